@@ -1,0 +1,78 @@
+# Everything runs in .venv, which the first target that needs it makes. Needs Python 3.11 or newer, nothing else.
+
+VENV     := .venv
+BIN      := $(VENV)/bin
+READY    := $(VENV)/.ready
+NEWEST   := python3 python python3.14 python3.13 python3.12 python3.11
+IS_FIT   := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON   ?= $(shell for p in $(NEWEST); do $$p -c '$(IS_FIT)' 2>/dev/null && { echo $$p; break; }; done)
+PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
+CODE     := dcrec_spark jobs tests benchmarks
+
+# Colours on a terminal only.
+BOLD     := $(if $(MAKE_TERMOUT),\033[1m)
+PLAIN    := $(if $(MAKE_TERMOUT),\033[0m)
+say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench submit clean
+
+help:  ## Show this list
+	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  $(BOLD)make %-8s$(PLAIN) %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@printf '\nThe first run sets up $(VENV), which takes a minute or two. Another Python: make demo PYTHON=python3.12\n'
+
+demo: $(READY)  ## See it work on simulated ratings; DATA=path takes a MovieLens file
+	@$(BIN)/python -m dcrec_spark.demo $(if $(DATA),--data "$(DATA)")
+
+test: $(READY)  ## Run the tests; ARGS="-k session" picks some
+	@$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+
+lint: $(READY)  ## Check style and types
+	@$(BIN)/ruff check --quiet $(CODE)
+	@$(BIN)/ruff format --check --quiet $(CODE)
+	@$(BIN)/mypy
+
+format: $(READY)  ## Put the code in the house's form
+	@$(BIN)/ruff check --fix --quiet $(CODE)
+	@$(BIN)/ruff format $(CODE)
+
+bench: $(VENV)/.bench  ## Measure against MLlib and hpfrec (needs a C compiler)
+	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+submit: $(READY)  ## Run a job through spark-submit: make submit JOB=jobs/retrain.py ARGS="--dry-run"
+	@JAVA_HOME="$$($(BIN)/python -m dcrec_spark.java)" PYSPARK_PYTHON="$(BIN)/python" SPARK_CONF_DIR=conf \
+		$(BIN)/spark-submit $(SPARK_ARGS) $(JOB) $(ARGS)
+
+clean:  ## Remove .venv and everything that tools left behind
+	@rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache spark-warehouse
+	@find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml conf/constraints.txt
+	@$(BIN)/python -c '' 2>/dev/null || $(MAKE) --no-print-directory $(VENV)
+	$(call say,Installing dcrec-spark and Spark into $(VENV) (once; about 600 MB)...)
+	@$(PIP) install --use-pep517 --constraint conf/constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(READY)
+	@command -v cc >/dev/null || command -v gcc >/dev/null || { \
+		echo 'make bench compiles hpfrec, and there is no C compiler here. On Debian or Ubuntu: apt install gcc'; exit 1; }
+	$(call say,Installing what the benchmarks compare with...)
+	@$(PIP) install --use-pep517 --constraint conf/constraints.txt --editable '.[dev,bench]'
+	@touch $@
+
+# Debian splits off what makes an environment's pip; the machine's own pip can stand in for it.
+.PHONY: $(VENV)
+$(VENV):
+	@test -n "$(PYTHON)" || { \
+		echo 'Python 3.11 or newer is needed, and none of these is: $(NEWEST).'; \
+		echo 'Install one, or say where it is: make demo PYTHON=/path/to/python3.12'; exit 1; }
+	@"$(PYTHON)" -c '$(IS_FIT)' || { \
+		echo "Python 3.11 or newer is needed, and $(PYTHON) is $$("$(PYTHON)" -V 2>&1)."; exit 1; }
+	$(call say,Making an environment in $(VENV) with $(PYTHON)...)
+	@"$(PYTHON)" -m venv --clear $(VENV) >/dev/null 2>&1 \
+		|| { "$(PYTHON)" -m venv --clear --without-pip $(VENV) \
+			&& "$(PYTHON)" -m pip --quiet --python $(BIN)/python install pip; } 2>/dev/null \
+		|| { rm -rf $(VENV); \
+			echo 'This Python cannot make environments: its venv module is incomplete.'; \
+			echo 'On Debian or Ubuntu: apt install python3-venv'; exit 1; }

@@ -1,0 +1,168 @@
+"""The nonzeros of one side as CSR blocks, built once and kept on the cluster.
+
+Row ``idx`` of a side with ``n`` blocks lives in block ``idx % n`` at position ``idx // n``, so that blocks are even
+whatever the order of the ids. With two user blocks, three item blocks and the ratings
+
+    user 0: item 1 -> 5, item 4 -> 3;   user 2: item 3 -> 4
+
+user block 0 holds the rows of users 0 and 2 and looks like this::
+
+    row_key   [h(u0), h(u2)]     a hash of each row's id, the seed of its noise
+    row_ptr   [0, 2, 3]          where each row's nonzeros begin
+    need_at   [1, 2, 3]          the source rows it needs, as places in all source blocks, one after the other:
+                                 item 3 (block 0), items 1 and 4 (block 1). This is the order of its inbox
+    col       [1, 2, 0]          each nonzero's source row, as a place in that inbox
+    rating    [5, 3, 4]          and one array for each further value column
+    route_ptr [0, 1, 3, 3]       item block 0 needs one of these rows, block 1 two ...
+    route_pos [1, 0, 0]          ... which: the mirror image of the item blocks' needs
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.arrays import Array, pack
+
+BLOCK_SCHEMA = "block int, nonzeros long, duplicate_row long, duplicate_col long, data binary"
+
+
+@dataclass(frozen=True)
+class Side:
+    """Users or items: how many rows, in how many blocks, and the blocks themselves.
+
+    ``frame`` has one row per block and partition ``block``: ``block int, ..., data binary``.
+    """
+
+    name: str
+    n_rows: int
+    n_blocks: int
+    frame: DataFrame
+    held: bool = False
+
+    def rows_in(self, block: int) -> int:
+        return rows_in_block(self.n_rows, self.n_blocks, block)
+
+    def places_of(self, block: int) -> slice:
+        """Where a block's rows stand when all blocks of the side stand one after the other."""
+        start = int(first_place(self.n_rows, self.n_blocks, np.int64(block)))
+        return slice(start, start + self.rows_in(block))
+
+    def release(self) -> None:
+        self.frame.unpersist()
+
+
+def rows_in_block(n_rows: int, n_blocks: int, block: int) -> int:
+    return (n_rows - block + n_blocks - 1) // n_blocks
+
+
+def first_place(n_rows: int, n_blocks: int, block: Array) -> Array:
+    """Where a block begins when all blocks of a side stand one after the other."""
+    return block * (n_rows // n_blocks) + np.minimum(block, n_rows % n_blocks)
+
+
+def block_count(n_rows: int, nonzeros: int, cores: int, wanted: int | None, target_nonzeros: int) -> int:
+    """How many blocks: what was asked for, else one for each core, more when blocks would grow too large.
+
+    Few blocks make few, long tasks: below some ten million nonzeros the fixed cost of a task decides.
+    """
+    count = wanted if wanted is not None else max(cores, -(-nonzeros // target_nonzeros))
+    return max(1, min(count, n_rows))
+
+
+def build_side(
+    name: str,
+    nonzeros: DataFrame,
+    ids: DataFrame,
+    n_rows: int,
+    n_blocks: int,
+    source: tuple[int, int],
+    values: Sequence[str],
+    dtype: str,
+) -> Side:
+    """Blocks of the rows of one side.
+
+    Parameters
+    ----------
+    nonzeros : ``row long, col long`` and the ``values`` columns; row and col dense from 0.
+    ids : ``id, idx`` of this side. A row without nonzeros gets its place too.
+    n_rows, n_blocks, source : this side's rows and blocks; the other side's (rows, blocks).
+    dtype : "float64" or "float32", the type of the values.
+    """
+    no_values = [F.lit(None).cast("double").alias(v) for v in values]
+    entries = nonzeros.select("row", "col", F.lit(0).cast("long").alias("key"), *values)
+    rows = ids.select(
+        F.col("idx").alias("row"),
+        F.lit(None).cast("long").alias("col"),
+        F.xxhash64("id").alias("key"),
+        *no_values,
+    )
+    placed = entries.unionByName(rows).withColumn("block", F.pmod("row", F.lit(n_blocks)).cast("int"))
+
+    def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = pa.Table.from_batches(list(batches))
+        if table.num_rows:
+            yield build_block(table, n_blocks, source, values, dtype)
+
+    built = placed.repartitionById(n_blocks, "block").mapInArrow(build, BLOCK_SCHEMA)
+    return Side(name, n_rows, n_blocks, place_blocks(built, n_blocks))
+
+
+def place_blocks(built: DataFrame, n_blocks: int) -> DataFrame:
+    """One block in each partition, in a way that Spark knows of, so that later only messages have to move."""
+    return built.repartitionById(n_blocks, "block").persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def build_block(
+    table: pa.Table, n_blocks: int, source: tuple[int, int], values: Sequence[str], dtype: str
+) -> pa.RecordBatch:
+    """One block from its nonzeros and its rows' keys, in any order; the result has a total order."""
+    block = table["block"][0].as_py()
+    is_row = np.asarray(table["col"].is_null())
+    position = table["row"].to_numpy() // n_blocks
+    row_key = np.zeros(int(is_row.sum()), np.int64)
+    row_key[position[is_row]] = table["key"].to_numpy()[is_row]
+
+    nonzeros = table.filter(pa.array(~is_row))
+    row, column = position[~is_row], nonzeros["col"].to_numpy()
+    n_source_rows, n_source_blocks = source
+    target = column % n_source_blocks
+    place = first_place(n_source_rows, n_source_blocks, target) + column // n_source_blocks
+    order = np.lexsort((place, row))
+    row, place, target = row[order], place[order], target[order]
+    need_at, col = np.unique(place, return_inverse=True)
+    arrays = {
+        "row_key": row_key,
+        "row_ptr": np.searchsorted(row, np.arange(len(row_key) + 1)).astype(np.int64),
+        "need_at": need_at.astype(np.int64),
+        "col": col.astype(np.int32),
+        **_routes(row, target, n_source_blocks),
+    }
+    for name in values:
+        arrays[name] = nonzeros[name].to_numpy()[order].astype(dtype)
+    same = np.flatnonzero((np.diff(row) == 0) & (np.diff(place) == 0))
+    duplicate = (
+        (int(row[same[0]]) * n_blocks + block, int(column[order[same[0]]])) if len(same) else (None, None)
+    )
+    return pa.RecordBatch.from_pydict(
+        {
+            "block": pa.array([block], pa.int32()),
+            "nonzeros": pa.array([len(row)], pa.int64()),
+            "duplicate_row": pa.array([duplicate[0]], pa.int64()),
+            "duplicate_col": pa.array([duplicate[1]], pa.int64()),
+            "data": pa.array([pack(arrays)], pa.binary()),
+        }
+    )
+
+
+def _routes(row: Array, target: Array, n_targets: int) -> dict[str, Array]:
+    """Which of the block's rows each target block needs: those with a nonzero in it."""
+    pairs = np.unique(target * (2**40) + row)
+    return {
+        "route_ptr": np.searchsorted(pairs >> 40, np.arange(n_targets + 1)).astype(np.int64),
+        "route_pos": (pairs & (2**40 - 1)).astype(np.int64),
+    }

@@ -1,0 +1,63 @@
+"""What every job shares: its options, its logs, its exit code."""
+
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import click
+import structlog
+
+from dcrec_spark.config import RunConfig, load_config
+from dcrec_spark.console import Reporter
+from dcrec_spark.errors import DcrecError, InterruptedRun
+
+Job = Callable[[RunConfig, Reporter, bool], object]
+
+
+def run_job(job: Job, description: str | None) -> NoReturn:
+    """Parse the command line, run ``job``, and end the process with the exit code of the contract."""
+
+    @click.command(help=f"\b\n{description}")
+    @click.option(
+        "--config", type=click.Path(path_type=Path), help="YAML file of settings; see conf/base.yaml."
+    )
+    @click.option(
+        "--set", "overrides", multiple=True, metavar="A.B=VALUE", help="One setting; repeat at will."
+    )
+    @click.option("--dry-run", is_flag=True, help="Check settings, input and output; write nothing.")
+    def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool) -> None:
+        configure_logging()
+        signal.signal(signal.SIGTERM, _interrupt)
+        with Reporter() as reporter:
+            try:
+                job(load_config(config, overrides), reporter, dry_run)
+            except DcrecError as error:
+                reporter.failed(error)
+                sys.exit(error.exit_code)
+            except KeyboardInterrupt:
+                sys.exit(InterruptedRun.exit_code)
+
+    command()
+    sys.exit(0)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise InterruptedRun("stopped by SIGTERM; nothing was published. Run the same command again")
+
+
+def configure_logging() -> None:
+    """JSON lines on standard error, for the log collector of a scheduler; a terminal sees the live display instead."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(ensure_ascii=False),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    logging.getLogger("py4j").setLevel(logging.ERROR)

@@ -1,0 +1,38 @@
+"""Typed configuration of a run: what can be set, how it is read, how it is recorded.
+
+``conf/base.yaml`` documents every setting with its unit, its choices and its default.
+"""
+
+from dcrec_spark.config.load import load_config
+from dcrec_spark.config.record import config_hash, mask_secrets, resolved
+from dcrec_spark.config.sections import (
+    ColumnNames,
+    EngineConfig,
+    ExposureConfig,
+    InputConfig,
+    OutcomeConfig,
+    OutputConfig,
+    RecommendConfig,
+    RunConfig,
+    RunSection,
+    SparkConfig,
+    ValidationConfig,
+)
+
+__all__ = [
+    "ColumnNames",
+    "EngineConfig",
+    "ExposureConfig",
+    "InputConfig",
+    "OutcomeConfig",
+    "OutputConfig",
+    "RecommendConfig",
+    "RunConfig",
+    "RunSection",
+    "SparkConfig",
+    "ValidationConfig",
+    "config_hash",
+    "load_config",
+    "mask_secrets",
+    "resolved",
+]

@@ -1,0 +1,57 @@
+"""The kinds of values that a setting can have. Each refuses what YAML would let slip through."""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+
+
+def _not_a_switch(value: Any) -> Any:
+    """Python takes true for 1; a rank of true is a mistake."""
+    if isinstance(value, bool):
+        raise ValueError("a number, not true or false")
+    return value
+
+
+def _date_or_today(value: Any) -> Any:
+    if value is None:
+        return datetime.now(UTC).date()
+    if isinstance(value, bool | int | float):
+        # Pydantic would read 20261120 as seconds since 1970.
+        raise ValueError("a date written YYYY-MM-DD, or null for today in UTC")
+    return value
+
+
+def _flat(value: Any) -> Any:
+    """``{"spark": {"ui": False}}`` -> ``{"spark.ui": "false"}``: ``--set`` makes levels of dotted names."""
+    if not isinstance(value, Mapping):
+        return value
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        if isinstance(inner, Mapping):
+            flat |= {f"{key}.{rest}": text for rest, text in _flat(inner).items()}
+        else:
+            flat[str(key)] = str(inner).lower() if isinstance(inner, bool) else inner
+    return flat
+
+
+def _one_word(value: str) -> str:
+    if not value.strip():
+        raise ValueError("text that is not blank")
+    return value
+
+
+Text = Annotated[str, StringConstraints(min_length=1), AfterValidator(_one_word)]
+# Becomes part of a path and of table rows.
+RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+RunDate = Annotated[date, BeforeValidator(_date_or_today)]
+Whole = Annotated[int, BeforeValidator(_not_a_switch)]
+Real = Annotated[float, BeforeValidator(_not_a_switch)]
+Natural = Annotated[Whole, Field(ge=0)]
+Positive = Annotated[Whole, Field(ge=1)]
+NonNegativeReal = Annotated[Real, Field(ge=0)]
+PositiveReal = Annotated[Real, Field(gt=0)]
+Share = Annotated[Real, Field(ge=0, le=1)]
+# Options handed on as they are, to Spark or to a reader: any name, text values.
+TextMap = Annotated[dict[str, str], BeforeValidator(_flat)]

@@ -1,0 +1,150 @@
+"""From the columns of a source to the raw frame, the one layout that validation reads.
+
+    user_id          long or string; null where the source has none or where it cannot be read as id_type says
+    item_id          likewise
+    rating           as stored: text or a number
+    count, timestamp as stored; only where the source has them
+    raw              the row as read: a line of text, or a struct of the columns used
+    read_problems    array<string>: what went wrong before any rule was looked at
+
+A row of a CSV file with a broken id, read with ``id_type = long``::
+
+    user_id item_id rating raw                                         read_problems
+    null    7       "4"    {"user": "u-1", "item": "7", "rating": "4"} ["unparsable_user"]
+"""
+
+import difflib
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    NumericType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from dcrec_spark.config import ColumnNames
+from dcrec_spark.data.reasons import MALFORMED, Rule, names_of_broken
+from dcrec_spark.errors import DataError
+
+IdType = Literal["auto", "string", "long"]
+WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
+CLOCKS = (TimestampType, TimestampNTZType, DateType)
+
+
+def pick_columns(source: DataFrame, names: ColumnNames, malformed_line: str | None = None) -> DataFrame:
+    """Columns ``user``, ``item``, ``rating`` (``count``, ``timestamp``), ``raw`` and ``malformed`` of a
+    source with names.
+
+    ``malformed_line`` names a column that holds the text of a row that could not be split into columns, null
+    elsewhere.
+
+    Raises
+    ------
+    DataError : a column is missing.
+    """
+    position = {name: number for number, name in reversed(list(enumerate(source.columns)))}
+    mapped = names.mapped()
+    _require_columns(mapped, [name for name in source.columns if name != malformed_line])
+    # By position: a name may hold dots, quotes, or differ from another by case only.
+    numbered = source.toDF(*(f"c{number}" for number in range(len(source.columns))))
+    cells = {role: F.col(f"c{position[column]}") for role, column in mapped.items()}
+    line = F.col(f"c{position[malformed_line]}") if malformed_line else F.lit(None).cast("string")
+    raw = F.struct(*(cells[role].alias(column) for role, column in mapped.items()), line.alias("line"))
+    return numbered.select(
+        *(cell.alias(role) for role, cell in cells.items()),
+        raw.alias("raw"),
+        line.isNotNull().alias("malformed"),
+    )
+
+
+def _require_columns(mapped: dict[str, str], found: list[str]) -> None:
+    for role, column in mapped.items():
+        if column in found:
+            continue
+        nearest = difflib.get_close_matches(column.lower(), [name.lower() for name in found], n=1)
+        likely = [name for name in found if name.lower() in nearest]
+        hint = f", perhaps {likely[0]!r}" if likely else ""
+        raise DataError(
+            f"the input has no column {column!r}: found {', '.join(map(repr, found)) or 'no columns'}; "
+            f"expected the {role} in it. Set input.columns.{role} to the column that holds it{hint}"
+        )
+
+
+def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
+    """The raw frame of :func:`pick_columns`'s layout, ids brought to ``id_type``.
+
+    Raises
+    ------
+    DataError : a column has a type that cannot be an id, a rating, a count or a timestamp.
+    """
+    types = {field.name: field.dataType for field in picked.schema}
+    check_types(types, id_type)
+    problems = [Rule(MALFORMED, F.col("malformed"))]
+    ids = []
+    for side in ("user", "item"):
+        identity = _id(side, types[side], id_type)
+        ids.append(identity.alias(f"{side}_id"))
+        if isinstance(types[side], StringType) and id_type == "long":
+            problems += _id_problems(side, identity)
+    values = [F.col(name) for name in ("rating", "count", "timestamp") if name in types]
+    return picked.select(*ids, *values, F.col("raw"), names_of_broken(problems).alias("read_problems"))
+
+
+def _id(side: str, stored: DataType, id_type: IdType) -> Column:
+    if id_type == "long" or (id_type == "auto" and isinstance(stored, WHOLE_NUMBERS)):
+        return F.col(side).try_cast("long")
+    # The cast drops collations, under which different ids could be equal.
+    return F.col(side).cast("string")
+
+
+def _id_problems(side: str, identity: Column) -> list[Rule]:
+    text = F.col(side)
+    blank = F.trim(text) == ""
+    return [
+        Rule(f"empty_{side}", blank),
+        Rule(f"unparsable_{side}", text.isNotNull() & ~blank & identity.isNull()),
+    ]
+
+
+def check_types(types: dict[str, DataType], id_type: IdType = "auto") -> None:
+    """Refuse columns whose type cannot hold what they are for.
+
+    Raises
+    ------
+    DataError : names the column, its type, and the types that would do.
+    """
+    for side in ("user", "item"):
+        stored = types[side]
+        whole = isinstance(stored, DecimalType) and stored.scale == 0 and id_type != "auto"
+        if not (isinstance(stored, StringType | ByteType | ShortType | IntegerType | LongType) or whole):
+            raise _wrong_type(side, stored, _id_advice(side, stored))
+    for name in ("rating", "count"):
+        if name in types and not isinstance(types[name], NumericType | StringType):
+            raise _wrong_type(name, types[name], "a number, or text that holds one")
+    stored = types.get("timestamp", LongType())
+    if not isinstance(stored, NumericType | StringType | TimestampType | TimestampNTZType | DateType):
+        raise _wrong_type("timestamp", stored, "a timestamp, a date, or seconds since 1970")
+
+
+def _id_advice(side: str, stored: DataType) -> str:
+    if isinstance(stored, DecimalType) and stored.scale == 0:
+        return "a string or a whole number; set input.id_type to long or string to convert it"
+    if isinstance(stored, NumericType):
+        return "a string or a whole number; a fraction is no id, so cast it to bigint or string at the source"
+    return f"a string or a whole number; map another column with input.columns.{side}"
+
+
+def _wrong_type(role: str, found: DataType, expected: str) -> DataError:
+    return DataError(
+        f"the input's {role} column (input.columns.{role}) is {found.simpleString()}; expected {expected}"
+    )

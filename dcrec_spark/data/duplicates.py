@@ -1,0 +1,55 @@
+"""Several rows of one user and item: an error, or one rating made of them."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.config import ValidationConfig
+from dcrec_spark.errors import ConfigError, DataError
+
+KEY = ["user_id", "item_id"]
+
+
+def require_none(good: DataFrame) -> None:
+    """Raise a ``DataError`` if a pair has several rows: how many pairs, how many rows, and one of them."""
+    several = good.groupBy(*KEY).agg(F.count(F.lit(1)).alias("rows")).filter(F.col("rows") > 1)
+    example = F.min(F.struct(*KEY, "rows"))
+    found = several.agg(
+        F.count(F.lit(1)).alias("pairs"), F.sum("rows").alias("rows"), example.alias("example")
+    ).first()
+    if found is None or found["pairs"] == 0:
+        return
+    first = found["example"]
+    raise DataError(
+        f"{found['pairs']} pairs of user and item have more than one row ({found['rows']} rows in all), for "
+        f"example user {first['user_id']!r} and item {first['item_id']!r} with {first['rows']} rows; "
+        "expected one row each. Clean the input, or set validation.duplicates to last, mean or sum"
+    )
+
+
+def merge(good: DataFrame, config: ValidationConfig) -> DataFrame:
+    """One row per user and item, with ``rows``: how many it was made of.
+
+    last : the row with the latest timestamp (the larger rating, then count, where times are equal; no time is
+        oldest).
+    mean, sum : of ratings, and of counts; the latest timestamp.
+
+    Raises
+    ------
+    ConfigError : ``last`` without timestamps.
+    """
+    values = [name for name in ("rating", "count") if name in good.columns]
+    has_time = "timestamp" in good.columns
+    if config.duplicates == "last":
+        if not has_time:
+            raise ConfigError(
+                "setting validation.duplicates: found 'last', but the input has no timestamp; set "
+                "input.columns.timestamp, or choose mean, sum or error"
+            )
+        latest = F.max(F.struct("timestamp", *values))
+        merged = [latest[name].alias(name) for name in values]
+    else:
+        combine = F.avg if config.duplicates == "mean" else F.sum
+        merged = [combine(name).alias(name) for name in values]
+    if has_time:
+        merged.append(F.max("timestamp").alias("timestamp"))
+    return good.groupBy(*KEY).agg(*merged, F.count(F.lit(1)).alias("rows"))

@@ -1,0 +1,56 @@
+"""Spark's exceptions about unreadable input, said in the words of this package."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from dcrec_spark.config import mask_secrets
+from dcrec_spark.errors import DataError
+
+_ADVICE = {
+    "PATH_NOT_FOUND": "nothing is there; check input.path",
+    "UNABLE_TO_INFER_SCHEMA": "no data files are there; check input.path and input.format",
+    "TABLE_OR_VIEW_NOT_FOUND": "there is no such table or view; check input.table and the catalog",
+    "REQUIRES_SINGLE_PART_NAMESPACE": "there is no such catalog; check input.table",
+    "PARSE_SYNTAX_ERROR": "expected a table's name, catalog.database.table; check input.table",
+    "CSV header does not conform": "its files have different headers; expected the same columns in order",
+    "CANNOT_READ_FILE_FOOTER": "a file is not in the format that input.format says, or is damaged",
+    "No suitable driver": "no JDBC driver for input.options.url; put its jar on the class path",
+}
+# Met while rows are read, long after the source was opened: other failures at that time are not the input's.
+_BROKEN_FILE = "FAILED_READ_FILE"
+
+
+@contextmanager
+def opening(source: str) -> Iterator[None]:
+    """Whatever Spark raises inside is a ``DataError`` about ``source``."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        # Spark's own text may hold the address of a database with its password: it is not chained.
+        raise DataError(f"{source}: {explain(error)}") from None
+
+
+@contextmanager
+def reading_rows() -> Iterator[None]:
+    """A file that breaks while it is read is a ``DataError``; every other failure goes on as it is."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        if _BROKEN_FILE not in str(error):
+            raise
+        raise DataError(f"the input cannot be read to its end: {explain(error)}") from None
+
+
+def explain(error: PySparkException | Py4JError) -> str:
+    """One line: the advice where the failure is a known one, then Spark's own reason without secrets."""
+    text = str(error)
+    conditions: list[str] = re.findall(r"\[[A-Z][A-Z_.]+\] ?[^\n]*", text)
+    causes: list[str] = re.findall(r"^(?:Caused by)?: (?:[\w.$]+: )?([^\n]+)", text, re.MULTILINE)
+    lines = [*conditions[:1], *causes[-1:]] or [line for line in text.splitlines() if line.strip()][-1:]
+    advice = [said for known, said in _ADVICE.items() if known in text][:1]
+    reason = " ".join(" / ".join(dict.fromkeys(lines)).split())
+    return "; ".join([*advice, f"Spark says: {mask_secrets(reason)[:400]}"])

@@ -1,0 +1,97 @@
+"""Ids of any type <-> dense indices from 0, in the order of the ids.
+
+    "b", "a", "b", "c"   ->   id  idx
+                              a   0
+                              b   1
+                              c   2
+
+The index of an id depends on the set of ids alone: not on partitions, not on the order of rows, not on
+retries.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
+
+from dcrec_spark.errors import DataError
+
+# monotonically_increasing_id is the partition's number above this many bits, and the row's number in it
+# below.
+_ROW_BITS = 33
+
+
+def index_ids(df: DataFrame, column: str) -> DataFrame:
+    """The distinct ids of a column with their rank.
+
+    Parameters
+    ----------
+    column : strings or whole numbers; sorted by UTF-8 bytes, or as numbers.
+
+    Returns
+    -------
+    DataFrame[id, idx: long], idx from 0 without gaps; materialised on the cluster, the caller unpersists it.
+
+    Raises
+    ------
+    DataError : the column is missing, has a type that is no id, or has nulls.
+
+    Notes
+    -----
+    Global sort, then each partition starts where the ones before it end. Only the sizes of the partitions
+    come to the driver.
+    """
+    _require_ids(df, column)
+    # By position in a sorted partition, so the numbers hold only for this one sort: sampling may cut another
+    # otherwise. It stays on the cluster until the result is there.
+    numbered = (
+        df.select(F.col(f"`{column}`").alias("id")).distinct().orderBy("id")
+        .withColumn("place", F.monotonically_increasing_id())
+        .persist()
+    )  # fmt: skip
+    try:
+        offsets = _offsets(numbered, column)
+        partition = F.shiftright("place", _ROW_BITS).cast("int")
+        row = F.col("place").bitwiseAND(F.lit((1 << _ROW_BITS) - 1))
+        indexed = numbered.select(
+            "id", (F.get(F.array(*map(F.lit, offsets)), partition) + row).alias("idx")
+        ).persist()
+        indexed.count()
+    finally:
+        numbered.unpersist()
+    return indexed
+
+
+def _offsets(numbered: DataFrame, column: str) -> list[int]:
+    """How many ids come before each partition."""
+    partition = F.shiftright("place", _ROW_BITS).alias("partition")
+    sizes = (
+        numbered.groupBy(partition).agg(F.count(F.lit(1)).alias("rows"), F.count("id").alias("ids")).collect()
+    )
+    if any(size["rows"] != size["ids"] for size in sizes):
+        raise DataError(
+            f"column {column!r} has null ids; expected an id in every row. Validate the rows first"
+        )
+    rows = {size["partition"]: size["rows"] for size in sizes}
+    offsets = [0]
+    for number in range(max(rows, default=0)):
+        offsets.append(offsets[-1] + rows.get(number, 0))
+    return offsets
+
+
+def _require_ids(df: DataFrame, column: str) -> None:
+    if column not in df.columns:
+        raise DataError(f"no column {column!r}: found {', '.join(df.columns)}; expected one with ids")
+    stored = df.schema[column].dataType
+    if not isinstance(stored, StringType | ByteType | ShortType | IntegerType | LongType):
+        raise DataError(f"column {column!r} is {stored.simpleString()}; ids are strings or whole numbers")
+
+
+def encode(df: DataFrame, user_ids: DataFrame, item_ids: DataFrame) -> DataFrame:
+    """``df`` with user_idx and item_idx in place of user_id and item_id, its other columns after them.
+
+    user_ids, item_ids : as :func:`index_ids` gives them. Rows whose ids are not in them are left out.
+    """
+    others = [F.col(f"`{name}`") for name in df.columns if name not in ("user_id", "item_id")]
+    users = user_ids.select(F.col("id").alias("user_id"), F.col("idx").alias("user_idx"))
+    items = item_ids.select(F.col("id").alias("item_id"), F.col("idx").alias("item_idx"))
+    return df.join(users, "user_id").join(items, "item_id").select("user_idx", "item_idx", *others)

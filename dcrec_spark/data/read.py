@@ -1,0 +1,167 @@
+"""Ratings from wherever they are, in the layout of :mod:`dcrec_spark.data.columns`; nothing is judged yet."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.config import ColumnNames, InputConfig
+from dcrec_spark.data.columns import pick_columns, raw_frame
+from dcrec_spark.data.failures import opening
+from dcrec_spark.data.formats import (
+    MOVIELENS_CSV,
+    MOVIELENS_SEPARATORS,
+    read_coat,
+    read_movielens_lines,
+    read_yahoo_r3,
+)
+from dcrec_spark.errors import ConfigError, DataError
+
+_MOVIELENS_FILES = ("u.data", "ratings.dat", "ratings.csv")
+_COMPRESSED = (".gz", ".bz2", ".zst")
+
+
+def read_ratings(spark: SparkSession, config: InputConfig) -> DataFrame:
+    """Open the input that ``config`` names; its rows are read later, when they are validated.
+
+    Text stays text until it is validated, so that what cannot be understood can be shown. Typed sources
+    (parquet, table, jdbc) keep their types. Ids are as stored, text from csv, whole numbers from the research
+    data sets, unless ``config.id_type`` says otherwise.
+
+    Raises
+    ------
+    ConfigError : the settings do not say where the input is.
+    DataError : nothing is there, it cannot be opened, a column is missing or has an impossible type.
+    """
+    reader = _READERS[config.format]
+    where = config.table if config.format in ("table", "jdbc") else config.path
+    with opening(f"input {config.format} {where!r}"):
+        picked = reader(spark, config)
+        return raw_frame(picked, _id_type(config))
+
+
+def _id_type(config: InputConfig) -> Literal["auto", "string", "long"]:
+    if config.id_type == "auto" and config.format in ("movielens", "coat", "yahoo-r3"):
+        return "long"
+    return config.id_type
+
+
+def _path(config: InputConfig) -> str:
+    if config.path is None:
+        raise ConfigError(
+            f"setting input.path: found null, expected a file or directory for input.format={config.format}"
+        )
+    return config.path
+
+
+def _table(config: InputConfig) -> str:
+    if config.table is None:
+        raise ConfigError(
+            f"setting input.table: found null, expected a table's name for input.format={config.format}"
+        )
+    return config.table
+
+
+def _read_parquet(spark: SparkSession, config: InputConfig) -> DataFrame:
+    source = spark.read.options(**config.options).parquet(_path(config))
+    return pick_columns(source, config.columns)
+
+
+def _read_table(spark: SparkSession, config: InputConfig) -> DataFrame:
+    return pick_columns(spark.table(_table(config)), config.columns)
+
+
+def _read_jdbc(spark: SparkSession, config: InputConfig) -> DataFrame:
+    if "url" not in config.options:
+        raise ConfigError("setting input.options.url: not set, expected the database's address, jdbc:...")
+    options = dict(config.options)
+    if "query" not in options:
+        options["dbtable"] = _table(config)
+    return pick_columns(spark.read.format("jdbc").options(**options).load(), config.columns)
+
+
+def _read_csv(spark: SparkSession, config: InputConfig) -> DataFrame:
+    options = {"header": str(config.header).lower(), "sep": config.delimiter, **config.options}
+    return _csv(spark, _path(config), config.columns, options)
+
+
+def _csv(spark: SparkSession, path: str, columns: ColumnNames, options: dict[str, str]) -> DataFrame:
+    # A quote inside quotes is doubled, as RFC 4180 and spreadsheets have it; Spark's own default is a
+    # backslash.
+    reading = {"escape": '"', **options, "inferSchema": "false"}
+    schema = spark.read.options(**reading).csv(path).schema
+    broken = "broken_line"
+    while broken in schema.fieldNames():
+        broken += "_"
+    source = (
+        spark.read.schema(schema.add(broken, "string"))
+        .options(**reading)
+        .options(mode="PERMISSIVE", columnNameOfCorruptRecord=broken)
+        # Files with their columns in another order must not be read by position; and with pruning, a row that
+        # is too long or too short would pass when the columns in use are there.
+        .options(enforceSchema="false", columnPruning="false")
+        .csv(path)
+    )
+    return pick_columns(source, columns, malformed_line=broken)
+
+
+def _read_movielens(spark: SparkSession, config: InputConfig) -> DataFrame:
+    path = _path(config)
+    return _first_that_exists(spark, path, _MOVIELENS_FILES, _movielens_file)
+
+
+def _movielens_file(spark: SparkSession, path: str) -> DataFrame:
+    suffix = _suffix(path)
+    if suffix == ".csv":
+        return _csv(spark, path, MOVIELENS_CSV, {"header": "true"})
+    if suffix in MOVIELENS_SEPARATORS:
+        return read_movielens_lines(spark, path, MOVIELENS_SEPARATORS[suffix])
+    raise DataError(
+        f"input movielens {path!r}: found the file type {suffix or 'none'}, expected .data, .dat or .csv; "
+        "for another layout set input.format=csv"
+    )
+
+
+def _read_coat(spark: SparkSession, config: InputConfig) -> DataFrame:
+    return _first_that_exists(spark, _path(config), ("train.ascii",), read_coat)
+
+
+def _first_that_exists(
+    spark: SparkSession, path: str, usual: tuple[str, ...], read: Callable[[SparkSession, str], DataFrame]
+) -> DataFrame:
+    """The file itself, or a directory's usual file. Spark is asked, for the path may be on any storage."""
+    if _suffix(path):
+        return read(spark, path)
+    for name in usual:
+        try:
+            return read(spark, f"{path.rstrip('/')}/{name}")
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+    raise DataError(
+        f"input {path!r}: expected a file, or a directory that has {' or '.join(usual)}; found neither"
+    )
+
+
+def _suffix(path: str) -> str:
+    name = path.rstrip("/").rpartition("/")[2]
+    for compressed in _COMPRESSED:
+        name = name.removesuffix(compressed)
+    dot = name.rfind(".")
+    return name[dot:].lower() if dot > 0 else ""
+
+
+def _read_yahoo_r3(spark: SparkSession, config: InputConfig) -> DataFrame:
+    return read_yahoo_r3(spark, _path(config))
+
+
+_READERS: dict[str, Callable[[SparkSession, InputConfig], DataFrame]] = {
+    "parquet": _read_parquet,
+    "csv": _read_csv,
+    "table": _read_table,
+    "movielens": _read_movielens,
+    "coat": _read_coat,
+    "yahoo-r3": _read_yahoo_r3,
+    "jdbc": _read_jdbc,
+}

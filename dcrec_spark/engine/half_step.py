@@ -1,0 +1,231 @@
+"""The one distributed loop body: destination rows updated from the source rows that they touch.
+
+    update(block, memory, inbox, source_sums, shared) -> Update(rows, sums, memory)
+
+A model supplies ``update``, a pure array kernel; this module brings each block its inbox and takes the result to where
+the next half-step finds it. A side's result is *held* by the driver and broadcast where it is small, else *placed*: it
+stays on the cluster, and each row travels once to each block that needs it. Both give a block the same inbox.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.arrays import Array, pack, unpack
+from dcrec_spark.blocks import Side, place_blocks
+from dcrec_spark.engine.lineage import Kept, broadcast, checkpoint, keep
+from dcrec_spark.errors import FitError
+
+Arrays = Mapping[str, Array]
+
+OUTBOX = "to_block int, from_block int, kind string, data binary"
+MEMORY, MESSAGE, SUMS = "memory", "message", "sums"
+EVERYONE = -1
+
+
+class Update(NamedTuple):
+    """What a kernel makes of one block.
+
+    rows : (rows of the block, width) what the blocks of the other side may ask for.
+    sums : added up over the blocks of the side, in the order of the blocks.
+    memory : what the block gets back at its next turn; empty where the rows say all.
+    """
+
+    rows: Array
+    sums: Arrays
+    memory: Arrays
+
+
+Kernel = Callable[[Arrays, Arrays, Array, Arrays, Arrays], Update]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A side's result on the driver: ``rows`` of all blocks, one after the other."""
+
+    sums: Arrays
+    rows: Array
+    memory: Mapping[int, bytes]
+
+    def release(self) -> None:
+        """Nothing is kept on the cluster."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A side's result on the cluster: the messages and memories of its blocks."""
+
+    sums: Arrays
+    outbox: Kept
+
+    def release(self) -> None:
+        self.outbox.release()
+
+
+State = Held | Placed
+
+
+def end_lineage(state: State) -> State:
+    """The same state, from a reliable checkpoint on: what is lost later is recomputed from here."""
+    if isinstance(state, Held):
+        return state
+    ended = checkpoint(state.outbox)
+    state.release()
+    return replace(state, outbox=ended)
+
+
+def half_step(
+    side: Side, kernel: Kernel, shared: Arrays, source: State | None = None, own: State | None = None
+) -> State:
+    """Update every row of ``side``: one Spark job, and one exchange where a placed result is read.
+
+    Parameters
+    ----------
+    shared : what every block gets alike: hyperparameters, Gram matrices.
+    source : the other side's result, the kernel's inbox; None where the kernel needs none.
+    own : this side's last result, where the kernel remembers.
+
+    Raises
+    ------
+    FitError : a row is no longer finite; names the side and how many.
+    """
+    spark = side.frame.sparkSession
+    with broadcast(spark, _held(shared, source, own), read_again=not side.held) as box:
+        outbox = _outbox(side, kernel, box, source, own)
+        state = _hold(side, outbox) if side.held else _place(outbox)
+    return _checked(side, state)
+
+
+def rebuild(side: Side, kernel: Kernel, shared: Arrays, source: State, own: State) -> Side:
+    """The side with new block contents: each block becomes the memory that ``kernel`` returns for it."""
+    spark = side.frame.sparkSession
+    held = _held(shared, source, own)
+    with broadcast(spark, held, read_again=True) as box:
+        outbox = _outbox(replace(side, held=False), kernel, box, source, own)
+        contents = outbox.where(F.col("kind") == MEMORY).select(F.col("to_block").alias("block"), "data")
+        return replace(side, frame=place_blocks(contents, side.n_blocks))
+
+
+def memories(side: Side, state: State) -> DataFrame:
+    """``block int, data binary``: what a side knows at the end, the memory of each block or, without one, its rows."""
+    if isinstance(state, Placed):
+        chosen = state.outbox.frame.where(F.col("kind") == MEMORY)
+        return chosen.select(F.col("to_block").alias("block"), "data")
+    cells = state.memory or {b: pack({"rows": state.rows[side.places_of(b)]}) for b in range(side.n_blocks)}
+    table = pa.table(
+        {"block": pa.array(cells.keys(), pa.int32()), "data": pa.array(cells.values(), pa.binary())}
+    )
+    return side.frame.sparkSession.createDataFrame(table)
+
+
+def _held(shared: Arrays, source: State | None, own: State | None) -> dict[str, Any]:
+    """What travels by broadcast: small things, and the held results."""
+    return {
+        "shared": dict(shared),
+        "source_sums": dict(source.sums) if source else {},
+        "rows": source.rows if isinstance(source, Held) else None,
+        "memory": own.memory if isinstance(own, Held) else {},
+    }
+
+
+def _outbox(side: Side, kernel: Kernel, box: Any, source: State | None, own: State | None) -> DataFrame:
+    placed = [
+        s.outbox.frame.where(F.col("kind") == kind)
+        for s, kind in ((source, MESSAGE), (own, MEMORY))
+        if isinstance(s, Placed)
+    ]
+    n_blocks, everyone = side.n_blocks, side.held
+
+    def without_inbox(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for block, data in zip(batch["block"].to_pylist(), batch["data"], strict=True):
+                yield from _update_block(block, data, [], kernel, box.value, everyone).to_batches()
+
+    def with_inbox(blocks: pa.Table, inbox: pa.Table) -> pa.Table:
+        inbox = inbox.sort_by("from_block").select(["kind", "data"]).to_pylist() if inbox.num_rows else []
+        return _update_block(
+            blocks["block"][0].as_py(), blocks["data"][0], inbox, kernel, box.value, everyone
+        )
+
+    if not placed:
+        return side.frame.select("block", "data").mapInArrow(without_inbox, OUTBOX)
+    inbox = placed[0] if len(placed) == 1 else placed[0].unionByName(placed[1])
+    return (
+        side.frame.select("block", "data")
+        .groupBy("block")
+        .cogroup(inbox.repartitionById(n_blocks, "to_block").groupBy("to_block"))
+        .applyInArrow(with_inbox, OUTBOX)
+    )
+
+
+def _update_block(
+    block: int, data: pa.BinaryScalar, inbox: list[dict[str, Any]], kernel: Kernel, held: Any, everyone: bool
+) -> pa.Table:
+    arrays = unpack(data.as_buffer())
+    messages = [unpack(m["data"])["rows"] for m in inbox if m["kind"] == MESSAGE]
+    memories = [m["data"] for m in inbox if m["kind"] == MEMORY] or [held["memory"].get(block)]
+    if messages:
+        rows = np.concatenate(messages)
+    elif held["rows"] is not None:
+        rows = held["rows"][arrays["need_at"]]
+    else:
+        rows = np.empty((0, 0))
+    memory = unpack(memories[0]) if memories[0] is not None else {}
+    update = kernel(arrays, memory, rows, held["source_sums"], held["shared"])
+    return _post(block, arrays, update, everyone)
+
+
+def _post(block: int, arrays: Arrays, update: Update, everyone: bool) -> pa.Table:
+    """The rows of the outbox: sums for the driver, memory for the block itself, messages for the other side."""
+    finite = np.isfinite(update.rows).all(axis=1)
+    sums = {**update.sums, "rows_not_finite": np.array(float(len(finite) - finite.sum()))}
+    posts = [(EVERYONE, SUMS, pack(sums))]
+    if update.memory or not everyone:
+        posts.append((block, MEMORY, pack(update.memory or {"rows": update.rows})))
+    if everyone:
+        posts.append((EVERYONE, MESSAGE, pack({"rows": update.rows})))
+    else:
+        pointer = arrays["route_ptr"].astype(int)
+        for target in range(len(pointer) - 1):
+            rows = update.rows[arrays["route_pos"][pointer[target] : pointer[target + 1]]]
+            posts.append((target, MESSAGE, pack({"rows": rows})))
+    to_block, kind, data = zip(*posts, strict=True)
+    columns = [pa.array(to_block, pa.int32()), pa.array([block] * len(posts), pa.int32()), pa.array(kind)]
+    return pa.table([*columns, pa.array(data, pa.binary())], names=["to_block", "from_block", "kind", "data"])
+
+
+def _hold(side: Side, outbox: DataFrame) -> Held:
+    posts = outbox.toArrow().sort_by("from_block").to_pylist()
+    rows = [unpack(p["data"])["rows"] for p in posts if p["kind"] == MESSAGE]
+    memory = {p["from_block"]: p["data"] for p in posts if p["kind"] == MEMORY}
+    return Held(_total(posts), np.concatenate(rows), memory)
+
+
+def _place(outbox: DataFrame) -> Placed:
+    kept = keep(outbox)
+    posts = kept.frame.where(F.col("kind") == SUMS).toArrow().sort_by("from_block").to_pylist()
+    return Placed(_total(posts), kept)
+
+
+def _total(posts: list[dict[str, Any]]) -> dict[str, Array]:
+    totals: dict[str, Any] = {}
+    for post in posts:
+        if post["kind"] == SUMS:
+            for name, part in unpack(post["data"]).items():
+                totals[name] = totals[name] + part if name in totals else part
+    return totals
+
+
+def _checked(side: Side, state: State) -> State:
+    bad = int(state.sums["rows_not_finite"])
+    if bad:
+        raise FitError(
+            f"{bad} of {side.n_rows} {side.name} factors are NaN or infinite after an update: look for extreme "
+            "ratings or weights (alpha), or raise the regularisation"
+        )
+    return state

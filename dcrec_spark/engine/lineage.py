@@ -1,0 +1,114 @@
+"""Keeping plans and lineage short without losing the means to recompute: the one place for classic-only calls.
+
+A half-step's plan refers to earlier results, so that an uncut plan doubles with every half-step. ``keep`` persists a
+frame and hands back one whose plan is a single scan; behind it the lineage stays, so that a lost executor costs a
+recomputation and not the job. ``checkpoint`` writes the frame reliably and ends the lineage.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.errors import ConfigError
+
+# Adaptive execution merges the small shuffles of a fit into one partition and forgets where blocks lie when it plans
+# a cache; a fit lays its blocks itself.
+_PLANNING = {"spark.sql.adaptive.enabled": "false"}
+
+
+@contextmanager
+def fixed_placement(spark: SparkSession) -> Iterator[None]:
+    """Plans made inside keep the placement of blocks; the session's own settings come back afterwards."""
+    before = {key: spark.conf.get(key, None) for key in _PLANNING}
+    for key, value in _PLANNING.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)
+
+
+def cores(spark: SparkSession) -> int:
+    """Tasks that the cluster runs side by side."""
+    return max(1, spark.sparkContext.defaultParallelism)
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether driver and executors share one process, so that nothing is lost but all at once."""
+    master = spark.sparkContext.master
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def require_checkpoint_directory(spark: SparkSession) -> None:
+    """Refuse to fit on a cluster that has no place for reliable checkpoints.
+
+    Raises
+    ------
+    ConfigError : names the setting. MLlib goes on in silence, and its users meet stack overflows or a lost job.
+    """
+    if is_local(spark) or spark.sparkContext.getCheckpointDir():
+        return
+    raise ConfigError(
+        f"no checkpoint directory is set, and this session runs on a cluster ({spark.sparkContext.master}): a lost "
+        "executor would cost the whole fit. Set spark.checkpoint_dir in the job's configuration, or call "
+        "spark.sparkContext.setCheckpointDir(path), with a path that every executor can read and write"
+    )
+
+
+def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
+    """Where reliable checkpoints go: a directory that the driver and every executor can read and write."""
+    spark.sparkContext.setCheckpointDir(path)
+
+
+def keep(frame: DataFrame) -> "Kept":
+    """Persist ``frame`` and hand back the same rows with a plan of one scan; the lineage stays complete."""
+    session = frame.sparkSession
+    frame.persist(StorageLevel.MEMORY_AND_DISK)
+    rows = frame._jdf.queryExecution().toRdd()
+    cut = session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False)
+    return Kept(DataFrame(cut, session), frame)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A persisted frame, and the handle that lets go of it."""
+
+    frame: DataFrame
+    cached: DataFrame
+
+    def release(self) -> None:
+        self.cached.unpersist()
+
+
+def checkpoint(kept: Kept) -> Kept:
+    """The same rows from reliable storage; in local mode, where nothing outlives the process, from its own disk."""
+    frame = kept.frame
+    if frame.sparkSession.sparkContext.getCheckpointDir():
+        ended = frame.checkpoint(eager=True)
+    else:
+        ended = frame.localCheckpoint(eager=True)
+    return Kept(ended, ended)
+
+
+@contextmanager
+def broadcast(spark: SparkSession, value: Any, read_again: bool) -> Iterator[Any]:
+    """``value`` once on each executor, until the work inside has been materialised.
+
+    read_again : a lost executor may have to recompute from it, so that the driver's copy must stay.
+    """
+    box = spark.sparkContext.broadcast(value)
+    try:
+        yield box
+    finally:
+        if read_again:
+            box.unpersist()
+        else:
+            box.destroy()

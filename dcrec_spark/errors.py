@@ -1,0 +1,41 @@
+"""The errors that reach a user, each with the exit code its job ends with."""
+
+
+class DcrecError(Exception):
+    """Base of every error raised on purpose; ``exit_code`` is what the job returns to its scheduler."""
+
+    exit_code = 1
+
+
+class ConfigError(DcrecError):
+    """A setting, a command-line argument or the environment is not usable. Names the setting."""
+
+    exit_code = 2
+
+
+class DataError(DcrecError):
+    """The input cannot be used. Names the column or the row, what was found and what was expected."""
+
+    exit_code = 3
+
+
+class AuditError(DcrecError):
+    """The tables were made, but do not pass the audit, and were not published."""
+
+    exit_code = 4
+
+
+class ConflictError(DcrecError):
+    """Another publisher wrote the same target first."""
+
+    exit_code = 5
+
+
+class InterruptedRun(DcrecError):
+    """The run was stopped from outside and can be resumed."""
+
+    exit_code = 6
+
+
+class FitError(DcrecError):
+    """The optimisation left the space of usable models: NaN, all-zero or duplicate factors, a rising objective."""

@@ -1,0 +1,51 @@
+"""Gamma variational factors: their moments, their divergence from the prior, their seeded start.
+
+In the paper these are pi_u, lambda_i (exposure), and theta_u, beta_i for the Poisson outcome. ``rate`` is a rate,
+never a scale; it is the same for every row of a side, so it has one entry per component.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, gammaln
+
+Floats = NDArray[np.floating]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def geometric_mean(shape: Floats, rate: Floats) -> Floats:
+    """exp(E[log x]) of Gamma(shape, rate); (n, L) and (L,) give (n, L)."""
+    return np.exp(digamma(shape)) / rate
+
+
+def divergence(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) -> float:
+    """Sum over all entries of KL(Gamma(shape, rate) || Gamma(prior_shape, prior_rate)); never negative.
+
+    shape : (n, L). rate : (L,).
+    """
+    shape = shape.astype(np.float64, copy=False)
+    rate = rate.astype(np.float64, copy=False)
+    n = len(shape)
+    entropy_terms = (shape - prior_shape) * digamma(shape) - gammaln(shape)
+    rate_terms = n * prior_shape * (np.log(rate) - np.log(prior_rate))
+    mean_terms = shape.sum(axis=0) * (prior_rate / rate - 1.0)
+    constant = n * shape.shape[1] * gammaln(prior_shape)
+    return float(entropy_terms.sum() + rate_terms.sum() + mean_terms.sum() + constant)
+
+
+def noise(seed: int, row_key: NDArray[np.int64], width: int) -> Floats:
+    """Uniform numbers in [0, 1) that depend on (seed, key of the row's id, component) and on nothing else.
+
+    row_key : (n,) hashes of the ids. Returns (n, width). SplitMix64 (Steele et al. 2014), used as a counter-based
+    generator: the same row gets the same numbers in whatever block it lies.
+    """
+    with np.errstate(over="ignore"):
+        start = _mix(row_key.view(np.uint64) ^ _mix(np.array([seed & (2**64 - 1)], np.uint64)))
+        counters = start[:, None] + np.arange(1, width + 1, dtype=np.uint64) * _GOLDEN
+        return (_mix(counters) >> np.uint64(11)) * 2.0**-53
+
+
+def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

@@ -1,0 +1,101 @@
+"""The best unseen items of each user, by one blocked product.
+
+score_ui = theta_u . beta_i + gamma_u a_hat_ui + beta_0 = [theta_u, gamma_u pi_u] . [beta_i, lambda_i] + beta_0
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcrec_spark.kernels.gamma import Floats
+
+# Scores held at a time: 4M doubles are 32 MB, whatever the size of the catalogue.
+SCORES = 1 << 22
+
+
+class Ranked(NamedTuple):
+    """Recommendations, ordered by row and rank. Each array has one entry per recommendation.
+
+    row : position of the row in its block. rank : from 1. col : position of the item.
+    preference, confounder : the two parts of the score; the score is their sum and the intercept.
+    """
+
+    row: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    col: NDArray[np.int64]
+    score: Floats
+    preference: Floats
+    confounder: Floats
+
+
+def top_n(
+    n: int,
+    preference: tuple[Floats, Floats],
+    confounder: tuple[Floats, Floats],
+    intercept: float,
+    seen_ptr: NDArray[np.int64],
+    seen_col: NDArray[np.int64],
+) -> Ranked:
+    """The ``n`` best columns of each row that are not among those seen; fewer where fewer are unseen.
+
+    Parameters
+    ----------
+    preference : theta (rows, K) and beta (cols, K).
+    confounder : gamma * E[pi] (rows, L) and E[lambda] (cols, L); L = 0 without a confounder.
+    seen_ptr, seen_col : CSR of the columns to leave out; (rows + 1,), (seen,).
+
+    Notes
+    -----
+    Equal scores are ordered by column, so that the result is a total order and does not depend on blocks.
+    """
+    rows = np.hstack([preference[0], confounder[0]])
+    cols = np.ascontiguousarray(np.hstack([preference[1], confounder[1]]).T)
+    at_once = max(1, SCORES // max(1, cols.shape[1]))
+    found = []
+    for start in range(0, len(rows), at_once):
+        end = min(len(rows), start + at_once)
+        scores = rows[start:end] @ cols
+        seen = seen_col[seen_ptr[start] : seen_ptr[end]]
+        scores[np.repeat(np.arange(end - start), np.diff(seen_ptr[start : end + 1])), seen] = -np.inf
+        row, col = _best(scores, n)
+        found.append(np.stack([row + start, col]))
+    row, col = np.concatenate(found, axis=1) if found else np.zeros((2, 0), np.int64)
+    return _split(row, col, preference, confounder, intercept)
+
+
+def _best(scores: Floats, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(row, col) of the n best finite scores of each row, best first, equal ones by column."""
+    width = scores.shape[1]
+    if n < width:
+        bar = np.partition(scores, width - n, axis=1)[:, width - n, None]
+        row, col = np.nonzero((scores >= bar) & (scores > -np.inf))
+    else:
+        row, col = np.nonzero(scores > -np.inf)
+    order = np.lexsort((col, -scores[row, col], row))
+    row, col = row[order], col[order]
+    kept = _place_in_row(row) < n
+    return row[kept], col[kept]
+
+
+def _place_in_row(row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0, 1, 2, ... within each run of equal rows; ``row`` is sorted."""
+    first = np.searchsorted(row, row, side="left")
+    return np.arange(len(row)) - first
+
+
+def _split(
+    row: NDArray[np.int64],
+    col: NDArray[np.int64],
+    preference: tuple[Floats, Floats],
+    confounder: tuple[Floats, Floats],
+    intercept: float,
+) -> Ranked:
+    liked = np.einsum("nk,nk->n", preference[0][row], preference[1][col])
+    confounded = np.einsum("nl,nl->n", confounder[0][row], confounder[1][col])
+    score = liked + confounded + intercept
+    # The parts, summed anew, may differ from the product by rounding: rank by what is reported.
+    order = np.lexsort((col, -score, row))
+    row, col = row[order], col[order]
+    rank = _place_in_row(row) + 1
+    return Ranked(row, rank, col, score[order], liked[order], confounded[order])

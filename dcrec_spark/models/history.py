@@ -1,0 +1,53 @@
+"""The objective after each iteration: does it go the right way, and has it settled?"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dcrec_spark.errors import FitError
+
+Listener = Callable[[str, int, float], None]
+
+# What rounding may do to an objective that exact arithmetic moves one way only, relative to its size.
+SLACK = {"float64": 1e-9, "float32": 1e-4}
+
+
+@dataclass
+class History:
+    """Objectives of one stage, told to a listener as they come.
+
+    rises : True for an ELBO, False for a loss. slack : relative wrong movement that rounding may cause.
+    """
+
+    stage: str
+    rises: bool
+    tol: float
+    slack: float
+    listener: Listener
+    values: list[float] = field(default_factory=list)
+
+    def settled_at(self, value: float) -> bool:
+        """Record one more value; True when it differs from the last by less than ``tol``, relatively.
+
+        Raises
+        ------
+        FitError : the value is not finite, or moved the wrong way by more than rounding explains.
+        """
+        iteration = len(self.values) + 1
+        if not math.isfinite(value):
+            raise FitError(
+                f"{self.stage}: the objective is {value} at iteration {iteration}: look for extreme ratings or weights"
+            )
+        before = self.values[-1] if self.values else None
+        self.values.append(value)
+        self.listener(self.stage, iteration, value)
+        if before is None:
+            return False
+        gain = value - before if self.rises else before - value
+        if gain < -self.slack * abs(before):
+            word = "fell" if self.rises else "rose"
+            raise FitError(
+                f"{self.stage}: the objective {word} from {before:.10g} to {value:.10g} at iteration {iteration}, which "
+                "exact updates cannot do; with precision float32 try float64, else report it with your data's shape"
+            )
+        return gain < self.tol * abs(before)

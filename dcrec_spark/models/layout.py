@@ -1,0 +1,186 @@
+"""Ratings by id -> the blocks of both sides, ready for any fit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.ml.param import Params
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegralType, NumericType, StringType
+
+from dcrec_spark.blocks import Side, block_count, build_side
+from dcrec_spark.data.ids import encode, index_ids
+from dcrec_spark.engine.lineage import cores, fixed_placement
+from dcrec_spark.errors import DataError
+
+# Below this many bytes of factors a side's results are held by the driver and broadcast; above they stay placed.
+HELD_BYTES = 32 * 2**20
+# So that a block's cell stays far below 2 GB, and a task's memory in the hundreds of megabytes.
+BLOCK_NONZEROS = 4_000_000
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Both sides' blocks, and the tables ``id, idx`` that lead back to the ids."""
+
+    users: Side
+    items: Side
+    user_ids: DataFrame
+    item_ids: DataFrame
+    nonzeros: int
+    means: dict[str, float]
+
+    def release(self) -> None:
+        for side in (self.users, self.items):
+            side.release()
+        for ids in (self.user_ids, self.item_ids):
+            ids.unpersist()
+
+
+@dataclass(frozen=True)
+class LayoutSettings:
+    """What is wanted of a layout; None leaves a number of blocks to the size of the data."""
+
+    user_blocks: int | None
+    item_blocks: int | None
+    exchange: str
+    precision: str
+    width: int
+
+    def holds(self, n_rows: int) -> bool:
+        if self.exchange == "auto":
+            return n_rows * self.width * 8 <= HELD_BYTES
+        return self.exchange == "broadcast"
+
+
+def layout_settings(estimator: Params, width: int) -> LayoutSettings:
+    """What an estimator's parameters ask for; ``width`` numbers a row at most."""
+    get = estimator.getOrDefault
+    return LayoutSettings(
+        get("numUserBlocks"), get("numItemBlocks"), get("exchange"), get("precision"), width
+    )
+
+
+def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str]) -> None:
+    """Refuse a frame that lacks a column or has one of the wrong type.
+
+    Raises
+    ------
+    DataError : names the column, what was found, what was expected.
+    """
+    types = {field.name: field.dataType for field in df.schema.fields}
+    missing = [c for c in (*ids, *numbers) if c not in types]
+    if missing:
+        raise DataError(
+            f"column {missing[0]!r} is missing: the input has {', '.join(types) or 'no columns'}; "
+            "map the names with userCol, itemCol, ratingCol or countCol"
+        )
+    for name in ids:
+        if not isinstance(types[name], (IntegralType, StringType)):
+            found = types[name].simpleString()
+            raise DataError(f"column {name!r} is of type {found}: ids must be integers or strings; cast it")
+    for name in numbers:
+        if not isinstance(types[name], NumericType):
+            found = types[name].simpleString()
+            raise DataError(f"column {name!r} is of type {found}, expected numbers; cast it (try_cast)")
+
+
+def lay_out(
+    df: DataFrame, user_col: str, item_col: str, values: dict[str, str], settings: LayoutSettings
+) -> Layout:
+    """Index the ids and build the blocks of users and of items.
+
+    Parameters
+    ----------
+    values : name of a block's array -> expression over ``df`` that makes it.
+
+    Raises
+    ------
+    DataError : empty input, one user or item, a null id, a value that is null or not finite, a pair given twice.
+    """
+    pairs = df.select(
+        F.col(f"`{user_col}`").alias("user_id"),
+        F.col(f"`{item_col}`").alias("item_id"),
+        *[F.expr(expression).cast("double").alias(name) for name, expression in values.items()],
+    ).persist()
+    nonzeros, means = _require_usable(pairs, list(values))
+    ids = {name: index_ids(pairs, f"{name}_id") for name in ("user", "item")}
+    rows = {name: frame.count() for name, frame in ids.items()}
+    for name, count in rows.items():
+        if count < 2:
+            raise DataError(
+                f"all ratings are of one {name}: a factor model needs at least two users and two items"
+            )
+    indexed = encode(pairs, ids["user"], ids["item"]).persist()
+    with fixed_placement(df.sparkSession):
+        sides = _build_sides(indexed, ids, rows, nonzeros, list(values), settings)
+        layout = Layout(sides["user"], sides["item"], ids["user"], ids["item"], nonzeros, means)
+        _require_distinct_pairs(layout)
+    indexed.unpersist()
+    pairs.unpersist()
+    return layout
+
+
+def _build_sides(
+    indexed: DataFrame,
+    ids: dict[str, DataFrame],
+    rows: dict[str, int],
+    nonzeros: int,
+    values: list[str],
+    settings: LayoutSettings,
+) -> dict[str, Side]:
+    parallel = cores(indexed.sparkSession)
+    wanted = {"user": settings.user_blocks, "item": settings.item_blocks}
+    blocks = {n: block_count(rows[n], nonzeros, parallel, wanted[n], BLOCK_NONZEROS) for n in rows}
+    sides = {}
+    for name, other in (("user", "item"), ("item", "user")):
+        entries = indexed.select(
+            F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col"), *values
+        )
+        source = rows[other], blocks[other]
+        side = build_side(
+            name, entries, ids[name], rows[name], blocks[name], source, values, settings.precision
+        )
+        sides[name] = replace(side, held=settings.holds(rows[name]))
+    return sides
+
+
+def _require_usable(pairs: DataFrame, values: list[str]) -> tuple[int, dict[str, float]]:
+    """The number of pairs and the mean of each value, when each pair has two ids and finite values."""
+    bad = {f"{c} is null": F.col(c).isNull() for c in ("user_id", "item_id", *values)}
+    bad |= {f"{c} is NaN or infinite": F.isnan(c) | (F.abs(c) == float("inf")) for c in values}
+    bad |= {f"{c} is negative": F.col(c) < 0 for c in values}
+    means = [F.avg(c).alias(f"mean {c}") for c in values]
+    counts = [F.count_if(condition).alias(reason) for reason, condition in bad.items()]
+    found = pairs.agg(F.count("*").alias("rows"), *counts, *means).collect()[0].asDict()
+    rows = int(found["rows"])
+    if rows == 0:
+        raise DataError("the input has no rows: at least a few ratings of two users and two items are needed")
+    for reason in bad:
+        if found[reason]:
+            raise DataError(
+                f"{found[reason]} of {rows} rows cannot be used: {reason}; drop or mend them first"
+            )
+    return rows, {c: float(found[f"mean {c}"]) for c in values}
+
+
+def _require_distinct_pairs(layout: Layout) -> None:
+    """A pair given twice has two ratings, and the fit would count it twice. This also materialises the blocks."""
+    sides = (
+        (layout.users, "duplicate_row", "duplicate_col"),
+        (layout.items, "duplicate_col", "duplicate_row"),
+    )
+    for side, user_column, item_column in sides:
+        found = side.frame.agg(F.max(F.struct(F.col(user_column), F.col(item_column))).alias("pair")).first()
+        pair = found["pair"] if found else None
+        if pair is not None and pair[0] is not None:
+            user, item = _id_at(layout.user_ids, pair[0]), _id_at(layout.item_ids, pair[1])
+            raise DataError(
+                f"user {user!r} has more than one rating of item {item!r}: every (user, item) pair may occur once; "
+                "keep one (the last, the mean, the sum) before the fit"
+            )
+
+
+def _id_at(ids: DataFrame, idx: int) -> object:
+    found = ids.where(F.col("idx") == idx).first()
+    return found["id"] if found else None

@@ -1,0 +1,129 @@
+"""Stage 2: the rating model's alternating least squares, laid over the distributed half-step."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.special import ndtri
+
+from dcrec_spark.blocks import Side
+from dcrec_spark.engine.half_step import Arrays, State, Update, end_lineage, half_step, rebuild
+from dcrec_spark.kernels import ridge
+from dcrec_spark.kernels.gamma import Floats, noise
+from dcrec_spark.kernels.poisson import CountBlock, pair_means
+from dcrec_spark.kernels.ridge import Off, RatingBlock, Regulariser
+from dcrec_spark.models.exposure_fit import means
+from dcrec_spark.models.history import SLACK, History, Listener
+
+_START_SCALE = 0.1
+
+
+@dataclass(frozen=True)
+class OutcomeSettings:
+    rank: int
+    max_iter: int
+    tol: float
+    off: Off
+    reg: Regulariser
+    alpha: float  # an observed pair weighs 1 + alpha * rating
+    fit_intercept: bool
+    seed: int
+    checkpoint_interval: int = 10
+    precision: str = "float64"
+
+
+@dataclass(frozen=True)
+class OutcomeFit:
+    users: State
+    items: State
+    intercept: float
+    objective: list[float]
+
+
+def attach_confounder(
+    users: Side, items: Side, user_exposure: State, item_exposure: State
+) -> tuple[Side, Side]:
+    """Blocks that carry a_hat beside each rating and the exposure factors of their rows.
+
+    user_exposure, item_exposure : states whose memories hold the exposure model's shape and rate.
+    """
+    user_means = half_step(users, means, {}, own=user_exposure)
+    item_means = half_step(items, means, {}, own=item_exposure)
+    return (
+        rebuild(users, add_confounder, {}, item_means, user_exposure),
+        rebuild(items, add_confounder, {}, user_means, item_exposure),
+    )
+
+
+def add_confounder(block: Arrays, memory: Arrays, inbox: Floats, source: Arrays, shared: Arrays) -> Update:
+    row_mean = memory["shape"] / memory["rate"]
+    counts = CountBlock(block["row_ptr"], block["col"], block["rating"])
+    a_hat = pair_means(counts, row_mean, inbox)
+    return Update(np.empty((len(row_mean), 0)), {}, {**block, "a_hat": a_hat, "exposure": row_mean})
+
+
+def fit_outcome(users: Side, items: Side, settings: OutcomeSettings, listener: Listener) -> OutcomeFit:
+    """Users, items, intercept, in turn; each minimises J given the others, so J never rises."""
+    item_state = half_step(items, partial(start, rank=settings.rank, seed=settings.seed), {})
+    intercept = 0.0
+    history = History("outcome", False, settings.tol, SLACK[settings.precision], listener)
+    n_pairs = float(users.n_rows) * items.n_rows
+    users_given, items_given = partial(user_step, settings=settings), partial(item_step, settings=settings)
+    for sweep in range(1, settings.max_iter + 1):
+        shared = {"intercept": np.array(intercept)}
+        user_state = half_step(users, users_given, shared, item_state)
+        before, item_state = item_state, half_step(items, items_given, shared, user_state)
+        before.release()
+        intercept, objective = ridge.intercept_and_objective(
+            user_state.sums, item_state.sums, n_pairs, settings.off, settings.reg, settings.fit_intercept
+        )
+        user_state.release()
+        if history.settled_at(objective):
+            break
+        if sweep % settings.checkpoint_interval == 0:
+            item_state = end_lineage(item_state)
+    shared = {"intercept": np.array(intercept)}
+    # One more solve of the users, given the final items: so that folding a user in gives back his factors.
+    user_state = half_step(users, users_given, shared, item_state)
+    return OutcomeFit(user_state, item_state, intercept, history.values)
+
+
+def start(
+    block: Arrays, memory: Arrays, inbox: Floats, source: Arrays, shared: Arrays, *, rank: int, seed: int
+) -> Update:
+    """Small normal factors, by noise that depends on (seed, side, id) alone."""
+    uniform = noise(seed, block["row_key"], rank)
+    rows = (_START_SCALE * ndtri(uniform + 2.0**-54)).astype(block["rating"].dtype)
+    return Update(rows, ridge.item_sums(rows, _exposure(block)), {})
+
+
+def _exposure(block: Arrays) -> Floats:
+    none = np.empty((len(block["row_ptr"]) - 1, 0), block["rating"].dtype)
+    return block.get("exposure", none)
+
+
+def _ratings(block: Arrays, settings: OutcomeSettings) -> RatingBlock:
+    rating = block["rating"]
+    weight = 1 + rating.dtype.type(settings.alpha) * rating
+    a_hat = block.get("a_hat", np.empty(0, rating.dtype))
+    return RatingBlock(block["row_ptr"], block["col"], rating, weight, a_hat, _exposure(block))
+
+
+def user_step(
+    block: Arrays, memory: Arrays, inbox: Floats, source: Arrays, shared: Arrays, *, settings: OutcomeSettings
+) -> Update:
+    ratings = _ratings(block, settings)
+    rows = ridge.update_users(ratings, inbox, source, float(shared["intercept"]), settings.off, settings.reg)
+    return Update(rows, ridge.user_sums(rows, ratings.exposure), {})
+
+
+def item_step(
+    block: Arrays, memory: Arrays, inbox: Floats, source: Arrays, shared: Arrays, *, settings: OutcomeSettings
+) -> Update:
+    ratings = _ratings(block, settings)
+    rows = ridge.update_items(ratings, inbox, source, float(shared["intercept"]), settings.off, settings.reg)
+    sums = {
+        **ridge.item_sums(rows, ratings.exposure),
+        **ridge.observed_sums(ratings, rows, inbox, settings.off),
+    }
+    return Update(rows, sums, {})

@@ -1,0 +1,50 @@
+"""What has to hold of a recommendation table before anyone reads it."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.errors import AuditError
+
+
+def audit_recommendations(table: DataFrame, seen: DataFrame | None) -> None:
+    """Refuse a table that breaks a promise to its readers.
+
+    Parameters
+    ----------
+    table : the staged recommendations, as written.
+    seen : user_id, item_id that were to be left out; None when seen items may be recommended.
+
+    Raises
+    ------
+    AuditError : names each broken promise, with how many rows break it.
+    """
+    per_user = table.groupBy("user_id").agg(
+        F.count("*").alias("rows"),
+        F.count_distinct("rank").alias("ranks"),
+        F.max("rank").alias("last"),
+        F.min("rank").alias("first"),
+        F.count_distinct("item_id").alias("items"),
+        F.count_if(_not_finite()).alias("not_finite"),
+    )
+    contiguous = (F.col("first") == 1) & (F.col("last") == F.col("rows")) & (F.col("ranks") == F.col("rows"))
+    found = per_user.agg(
+        F.count("*").alias("users"),
+        F.count_if(~contiguous).alias("users whose ranks do not run from 1 without gaps"),
+        F.count_if(F.col("items") < F.col("rows")).alias("users with an item twice"),
+        F.coalesce(F.sum("not_finite"), F.lit(0)).alias("scores that are NaN or infinite"),
+    ).collect()[0].asDict()  # fmt: skip
+    if found.pop("users") == 0:
+        raise AuditError("the recommendations are empty: every user has seen every item, or none was ranked")
+    if seen is not None:
+        pairs = seen.select("user_id", "item_id")
+        found["recommended items that the user has seen"] = table.join(
+            pairs, ["user_id", "item_id"], "left_semi"
+        ).count()
+    broken = [f"{count} {promise}" for promise, count in found.items() if count]
+    if broken:
+        raise AuditError(f"the recommendations were not published: {'; '.join(broken)}")
+
+
+def _not_finite() -> Column:
+    parts = [F.isnan(c) | (F.abs(c) == float("inf")) for c in ("score", "preference", "confounder")]
+    return parts[0] | parts[1] | parts[2]

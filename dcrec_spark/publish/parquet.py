@@ -1,0 +1,280 @@
+"""Tables published as one immutable directory per run, and a pointer that names the run to read.
+
+::
+
+    <output>/CURRENT                              the run_id that readers read; replaced in one step
+    <output>/run_id=<run_id>/<table>/*.parquet    appears in one step, whole, and never changes
+                            /run.json             the run's record
+                            /manifest.json        checksums of all the above; written last
+    <output>/failed/run_id=<run_id>/run.json      the record of a run that published nothing
+    <output>/.staging-<run_id>-<token>/           tables in the making; no reader looks here
+    <output>/.committing                          the run being committed right now
+    <output>/.lock                                held while committing
+
+Staging writes the tables, the caller audits them, and committing renames the directory, then replaces the
+pointer. A run that dies in between leaves the pointer on the old run; the next publisher, told by
+``.committing``, removes the directory that nobody points to. Of publishers whose spans from staging to commit
+overlap, the first to commit wins: the others find that the pointer has moved since they started staging, and
+raise ConflictError. To go back to an older run, write its run_id into ``CURRENT``.
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.errors import ConfigError, ConflictError, DataError
+from dcrec_spark.publish.files import TEMPORARY_PREFIX, Files, open_files
+from dcrec_spark.publish.manifest import (
+    RECORD,
+    TableFiles,
+    check_manifest,
+    fingerprint,
+    to_json,
+    write_manifest,
+)
+
+CURRENT = "CURRENT"
+COMMITTING = ".committing"
+LOCK = ".lock"
+FAILED = "failed"
+STAGING_PREFIX = ".staging-"
+# A staging directory in which no table was begun or ended for so long belongs to a run that died.
+STALE_STAGING_SECONDS = 2 * 24 * 3600
+
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+@dataclass(frozen=True)
+class StagedRun:
+    """Tables that are written and not published. ``base`` is the run that was current when staging began."""
+
+    files: Files
+    output: str
+    run_id: str
+    path: str
+    base: str | None
+    tables: Mapping[str, TableFiles]
+
+    def uri(self, table: str) -> str:
+        """Where Spark reads the staged table: ``spark.read.parquet(staged.uri("recommendations"))``."""
+        return self.files.uri(f"{self.path}/{table}")
+
+
+def check_writable(output: str, spark: SparkSession | None = None) -> None:
+    """ConfigError naming output.path when a run could not be published there. Leaves nothing behind."""
+    files, path = open_files(output, spark)
+    _require_writable(files, path, output)
+
+
+def publish(
+    spark: SparkSession,
+    output: str,
+    run_id: str,
+    tables: Mapping[str, DataFrame],
+    record: Callable[[StagedRun], Mapping[str, object]],
+    audit: Callable[[StagedRun], None] | None = None,
+) -> str:
+    """Stage, audit, commit; returns the run's directory as a URI. Whatever fails, the old tables stay.
+
+    record : makes the content of run.json, when the tables are staged and audited.
+    audit : raises AuditError to refuse the tables.
+    """
+    staged = stage(spark, output, run_id, tables)
+    try:
+        if audit is not None:
+            audit(staged)
+        return commit(staged, record(staged))
+    except BaseException:
+        discard(staged)
+        raise
+
+
+def stage(spark: SparkSession, output: str, run_id: str, tables: Mapping[str, DataFrame]) -> StagedRun:
+    """Write each table once into a staging directory; nothing stays when one of them fails.
+
+    ConfigError for an unusable output or name, DataError for a table written where the driver can't see it.
+    """
+    _require_name("run_id", run_id, RUN_ID)
+    for name in tables:
+        _require_name("table", name, TABLE_NAME)
+    files, root = open_files(output, spark)
+    _require_writable(files, root, output)
+    files.make_directory(root)
+    _remove_stale_staging(files, root)
+    with files.lock(f"{root}/{LOCK}"):
+        _undo_interrupted_commit(files, root)
+        base = _current(files, root)
+    path = _staging_path(root, run_id)
+    try:
+        files.make_directory(path)
+        written = {
+            name: _write_table(spark, files, f"{path}/{name}", table) for name, table in tables.items()
+        }
+    except BaseException:
+        files.delete(path)
+        raise
+    return StagedRun(files, root, run_id, path, base, written)
+
+
+def commit(staged: StagedRun, record: Mapping[str, object]) -> str:
+    """Make the staged tables the current ones; returns the run's directory as a URI.
+
+    ConflictError, and nothing changes, when another run was published since staging began, or this run_id.
+    """
+    files, root = staged.files, staged.output
+    files.write(f"{staged.path}/{RECORD}", to_json(record))
+    write_manifest(files, staged.path, staged.run_id, staged.tables)
+    with files.lock(f"{root}/{LOCK}"):
+        _undo_interrupted_commit(files, root)
+        _require_unchanged(staged)
+        _swap(staged)
+    return files.uri(_run_path(root, staged.run_id))
+
+
+def discard(staged: StagedRun) -> None:
+    """Remove the staged tables; fine when they are gone or committed."""
+    staged.files.delete(staged.path)
+
+
+def record_failure(
+    output: str, run_id: str, record: Mapping[str, object], spark: SparkSession | None = None
+) -> str:
+    """Leave run.json of a run that published nothing, in place of an earlier try's; returns its URI."""
+    _require_name("run_id", run_id, RUN_ID)
+    files, root = open_files(output, spark)
+    path = f"{root}/{FAILED}/run_id={run_id}/{RECORD}"
+    files.make_directory(path.rpartition("/")[0])
+    files.write(path, to_json(record))
+    return files.uri(path)
+
+
+def current_run(output: str, spark: SparkSession | None = None) -> str | None:
+    """The published run_id; None when nothing has been published yet."""
+    files, root = open_files(output, spark)
+    return _current(files, root)
+
+
+def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
+    """A published table. The DataFrame stays on the run it was opened on, whatever is published later."""
+    _require_name("table", table, TABLE_NAME)
+    files, root = open_files(output, spark)
+    run_id = _current(files, root)
+    if run_id is None:
+        raise DataError(f"nothing is published under {output}: it holds no {CURRENT}")
+    path = f"{_run_path(root, run_id)}/{table}"
+    if not files.exists(path):
+        raise DataError(f"run {run_id} under {output} has no table {table}")
+    return spark.read.parquet(files.uri(path))
+
+
+def verify(run_directory: str, spark: SparkSession | None = None) -> None:
+    """DataError naming every file of a published run that is missing, changed or foreign."""
+    files, path = open_files(run_directory, spark, setting="run directory")
+    check_manifest(files, path)
+
+
+def _write_table(spark: SparkSession, files: Files, path: str, table: DataFrame) -> TableFiles:
+    observed = Observation()
+    counted = table.observe(observed, F.count(F.lit(1)).alias("rows"))
+    counted.write.parquet(files.uri(path))
+    rows = int(observed.get["rows"])
+    found = spark.read.schema(table.schema).parquet(files.uri(path)).count()
+    if found != rows:
+        raise DataError(
+            f"{rows} rows were written to {files.uri(path)}, and {found} are there: the executors wrote to "
+            "disks of their own; set output.path to one that all nodes share (hdfs://, or a shared mount)"
+        )
+    for name in ["", *(entry.name for entry in files.list(path))]:
+        files.sync(f"{path}/{name}")
+    return fingerprint(files, path, rows)
+
+
+def _swap(staged: StagedRun) -> None:
+    files, root = staged.files, staged.output
+    files.write(f"{root}/{COMMITTING}", staged.run_id.encode())
+    try:
+        files.rename(staged.path, _run_path(root, staged.run_id))
+        files.write(f"{root}/{CURRENT}", f"{staged.run_id}\n".encode())
+    finally:
+        _undo_interrupted_commit(files, root)
+
+
+def _undo_interrupted_commit(files: Files, root: str) -> None:
+    """Settle the commit that ``.committing`` tells of: done if the pointer names it, else taken back."""
+    if not files.exists(f"{root}/{COMMITTING}"):
+        return
+    run_id = _read_run_id(files, f"{root}/{COMMITTING}")
+    path = _run_path(root, run_id)
+    if _current(files, root) != run_id and files.exists(path):
+        withdrawn = _staging_path(root, run_id)
+        files.rename(path, withdrawn)
+        files.delete(withdrawn)
+    files.delete(f"{root}/{COMMITTING}")
+
+
+def _require_unchanged(staged: StagedRun) -> None:
+    current = _current(staged.files, staged.output)
+    if current != staged.base:
+        raise ConflictError(
+            f"run {staged.run_id} was not published: {staged.output} went from run {staged.base} to run "
+            f"{current} after this one started staging; run again to publish over it"
+        )
+    if staged.files.exists(_run_path(staged.output, staged.run_id)):
+        raise ConflictError(
+            f"run_id {staged.run_id} is already published under {staged.output}, and published runs never "
+            "change; use a new run_id"
+        )
+
+
+def _remove_stale_staging(files: Files, root: str) -> None:
+    oldest = time.time() - STALE_STAGING_SECONDS
+    for entry in files.list(root):
+        if not entry.name.startswith((STAGING_PREFIX, TEMPORARY_PREFIX)):
+            continue
+        path = f"{root}/{entry.name}"
+        inside = files.list(path) if entry.is_directory else []
+        if all(touched.modified < oldest for touched in [entry, *inside]):
+            files.delete(path)
+
+
+def _current(files: Files, root: str) -> str | None:
+    return _read_run_id(files, f"{root}/{CURRENT}") if files.exists(f"{root}/{CURRENT}") else None
+
+
+def _read_run_id(files: Files, path: str) -> str:
+    text = files.read(path).decode(errors="replace").strip()
+    if RUN_ID.fullmatch(text) is None:
+        raise DataError(
+            f"{path} holds {text[:200]!r}; expected the run_id of a published run: restore the file"
+        )
+    return text
+
+
+def _run_path(root: str, run_id: str) -> str:
+    return f"{root}/run_id={run_id}"
+
+
+def _staging_path(root: str, run_id: str) -> str:
+    """Its token keeps two processes with one run_id apart."""
+    return f"{root}/{STAGING_PREFIX}{run_id}-{uuid4().hex[:8]}"
+
+
+def _require_name(what: str, value: str, pattern: re.Pattern[str]) -> None:
+    if pattern.fullmatch(value) is None:
+        raise ConfigError(f"{what} is {value!r}; expected text that matches {pattern.pattern}")
+
+
+def _require_writable(files: Files, path: str, output: str) -> None:
+    try:
+        files.check_writable(path)
+    except OSError as error:
+        raise ConfigError(
+            f"output.path is {output!r}, where this user can not write ({error}); "
+            "choose a directory in which it may create files"
+        ) from error

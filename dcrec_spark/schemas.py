@@ -1,0 +1,139 @@
+"""The schema of every published table.
+
+Ids are published as they came in, so tables that hold ids take the ids' type, ``string`` or ``long``.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from dcrec_spark.errors import DcrecError
+
+_FACTORS = ArrayType(DoubleType(), containsNull=False)
+_WHICH_RUN = [
+    StructField("model_version", StringType(), nullable=False),
+    StructField("run_id", StringType(), nullable=False),
+    StructField("run_date", DateType(), nullable=False),
+]
+
+
+def recommendations(user_type: DataType, item_type: DataType) -> StructType:
+    """One row per user and rank (from 1); unique on (run_date, user_id, rank).
+
+    score = preference + confounder, the two parts of the predicted rating; the intercept is in the
+    preference.
+    """
+    return StructType(
+        [
+            StructField("user_id", user_type, nullable=False),
+            StructField("rank", IntegerType(), nullable=False),
+            StructField("item_id", item_type, nullable=False),
+            StructField("score", DoubleType(), nullable=False),
+            StructField("preference", DoubleType(), nullable=False),
+            StructField("confounder", DoubleType(), nullable=False),
+            *_WHICH_RUN,
+        ]
+    )
+
+
+def user_factors(id_type: DataType) -> StructType:
+    """One row per user. ``gamma`` weighs the confounder; exposure columns are null for a classical fit."""
+    gamma = StructField("gamma", DoubleType(), nullable=False)
+    return _factors(id_type, [gamma])
+
+
+def item_factors(id_type: DataType) -> StructType:
+    """One row per item. Exposure columns are null for a classical fit."""
+    return _factors(id_type, [])
+
+
+def _factors(id_type: DataType, own: list[StructField]) -> StructType:
+    return StructType(
+        [
+            StructField("id", id_type, nullable=False),
+            StructField("features", _FACTORS, nullable=False),
+            *own,
+            StructField("exposure_shape", _FACTORS, nullable=True),
+            StructField("exposure_rate", _FACTORS, nullable=True),
+            *_WHICH_RUN,
+        ]
+    )
+
+
+METRICS = StructType(
+    [
+        StructField("run_id", StringType(), nullable=False),
+        StructField("model", StringType(), nullable=False),
+        StructField("split", StringType(), nullable=False),
+        StructField("metric", StringType(), nullable=False),
+        StructField("value", DoubleType(), nullable=False),
+        StructField("ci_low", DoubleType(), nullable=True),
+        StructField("ci_high", DoubleType(), nullable=True),
+        StructField("n", LongType(), nullable=False),
+    ]
+)
+
+REJECTS = StructType(
+    [
+        StructField("raw", StringType(), nullable=True),
+        StructField("reasons", ArrayType(StringType(), containsNull=False), nullable=False),
+        StructField("run_id", StringType(), nullable=False),
+    ]
+)
+
+RUNS = StructType(
+    [
+        StructField("run_id", StringType(), nullable=False),
+        StructField("run_date", DateType(), nullable=False),
+        StructField("name", StringType(), nullable=False),
+        StructField("status", StringType(), nullable=False),
+        StructField("exit_code", IntegerType(), nullable=False),
+        StructField("error", StringType(), nullable=True),
+        StructField("started_at", TimestampType(), nullable=False),
+        StructField("finished_at", TimestampType(), nullable=False),
+        StructField("model_version", StringType(), nullable=True),
+        StructField("config_hash", StringType(), nullable=False),
+        StructField("data_fingerprint", StringType(), nullable=True),
+        StructField("configuration", StringType(), nullable=False),
+        StructField("counts", MapType(StringType(), LongType(), valueContainsNull=False), nullable=False),
+        StructField("timings", MapType(StringType(), DoubleType(), valueContainsNull=False), nullable=False),
+        StructField("versions", MapType(StringType(), StringType(), valueContainsNull=False), nullable=False),
+        StructField("warnings", ArrayType(StringType(), containsNull=False), nullable=False),
+    ]
+)
+
+
+def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
+    """``frame`` with the columns of ``schema`` in their order, checked by name and by type.
+
+    Raises
+    ------
+    DcrecError : a column is missing, is too many, or has another type. Nothing is cast in silence.
+    """
+    found = {field.name: field.dataType for field in frame.schema}
+    missing = [field.name for field in schema if field.name not in found]
+    unexpected = [name for name in found if name not in schema.fieldNames()]
+    if missing or unexpected:
+        raise DcrecError(
+            f"table {table}: missing columns {missing}, unexpected columns {unexpected}; "
+            f"expected {schema.fieldNames()}"
+        )
+    for field in schema:
+        if found[field.name].simpleString() != field.dataType.simpleString():
+            raise DcrecError(
+                f"table {table}, column {field.name}: found {found[field.name].simpleString()}, "
+                f"expected {field.dataType.simpleString()}"
+            )
+    return frame.select(*(F.col(name) for name in schema.fieldNames()))

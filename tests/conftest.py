@@ -1,0 +1,47 @@
+"""What every test may ask for: one small local Spark, and the folder with the public data sets."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from pyspark.sql import SparkSession
+
+from dcrec_spark.session import build_session
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# The same examples on every run, and no limit on the first, slow one.
+settings.register_profile("house", derandomize=True, deadline=None)
+settings.load_profile("house")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores, small shuffles, and a checkpoint directory that goes away with the run."""
+    scratch = tmp_path_factory.mktemp("spark")
+    session = build_session(
+        "dcrec-spark tests",
+        master="local[2]",
+        conf={
+            "spark.sql.shuffle.partitions": "4",
+            "spark.default.parallelism": "2",
+            "spark.driver.memory": "2g",
+            "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+            # Workers find the tests' own functions, installed or not.
+            "spark.executorEnv.PYTHONPATH": str(ROOT),
+        },
+    )
+    session.sparkContext.setCheckpointDir(str(scratch / "checkpoints"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The data sets, which are not part of the repository: beside it, or where DCREC_DATA says."""
+    folder = Path(os.environ.get("DCREC_DATA") or ROOT.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"no data sets in {folder}; DCREC_DATA may name another folder")
+    return folder

@@ -1,0 +1,119 @@
+"""Ids become dense indices in sorted order, whatever the type and the partitioning."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.data.ids import encode, index_ids
+from dcrec_spark.errors import DataError
+
+STRANGE = [
+    "",
+    " ",
+    "a",
+    "A",
+    "é",
+    "e\u0301",
+    "日本",
+    "\U0001d518",
+    "\uffff",
+    "it's",
+    'say "x"',
+    "two\nlines",
+    "a,b",
+    "10",
+    "9",
+    "\\",
+    "`",
+]
+
+
+def frame(spark: SparkSession, ids: list[object], kind: str, partitions: int = 3) -> DataFrame:
+    rows = [(identity,) for identity in ids]
+    return spark.createDataFrame(rows, f"id {kind}").repartition(partitions)
+
+
+def indexed(df: DataFrame) -> dict[object, int]:
+    result = index_ids(df, "id")
+    assert [(field.name, field.dataType.simpleString()) for field in result.schema][1] == ("idx", "bigint")
+    pairs = {row["id"]: row["idx"] for row in result.collect()}
+    result.unpersist()
+    return pairs
+
+
+def test_strings_are_sorted_by_their_utf8_bytes(spark: SparkSession) -> None:
+    found = indexed(frame(spark, [*STRANGE, *STRANGE], "string"))
+    expected = sorted(STRANGE, key=lambda text: text.encode())
+    assert found == {identity: position for position, identity in enumerate(expected)}
+
+
+@pytest.mark.parametrize("kind", ["long", "int", "short"])
+def test_whole_numbers_are_sorted_as_numbers_and_keep_their_type(spark: SparkSession, kind: str) -> None:
+    df = frame(spark, [10, 9, -1, 100, 9], kind)
+    result = index_ids(df, "id")
+    assert result.schema["id"].dataType == df.schema["id"].dataType
+    assert {row["id"]: row["idx"] for row in result.collect()} == {-1: 0, 9: 1, 10: 2, 100: 3}
+    result.unpersist()
+
+
+@settings(max_examples=5)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=1, max_size=60))
+def test_every_id_has_its_rank(spark: SparkSession, ids: list[str]) -> None:
+    expected = sorted(set(ids), key=lambda text: text.encode())
+    assert indexed(frame(spark, list(ids), "string")) == {
+        identity: rank for rank, identity in enumerate(expected)
+    }
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_partitions_and_order_of_rows_do_not_matter(spark: SparkSession, adaptive: str) -> None:
+    before = spark.conf.get("spark.sql.adaptive.enabled")
+    ids: list[object] = [f"u{number}" for number in range(3000)]
+    expected = {identity: rank for rank, identity in enumerate(sorted(map(str, ids)))}
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    try:
+        for partitions in (1, 7, 20):
+            random.Random(partitions).shuffle(ids)
+            assert indexed(frame(spark, ids, "string", partitions)) == expected
+    finally:
+        spark.conf.set("spark.sql.adaptive.enabled", str(before))
+
+
+def test_the_result_outlives_what_it_was_made_from(spark: SparkSession) -> None:
+    held = len(spark.sparkContext._jsc.getPersistentRDDs())
+    source = frame(spark, list(range(1000)), "long").persist()
+    result = index_ids(source, "id")
+    source.unpersist(blocking=True)
+    assert result.filter("id != idx").count() == 0
+    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held + 1
+    result.unpersist(blocking=True)
+    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held
+
+
+def test_no_ids(spark: SparkSession) -> None:
+    assert indexed(frame(spark, [], "string")) == {}
+
+
+def test_what_is_no_id_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(DataError, match="column 'id' has null ids"):
+        index_ids(frame(spark, ["a", None], "string"), "id")
+    with pytest.raises(DataError, match="column 'id' is double"):
+        index_ids(frame(spark, [1.0], "double"), "id")
+    with pytest.raises(DataError, match="no column 'user': found id"):
+        index_ids(frame(spark, ["a"], "string"), "user")
+
+
+def test_encode_replaces_ids_by_indices_and_keeps_the_rest(spark: SparkSession) -> None:
+    ratings = spark.createDataFrame(
+        [("b", 20, 4.0, 7), ("a", 10, 3.0, 8), ("b", 3, 5.0, 9)],
+        "user_id string, item_id long, rating double, `a.b` long",
+    )
+    users, items = index_ids(ratings, "user_id"), index_ids(ratings, "item_id")
+    encoded = encode(ratings, users, items)
+    assert encoded.columns == ["user_idx", "item_idx", "rating", "a.b"]
+    assert sorted(map(tuple, encoded.collect())) == [(0, 1, 3.0, 8), (1, 0, 5.0, 9), (1, 2, 4.0, 7)]
+    users.unpersist()
+    items.unpersist()

@@ -1,0 +1,405 @@
+"""Each bad row is rejected with all its reasons, the counts add up, and a run that cannot go on says why."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.config import ValidationConfig
+from dcrec_spark.data.validate import Validated, validate
+from dcrec_spark.errors import ConfigError, DataError
+
+NOW = 1_700_000_000
+DAY = 86_400
+LENIENT: dict[str, Any] = {"max_reject_share": 1.0}
+SCHEMA = "user_id string, item_id string, rating string"
+GOOD = [("u1", "i1", "4"), ("u2", "i2", "3")]
+
+
+def check(
+    spark: SparkSession, data: list[Any], schema: str = SCHEMA, seed: int = 0, **config: Any
+) -> Validated:
+    frame = spark.createDataFrame(data, schema)
+    raw = frame.withColumn("raw", F.struct("*"))
+    return validate(raw, ValidationConfig(**config), seed=seed, now=NOW)
+
+
+def reasons(validated: Validated) -> dict[str, list[str]]:
+    """By the item's id in the raw row: each test gives bad rows an item of their own."""
+    item = F.get_json_object("raw", "$.item_id").alias("item")
+    return {row["item"]: row["reasons"] for row in validated.rejects.select(item, "reasons").collect()}
+
+
+def ratings(validated: Validated, *columns: str) -> list[tuple[Any, ...]]:
+    return sorted(
+        map(tuple, validated.ratings.select(*(columns or ("user_id", "item_id", "rating"))).collect())
+    )
+
+
+BAD_RATINGS = {
+    "": ["null_rating"],
+    "  ": ["null_rating"],
+    None: ["null_rating"],
+    "four": ["unparsable_rating"],
+    "4,5": ["unparsable_rating"],
+    "5f": ["unparsable_rating"],
+    "0x1p3": ["unparsable_rating"],
+    "NaN": ["nan_rating"],
+    "inf": ["infinite_rating"],
+    "-Infinity": ["infinite_rating"],
+    "1e999": ["infinite_rating"],
+    "0.99": ["out_of_scale"],
+    "5.01": ["out_of_scale"],
+    "-3": ["out_of_scale"],
+}
+GOOD_RATINGS = {"1": 1.0, " 5 ": 5.0, "4.5": 4.5, "+2": 2.0, "3.": 3.0, "4e0": 4.0, "0.2E1": 2.0}
+
+
+def test_ratings_as_text(spark: SparkSession) -> None:
+    bad = [("u1", f"bad{number}", text) for number, text in enumerate(BAD_RATINGS)]
+    good = [("u2", f"good{number}", text) for number, text in enumerate(GOOD_RATINGS)]
+    found = check(spark, [*bad, *good, *GOOD], scale_min=1, scale_max=5, **LENIENT)
+    assert reasons(found) == {f"bad{number}": why for number, why in enumerate(BAD_RATINGS.values())}
+    accepted = {item: rating for _, item, rating in ratings(found)}
+    assert {item: accepted[item] for item in accepted if item.startswith("good")} == {
+        f"good{number}": value for number, value in enumerate(GOOD_RATINGS.values())
+    }
+
+
+def test_ratings_as_numbers(spark: SparkSession) -> None:
+    data = [
+        ("u", "a", float("nan")),
+        ("u", "b", float("inf")),
+        ("u", "c", None),
+        ("u", "d", 6.0),
+        ("u", "e", 5.0),
+        ("v", "f", 1.0),
+    ]
+    found = check(
+        spark, data, "user_id string, item_id string, rating double", scale_min=1, scale_max=5, **LENIENT
+    )
+    assert reasons(found) == {
+        "a": ["nan_rating"],
+        "b": ["infinite_rating"],
+        "c": ["null_rating"],
+        "d": ["out_of_scale"],
+    }
+    assert found.counts == {"rows_in": 6, "accepted": 2, "rejected": 4, "ratings": 2, "merged_duplicates": 0}
+    assert found.reasons == {"infinite_rating": 1, "nan_rating": 1, "null_rating": 1, "out_of_scale": 1}
+
+
+def test_all_reasons_of_a_row(spark: SparkSession) -> None:
+    found = check(spark, [*GOOD, (None, " ", "x"), ("", None, None)], **LENIENT)
+    lists = sorted(row["reasons"] for row in found.rejects.collect())
+    assert lists == [
+        ["empty_user", "null_item", "null_rating"],
+        ["null_user", "empty_item", "unparsable_rating"],
+    ]
+    assert found.counts["rejected"] == 2
+    assert sum(found.reasons.values()) == 6
+
+
+def test_ids_are_kept_as_they_are(spark: SparkSession) -> None:
+    ids = [" a ", "A", "a", "é", "e\u0301", "日本", "it's", 'say "x"', "two\nlines", "\t", "007", "7"]
+    found = check(spark, [(identity, f"i{number}", "3") for number, identity in enumerate(ids)])
+    assert {row["user_id"] for row in found.ratings.collect()} == set(ids)
+
+
+def test_rejects_hold_the_row_as_read(spark: SparkSession) -> None:
+    found = check(spark, [*GOOD, ('q"\n', "é", "x")], **LENIENT)
+    assert [row["raw"] for row in found.rejects.collect()] == [
+        '{"user_id":"q\\"\\n","item_id":"é","rating":"x"}'
+    ]
+
+
+def test_a_malformed_row_has_no_other_reason(spark: SparkSession) -> None:
+    schema = f"{SCHEMA}, raw string, read_problems array<string>"
+    data = [(*row, "line", []) for row in GOOD] + [(None, None, "x", "a;b;c", ["malformed_row"])]
+    found = validate(spark.createDataFrame(data, schema), ValidationConfig(**LENIENT))
+    assert [tuple(row) for row in found.rejects.collect()] == [("a;b;c", ["malformed_row"])]
+
+
+def test_an_id_that_the_reader_could_not_read_is_not_also_null(spark: SparkSession) -> None:
+    schema = "user_id long, item_id long, rating string, raw string, read_problems array<string>"
+    data = [(1, 1, "3", "", []), (2, 2, "3", "", []), (None, 3, "x", "u1,3,x", ["unparsable_user"])]
+    found = validate(spark.createDataFrame(data, schema), ValidationConfig(**LENIENT))
+    assert [row["reasons"] for row in found.rejects.collect()] == [["unparsable_user", "unparsable_rating"]]
+
+
+# ---- counts and timestamps
+
+
+def test_counts_have_to_be_positive_numbers(spark: SparkSession) -> None:
+    data = [(*GOOD[0], "2"), (*GOOD[1], "0.5")] + [
+        ("u", item, "3", count)
+        for item, count in [("a", "0"), ("b", "-1"), ("c", "x"), ("d", None), ("e", "nan"), ("f", "inf")]
+    ]
+    found = check(spark, data, f"{SCHEMA}, count string", **LENIENT)
+    assert reasons(found) == {
+        "a": ["non_positive_count"],
+        "b": ["non_positive_count"],
+        "c": ["unparsable_count"],
+        "d": ["null_count"],
+        "e": ["nan_count"],
+        "f": ["infinite_count"],
+    }
+    assert ratings(found, "user_id", "count") == [("u1", 2.0), ("u2", 0.5)]
+
+
+def test_implicit_counts_as_ratings(spark: SparkSession) -> None:
+    found = check(spark, [*GOOD, ("u", "a", "0"), ("u", "b", "-2")], kind="counts", **LENIENT)
+    assert reasons(found) == {"a": ["non_positive_count"], "b": ["non_positive_count"]}
+    assert found.warnings == ()
+
+
+def test_timestamps(spark: SparkSession) -> None:
+    good = {
+        "1600000000": 1_600_000_000,
+        "1970-01-02": DAY,
+        "1970-01-02 00:00:01": DAY + 1,
+        str(NOW + DAY): NOW + DAY,
+        None: None,
+        "": None,
+    }
+    data = [("u1", f"good{number}", "3", text) for number, text in enumerate(good)]
+    data += [
+        ("u2", "late", "3", str(NOW + DAY + 1)),
+        ("u2", "odd", "3", "yesterday"),
+        ("u2", "fine", "3", "0"),
+    ]
+    found = check(spark, data, f"{SCHEMA}, timestamp string", **LENIENT)
+    assert reasons(found) == {"late": ["future_timestamp"], "odd": ["unparsable_timestamp"]}
+    seconds = {row["item_id"]: row["timestamp"] for row in found.ratings.collect()}
+    assert seconds == {f"good{number}": value for number, value in enumerate(good.values())} | {"fine": 0}
+    accepting = check(spark, data, f"{SCHEMA}, timestamp string", future_timestamps="accept", **LENIENT)
+    assert set(reasons(accepting)) == {"odd"}
+
+
+def test_timestamps_in_milliseconds_are_recognised_in_the_message(spark: SparkSession) -> None:
+    with pytest.raises(DataError, match=r"future_timestamp.*seconds since 1970"):
+        check(spark, [(*row, NOW * 1000) for row in GOOD], f"{SCHEMA}, timestamp long")
+
+
+# ---- duplicates
+
+TWICE = [("u1", "i1", 1.0, 10), ("u1", "i1", 5.0, 30), ("u1", "i1", 3.0, 20), ("u2", "i2", 2.0, 40)]
+WITH_TIME = "user_id string, item_id string, rating double, timestamp long"
+
+
+def test_duplicates_are_an_error_by_default(spark: SparkSession) -> None:
+    with pytest.raises(DataError) as caught:
+        check(spark, TWICE, WITH_TIME)
+    assert str(caught.value).startswith(
+        "1 pairs of user and item have more than one row (3 rows in all), "
+        "for example user 'u1' and item 'i1' with 3 rows"
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind", "rating"), [("last", "ratings", 5.0), ("mean", "ratings", 3.0), ("sum", "counts", 9.0)]
+)
+def test_duplicates_become_one_rating(spark: SparkSession, policy: str, kind: str, rating: float) -> None:
+    found = check(spark, TWICE, WITH_TIME, duplicates=policy, kind=kind)
+    assert ratings(found, "user_id", "item_id", "rating", "timestamp") == [
+        ("u1", "i1", rating, 30),
+        ("u2", "i2", 2.0, 40),
+    ]
+    assert found.counts == {"rows_in": 4, "accepted": 4, "rejected": 0, "ratings": 2, "merged_duplicates": 2}
+
+
+def test_last_breaks_ties_by_rating_and_puts_no_time_first(spark: SparkSession) -> None:
+    data = [("u1", "i1", 2.0, 10), ("u1", "i1", 4.0, 10), ("u2", "i2", 5.0, None), ("u2", "i2", 1.0, 0)]
+    assert ratings(check(spark, data, WITH_TIME, duplicates="last")) == [("u1", "i1", 4.0), ("u2", "i2", 1.0)]
+
+
+def test_last_needs_timestamps(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match=r"validation\.duplicates.*input\.columns\.timestamp"):
+        check(spark, GOOD, duplicates="last")
+
+
+def test_a_rejected_row_is_no_duplicate(spark: SparkSession) -> None:
+    found = check(spark, [*GOOD, ("u1", "i1", "x")], **LENIENT)
+    assert (found.counts["ratings"], found.counts["rejected"]) == (2, 1)
+
+
+# ---- limits
+
+
+def test_too_few_ratings_are_counted_once(spark: SparkSession) -> None:
+    """Leaving out i3 brings u3 to one rating: it stays, for the rule looks once."""
+    data = [
+        ("u1", "i1", "3"),
+        ("u1", "i2", "3"),
+        ("u2", "i1", "3"),
+        ("u2", "i2", "3"),
+        ("u3", "i2", "3"),
+        ("u3", "i3", "3"),
+        ("u4", "i1", "3"),
+    ]
+    found = check(spark, data, min_ratings_per_user=2, min_ratings_per_item=2)
+    assert found.reasons == {"too_few_ratings_item": 1, "too_few_ratings_user": 1}
+    assert ("u3", "i2", 3.0) in ratings(found)
+    assert found.counts == {"rows_in": 7, "accepted": 5, "rejected": 2, "ratings": 5, "merged_duplicates": 0}
+
+
+def test_limits_count_pairs_not_rows(spark: SparkSession) -> None:
+    data = [("u1", "i1", "3")] * 3 + [
+        ("u2", "i1", "3"),
+        ("u2", "i2", "3"),
+        ("u3", "i1", "3"),
+        ("u3", "i2", "3"),
+    ]
+    found = check(spark, data, duplicates="mean", min_ratings_per_user=2)
+    assert found.reasons == {"too_few_ratings_user": 3}
+    assert found.counts == {"rows_in": 7, "accepted": 4, "rejected": 3, "ratings": 4, "merged_duplicates": 0}
+
+
+def test_rows_left_out_by_a_limit_are_not_bad(spark: SparkSession) -> None:
+    data = [*GOOD, ("u1", "i2", "1"), ("u2", "i1", "1")] + [
+        (f"once{number}", "i1", "3") for number in range(6)
+    ]
+    found = check(spark, data, min_ratings_per_user=2, max_reject_share=0.0)
+    assert found.counts["rejected"] == 6
+
+
+MANY = [("bot", f"i{number}", 3.0, number) for number in range(9)] + [("u2", "i1", 4.0, 1)]
+
+
+def test_a_cap_keeps_the_most_recent(spark: SparkSession) -> None:
+    found = check(spark, MANY, WITH_TIME, max_ratings_per_user=3)
+    assert [item for user, item, _ in ratings(found) if user == "bot"] == ["i6", "i7", "i8"]
+    assert found.reasons == {"too_many_ratings_user": 6}
+
+
+def test_a_cap_without_times_draws_by_seed_alone(spark: SparkSession) -> None:
+    data = [(user, item, "3") for user, item, _, _ in MANY]
+    draws = [ratings(check(spark, order, max_ratings_per_user=3, seed=7)) for order in (data, data[::-1])]
+    assert draws[0] == draws[1]
+    assert len(draws[0]) == 4
+    others = {tuple(ratings(check(spark, data, max_ratings_per_user=3, seed=seed))) for seed in (1, 2, 3)}
+    assert len(others) > 1
+
+
+def test_a_user_with_too_many_can_be_rejected(spark: SparkSession) -> None:
+    data = [*MANY, ("u3", "i2", 4.0, 1)]
+    found = check(spark, data, WITH_TIME, max_ratings_per_user=8, max_ratings_policy="reject")
+    assert ratings(found) == [("u2", "i1", 4.0), ("u3", "i2", 4.0)]
+
+
+# ---- runs that cannot go on
+
+
+@pytest.mark.parametrize(
+    ("data", "config", "words"),
+    [
+        ([], {}, "the input has no rows"),
+        (
+            [("u1", "i1", "x"), ("u2", "", "y")],
+            {},
+            r"all 2 rows are rejected: unparsable_rating \(2 rows\), empty_item \(1 rows\)",
+        ),
+        (
+            [*GOOD, ("u3", "i3", "x")],
+            {"max_reject_share": 0.3},
+            r"1 of 3 rows are bad, a share of 0\.3333.*max_reject_share is 0\.3",
+        ),
+        ([("u1", "i1", "4"), ("u1", "i2", "3")], {}, r"all 2 good rows are of one user.*columns\.user"),
+        ([("u1", "i1", "4"), ("u2", "i1", "3")], {}, "all 2 good rows are of one item"),
+        ([("u1", "i1", "4")], {}, "all 1 good rows are of one user"),
+        (GOOD, {"min_ratings_per_user": 2}, r"all 2 rows are rejected: too_few_ratings_user \(2 rows\)"),
+    ],
+)
+def test_a_run_that_cannot_go_on_says_why(spark: SparkSession, data: Any, config: Any, words: str) -> None:
+    held = len(spark.sparkContext._jsc.getPersistentRDDs())
+    with pytest.raises(DataError, match=words):
+        check(spark, data, **config)
+    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held
+
+
+def test_the_message_shows_a_row(spark: SparkSession) -> None:
+    with pytest.raises(DataError) as caught:
+        check(spark, [*GOOD, ("u3", "i3", "oops")])
+    assert '{"user_id":"u3","item_id":"i3","rating":"oops"}' in str(caught.value)
+
+
+def test_a_share_just_allowed_passes(spark: SparkSession) -> None:
+    assert (
+        check(spark, [*GOOD, *[("u1", "j1", "2"), ("u3", "i3", "x")]], max_reject_share=0.25).counts[
+            "rejected"
+        ]
+        == 1
+    )
+
+
+def test_equal_ratings_and_an_undeclared_scale_are_warnings(spark: SparkSession) -> None:
+    found = check(spark, [("u1", "i1", "4"), ("u2", "i2", "4")])
+    assert [text[:17] for text in found.warnings] == ["all ratings are 4", "no scale is decla"]
+    assert check(spark, GOOD, scale_min=1, scale_max=5).warnings == ()
+
+
+def test_wrong_types_are_refused_here_too(spark: SparkSession) -> None:
+    with pytest.raises(DataError, match=r"rating column .* is boolean"):
+        check(spark, [("u", "i", True)], "user_id string, item_id string, rating boolean")
+
+
+def test_unpersist_frees_everything(spark: SparkSession) -> None:
+    held = len(spark.sparkContext._jsc.getPersistentRDDs())
+    found = check(
+        spark, [*GOOD, ("u1", "i2", "3")], duplicates="mean", min_ratings_per_user=1, max_ratings_per_user=5
+    )
+    assert len(spark.sparkContext._jsc.getPersistentRDDs()) > held
+    found.unpersist()
+    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held
+
+
+# ---- properties
+
+messy = st.tuples(
+    st.sampled_from(["a", "b", "c", "", None]),
+    st.sampled_from(["x", "y", "z", " ", None]),
+    st.sampled_from(["1", "2.5", "5", "9", "nan", "inf", "?", "", None]),
+)
+
+
+@settings(max_examples=6)
+@given(st.lists(messy, min_size=1, max_size=40), st.integers(1, 3))
+def test_every_row_is_in_ratings_or_in_rejects(spark: SparkSession, data: list[Any], least: int) -> None:
+    fixed = [
+        ("a", "x", "1"),
+        ("b", "y", "2"),
+        ("a", "y", "1"),
+        ("b", "x", "1"),
+        ("c", "x", "1"),
+        ("c", "y", "1"),
+        ("a", "z", "1"),
+        ("b", "z", "1"),
+        ("c", "z", "1"),
+    ]
+    all_rows = [*fixed, *data]
+    found = check(
+        spark, all_rows, scale_min=1, scale_max=5, duplicates="mean", min_ratings_per_item=least, **LENIENT
+    )
+    counts = found.counts
+    assert counts["rows_in"] == len(all_rows) == counts["accepted"] + counts["rejected"]
+    assert counts["accepted"] == counts["ratings"] + counts["merged_duplicates"]
+    assert (
+        found.ratings.count()
+        == found.ratings.select("user_id", "item_id").distinct().count()
+        == counts["ratings"]
+    )
+    assert found.rejects.count() == found.rejects.filter(F.size("reasons") > 0).count() == counts["rejected"]
+    found.unpersist()
+
+
+def test_the_outcome_does_not_depend_on_partitions(spark: SparkSession) -> None:
+    data = [(f"u{n % 17}", f"i{n % 13}", str(n % 7), n % 5) for n in range(600)]
+    frame = spark.createDataFrame(data, f"{SCHEMA}, timestamp long").withColumn("raw", F.struct("*"))
+    config = ValidationConfig(scale_min=1, duplicates="last", max_ratings_per_user=5, max_reject_share=1.0)
+    outcomes = []
+    for partitions in (1, 5):
+        found: DataFrame = validate(frame.repartition(partitions), config, seed=3, now=NOW).ratings
+        outcomes.append(sorted(map(tuple, found.collect())))
+    assert outcomes[0] == outcomes[1]

@@ -1,0 +1,206 @@
+"""Poisson factorization: every invariant of coordinate ascent, and the dense twin step by step."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import gammaln
+
+from dcrec_spark.kernels import rows
+from dcrec_spark.kernels.gamma import divergence, geometric_mean
+from dcrec_spark.kernels.poisson import CountBlock, log_rates, pair_means, update_shape
+from tests.problems import assert_same, count_block, random_counts
+from tests.reference import poisson as dense
+from tests.reference.poisson import Array
+
+PRIORS = dense.Priors(0.3, 0.4, 0.5, 0.6)
+SEEDS = st.integers(0, 2**32)
+examples = settings(max_examples=40)
+
+
+class Side(NamedTuple):
+    """Shape (n, L) and the one rate (L,) of all rows."""
+
+    shape: Array
+    rate: Array
+
+    @property
+    def geometric_mean(self) -> Array:
+        return geometric_mean(self.shape, self.rate)
+
+    @property
+    def mean(self) -> Array:
+        return self.shape / self.rate
+
+
+class Problem(NamedTuple):
+    """Counts, and both sides a little off their priors."""
+
+    counts: Array
+    users: Side
+    items: Side
+
+
+def random_problem(seed: int) -> Problem:
+    rng = np.random.default_rng(seed)
+    n_users, n_items = rng.integers(3, 9, 2)
+    rank, largest = int(rng.integers(1, 4)), int(rng.integers(1, 5))
+    counts = random_counts(rng, n_users, n_items, largest)
+    users = Side(PRIORS.user_shape * (1 + rng.random((n_users, rank))), np.full(rank, PRIORS.user_rate))
+    items = Side(PRIORS.item_shape * (1 + rng.random((n_items, rank))), np.full(rank, PRIORS.item_rate))
+    return Problem(counts, users, items)
+
+
+def moved(block: CountBlock, own: Side, other: Side, prior_shape: float, prior_rate: float) -> Side:
+    shape = update_shape(prior_shape, block, own.geometric_mean, other.geometric_mean)
+    return Side(shape, prior_rate + other.mean.sum(axis=0))
+
+
+def sweep(problem: Problem) -> Problem:
+    """Users, then items against the fresh users."""
+    counts, users, items = problem
+    users = moved(count_block(counts), users, items, PRIORS.user_shape, PRIORS.user_rate)
+    items = moved(count_block(counts.T), items, users, PRIORS.item_shape, PRIORS.item_rate)
+    return Problem(counts, users, items)
+
+
+def elbo(problem: Problem) -> float:
+    counts, users, items = problem
+    fitted = log_rates(count_block(counts), users.geometric_mean, items.geometric_mean)
+    expected = users.mean.sum(axis=0) @ items.mean.sum(axis=0)
+    far = divergence(*users, PRIORS.user_shape, PRIORS.user_rate)
+    far += divergence(*items, PRIORS.item_shape, PRIORS.item_rate)
+    return float(fitted - gammaln(counts + 1.0).sum() - expected - far)
+
+
+def twin_of(problem: Problem) -> dense.State:
+    users, items = problem.users, problem.items
+    return dense.State(
+        users.shape,
+        np.tile(users.rate, (len(users.shape), 1)),
+        items.shape,
+        np.tile(items.rate, (len(items.shape), 1)),
+    )
+
+
+@examples
+@given(SEEDS)
+def test_sweeps_and_elbo_are_the_twins(seed: int) -> None:
+    """The rate comes out the same for every row of a side, so one vector says all of the twin's table."""
+    problem = random_problem(seed)
+    twin = twin_of(problem)
+    for _ in range(4):
+        problem, twin = sweep(problem), dense.cavi_sweep(twin, problem.counts, PRIORS)
+        mine = twin_of(problem)
+        for side in ("user_shape", "user_rate", "item_shape", "item_rate"):
+            np.testing.assert_allclose(getattr(mine, side), getattr(twin, side), rtol=1e-10)
+        assert elbo(problem) == pytest.approx(dense.elbo(twin, problem.counts, PRIORS), rel=1e-10)
+
+
+@examples
+@given(SEEDS)
+def test_the_elbo_never_falls(seed: int) -> None:
+    problem = random_problem(seed)
+    history = []
+    for _ in range(30):
+        problem = sweep(problem)
+        history.append(elbo(problem))
+    rise = np.diff(history)
+    assert (rise >= -1e-9 * np.abs(history[:-1])).all()
+
+
+@examples
+@given(SEEDS)
+def test_shapes_add_up_to_the_rows_exposure(seed: int) -> None:
+    counts, users, items = sweep(random_problem(seed))
+    assert_same((users.shape - PRIORS.user_shape).sum(axis=1), counts.sum(axis=1), 1e-12)
+    assert_same((items.shape - PRIORS.item_shape).sum(axis=1), counts.sum(axis=0), 1e-12)
+    assert (users.shape >= PRIORS.user_shape).all()
+    assert (items.shape >= PRIORS.item_shape).all()
+
+
+@examples
+@given(SEEDS)
+def test_rows_without_exposure_stay_at_the_prior(seed: int) -> None:
+    """User 0 and the last item are such rows."""
+    _, users, items = sweep(random_problem(seed))
+    assert (users.shape[0] == PRIORS.user_shape).all()
+    assert (items.shape[-1] == PRIORS.item_shape).all()
+
+
+@examples
+@given(SEEDS)
+def test_the_order_of_users_and_of_items_does_not_matter(seed: int) -> None:
+    problem = random_problem(seed)
+    rng = np.random.default_rng(seed)
+    u, i = (rng.permutation(n) for n in problem.counts.shape)
+    shuffled = Problem(
+        problem.counts[u][:, i],
+        problem.users._replace(shape=problem.users.shape[u]),
+        problem.items._replace(shape=problem.items.shape[i]),
+    )
+    for _ in range(3):
+        problem, shuffled = sweep(problem), sweep(shuffled)
+    np.testing.assert_allclose(shuffled.users.shape, problem.users.shape[u], rtol=1e-11)
+    np.testing.assert_allclose(shuffled.items.shape, problem.items.shape[i], rtol=1e-11)
+    np.testing.assert_allclose(shuffled.users.rate, problem.users.rate, rtol=1e-11)
+    assert elbo(shuffled) == pytest.approx(elbo(problem), rel=1e-11)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3])
+def test_heavy_rows_in_pieces_give_the_same(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(10):
+        counts, users, items = random_problem(seed)
+        block = count_block(counts)
+        arguments = block, users.geometric_mean, items.geometric_mean
+        monkeypatch.setattr(rows, "PIECE", 1 << 15)
+        shape, fitted = update_shape(0.3, *arguments), log_rates(*arguments)
+        means = pair_means(block, users.mean, items.mean)
+        monkeypatch.setattr(rows, "PIECE", piece)
+        np.testing.assert_allclose(update_shape(0.3, *arguments), shape, rtol=1e-13)
+        assert log_rates(*arguments) == pytest.approx(fitted, rel=1e-13)
+        np.testing.assert_allclose(pair_means(block, users.mean, items.mean), means, rtol=1e-14)
+
+
+def test_pieces_cover_each_row_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "PIECE", 2)
+    assert list(rows.pieces(np.array([0, 0, 3, 4, 4]))) == [(1, 0, 2), (1, 2, 3), (2, 3, 4)]
+    assert list(rows.pieces(np.array([0]))) == []
+
+
+@examples
+@given(SEEDS)
+def test_pair_means_are_a_hat_of_the_exposed_pairs(seed: int) -> None:
+    problem = sweep(random_problem(seed))
+    table = dense.a_hat(twin_of(problem))
+    block, mirror = count_block(problem.counts), count_block(problem.counts.T)
+    by_user = pair_means(block, problem.users.mean, problem.items.mean)
+    by_item = pair_means(mirror, problem.items.mean, problem.users.mean)
+    exposed = problem.counts > 0
+    np.testing.assert_allclose(by_user, table[exposed], rtol=1e-12)
+    np.testing.assert_allclose(by_item, table.T[exposed.T], rtol=1e-12)
+
+
+@examples
+@given(SEEDS)
+def test_single_precision_agrees_to_a_hundred_thousandth(seed: int) -> None:
+    counts, users, items = random_problem(seed)
+    own, other = users.geometric_mean, items.geometric_mean
+    single = count_block(counts, "float32"), own.astype(np.float32), other.astype(np.float32)
+    shape = update_shape(0.3, *single)
+    assert shape.dtype == np.float32
+    np.testing.assert_allclose(shape, update_shape(0.3, count_block(counts), own, other), rtol=1e-5)
+    assert log_rates(*single) == pytest.approx(log_rates(count_block(counts), own, other), rel=1e-5, abs=1e-5)
+
+
+def test_inputs_are_left_alone() -> None:
+    """They are read-only views in a fit."""
+    counts, users, items = random_problem(5)
+    block, own, other = count_block(counts), users.geometric_mean, items.geometric_mean
+    for array in (*block, own, other):
+        array.flags.writeable = False
+    update_shape(0.3, block, own, other)
+    log_rates(block, own, other)
+    pair_means(block, own, other)

@@ -1,0 +1,233 @@
+"""Least squares over all pairs: every update, the intercept and the objective as the dense twin has them."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcrec_spark.kernels import ridge, rows
+from dcrec_spark.kernels.ridge import Off, RatingBlock, Regulariser
+from tests.problems import RatingProblem, assert_same, rating_problem, user_rows
+from tests.reference import ridge as dense
+from tests.reference.poisson import Array
+
+SEEDS = st.integers(0, 2**32)
+examples = settings(max_examples=25)
+off_pairs = pytest.mark.parametrize(
+    "off",
+    [Off(w0, everywhere) for everywhere in (False, True) for w0 in (0.0, 0.37, 1.0)],
+    ids=lambda off: f"{'weighted' if off.everywhere else 'probabilistic'}-{off.unobserved}",
+)
+with_and_without = pytest.mark.parametrize("confounder", [True, False], ids=["deconfounded", "classical"])
+ALL_TERMS = Off(0.37, True)
+
+
+def problem_of(seed: int, off: Off, confounder: bool, **settings: Any) -> RatingProblem:
+    return rating_problem(np.random.default_rng(seed), off, confounder, **settings)
+
+
+def users_by_kernel(p: RatingProblem, factors: dense.Factors) -> Array:
+    sums = ridge.item_sums(factors.item_attribute, p.items.exposure)
+    return ridge.update_users(p.users, factors.item_attribute, sums, factors.intercept, p.off, p.reg)
+
+
+def items_by_kernel(p: RatingProblem, factors: dense.Factors) -> Array:
+    users = user_rows(factors, p.users.exposure.shape[1] > 0)
+    sums = ridge.user_sums(users, p.users.exposure)
+    return ridge.update_items(p.items, users, sums, factors.intercept, p.off, p.reg)
+
+
+def intercept_and_objective(
+    p: RatingProblem, factors: dense.Factors, fit_intercept: bool = True
+) -> tuple[float, float]:
+    users = user_rows(factors, p.users.exposure.shape[1] > 0)
+    items = {
+        **ridge.item_sums(factors.item_attribute, p.items.exposure),
+        **ridge.observed_sums(p.items, factors.item_attribute, users, p.off),
+    }
+    user_sums = ridge.user_sums(users, p.users.exposure)
+    n_pairs = float(p.twin.ratings.size)
+    return ridge.intercept_and_objective(user_sums, items, n_pairs, p.off, p.reg, fit_intercept)
+
+
+def with_users(factors: dense.Factors, users: Array) -> dense.Factors:
+    rank = factors.item_attribute.shape[1]
+    gamma = users[:, rank] if users.shape[1] > rank else np.zeros(len(users))
+    return replace(factors, user_preference=users[:, :rank], confounder_weight=gamma)
+
+
+def sweep(p: RatingProblem, factors: dense.Factors) -> tuple[dense.Factors, float]:
+    """Users, items, intercept; and J there."""
+    factors = with_users(factors, users_by_kernel(p, factors))
+    factors = replace(factors, item_attribute=items_by_kernel(p, factors))
+    intercept, objective = intercept_and_objective(p, factors)
+    return replace(factors, intercept=intercept), objective
+
+
+@off_pairs
+@with_and_without
+@examples
+@given(seed=SEEDS)
+def test_users_are_the_twins(seed: int, off: Off, confounder: bool) -> None:
+    """Preference and confounder weight in one system; weights on either side of w0, unrated users too."""
+    p = problem_of(seed, off, confounder)
+    expected = user_rows(dense.update_users(p.twin, p.factors), confounder)
+    actual = users_by_kernel(p, p.factors)
+    assert actual.shape == expected.shape
+    assert_same(actual, expected, 1e-10)
+
+
+@off_pairs
+@with_and_without
+@examples
+@given(seed=SEEDS)
+def test_items_are_the_twins(seed: int, off: Off, confounder: bool) -> None:
+    p = problem_of(seed, off, confounder)
+    assert_same(items_by_kernel(p, p.factors), dense.update_items(p.twin, p.factors).item_attribute, 1e-10)
+
+
+@off_pairs
+@with_and_without
+@examples
+@given(seed=SEEDS)
+def test_intercept_and_objective_are_the_twins(seed: int, off: Off, confounder: bool) -> None:
+    p = problem_of(seed, off, confounder)
+    expected = dense.update_intercept(p.twin, p.factors)
+    intercept, objective = intercept_and_objective(p, p.factors)
+    assert_same(intercept, expected.intercept, 1e-10)
+    assert objective == pytest.approx(dense.objective(p.twin, expected), rel=1e-12)
+
+
+@off_pairs
+@with_and_without
+def test_without_an_intercept_the_objective_is_at_zero(off: Off, confounder: bool) -> None:
+    p = problem_of(1, off, confounder)
+    intercept, objective = intercept_and_objective(p, p.factors, fit_intercept=False)
+    assert intercept == 0.0
+    at_zero = dense.objective(p.twin, replace(p.factors, intercept=0.0))
+    assert objective == pytest.approx(at_zero, rel=1e-12)
+
+
+@off_pairs
+@with_and_without
+@settings(max_examples=8)
+@given(seed=SEEDS)
+def test_sweeps_follow_the_twin_and_the_objective_never_rises(seed: int, off: Off, confounder: bool) -> None:
+    p = problem_of(seed, off, confounder)
+    factors, twin, history = p.factors, p.factors, [dense.objective(p.twin, p.factors)]
+    for _ in range(4):
+        (factors, objective), twin = sweep(p, factors), dense.sweep(p.twin, twin)
+        history.append(objective)
+        assert objective == pytest.approx(dense.objective(p.twin, factors), rel=1e-12)
+    assert_same(user_rows(factors, True), user_rows(twin, True), 1e-8)
+    assert_same(factors.item_attribute, twin.item_attribute, 1e-8)
+    assert_same(factors.intercept, twin.intercept, 1e-8)
+    assert (np.diff(history) <= 1e-12 * np.array(history[:-1])).all()
+
+
+@settings(max_examples=8)
+@given(seed=SEEDS)
+def test_the_objective_of_heavy_weights_keeps_its_digits(seed: int) -> None:
+    """Weights to 200, as 1 + 40 y gives them."""
+    p = problem_of(seed, Off(1.0, True), True, heaviest=200.0)
+    factors, objective = sweep(p, p.factors)
+    assert objective == pytest.approx(dense.objective(p.twin, factors), rel=1e-12)
+
+
+@with_and_without
+@examples
+@given(seed=SEEDS)
+def test_a_row_comes_out_as_it_does_alone(seed: int, confounder: bool) -> None:
+    """So neither the order of the rows nor the block in which they lie matters."""
+    p = problem_of(seed, ALL_TERMS, confounder)
+    users, items = users_by_kernel(p, p.factors), items_by_kernel(p, p.factors)
+    for row in range(len(users)):
+        alone = users_by_kernel(p._replace(users=one_row(p.users, row)), p.factors)
+        assert_same(alone[0], users[row], 1e-12)
+    for row in range(len(items)):
+        alone = items_by_kernel(p._replace(items=one_row(p.items, row)), p.factors)
+        assert_same(alone[0], items[row], 1e-12)
+
+
+def one_row(block: RatingBlock, row: int) -> RatingBlock:
+    start, end = block.row_ptr[row], block.row_ptr[row + 1]
+    values = [array[start:end] for array in block[1:5]]
+    return RatingBlock(np.array([0, end - start]), *values, block.exposure[row : row + 1])
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3])
+@with_and_without
+def test_heavy_rows_in_pieces_give_the_same(
+    piece: int, confounder: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(5):
+        p = problem_of(seed, ALL_TERMS, confounder)
+        monkeypatch.setattr(rows, "PIECE", 1 << 15)
+        users, items = users_by_kernel(p, p.factors), items_by_kernel(p, p.factors)
+        best = intercept_and_objective(p, p.factors)
+        monkeypatch.setattr(rows, "PIECE", piece)
+        assert_same(users_by_kernel(p, p.factors), users, 1e-12)
+        assert_same(items_by_kernel(p, p.factors), items, 1e-12)
+        assert intercept_and_objective(p, p.factors) == pytest.approx(best, rel=1e-12)
+
+
+@off_pairs
+@with_and_without
+@settings(max_examples=10)
+@given(seed=SEEDS)
+def test_single_precision_agrees_to_a_thousandth(seed: int, off: Off, confounder: bool) -> None:
+    """Of the largest entry; the sums over all pairs stay in double precision."""
+    p = problem_of(seed, off, confounder)
+    small = p._replace(users=single(p.users), items=single(p.items))
+    factors = replace(
+        p.factors,
+        user_preference=p.factors.user_preference.astype(np.float32),
+        item_attribute=p.factors.item_attribute.astype(np.float32),
+        confounder_weight=p.factors.confounder_weight.astype(np.float32),
+    )
+    users, items = users_by_kernel(small, factors), items_by_kernel(small, factors)
+    assert users.dtype == items.dtype == np.float32
+    assert_same(users, users_by_kernel(p, p.factors), 1e-3)
+    assert_same(items, items_by_kernel(p, p.factors), 1e-3)
+    sums = ridge.user_sums(users, small.users.exposure)
+    assert {array.dtype for array in sums.values()} == {np.dtype(np.float64)}
+
+
+def single(block: RatingBlock) -> RatingBlock:
+    return RatingBlock(*block[:2], *(array.astype(np.float32) for array in block[2:]))
+
+
+@with_and_without
+def test_a_row_without_a_solution_is_nan_and_the_others_are_not(confounder: bool) -> None:
+    """Negative weights make no minimum; user 1 alone has them."""
+    p = problem_of(3, Off(0.0, False), confounder)
+    weight = p.users.weight.copy()
+    weight[p.users.row_ptr[1] : p.users.row_ptr[2]] = -1e6
+    actual = users_by_kernel(p._replace(users=p.users._replace(weight=weight)), p.factors)
+    assert np.isnan(actual[1]).all()
+    assert_same(np.delete(actual, 1, 0), np.delete(users_by_kernel(p, p.factors), 1, 0), 1e-12)
+
+
+def test_an_unrated_row_without_regularisation_is_nan() -> None:
+    """Nothing says where it should be; user 0 and the last item are unrated."""
+    p = problem_of(4, Off(0.0, False), False)._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0))
+    assert np.isnan(users_by_kernel(p, p.factors)[0]).all()
+    assert np.isnan(items_by_kernel(p, p.factors)[-1]).all()
+
+
+def test_row_sums_of_empty_rows_are_zero() -> None:
+    pointer = np.array([0, 0, 2, 2, 3, 3])
+    np.testing.assert_array_equal(ridge.row_sums(pointer, np.array([1.0, 2.0, 4.0])), [0, 3, 0, 4, 0])
+    np.testing.assert_array_equal(ridge.row_sums(np.array([0, 0]), np.empty(0)), [0])
+
+
+def test_inputs_are_left_alone() -> None:
+    """They are read-only views in a fit."""
+    p = problem_of(5, ALL_TERMS, True)
+    factors = (p.factors.user_preference, p.factors.item_attribute, p.factors.confounder_weight)
+    for array in (*p.users, *p.items, *factors):
+        array.flags.writeable = False
+    sweep(p, p.factors)

@@ -1,0 +1,103 @@
+"""The file operations of publishing, equal on the local file system and through Hadoop's interface."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark.errors import ConflictError
+from dcrec_spark.publish import files as files_module
+from dcrec_spark.publish.files import Files, LocalFiles
+from dcrec_spark.publish.hadoop import HadoopFiles
+
+
+@pytest.fixture(params=["local", "hadoop"])
+def files(request: pytest.FixtureRequest) -> Files:
+    if request.param == "local":
+        return LocalFiles()
+    return HadoopFiles(request.getfixturevalue("spark"), "file:///", "output.path")
+
+
+def test_a_file_is_written_replaced_and_read(files: Files, tmp_path: Path) -> None:
+    path = f"{tmp_path}/CURRENT"
+    for content in (b"old", b"new \xff\x00", b""):
+        files.write(path, content)
+        assert files.read(path) == content
+        assert files.sha256(path) == hashlib.sha256(content).hexdigest()
+    assert [entry.name for entry in files.list(str(tmp_path)) if not entry.name.endswith(".crc")] == [
+        "CURRENT"
+    ]
+
+
+def test_a_missing_file_is_told_as_such(files: Files, tmp_path: Path) -> None:
+    assert not files.exists(f"{tmp_path}/none")
+    assert files.list(f"{tmp_path}/none") == []
+    files.delete(f"{tmp_path}/none")
+    with pytest.raises(FileNotFoundError, match="none"):
+        files.read(f"{tmp_path}/none")
+
+
+def test_a_directory_is_listed_moved_and_deleted(files: Files, tmp_path: Path) -> None:
+    files.make_directory(f"{tmp_path}/a/b c")
+    files.make_directory(f"{tmp_path}/a/b c")
+    (tmp_path / "a" / "part").write_bytes(b"12345")
+    files.rename(f"{tmp_path}/a", f"{tmp_path}/run_id=1")
+    assert [(entry.name, entry.is_directory) for entry in files.list(f"{tmp_path}/run_id=1")] == [
+        ("b c", True),
+        ("part", False),
+    ]
+    part = files.list(f"{tmp_path}/run_id=1")[1]
+    assert part.bytes == 5
+    assert part.modified == pytest.approx((tmp_path / "run_id=1" / "part").stat().st_mtime, abs=1)
+    files.delete(f"{tmp_path}/run_id=1")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_directory_is_never_moved_onto_another(files: Files, tmp_path: Path) -> None:
+    for name in ("new", "old"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(OSError, match="exist"):
+        files.rename(f"{tmp_path}/new", f"{tmp_path}/old")
+    assert sorted(os.listdir(tmp_path)) == ["new", "old"]
+    assert os.listdir(tmp_path / "old") == []
+
+
+def test_the_right_to_write_is_found_without_writing(files: Files, tmp_path: Path) -> None:
+    files.check_writable(f"{tmp_path}/x/y")
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        files.check_writable(f"{tmp_path}/file/y")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_spark_reads_what_a_uri_names(files: Files, tmp_path: Path, spark: SparkSession) -> None:
+    files.write(f"{tmp_path}/100% of it", b"text")
+    assert [row.value for row in spark.read.text(files.uri(f"{tmp_path}/100% of it")).collect()] == ["text"]
+
+
+def test_a_write_that_fails_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "CURRENT"
+    LocalFiles().write(str(path), b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        LocalFiles().write(str(path), b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["CURRENT"]
+
+
+def test_a_held_lock_is_a_conflict_and_a_freed_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files_module, "LOCAL_LOCK_SECONDS", 0.1)
+    path = f"{tmp_path}/.lock"
+    conflict = pytest.raises(ConflictError, match="another publisher holds")
+    with LocalFiles().lock(path), conflict, LocalFiles().lock(path):
+        pass
+    with LocalFiles().lock(path):
+        assert os.listdir(tmp_path) == [".lock"]

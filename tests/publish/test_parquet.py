@@ -1,0 +1,465 @@
+"""Publishing to a run directory: readers find the old tables or the new ones, whole, whatever dies when."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DataError
+from dcrec_spark.publish import parquet
+from dcrec_spark.publish.files import LocalFiles, open_files
+from dcrec_spark.publish.manifest import fingerprint
+from dcrec_spark.publish.parquet import (
+    StagedRun,
+    check_writable,
+    commit,
+    current_run,
+    discard,
+    publish,
+    read_current,
+    record_failure,
+    stage,
+    verify,
+)
+
+TABLES = ("recommendations", "user_factors")
+
+
+def tables_of(spark: SparkSession, run_id: str, rows: int = 5) -> dict[str, DataFrame]:
+    return {name: spark.range(rows).selectExpr("id", f"'{run_id}' as run_id") for name in TABLES}
+
+
+def record_of(staged: StagedRun) -> dict[str, object]:
+    return {"run_id": staged.run_id, "rows": {name: table.rows for name, table in staged.tables.items()}}
+
+
+def stage_by_hand(output: Path, run_id: str) -> StagedRun:
+    """What ``stage`` leaves, without Spark, for tests of the commit alone."""
+    files, root = open_files(str(output))
+    path = f"{root}/.staging-{run_id}-{os.getpid()}"
+    base = current_run(str(output))
+    for name in TABLES:
+        Path(path, name).mkdir(parents=True)
+        pq.write_table(pa.table({"id": range(5), "run_id": [run_id] * 5}), f"{path}/{name}/part-0.parquet")
+    written = {name: fingerprint(files, f"{path}/{name}", 5) for name in TABLES}
+    return StagedRun(files, root, run_id, path, base, written)
+
+
+def run_that_is_read(output: Path) -> str:
+    """The current run after checking, as a reader could, that both of its tables are whole and its own."""
+    run_id = current_run(str(output))
+    assert run_id is not None
+    verify(f"{output}/run_id={run_id}")
+    for name in TABLES:
+        parts = [
+            pq.ParquetFile(part).read() for part in (output / f"run_id={run_id}" / name).glob("*.parquet")
+        ]
+        assert pa.concat_tables(parts)["run_id"].to_pylist() == [run_id] * 5
+    return run_id
+
+
+def hidden_names(output: Path) -> set[str]:
+    return {path.name for path in output.iterdir() if path.name.startswith(".")} - {".lock"}
+
+
+# A whole run
+
+
+def test_published_tables_are_read_back(spark: SparkSession, tmp_path: Path) -> None:
+    tables = {
+        "recommendations": spark.createDataFrame(
+            [("ü\u200d/'", 1, 0.5)], "user_id string, rank int, score double"
+        ),
+        "rejects": spark.createDataFrame([], "raw string, reasons array<string>"),
+    }
+    directory = publish(spark, str(tmp_path / "out"), "r1", tables, record_of)
+    output = str(tmp_path / "out")
+    assert directory == f"file://{output}/run_id=r1"
+    assert read_current(spark, output, "recommendations").collect() == tables["recommendations"].collect()
+    assert read_current(spark, output, "rejects").schema == tables["rejects"].schema
+    assert read_current(spark, output, "rejects").count() == 0
+    verify(directory)
+    assert sorted(os.listdir(output)) == [".lock", "CURRENT", "run_id=r1"]
+
+
+def test_the_manifest_counts_and_the_record_is_in_the_run(spark: SparkSession, tmp_path: Path) -> None:
+    publish(spark, str(tmp_path), "r1", tables_of(spark, "r1", rows=7), record_of)
+    run = tmp_path / "run_id=r1"
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["run_id"] == "r1"
+    for name in TABLES:
+        on_disk = {path.name: path.stat().st_size for path in (run / name).glob("*.parquet")}
+        assert manifest["tables"][name]["rows"] == 7
+        assert manifest["tables"][name]["bytes"] == sum(on_disk.values())
+        assert manifest["tables"][name]["sha256"].keys() == on_disk.keys()
+    assert json.loads((run / "run.json").read_text())["rows"] == dict.fromkeys(TABLES, 7)
+
+
+def test_a_reader_stays_on_the_run_it_opened(spark: SparkSession, tmp_path: Path) -> None:
+    output = str(tmp_path / "with space")
+    publish(spark, output, "r1", tables_of(spark, "r1"), record_of)
+    opened = read_current(spark, output, "recommendations")
+    publish(spark, output, "r2", tables_of(spark, "r2"), record_of)
+    assert {row.run_id for row in opened.collect()} == {"r1"}
+    assert {row.run_id for row in read_current(spark, output, "recommendations").collect()} == {"r2"}
+    assert current_run(output) == "r2"
+
+
+def test_an_older_run_is_brought_back_by_its_name(spark: SparkSession, tmp_path: Path) -> None:
+    for run_id in ("r1", "r2"):
+        commit(stage_by_hand(tmp_path, run_id), {})
+    (tmp_path / "CURRENT").write_text("r1")
+    assert {row.run_id for row in read_current(spark, str(tmp_path), "user_factors").collect()} == {"r1"}
+    commit(stage_by_hand(tmp_path, "r3"), {})
+    assert run_that_is_read(tmp_path) == "r3"
+
+
+# Refusals
+
+
+def test_a_refused_audit_publishes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    publish(spark, str(tmp_path), "r1", tables_of(spark, "r1"), record_of)
+
+    def refuse(staged: StagedRun) -> None:
+        seen = spark.read.parquet(staged.uri("recommendations"))
+        raise AuditError(f"{seen.count()} rows, not 6")
+
+    with pytest.raises(AuditError, match="5 rows, not 6"):
+        publish(spark, str(tmp_path), "r2", tables_of(spark, "r2"), record_of, refuse)
+    assert run_that_is_read(tmp_path) == "r1"
+    assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=r1"]
+
+
+def test_a_table_that_fails_leaves_nothing_half_written(spark: SparkSession, tmp_path: Path) -> None:
+    tables = tables_of(spark, "r1") | {"metrics": spark.range(3).selectExpr("raise_error('lost') as value")}
+    with pytest.raises(Exception, match="lost"):
+        publish(spark, str(tmp_path), "r1", tables, record_of)
+    assert os.listdir(tmp_path) == [".lock"]
+
+
+def test_rows_written_where_the_driver_can_not_see_them_are_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = parquet.Observation.get.fget
+    monkeypatch.setattr(parquet.Observation, "get", property(lambda self: {"rows": write(self)["rows"] + 4}))
+    with pytest.raises(DataError, match=r"9 rows were written to file:.*, and 5 are there.*set output\.path"):
+        stage(spark, str(tmp_path), "r1", tables_of(spark, "r1"))
+    assert hidden_names(tmp_path) == set()
+
+
+def test_a_published_run_id_is_never_written_again(tmp_path: Path) -> None:
+    for run_id in ("r1", "r2"):
+        commit(stage_by_hand(tmp_path, run_id), {})
+    with pytest.raises(ConflictError, match="run_id r1 is already published"):
+        commit(stage_by_hand(tmp_path, "r1"), {})
+    assert run_that_is_read(tmp_path) == "r2"
+
+
+@pytest.mark.parametrize(
+    "run_id", ["", "../up", "a/b", "a b", ".hidden", "a\nb", "2024-01-01T00:00", "x" * 129]
+)
+def test_a_run_id_that_is_not_a_plain_name_is_refused(
+    spark: SparkSession, tmp_path: Path, run_id: str
+) -> None:
+    with pytest.raises(ConfigError, match="run_id is"):
+        stage(spark, str(tmp_path / "out"), run_id, {})
+    with pytest.raises(ConfigError, match="run_id is"):
+        record_failure(str(tmp_path / "out"), run_id, {})
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_pointer_that_names_no_run_is_reported(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nothing is published under .* no CURRENT"):
+        read_current(spark, str(tmp_path), "recommendations")
+    (tmp_path / "CURRENT").write_text("../../etc")
+    with pytest.raises(DataError, match=r"CURRENT holds '\.\./\.\./etc'"):
+        read_current(spark, str(tmp_path), "recommendations")
+    (tmp_path / "CURRENT").write_text("r1")
+    with pytest.raises(DataError, match=r"run r1 .* has no table recommendations"):
+        read_current(spark, str(tmp_path), "recommendations")
+
+
+# The right to write
+
+
+def test_checking_the_right_to_write_leaves_nothing(tmp_path: Path) -> None:
+    check_writable(str(tmp_path / "new" / "deep"))
+    check_writable(f"file:{tmp_path}")
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_output_below_a_file_is_refused_before_any_work(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for output in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ConfigError, match=r"output\.path is .*, where this user can not write"):
+            check_writable(str(output))
+        with pytest.raises(ConfigError, match=r"output\.path"):
+            stage(spark, str(output), "r1", tables_of(spark, "r1"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_output_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(ConfigError, match=r"output\.path is .*Permission denied"):
+        check_writable(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ("s3a://bucket/out", r"object store.*can not rename.*\(hdfs://\)"),
+        ("gs://bucket/out", "object store"),
+        ("abfss://c@account.dfs.core.windows.net/out", "object store"),
+        ("ftp://host/out", "ftp: is not supported"),
+        ("file://host/out", "file: is not supported"),
+        ("hdfs://namenode/out", "HDFS needs a driver with a JVM"),
+        ("/out/*", "without any of the characters"),
+        ("a:b", "a: is not supported"),
+        (" ", "expected a path"),
+    ],
+)
+def test_an_output_that_can_not_be_atomic_is_refused(output: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=rf"output\.path is .*{why}"):
+        check_writable(output)
+
+
+# Verification
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (
+            lambda run: (run / "user_factors/part-0.parquet").unlink(),
+            "user_factors/part-0.parquet is missing",
+        ),
+        (lambda run: (run / "user_factors/part-0.parquet").write_bytes(b""), "part-0.parquet is changed"),
+        (lambda run: (run / "user_factors/part-9.parquet").touch(), "part-9.parquet is not of this run"),
+        (lambda run: (run / "run.json").write_text("{}"), "run.json is changed"),
+        (lambda run: (run / "run.json").unlink(), "run.json is missing"),
+        (lambda run: (run / "stray").touch(), "stray is not of this run"),
+        (lambda run: (run / "manifest.json").unlink(), "holds no manifest.json"),
+    ],
+)
+def test_a_damaged_run_is_told_from_a_whole_one(
+    tmp_path: Path, damage: Callable[[Path], None], problem: str
+) -> None:
+    directory = commit(stage_by_hand(tmp_path, "r1"), {"status": "done"})
+    verify(directory)
+    damage(tmp_path / "run_id=r1")
+    with pytest.raises(DataError, match=problem):
+        verify(directory)
+
+
+# The record of a run that failed
+
+
+def test_a_failed_run_leaves_its_record_beside_the_published_ones(tmp_path: Path) -> None:
+    record = {"status": "refused", "loss": float("nan"), "rows": {"read": 3}, "versions": ("4.1", None)}
+    where = record_failure(str(tmp_path / "out"), "r1", record)
+    record_failure(str(tmp_path / "out"), "r1", record)
+    path = tmp_path / "out" / "failed" / "run_id=r1" / "run.json"
+    assert where == f"file://{path}"
+    assert json.loads(path.read_text()) == record | {"loss": None, "versions": ["4.1", None]}
+    assert os.listdir(path.parent) == ["run.json"]
+    assert current_run(str(tmp_path / "out")) is None
+
+
+# Death at every step
+
+
+class Killed(BaseException):
+    """Not an Exception, like a signal: nothing may catch it and carry on."""
+
+
+class DyingFiles(LocalFiles):
+    """Dies at the n-th change, before or after making it, and then changes nothing more: like a process."""
+
+    def __init__(self, changes_left: int, after: bool) -> None:
+        self.changes_left = changes_left
+        self.after = after
+
+    def _change(self, make: Callable[[], None]) -> None:
+        self.changes_left -= 1
+        if self.changes_left == 0 and self.after:
+            make()
+        if self.changes_left <= 0:
+            raise Killed
+        make()
+
+    def write(self, path: str, content: bytes) -> None:
+        self._change(lambda: LocalFiles.write(self, path, content))
+
+    def rename(self, source: str, target: str) -> None:
+        self._change(lambda: LocalFiles.rename(self, source, target))
+
+    def delete(self, path: str) -> None:
+        self._change(lambda: LocalFiles.delete(self, path))
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("changes", range(1, 8))
+def test_a_commit_killed_at_any_step_leaves_the_old_run_or_the_new(
+    tmp_path: Path, changes: int, after: bool
+) -> None:
+    commit(stage_by_hand(tmp_path, "old"), {})
+    staged = stage_by_hand(tmp_path, "new")
+    dying = DyingFiles(changes, after)
+    try:
+        commit(StagedRun(dying, staged.output, "new", staged.path, staged.base, staged.tables), {})
+        killed = False
+    except Killed:
+        killed = True
+    # Six changes: run.json, manifest, .committing, the directory, CURRENT, .committing again.
+    assert killed == (changes <= 6)
+    pointer_was_moved = (changes, after) >= (5, True)
+    assert run_that_is_read(tmp_path) == ("new" if pointer_was_moved else "old")
+
+    # The same run, or a later one, publishes over what is left; of a dead run nothing stays.
+    discard(staged)
+    resumed = "newer" if pointer_was_moved else "new"
+    commit(stage_by_hand(tmp_path, resumed), {})
+    assert run_that_is_read(tmp_path) == resumed
+    assert hidden_names(tmp_path) == set()
+    published = {"old", "new", resumed}
+    assert {path.name for path in tmp_path.glob("run_id=*")} == {f"run_id={run}" for run in published}
+
+
+@pytest.mark.parametrize("step", ["rename", "write"])
+def test_an_error_in_the_commit_is_undone_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    commit(stage_by_hand(tmp_path, "old"), {})
+    staged = stage_by_hand(tmp_path, "new")
+    whole = getattr(LocalFiles, step)
+
+    def full_disk(self: LocalFiles, *arguments: object) -> None:
+        if str(arguments[-1]).endswith("run_id=new") or str(arguments[0]).endswith("CURRENT"):
+            raise OSError(28, "No space left on device")
+        whole(self, *arguments)
+
+    monkeypatch.setattr(LocalFiles, step, full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        commit(staged, {})
+    discard(staged)
+    assert run_that_is_read(tmp_path) == "old"
+    assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=old"]
+
+
+def test_a_killed_process_frees_its_lock_and_its_directory_is_taken_back(tmp_path: Path) -> None:
+    commit(stage_by_hand(tmp_path, "old"), {})
+    program = (
+        "import os, signal, sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from test_parquet import *\n"
+        "staged = stage_by_hand(Path(sys.argv[1]), 'new')\n"
+        "rename = LocalFiles.rename\n"
+        "def die(*arguments):\n"
+        "    rename(*arguments)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "LocalFiles.rename = die\n"
+        "commit(staged, {})\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    dead = subprocess.run([sys.executable, "-c", program, str(tmp_path)], env=environment, check=False)
+    assert dead.returncode == -signal.SIGKILL
+    assert (tmp_path / "run_id=new").exists()
+    assert run_that_is_read(tmp_path) == "old"
+    commit(stage_by_hand(tmp_path, "new"), {"try": 2})
+    assert run_that_is_read(tmp_path) == "new"
+    assert json.loads((tmp_path / "run_id=new/run.json").read_text()) == {"try": 2}
+
+
+def test_staging_of_a_long_dead_run_is_cleaned_and_of_a_living_one_is_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for name in (".staging-dead-1/t", ".staging-living-2/t"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / ".tmp-dead").touch()
+    long_ago = time.time() - 3 * 24 * 3600
+    for name in (".staging-dead-1/t", ".staging-dead-1", ".staging-living-2", ".tmp-dead"):
+        os.utime(tmp_path / name, (long_ago, long_ago))
+    discard(stage(spark, str(tmp_path), "r1", {}))
+    assert hidden_names(tmp_path) == {".staging-living-2"}
+
+
+# Publishers at once
+
+
+def test_of_two_publishers_at_once_the_second_to_commit_loses(spark: SparkSession, tmp_path: Path) -> None:
+    start = Barrier(2)
+
+    def attempt(run_id: str) -> str:
+        try:
+            publish(
+                spark,
+                str(tmp_path),
+                run_id,
+                tables_of(spark, run_id),
+                record_of,
+                lambda _: start.wait() and None,
+            )
+        except ConflictError as error:
+            return str(error)
+        return "won"
+
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = dict(zip(("a", "b"), pool.map(attempt, ("a", "b")), strict=True))
+    winner = run_that_is_read(tmp_path)
+    loser = "b" if winner == "a" else "a"
+    assert outcomes[winner] == "won"
+    assert f"run {loser} was not published" in outcomes[loser]
+    assert f"to run {winner}" in outcomes[loser]
+    assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", f"run_id={winner}"]
+
+
+def publish_in_rounds(
+    output: str, name: str, rounds: int, barrier: Barrier, outcomes: "multiprocessing.Queue"
+) -> None:
+    for number in range(rounds):
+        staged = stage_by_hand(Path(output), f"{name}-{number}")
+        barrier.wait()
+        try:
+            commit(staged, {})
+            outcomes.put((number, staged.run_id))
+        except ConflictError:
+            discard(staged)
+        barrier.wait()
+
+
+def test_processes_that_race_publish_one_whole_run_each_time(tmp_path: Path) -> None:
+    commit(stage_by_hand(tmp_path, "first"), {})
+    context, rounds = multiprocessing.get_context("spawn"), 25
+    barrier, outcomes = context.Barrier(2), context.Queue()
+    racers = [
+        context.Process(target=publish_in_rounds, args=(str(tmp_path), name, rounds, barrier, outcomes))
+        for name in ("a", "b")
+    ]
+    for racer in racers:
+        racer.start()
+    seen = set()
+    while any(racer.is_alive() for racer in racers):
+        seen.add(run_that_is_read(tmp_path))
+    for racer in racers:
+        racer.join()
+        assert racer.exitcode == 0
+    won = sorted(outcomes.get(timeout=10) for _ in range(rounds))
+    assert [number for number, _ in won] == list(range(rounds))
+    assert {path.name for path in tmp_path.glob("run_id=*")} == {"run_id=first"} | {
+        f"run_id={run}" for _, run in won
+    }
+    assert run_that_is_read(tmp_path) == won[-1][1]
+    assert len(seen) > 2
+    assert hidden_names(tmp_path) == set()

@@ -1,0 +1,12 @@
+"""Slow, dense twins of the fast code: every user-item pair written out, one loop per sum of the formulas.
+
+    poisson          stage 1: Poisson factorization of the exposures, and its evidence lower bound
+    poisson_outcome  stage 2 with Poisson ratings: preference, confounder and intercept share each rating
+    ridge            stage 2 with Gaussian ratings: the objective J and its exact coordinate updates
+    low_rank         the sums over all pairs as Gram matrices: what the fast code does, without its speed
+    topn             scores of all pairs in two parts, and the best unseen items of each user
+
+They form U x I arrays and are meant for problems of a few dozen users. Names follow the package: exposure
+factors are ``user_exposure`` (pi), ``item_exposure`` (lambda); outcome factors ``user_preference`` (theta),
+``item_attribute`` (beta), ``confounder_weight`` (gamma) and ``intercept`` (beta_0).
+"""

@@ -1,0 +1,262 @@
+"""Poisson model of the ratings, dense, with the substitute confounder.
+
+    y_ui ~ Poisson(theta_u . beta_i + gamma_u a_hat_ui + beta_0)      over all pairs, y = 0 where not rated
+    theta, beta ~ Gamma(0.3, 0.3)      gamma ~ Gamma(1, 1)      beta_0 ~ Gamma(0.3, 0.3)      (shape, rate)
+
+A rating is the sum of K + 2 hidden Poisson counts: one per factor, one of the confounder, one of the
+intercept; phi_ui holds their shares in that order. Without a confounder (the classical model) a_hat is zero
+and gamma stays at its prior. Ratings that are no whole numbers (3.5) go into the same formulas, log y! being
+log Gamma(y + 1).
+
+A weight (inverse propensity) multiplies the terms of an observed rating, y log rate - log y!. It does not
+multiply the expected rate: that sum runs over all pairs already and needs no correction for missing ones.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import gammaln, softmax
+
+from .poisson import Array, expected_log, gamma_terms
+
+
+@dataclass(frozen=True)
+class OutcomePriors:
+    """Shape and rate of the Gamma priors."""
+
+    user_shape: float = 0.3
+    user_rate: float = 0.3
+    item_shape: float = 0.3
+    item_rate: float = 0.3
+    confounder_shape: float = 1.0
+    confounder_rate: float = 1.0
+    intercept_shape: float = 0.3
+    intercept_rate: float = 0.3
+
+
+@dataclass(frozen=True)
+class OutcomeData:
+    """Ratings (0 where not rated), weights of the rated pairs and a_hat (zeros: classical), each (U, I).
+
+    `confounder` is "user" (one gamma per user) or "global" (one gamma for all).
+    """
+
+    ratings: Array
+    weights: Array
+    a_hat: Array
+    confounder: str = "user"
+    fit_intercept: bool = True
+
+    @property
+    def n_confounder_weights(self) -> int:
+        """U, or 1 for a global gamma."""
+        return self.ratings.shape[0] if self.confounder == "user" else 1
+
+    def owner(self, u: int) -> int:
+        """Position of user u's gamma."""
+        return u if self.confounder == "user" else 0
+
+
+@dataclass(frozen=True)
+class OutcomeState:
+    """Shapes and rates of q: theta (U, K), beta (I, K), gamma (U,) or (1,), beta_0 (1,)."""
+
+    user_shape: Array
+    user_rate: Array
+    item_shape: Array
+    item_rate: Array
+    confounder_shape: Array
+    confounder_rate: Array
+    intercept_shape: Array
+    intercept_rate: Array
+
+    @property
+    def user_mean(self) -> Array:
+        """E[theta], (U, K)."""
+        return self.user_shape / self.user_rate
+
+    @property
+    def item_mean(self) -> Array:
+        """E[beta], (I, K)."""
+        return self.item_shape / self.item_rate
+
+    @property
+    def confounder_mean(self) -> Array:
+        """E[gamma], (U,) or (1,)."""
+        return self.confounder_shape / self.confounder_rate
+
+    @property
+    def intercept_mean(self) -> float:
+        """E[beta_0]."""
+        return float(self.intercept_shape[0] / self.intercept_rate[0])
+
+
+def initial_outcome_state(
+    rng: np.random.Generator,
+    data: OutcomeData,
+    rank: int,
+    priors: OutcomePriors = OutcomePriors(),
+    noise: float = 0.1,
+) -> OutcomeState:
+    """The priors, those of theta and beta raised by a random part of up to `noise`."""
+    n_users, n_items = data.ratings.shape
+
+    def raised(value: float, rows: int) -> Array:
+        return value * (1.0 + noise * rng.random((rows, rank)))
+
+    return OutcomeState(
+        raised(priors.user_shape, n_users),
+        raised(priors.user_rate, n_users),
+        raised(priors.item_shape, n_items),
+        raised(priors.item_rate, n_items),
+        np.full(data.n_confounder_weights, priors.confounder_shape),
+        np.full(data.n_confounder_weights, priors.confounder_rate),
+        np.array([priors.intercept_shape]),
+        np.array([priors.intercept_rate]),
+    )
+
+
+def component_means(state: OutcomeState, data: OutcomeData, u: int, i: int) -> Array:
+    """Expected counts of the K + 2 components of one pair; they sum to the expected rating."""
+    confounder = state.confounder_mean[data.owner(u)] * data.a_hat[u, i]
+    intercept = state.intercept_mean if data.fit_intercept else 0.0
+    return np.concatenate([state.user_mean[u] * state.item_mean[i], [confounder, intercept]])
+
+
+def component_logs(state: OutcomeState, data: OutcomeData, u: int, i: int) -> Array:
+    """E[log] of the K + 2 component rates of one pair; -inf for a component that is switched off."""
+    factors = expected_log(state.user_shape[u], state.user_rate[u])
+    factors = factors + expected_log(state.item_shape[i], state.item_rate[i])
+    owner = data.owner(u)
+    confounder, intercept = -np.inf, -np.inf
+    if data.a_hat[u, i] > 0.0:
+        log_gamma = expected_log(state.confounder_shape[owner], state.confounder_rate[owner])
+        confounder = log_gamma + np.log(data.a_hat[u, i])
+    if data.fit_intercept:
+        intercept = expected_log(state.intercept_shape[0], state.intercept_rate[0])
+    return np.concatenate([factors, [confounder, intercept]])
+
+
+def outcome_responsibilities(state: OutcomeState, data: OutcomeData) -> Array:
+    """Optimal phi, (U, I, K + 2)."""
+    n_users, n_items = data.ratings.shape
+    phi = np.empty((n_users, n_items, state.user_shape.shape[1] + 2))
+    for u in range(n_users):
+        for i in range(n_items):
+            phi[u, i] = softmax(component_logs(state, data, u, i))
+    return phi
+
+
+def predict(state: OutcomeState, data: OutcomeData) -> Array:
+    """Expected rating of every pair, (U, I)."""
+    table = np.empty(data.ratings.shape)
+    for u in range(table.shape[0]):
+        for i in range(table.shape[1]):
+            table[u, i] = component_means(state, data, u, i).sum()
+    return table
+
+
+def update_users(
+    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()
+) -> OutcomeState:
+    """Refresh phi, then q(theta), and with it q(gamma) where each user has one."""
+    phi = outcome_responsibilities(state, data)
+    shape = np.full_like(state.user_shape, priors.user_shape)
+    rate = np.full_like(state.user_rate, priors.user_rate)
+    for u in range(shape.shape[0]):
+        for k in range(shape.shape[1]):
+            for i in range(data.ratings.shape[1]):
+                shape[u, k] += data.weights[u, i] * data.ratings[u, i] * phi[u, i, k]
+                rate[u, k] += state.item_mean[i, k]
+    state = replace(state, user_shape=shape, user_rate=rate)
+    return _update_confounder(state, data, priors, phi) if data.confounder == "user" else state
+
+
+def update_items(
+    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()
+) -> OutcomeState:
+    """Refresh phi, then q(beta)."""
+    phi = outcome_responsibilities(state, data)
+    shape = np.full_like(state.item_shape, priors.item_shape)
+    rate = np.full_like(state.item_rate, priors.item_rate)
+    for i in range(shape.shape[0]):
+        for k in range(shape.shape[1]):
+            for u in range(data.ratings.shape[0]):
+                shape[i, k] += data.weights[u, i] * data.ratings[u, i] * phi[u, i, k]
+                rate[i, k] += state.user_mean[u, k]
+    return replace(state, item_shape=shape, item_rate=rate)
+
+
+def update_global_confounder(
+    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()
+) -> OutcomeState:
+    """Refresh phi, then q(gamma) of the one gamma of all users."""
+    return _update_confounder(state, data, priors, outcome_responsibilities(state, data))
+
+
+def _update_confounder(
+    state: OutcomeState, data: OutcomeData, priors: OutcomePriors, phi: Array
+) -> OutcomeState:
+    """q(gamma) from the given phi: shape = prior + sum w y phi_confounder,  rate = prior + sum a_hat."""
+    shape = np.full_like(state.confounder_shape, priors.confounder_shape)
+    rate = np.full_like(state.confounder_rate, priors.confounder_rate)
+    for u in range(data.ratings.shape[0]):
+        for i in range(data.ratings.shape[1]):
+            shape[data.owner(u)] += data.weights[u, i] * data.ratings[u, i] * phi[u, i, -2]
+            rate[data.owner(u)] += data.a_hat[u, i]
+    return replace(state, confounder_shape=shape, confounder_rate=rate)
+
+
+def update_intercept(
+    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()
+) -> OutcomeState:
+    """Refresh phi, then q(beta_0): shape = prior + sum w y phi_intercept,  rate = prior + U I."""
+    phi = outcome_responsibilities(state, data)
+    shape, rate = priors.intercept_shape, priors.intercept_rate
+    for u in range(data.ratings.shape[0]):
+        for i in range(data.ratings.shape[1]):
+            shape += data.weights[u, i] * data.ratings[u, i] * phi[u, i, -1]
+            rate += 1.0
+    return replace(state, intercept_shape=np.array([shape]), intercept_rate=np.array([rate]))
+
+
+def outcome_sweep(
+    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()
+) -> OutcomeState:
+    """Users, items, the global gamma if any, the intercept if any; phi is refreshed before each."""
+    state = update_items(update_users(state, data, priors), data, priors)
+    if data.confounder == "global":
+        state = update_global_confounder(state, data, priors)
+    return update_intercept(state, data, priors) if data.fit_intercept else state
+
+
+def outcome_elbo(
+    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors(), phi: Array | None = None
+) -> float:
+    """E_q[log p(y, z, theta, beta, gamma, beta_0)] + H[q], term by term, ratings by their weights."""
+    phi = outcome_responsibilities(state, data) if phi is None else phi
+    total = gamma_terms(state.user_shape, state.user_rate, priors.user_shape, priors.user_rate)
+    total += gamma_terms(state.item_shape, state.item_rate, priors.item_shape, priors.item_rate)
+    total += gamma_terms(
+        state.confounder_shape, state.confounder_rate, priors.confounder_shape, priors.confounder_rate
+    )
+    if data.fit_intercept:
+        total += gamma_terms(
+            state.intercept_shape, state.intercept_rate, priors.intercept_shape, priors.intercept_rate
+        )
+    for u in range(data.ratings.shape[0]):
+        for i in range(data.ratings.shape[1]):
+            total -= component_means(state, data, u, i).sum()
+            total += data.weights[u, i] * _rating_terms(
+                data.ratings[u, i], component_logs(state, data, u, i), phi[u, i]
+            )
+    return float(total)
+
+
+def _rating_terms(rating: float, logs: Array, phi: Array) -> float:
+    """y sum_k phi_k (E[log rate_k] - log phi_k) - log y!: log-joint and entropy of the hidden counts."""
+    total = -gammaln(rating + 1.0)
+    for k in range(len(phi)):
+        if rating > 0.0 and phi[k] > 0.0:
+            total += rating * phi[k] * (logs[k] - np.log(phi[k]))
+    return float(total)

@@ -1,0 +1,70 @@
+"""Both sides of a small dense table as blocks on Spark."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.blocks import Side, build_side
+from dcrec_spark.engine.lineage import fixed_placement
+from tests.reference.poisson import Array
+
+
+class Layout(NamedTuple):
+    """How the sides lie: blocks of the users and of the items, and whose results the driver holds."""
+
+    user_blocks: int
+    item_blocks: int
+    users_held: bool
+    items_held: bool
+
+    def __str__(self) -> str:
+        kinds = ["held" if held else "placed" for held in (self.users_held, self.items_held)]
+        return f"{self.user_blocks}-{kinds[0]}-users-{self.item_blocks}-{kinds[1]}-items"
+
+
+class Sides(NamedTuple):
+    """Users and items; ids are the indices. Keys: the hash of each row's id, as the noise takes it."""
+
+    users: Side
+    items: Side
+    user_keys: Array
+    item_keys: Array
+
+
+@contextmanager
+def sides_of(
+    spark: SparkSession, observed: Array, values: Mapping[str, Array], layout: Layout, dtype: str = "float64"
+) -> Iterator[Sides]:
+    """Blocks of the observed pairs with their values, while they are in use; plans keep their placement."""
+    n_users, n_items = observed.shape
+    u, i = np.nonzero(observed)
+    at = {name: table[u, i] for name, table in values.items()}
+    pairs = spark.createDataFrame(pa.table({"u": u, "i": i, **at}))
+    by_user = pairs.select(F.col("u").alias("row"), F.col("i").alias("col"), *values)
+    by_item = pairs.select(F.col("i").alias("row"), F.col("u").alias("col"), *values)
+    user_ids, item_ids = ids(spark, n_users), ids(spark, n_items)
+    blocks = layout.user_blocks, layout.item_blocks
+    names = list(values)
+    with fixed_placement(spark):
+        users = build_side("user", by_user, user_ids, n_users, blocks[0], (n_items, blocks[1]), names, dtype)
+        items = build_side("item", by_item, item_ids, n_items, blocks[1], (n_users, blocks[0]), names, dtype)
+        users, items = replace(users, held=layout.users_held), replace(items, held=layout.items_held)
+        yield Sides(users, items, keys(user_ids), keys(item_ids))
+        users.release()
+        items.release()
+
+
+def ids(spark: SparkSession, count: int) -> DataFrame:
+    return spark.range(count).select("id", F.col("id").alias("idx"))
+
+
+def keys(ids_of_side: DataFrame) -> Array:
+    """The hash of each id, which is its index."""
+    hashed = ids_of_side.select("id", F.xxhash64("id").alias("key")).toPandas()
+    return hashed.sort_values("id")["key"].to_numpy()

@@ -13,8 +13,8 @@ user block 0 holds the rows of users 0 and 2 and looks like this::
                                  item 3 (block 0), items 1 and 4 (block 1). This is the order of its inbox
     col       [1, 2, 0]          each nonzero's source row, as a place in that inbox
     rating    [5, 3, 4]          and one array for each further value column
-    route_ptr [0, 1, 3, 3]       item block 0 needs one of these rows, block 1 two ...
-    route_pos [1, 0, 0]          ... which: the mirror image of the item blocks' needs
+    route_ptr [0, 1, 2, 2]       item blocks 0 and 1 need one of these rows each, block 2 none
+    route_pos [1, 0]             ... which: the mirror image of the item blocks' needs
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -104,9 +104,9 @@ def build_side(
     placed = entries.unionByName(rows).withColumn("block", F.pmod("row", F.lit(n_blocks)).cast("int"))
 
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = pa.Table.from_batches(list(batches))
-        if table.num_rows:
-            yield build_block(table, n_blocks, source, values, dtype)
+        filled = list(batches)
+        if filled:
+            yield build_block(pa.Table.from_batches(filled), n_blocks, source, values, dtype)
 
     built = placed.repartitionById(n_blocks, "block").mapInArrow(build, BLOCK_SCHEMA)
     return Side(name, n_rows, n_blocks, place_blocks(built, n_blocks))

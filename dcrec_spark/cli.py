@@ -49,14 +49,18 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise InterruptedRun("stopped by SIGTERM; nothing was published. Run the same command again")
 
 
-def configure_logging() -> None:
-    """JSON lines on standard error, for the log collector of a scheduler; a terminal sees the live display instead."""
+def configure_logging(for_people: bool = False) -> None:
+    """JSON lines on standard error, for the log collector of a scheduler, or plain ones.
+
+    They are the progress of a run where standard output is not a terminal; a terminal gets the live display.
+    """
+    last = structlog.dev.ConsoleRenderer(colors=False) if for_people else structlog.processors.JSONRenderer(ensure_ascii=False)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(ensure_ascii=False),
+            last,
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )

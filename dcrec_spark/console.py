@@ -34,7 +34,11 @@ class Reporter(AbstractContextManager["Reporter"]):
         self.timings: dict[str, float] = {}
         self.console = console or Console()
         self._live = self.console.is_terminal
-        self._progress = Progress(
+        self._progress = self._fresh_display()
+        self._tasks: dict[str, TaskID] = {}
+
+    def _fresh_display(self) -> Progress:
+        return Progress(
             SpinnerColumn(finished_text="[green]✓"),
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -43,7 +47,6 @@ class Reporter(AbstractContextManager["Reporter"]):
             TimeRemainingColumn(elapsed_when_finished=True),
             console=self.console,
         )
-        self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
         if self._live:
@@ -90,17 +93,18 @@ class Reporter(AbstractContextManager["Reporter"]):
         self._tasks[name] = self._progress.add_task(name, total=total, note="")
         return self._tasks[name]
 
-    def note(self, message: str, **facts: object) -> None:
-        """Something that a person should know."""
-        if self._live:
-            self._progress.console.print(f"  {message}", highlight=False, markup=False)
-        else:
-            _log.info(message, **facts)
+    def new_run(self) -> dict[str, float]:
+        """Forget the times of an earlier run; the result fills up with those of the next."""
+        self.timings = {}
+        return self.timings
 
     def show(self, what: RenderableType) -> None:
-        """Print for people: a summary, a table."""
+        """Print for people, below what is on the display so far: a summary, a table."""
         self._progress.stop()
         self.console.print(what, highlight=False)
+        self._progress, self._tasks = self._fresh_display(), {}
+        if self._live:
+            self._progress.start()
 
     def failed(self, error: DcrecError) -> None:
         """The error, in full and for people too."""

@@ -44,11 +44,11 @@ def retrain(config: RunConfig, reporter: Reporter, dry_run: bool = False) -> Ret
     ConfigError, DataError, FitError, AuditError, ConflictError : nothing is published, the old tables stay; run.json
         under ``output.path/failed`` says why.
     """
-    output = _output(config)
+    output, timings = _output(config), reporter.new_run()
     with reporter.step("start Spark"):
         spark = start_session(config)
         parquet.check_writable(output, spark)
-    run = Run.begin(config, spark, reporter.timings)
+    run = Run.begin(config, spark, timings)
     with run.recorded_on_failure(spark, output):
         raw = read_ratings(spark, config.input)
         if dry_run:

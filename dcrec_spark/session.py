@@ -85,7 +85,7 @@ def _settings(app_name: str, master: str | None, wanted: Mapping[str, str]) -> d
     given = _given_settings()
     chosen = given.get("spark.master") or master or wanted.get("spark.master") or DEFAULT_MASTER
     return {
-        **_read_properties(_conf_directory() / "spark-defaults.conf"),
+        **_read_properties(conf_directory() / "spark-defaults.conf"),
         **(_local_settings() if chosen.startswith("local") else {}),
         "spark.app.name": app_name,
         **given,
@@ -170,10 +170,10 @@ def _prepare_process(settings: Mapping[str, str]) -> None:
     if settings["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     if "SPARK_HOME" not in os.environ:
-        os.environ.setdefault("SPARK_CONF_DIR", str(_conf_directory()))
+        os.environ.setdefault("SPARK_CONF_DIR", str(conf_directory()))
 
 
-def _conf_directory() -> Path:
+def conf_directory() -> Path:
     """spark-defaults.conf and log4j2.properties: inside an installed package, beside it in a checkout."""
     package = Path(__file__).resolve().parent
     inside = package / "conf"

@@ -147,7 +147,7 @@ def test_configuration_does_not_change_after_it_is_read() -> None:
         ("run.name=../../etc", ["setting run.name", "'../../etc'", "letters, digits"]),
         ("run.run_date=20261120", ["setting run.run_date", "20261120", "YYYY-MM-DD"]),
         ("run.run_date=2026-13-01", ["setting run.run_date", "YYYY-MM-DD"]),
-        ("outcome.adjustment=ipv", ["found 'ipv'", "'deconfounded', 'none' or 'ipw'"]),
+        ("outcome.adjustment=ipv", ["found 'ipv'", "'deconfounded' or 'none'"]),
         ("validation.max_reject_share=5", ["found 5", "<= 1"]),
         ("input.header=maybe", ["found 'maybe'", "true or false"]),
         ("input.path=' '", ["setting input.path", "not blank"]),
@@ -293,6 +293,7 @@ def test_hash_is_blind_to_what_cannot_change_the_answer(override: str) -> None:
         "validation.scale_max=5",
         "exposure.rank=11",
         "outcome.alpha=41",
+        "engine.precision=float32",
         "recommend.top_n=11",
     ],
 )

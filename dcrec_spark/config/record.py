@@ -27,7 +27,7 @@ _NO_INFLUENCE: dict[str, Any] = {
     "run": {"name", "run_date"},
     "spark": True,
     "input": {"path": True, "table": True},
-    "engine": True,
+    "engine": {"num_user_blocks", "num_item_blocks", "exchange", "checkpoint_interval"},
     "output": True,
 }
 _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}

@@ -136,9 +136,8 @@ class ExposureConfig(Section):
 class OutcomeConfig(Section):
     """Stage 2, the rating model that conditions on the substitute confounder."""
 
-    outcome: Literal["weighted", "probabilistic", "poisson"] = "weighted"
-    adjustment: Literal["deconfounded", "none", "ipw"] = "deconfounded"
-    confounder_weight: Literal["user", "global"] = "user"
+    outcome: Literal["weighted", "probabilistic"] = "weighted"
+    adjustment: Literal["deconfounded", "none"] = "deconfounded"
     rank: Positive = 10
     alpha: NonNegativeReal = 40.0
     unobserved_weight: NonNegativeReal | None = None
@@ -158,6 +157,7 @@ class EngineConfig(Section):
     num_item_blocks: Positive | None = None
     exchange: Literal["auto", "broadcast", "blocks"] = "auto"
     checkpoint_interval: Positive = 10
+    precision: Literal["float64", "float32"] = "float64"
 
 
 class RecommendConfig(Section):

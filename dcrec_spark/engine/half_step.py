@@ -19,11 +19,13 @@ from pyspark.sql import functions as F
 from dcrec_spark.arrays import Array, pack, unpack
 from dcrec_spark.blocks import Side, place_blocks
 from dcrec_spark.engine.lineage import Kept, broadcast, checkpoint, keep
+from dcrec_spark.engine.worker import forget_zip_importers
 from dcrec_spark.errors import FitError
 
 Arrays = Mapping[str, Array]
 
 OUTBOX = "to_block int, from_block int, kind string, data binary"
+_POSTS = [("to_block", pa.int32()), ("from_block", pa.int32()), ("kind", pa.string()), ("data", pa.binary())]
 MEMORY, MESSAGE, SUMS = "memory", "message", "sums"
 EVERYONE = -1
 
@@ -142,11 +144,15 @@ def _outbox(side: Side, kernel: Kernel, box: Any, source: State | None, own: Sta
     n_blocks, everyone = side.n_blocks, side.held
 
     def without_inbox(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        forget_zip_importers()
         for batch in batches:
             for block, data in zip(batch["block"].to_pylist(), batch["data"], strict=True):
                 yield from _update_block(block, data, [], kernel, box.value, everyone).to_batches()
 
     def with_inbox(blocks: pa.Table, inbox: pa.Table) -> pa.Table:
+        forget_zip_importers()
+        if not blocks.num_rows:  # a message of no rows, to a block that has none
+            return pa.schema(_POSTS).empty_table()
         inbox = inbox.sort_by("from_block").select(["kind", "data"]).to_pylist() if inbox.num_rows else []
         return _update_block(
             blocks["block"][0].as_py(), blocks["data"][0], inbox, kernel, box.value, everyone
@@ -195,8 +201,7 @@ def _post(block: int, arrays: Arrays, update: Update, everyone: bool) -> pa.Tabl
             rows = update.rows[arrays["route_pos"][pointer[target] : pointer[target + 1]]]
             posts.append((target, MESSAGE, pack({"rows": rows})))
     to_block, kind, data = zip(*posts, strict=True)
-    columns = [pa.array(to_block, pa.int32()), pa.array([block] * len(posts), pa.int32()), pa.array(kind)]
-    return pa.table([*columns, pa.array(data, pa.binary())], names=["to_block", "from_block", "kind", "data"])
+    return pa.table([to_block, [block] * len(posts), kind, data], schema=pa.schema(_POSTS))
 
 
 def _hold(side: Side, outbox: DataFrame) -> Held:

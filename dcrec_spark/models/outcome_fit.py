@@ -92,8 +92,8 @@ def start(
     block: Arrays, memory: Arrays, inbox: Floats, source: Arrays, shared: Arrays, *, rank: int, seed: int
 ) -> Update:
     """Small normal factors, by noise that depends on (seed, side, id) alone."""
-    uniform = noise(seed, block["row_key"], rank)
-    rows = (_START_SCALE * ndtri(uniform + 2.0**-54)).astype(block["rating"].dtype)
+    uniform = np.clip(noise(seed, block["row_key"], rank), 2.0**-53, 1 - 2.0**-53)
+    rows = (_START_SCALE * ndtri(uniform)).astype(block["rating"].dtype)
     return Update(rows, ridge.item_sums(rows, _exposure(block)), {})
 
 

@@ -1,0 +1,87 @@
+"""make bench: ours against MLlib and hpfrec, and the driver's memory; results in benchmarks/results.
+
+    python -m benchmarks.run                     everything (about twenty minutes on 2 cores)
+    python -m benchmarks.run --only stage2-1m    one of them
+"""
+
+import json
+import platform
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from benchmarks import data, memory, speed
+from dcrec_spark.session import build_session
+
+RESULTS = Path(__file__).parent / "results"
+RANK = 50
+LARGE = (70_000, 10_000)
+
+
+def stage2_1m(rounds: int) -> dict[str, object]:
+    """Sweep of stage 2, MovieLens 1M, against an iteration of MLlib's implicit ALS."""
+    return _stage2(data.movielens_1m(), rounds, sweeps=8, short=2, long=8)
+
+
+def stage2_10m(rounds: int) -> dict[str, object]:
+    """The same with 10M synthetic ratings, 70,000 x 10,000."""
+    return _stage2(data.synthetic(*LARGE, 10_000_000), rounds, sweeps=4, short=1, long=3)
+
+
+def _stage2(path: Path, rounds: int, sweeps: int, short: int, long: int) -> dict[str, object]:
+    spark = build_session("bench", "local[2]")
+    ratings = speed.load(spark, path)
+    return speed.alternate(
+        rounds,
+        lambda: speed.ours(ratings, RANK, 1, sweeps).per_iteration("outcome"),
+        lambda: speed.mllib(ratings, RANK, short, long, blocks=2),
+    )
+
+
+def stage1_1m(rounds: int) -> dict[str, object]:
+    """Iteration of stage 1, MovieLens 1M, against one of hpfrec with two threads."""
+    spark = build_session("bench", "local[2]")
+    ratings = speed.load(spark, data.movielens_1m())
+    on_driver = ratings.toPandas()
+    return speed.alternate(
+        rounds,
+        lambda: speed.ours(ratings, RANK, 10, 1).per_iteration("exposure"),
+        lambda: speed.hpfrec(on_driver, RANK, 5, 15, threads=2),
+    )
+
+
+def driver_memory(rounds: int) -> dict[str, object]:
+    """Peak memory of the driver (MB) at 1M and at 10M synthetic ratings, both 70,000 x 10,000."""
+    small, large = (memory.measure(data.synthetic(*LARGE, n)) for n in (1_000_000, 10_000_000))
+    ratios = {name: round(large[name] / small[name], 3) for name in small}
+    return {"at_1m": small, "at_10m": large, "ratio": ratios}
+
+
+BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
+    "stage1-1m": stage1_1m,
+    "stage2-1m": stage2_1m,
+    "stage2-10m": stage2_10m,
+    "driver-memory": driver_memory,
+}
+
+
+@click.command(help=__doc__)
+@click.option("--only", multiple=True, type=click.Choice(list(BENCHMARKS)), help="Which; repeat at will.")
+@click.option("--rounds", default=3, show_default=True, help="Counted rounds of ours and the peer.")
+def main(only: tuple[str, ...], rounds: int) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    for name in only or BENCHMARKS:
+        result = {"what": BENCHMARKS[name].__doc__, "rank": RANK, **BENCHMARKS[name](rounds), **_versions()}
+        (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
+        print(name, json.dumps({k: v for k, v in result.items() if k not in ("what", "versions")}), flush=True)
+
+
+def _versions() -> dict[str, object]:
+    packages = {name: version(name) for name in ("pyspark", "numpy", "scipy", "pyarrow")}
+    return {"command": "make bench", "versions": {"python": platform.python_version(), **packages}}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Seconds per iteration, ours and a peer's, in turn, in one process; what counts is the ratio."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import pandas as pd
+from pyspark.ml.recommendation import ALS
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark import DeconfoundedMF, PoissonFactorization
+
+Seconds = float
+
+
+class Clock:
+    """A listener that notes when each iteration of a stage ends."""
+
+    def __init__(self) -> None:
+        self.ends: dict[str, list[float]] = {}
+
+    def __call__(self, stage: str, iteration: int, objective: float) -> None:
+        self.ends.setdefault(stage, []).append(time.perf_counter())
+
+    def per_iteration(self, stage: str) -> Seconds:
+        """Median over all iterations but the first, which also builds what the others use again."""
+        ends = self.ends[stage]
+        return median(b - a for a, b in zip(ends, ends[1:], strict=False))
+
+
+def ours(ratings: DataFrame, rank: int, exposure_iterations: int, sweeps: int) -> Clock:
+    """Both stages at ``rank``; a tolerance of 0 keeps them going."""
+    clock = Clock()
+    exposure = PoissonFactorization(rank=rank, maxIter=exposure_iterations, tol=0.0)
+    outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=sweeps, tol=0.0)
+    exposure.listener = outcome.listener = clock
+    outcome.fit(ratings).release()
+    return clock
+
+
+def mllib(ratings: DataFrame, rank: int, short: int, long: int, blocks: int) -> Seconds:
+    """MLlib's implicit ALS: the difference of two fits, so that what it does once does not count."""
+
+    def fit(iterations: int) -> Seconds:
+        als = ALS(
+            userCol="user", itemCol="item", ratingCol="rating", implicitPrefs=True, alpha=40.0, rank=rank,
+            maxIter=iterations, numUserBlocks=blocks, numItemBlocks=blocks, seed=0, checkpointInterval=-1,
+        )  # fmt: skip
+        start = time.perf_counter()
+        model = als.fit(ratings)
+        model.userFactors.count(), model.itemFactors.count()
+        return time.perf_counter() - start
+
+    return (fit(long) - fit(short)) / (long - short)
+
+
+def hpfrec(ratings: pd.DataFrame, rank: int, short: int, long: int, threads: int) -> Seconds:
+    """hpfrec's coordinate ascent (Cython, OpenMP), without evaluations of its likelihood."""
+    from hpfrec import HPF
+
+    counts = pd.DataFrame({"UserId": ratings["user"], "ItemId": ratings["item"], "Count": 1})
+
+    def fit(iterations: int) -> Seconds:
+        model = HPF(
+            k=rank, maxiter=iterations, stop_crit="maxiter", check_every=iterations, ncores=threads,
+            random_seed=0, verbose=False, reindex=False, keep_data=False,
+        )  # fmt: skip
+        start = time.perf_counter()
+        model.fit(counts)
+        return time.perf_counter() - start
+
+    return (fit(long) - fit(short)) / (long - short)
+
+
+def alternate(rounds: int, first: Callable[[], Seconds], second: Callable[[], Seconds]) -> dict[str, object]:
+    """Both, in turn, after a round that only warms up; medians, and the ratio of each round."""
+    first(), second()
+    pairs = [(first(), second()) for _ in range(rounds)]
+    return {
+        "ours": round(median(a for a, _ in pairs), 4),
+        "peer": round(median(b for _, b in pairs), 4),
+        "ratio": round(median(a / b for a, b in pairs), 3),
+        "ratios": [round(a / b, 3) for a, b in pairs],
+        "rounds": rounds,
+    }
+
+
+def load(spark: SparkSession, path: Path) -> DataFrame:
+    """The ratings, cached and spread over the cores, for ours and the peer alike."""
+    ratings = spark.read.parquet(str(path)).repartition(spark.sparkContext.defaultParallelism).persist()
+    ratings.count()
+    return ratings

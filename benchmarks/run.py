@@ -1,7 +1,7 @@
 """make bench: ours against MLlib and hpfrec, and the driver's memory; results in benchmarks/results.
 
-    python -m benchmarks.run                     everything (about twenty minutes on 2 cores)
-    python -m benchmarks.run --only stage2-1m    one of them
+python -m benchmarks.run                     everything (about twenty minutes on 2 cores)
+python -m benchmarks.run --only stage2-1m    one of them
 """
 
 import json

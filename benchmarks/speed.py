@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -26,7 +27,7 @@ class Clock:
     def per_iteration(self, stage: str) -> Seconds:
         """Median over all iterations but the first, which also builds what the others use again."""
         ends = self.ends[stage]
-        return median(b - a for a, b in zip(ends, ends[1:], strict=False))
+        return median(b - a for a, b in pairwise(ends))
 
 
 def ours(ratings: DataFrame, rank: int, exposure_iterations: int, sweeps: int) -> Clock:

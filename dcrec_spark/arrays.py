@@ -1,4 +1,4 @@
-"""Named NumPy arrays as one binary cell, the form in which arrays travel between Spark and Python workers.
+"""NumPy arrays as one binary cell: the form in which they travel between Spark and Python workers.
 
 A binary cell crosses by a bulk copy, where an array column is written element by element. The layout is a JSON
 header (names, types, shapes, offsets), then the bytes of each array, aligned so that views need no copy::
@@ -9,11 +9,12 @@ header (names, types, shapes, offsets), then the bytes of each array, aligned so
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 
 _ALIGN = 64
 # A Spark binary cell is a Java byte array, indexed by a 32-bit integer.
@@ -28,9 +29,10 @@ def pack(arrays: Mapping[str, Array]) -> bytes:
     ValueError : the cell would not fit into Spark's 2 GB; use more blocks.
     """
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    entries, offset = [], 0
+    entries: list[tuple[str, str, tuple[int, ...], int]] = []
+    offset = 0
     for name, array in contiguous.items():
-        entries.append([name, array.dtype.str, array.shape, offset])
+        entries.append((name, array.dtype.str, array.shape, offset))
         offset += -(-array.nbytes // _ALIGN) * _ALIGN
     header = json.dumps(entries).encode()
     start = -(-(8 + len(header)) // _ALIGN) * _ALIGN

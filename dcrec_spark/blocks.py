@@ -1,7 +1,7 @@
 """The nonzeros of one side as CSR blocks, built once and kept on the cluster.
 
-Row ``idx`` of a side with ``n`` blocks lives in block ``idx % n`` at position ``idx // n``, so that blocks are even
-whatever the order of the ids. With two user blocks, three item blocks and the ratings
+Row ``idx`` of a side with ``n`` blocks lives in block ``idx % n`` at position ``idx // n``, so that blocks are
+even whatever the order of the ids. With two user blocks, three item blocks and the ratings
 
     user 0: item 1 -> 5, item 4 -> 3;   user 2: item 3 -> 4
 
@@ -9,8 +9,8 @@ user block 0 holds the rows of users 0 and 2 and looks like this::
 
     row_key   [h(u0), h(u2)]     a hash of each row's id, the seed of its noise
     row_ptr   [0, 2, 3]          where each row's nonzeros begin
-    need_at   [1, 2, 3]          the source rows it needs, as places in all source blocks, one after the other:
-                                 item 3 (block 0), items 1 and 4 (block 1). This is the order of its inbox
+    need_at   [1, 2, 3]          the source rows it needs, as places in all source blocks, in a row:
+                                 item 3 (block 0), items 1 and 4 (block 1); the order of its inbox
     col       [1, 2, 0]          each nonzero's source row, as a place in that inbox
     rating    [5, 3, 4]          and one array for each further value column
     route_ptr [0, 1, 2, 2]       item blocks 0 and 1 need one of these rows each, block 2 none
@@ -45,18 +45,21 @@ class Side:
     held: bool = False
 
     def rows_in(self, block: int) -> int:
+        """How many rows a block has."""
         return rows_in_block(self.n_rows, self.n_blocks, block)
 
     def places_of(self, block: int) -> slice:
         """Where a block's rows stand when all blocks of the side stand one after the other."""
-        start = int(first_place(self.n_rows, self.n_blocks, np.int64(block)))
+        start = int(first_place(self.n_rows, self.n_blocks, np.asarray(block)))
         return slice(start, start + self.rows_in(block))
 
     def release(self) -> None:
+        """Let go of the cached blocks."""
         self.frame.unpersist()
 
 
 def rows_in_block(n_rows: int, n_blocks: int, block: int) -> int:
+    """How many of ``n_rows`` rows fall into a block."""
     return (n_rows - block + n_blocks - 1) // n_blocks
 
 
@@ -135,7 +138,7 @@ def build_block(
     order = np.lexsort((place, row))
     row, place, target = row[order], place[order], target[order]
     need_at, col = np.unique(place, return_inverse=True)
-    arrays = {
+    arrays: dict[str, Array] = {
         "row_key": row_key,
         "row_ptr": np.searchsorted(row, np.arange(len(row_key) + 1)).astype(np.int64),
         "need_at": need_at.astype(np.int64),
@@ -145,9 +148,7 @@ def build_block(
     for name in values:
         arrays[name] = nonzeros[name].to_numpy()[order].astype(dtype)
     same = np.flatnonzero((np.diff(row) == 0) & (np.diff(place) == 0))
-    duplicate = (
-        (int(row[same[0]]) * n_blocks + block, int(column[order[same[0]]])) if len(same) else (None, None)
-    )
+    duplicate = (int(row[same[0]]) * n_blocks + block, int(column[order[same[0]]])) if len(same) else (None, None)
     return pa.RecordBatch.from_pydict(
         {
             "block": pa.array([block], pa.int32()),

@@ -22,12 +22,8 @@ def run_job(job: Job, description: str | None) -> NoReturn:
     """Parse the command line, run ``job``, and end the process with the exit code of the contract."""
 
     @click.command(help=f"\b\n{description}")
-    @click.option(
-        "--config", type=click.Path(path_type=Path), help="YAML file of settings; see conf/base.yaml."
-    )
-    @click.option(
-        "--set", "overrides", multiple=True, metavar="A.B=VALUE", help="One setting; repeat at will."
-    )
+    @click.option("--config", type=click.Path(path_type=Path), help="YAML file of settings; see conf/base.yaml.")
+    @click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="One setting; repeat at will.")
     @click.option("--dry-run", is_flag=True, help="Check settings, input and output; write nothing.")
     def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool) -> None:
         configure_logging()
@@ -54,7 +50,11 @@ def configure_logging(for_people: bool = False) -> None:
 
     They are the progress of a run where standard output is not a terminal; a terminal gets the live display.
     """
-    last = structlog.dev.ConsoleRenderer(colors=False) if for_people else structlog.processors.JSONRenderer(ensure_ascii=False)
+    last = (
+        structlog.dev.ConsoleRenderer(colors=False)
+        if for_people
+        else structlog.processors.JSONRenderer(ensure_ascii=False)
+    )
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

@@ -1,7 +1,7 @@
 """The first five minutes: confounded ratings with known potential outcomes, both models, and the truth beside them.
 
-    python -m dcrec_spark.demo                       a simulated world
-    python -m dcrec_spark.demo --data u.data         a MovieLens file
+python -m dcrec_spark.demo                       a simulated world
+python -m dcrec_spark.demo --data u.data         a MovieLens file
 """
 
 from collections.abc import Mapping
@@ -76,9 +76,7 @@ def _show_simulation(reporter: Reporter) -> None:
 
 def _show_movielens(data: Path, reporter: Reporter) -> None:
     reporter.show(f"Ratings from {data}; no truth is known here, so look at what the two models recommend.")
-    runs = {
-        name: _run(name, {"input.path": str(data), "input.format": "movielens"}, reporter) for name in MODELS
-    }
+    runs = {name: _run(name, {"input.path": str(data), "input.format": "movielens"}, reporter) for name in MODELS}
     spark = start_session(_config({}))
     titles = read_titles(spark, data)
     reporter.show(_agreement(spark))
@@ -99,9 +97,7 @@ def _run(name: str, settings: Mapping[str, str], reporter: Reporter) -> Retraine
     return result
 
 
-def _against_truth(
-    spark: SparkSession, runs: Mapping[str, Retrained], world: Simulated, test: DataFrame
-) -> Table:
+def _against_truth(spark: SparkSession, runs: Mapping[str, Retrained], world: Simulated, test: DataFrame) -> Table:
     """Error against the withheld potential outcomes, and what the recommended items are truly worth."""
     table = Table(title="Against the truth", caption="on pairs that neither model saw; the rating scale is 1 to 5")
     table.add_column("")
@@ -115,8 +111,9 @@ def _against_truth(
         pairs = top.select(F.col("user_id").alias("user"), F.col("item_id").alias("item"))
         worth[name] = _mean(add_expected(pairs, world.settings), F.col("expected"))
     for name in runs:
+        values = (errors[name], worth[name])
         best = (errors[name] == min(errors.values()), worth[name] == max(worth.values()))
-        cells = [f"[bold green]{v:.3f}[/]" if b else f"{v:.3f}" for v, b in zip((errors[name], worth[name]), best)]
+        cells = [f"[bold green]{v:.3f}[/]" if b else f"{v:.3f}" for v, b in zip(values, best, strict=True)]
         table.add_row(name, *cells)
     average = _mean(test, F.col("rating"))
     spread = _mean(test, F.pow(F.col("rating") - F.lit(average), 2))
@@ -128,9 +125,7 @@ def _mean(frame: DataFrame, what: Column) -> float:
     return float(frame.agg(F.avg(what)).collect()[0][0])
 
 
-def _recommendations(
-    spark: SparkSession, run: Retrained, titles: DataFrame | None, world: Simulated | None
-) -> Table:
+def _recommendations(spark: SparkSession, run: Retrained, titles: DataFrame | None, world: Simulated | None) -> Table:
     """The best items of a few users, with the two parts of each score."""
     name = "deconfounded" if run.model.exposureModel is not None else "classical"
     top = read_current(spark, str(OUTPUT / name), "recommendations")

@@ -92,14 +92,11 @@ def _retrain(
 
 
 def _fit(config: RunConfig, reporter: Reporter, ratings: DataFrame) -> DeconfoundedMFModel:
-    columns = {"userCol": "user_id", "itemCol": "item_id", "seed": config.run.seed}
-    engine = _params(config.engine)
+    common = {"userCol": "user_id", "itemCol": "item_id", "seed": config.run.seed, **_params(config.engine)}
     kind = config.exposure.kind
     count = None if kind == "binary" else ("count" if "count" in ratings.columns else "rating")
-    exposure = PoissonFactorization(
-        **columns, **engine, **_params(config.exposure, leave_out={"kind"}), countCol=count
-    )
-    outcome = DeconfoundedMF(**columns, **engine, **_params(config.outcome), exposureModel=exposure)
+    exposure = PoissonFactorization(**common, **_params(config.exposure, leave_out={"kind"}), countCol=count)
+    outcome = DeconfoundedMF(**common, **_params(config.outcome), exposureModel=exposure)
     outcome.listener = exposure.listener = reporter.listener(
         {"exposure": config.exposure.max_iter, "outcome": config.outcome.max_iter}
     )
@@ -112,13 +109,9 @@ def _params(section: BaseModel, leave_out: set[str] | None = None) -> dict[str, 
     return {to_camel(name): value for name, value in section.model_dump(exclude=leave_out).items()}
 
 
-def _tables(
-    config: RunConfig, model: DeconfoundedMFModel, valid: Validated, run: Run
-) -> dict[str, DataFrame]:
+def _tables(config: RunConfig, model: DeconfoundedMFModel, valid: Validated, run: Run) -> dict[str, DataFrame]:
     seen = valid.ratings if config.recommend.exclude_seen else None
-    ranked = model.recommendationTable(config.recommend.top_n, seen).withColumn(
-        "rank", F.col("rank").cast("int")
-    )
+    ranked = model.recommendationTable(config.recommend.top_n, seen).withColumn("rank", F.col("rank").cast("int"))
     users, items = model.factorTables()
     user_type, item_type = users.schema["id"].dataType, items.schema["id"].dataType
     stamp = run.stamp()
@@ -126,15 +119,9 @@ def _tables(
         "recommendations": schemas.conform(
             ranked.withColumns(stamp), schemas.recommendations(user_type, item_type), "recommendations"
         ),
-        "user_factors": schemas.conform(
-            users.withColumns(stamp), schemas.user_factors(user_type), "user_factors"
-        ),
-        "item_factors": schemas.conform(
-            items.withColumns(stamp), schemas.item_factors(item_type), "item_factors"
-        ),
-        "rejects": schemas.conform(
-            valid.rejects.withColumn("run_id", stamp["run_id"]), schemas.REJECTS, "rejects"
-        ),
+        "user_factors": schemas.conform(users.withColumns(stamp), schemas.user_factors(user_type), "user_factors"),
+        "item_factors": schemas.conform(items.withColumns(stamp), schemas.item_factors(item_type), "item_factors"),
+        "rejects": schemas.conform(valid.rejects.withColumn("run_id", stamp["run_id"]), schemas.REJECTS, "rejects"),
         "runs": run.as_row(model.userFactors.sparkSession),
     }
 

@@ -44,6 +44,7 @@ class Run:
 
     @classmethod
     def begin(cls, config: RunConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
+        """A run that starts now."""
         started = datetime.now(UTC)
         run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
         return cls(run_id, config, started, _versions(spark), timings)

@@ -127,8 +127,7 @@ def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
     unexpected = [name for name in found if name not in schema.fieldNames()]
     if missing or unexpected:
         raise DcrecError(
-            f"table {table}: missing columns {missing}, unexpected columns {unexpected}; "
-            f"expected {schema.fieldNames()}"
+            f"table {table}: missing columns {missing}, unexpected columns {unexpected}; expected {schema.fieldNames()}"
         )
     for field in schema:
         if found[field.name].simpleString() != field.dataType.simpleString():

@@ -15,9 +15,7 @@ def run_summary(config: RunConfig, run: Run, directory: str) -> RenderableType:
     facts.add_column(style="dim", justify="right")
     facts.add_column(overflow="fold")
     counts = run.counts
-    facts.add_row(
-        "ratings", f"{counts['accepted']:,} of {counts['rows_in']:,} rows, {counts['rejected']:,} rejected"
-    )
+    facts.add_row("ratings", f"{counts['accepted']:,} of {counts['rows_in']:,} rows, {counts['rejected']:,} rejected")
     facts.add_row("users x items", f"{counts['users']:,} x {counts['items']:,}")
     for stage, values in run.objectives.items():
         name = "ELBO" if stage == "exposure" else "J"

@@ -79,9 +79,7 @@ def rating_problem(
     return RatingProblem(users, items, off, REG, twin, factors)
 
 
-def rating_block(
-    observed: Array, ratings: Array, weights: Array, a_hat: Array, exposure: Array
-) -> RatingBlock:
+def rating_block(observed: Array, ratings: Array, weights: Array, a_hat: Array, exposure: Array) -> RatingBlock:
     """The rows of tables; every column is in the inbox."""
     entries = csr(observed)
     at = entries.row, entries.col

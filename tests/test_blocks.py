@@ -27,9 +27,7 @@ class Ratings(NamedTuple):
     col_blocks: int
 
     def mirrored(self) -> "Ratings":
-        return Ratings(
-            self.col, self.row, self.value, self.n_cols, self.n_rows, self.col_blocks, self.row_blocks
-        )
+        return Ratings(self.col, self.row, self.value, self.n_cols, self.n_rows, self.col_blocks, self.row_blocks)
 
 
 def block_table(ratings: Ratings, block: int, seed: int = 0) -> pa.Table:
@@ -148,9 +146,7 @@ def test_a_blocks_arrays_are_sorted_and_small(ratings: Ratings) -> None:
 @pytest.mark.parametrize("block_of_pair", [0, 1])
 def test_a_pair_that_comes_twice_is_reported_by_its_own_indices(block_of_pair: int) -> None:
     twice = 4 + block_of_pair
-    ratings = Ratings(
-        np.array([0, 1, twice, 2, twice, 3]), np.array([3, 0, 6, 1, 6, 6]), np.arange(6.0), 6, 7, 2, 3
-    )
+    ratings = Ratings(np.array([0, 1, twice, 2, twice, 3]), np.array([3, 0, 6, 1, 6, 6]), np.arange(6.0), 6, 7, 2, 3)
     for block in (0, 1):
         batch = build(ratings, block, seed=3)
         reported = batch["duplicate_row"][0].as_py(), batch["duplicate_col"][0].as_py()
@@ -191,9 +187,7 @@ def test_block_count(n_rows: int, nonzeros: int, cores: int, wanted: int | None,
 
 def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: SparkSession) -> None:
     """Built from a frame in many partitions, with string ids, equal to the blocks built here."""
-    ratings = Ratings(
-        np.array([0, 2, 0, 4]), np.array([1, 3, 4, 0]), np.array([5.0, 4.0, 3.0, 1.0]), 6, 5, 4, 3
-    )
+    ratings = Ratings(np.array([0, 2, 0, 4]), np.array([1, 3, 4, 0]), np.array([5.0, 4.0, 3.0, 1.0]), 6, 5, 4, 3)
     triplets = zip(ratings.row.tolist(), ratings.col.tolist(), ratings.value.tolist(), strict=True)
     nonzeros = spark.createDataFrame(list(triplets), "row long, col long, rating double").repartition(3)
     ids = spark.range(6).select(F.concat(F.lit("u"), "id").alias("id"), F.col("id").alias("idx"))

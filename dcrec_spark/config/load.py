@@ -84,9 +84,7 @@ def _from_file(path: Path | None) -> DictConfig:
     except UnicodeDecodeError as error:
         raise ConfigError(f"configuration file {path}: is not UTF-8 text ({error})") from error
     except yaml.YAMLError as error:
-        raise ConfigError(
-            f"configuration file {path}: is not valid YAML: {' '.join(str(error).split())}"
-        ) from error
+        raise ConfigError(f"configuration file {path}: is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(loaded, DictConfig):
         raise ConfigError(f"configuration file {path}: expected sections such as 'input:', found a list")
     sections: Any = OmegaConf.to_container(loaded, resolve=False)
@@ -97,9 +95,7 @@ def _from_file(path: Path | None) -> DictConfig:
 def _from_override(text: str) -> DictConfig:
     name, equals, _ = text.partition("=")
     if not equals or not name.strip():
-        raise ConfigError(
-            f"--set {mask_secrets(text)!r}: expected section.name=value, for example exposure.rank=20"
-        )
+        raise ConfigError(f"--set {mask_secrets(text)!r}: expected section.name=value, for example exposure.rank=20")
     try:
         return OmegaConf.from_dotlist([text])
     except (yaml.YAMLError, OmegaConfBaseException) as error:
@@ -150,9 +146,7 @@ def _expected(error: ErrorDetails) -> str:
     limits = error.get("ctx", {})
     if "ge" in limits or "gt" in limits or "le" in limits:
         signs = {"ge": ">=", "gt": ">", "le": "<="}
-        return "a number " + " and ".join(
-            f"{sign} {limits[name]}" for name, sign in signs.items() if name in limits
-        )
+        return "a number " + " and ".join(f"{sign} {limits[name]}" for name, sign in signs.items() if name in limits)
     if error["type"] in _EXPECTED:
         return _EXPECTED[error["type"]]
     return _EXPECTED.get(kind, error["msg"].removeprefix("Value error, ").removeprefix("Input should be "))

@@ -9,9 +9,7 @@ from typing import Any
 from dcrec_spark.config.sections import RunConfig
 
 MASK = "***"
-_SECRET_WORD = (
-    r"(?:pass|pwd|secret|token|credential|signature|\bsas\b|(?:access|account|api|private|shared)[._-]?key)"
-)
+_SECRET_WORD = r"(?:pass|pwd|secret|token|credential|signature|\bsas\b|(?:access|account|api|private|shared)[._-]?key)"
 _SECRET_NAME = re.compile(_SECRET_WORD, re.IGNORECASE)
 _SECRETS_IN_TEXT = (
     # scheme://user:secret@host and jdbc:oracle:thin:user/secret@host
@@ -86,8 +84,5 @@ def config_hash(config: RunConfig) -> str:
 
 def _each_leaf(value: Any, change: Callable[[str, Any], Any], prefix: str = "") -> Any:
     if isinstance(value, dict):
-        return {
-            key: _each_leaf(inner, change, f"{prefix}.{key}" if prefix else key)
-            for key, inner in value.items()
-        }
+        return {key: _each_leaf(inner, change, f"{prefix}.{key}" if prefix else key) for key, inner in value.items()}
     return change(prefix, value)

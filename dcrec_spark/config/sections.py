@@ -68,9 +68,7 @@ class ColumnNames(Section):
         columns = list(self.mapped().values())
         twice = sorted({column for column in columns if columns.count(column) > 1})
         if twice:
-            raise ValueError(
-                f"a different column for each of {', '.join(self.mapped())}; {twice} is named twice"
-            )
+            raise ValueError(f"a different column for each of {', '.join(self.mapped())}; {twice} is named twice")
         return self
 
 
@@ -203,9 +201,7 @@ class RunConfig(Section):
     def _sections_agree(self) -> Self:
         brings_timestamps = self.input.format == "movielens" or self.input.columns.timestamp is not None
         if self.validation.duplicates == "last" and not brings_timestamps:
-            raise ValueError(
-                "input.columns.timestamp set, for validation.duplicates=last keeps the most recent rating"
-            )
+            raise ValueError("input.columns.timestamp set, for validation.duplicates=last keeps the most recent rating")
         brings_counts = self.validation.kind == "counts" or self.input.columns.count is not None
         if self.exposure.kind == "count" and not brings_counts:
             raise ValueError("input.columns.count set, or validation.kind=counts, for exposure.kind=count")

@@ -145,6 +145,4 @@ def _id_advice(side: str, stored: DataType) -> str:
 
 
 def _wrong_type(role: str, found: DataType, expected: str) -> DataError:
-    return DataError(
-        f"the input's {role} column (input.columns.{role}) is {found.simpleString()}; expected {expected}"
-    )
+    return DataError(f"the input's {role} column (input.columns.{role}) is {found.simpleString()}; expected {expected}")

@@ -13,9 +13,7 @@ def require_none(good: DataFrame) -> None:
     """Raise a ``DataError`` if a pair has several rows: how many pairs, how many rows, and one of them."""
     several = good.groupBy(*KEY).agg(F.count(F.lit(1)).alias("rows")).filter(F.col("rows") > 1)
     example = F.min(F.struct(*KEY, "rows"))
-    found = several.agg(
-        F.count(F.lit(1)).alias("pairs"), F.sum("rows").alias("rows"), example.alias("example")
-    ).first()
+    found = several.agg(F.count(F.lit(1)).alias("pairs"), F.sum("rows").alias("rows"), example.alias("example")).first()
     if found is None or found["pairs"] == 0:
         return
     first = found["example"]

@@ -46,9 +46,7 @@ def read_coat(spark: SparkSession, path: str) -> DataFrame:
     the lines need the file in one piece, so one task reads it; the data set has 290 lines.
     """
     files = spark.read.text(path, wholetext=True).select(F.split("value", r"\r?\n").alias("lines"))
-    by_line = files.select(
-        F.size(_cells(F.col("lines")[0])).alias("width"), F.posexplode("lines").alias("row", "line")
-    )
+    by_line = files.select(F.size(_cells(F.col("lines")[0])).alias("width"), F.posexplode("lines").alias("row", "line"))
     by_cell = by_line.select(
         "row", "width", F.size(_cells(F.col("line"))).alias("cells"), F.posexplode(_cells(F.col("line")))
     ).toDF("row", "width", "cells", "column", "rating")

@@ -52,9 +52,7 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
         offsets = _offsets(numbered, column)
         partition = F.shiftright("place", _ROW_BITS).cast("int")
         row = F.col("place").bitwiseAND(F.lit((1 << _ROW_BITS) - 1))
-        indexed = numbered.select(
-            "id", (F.get(F.array(*map(F.lit, offsets)), partition) + row).alias("idx")
-        ).persist()
+        indexed = numbered.select("id", (F.get(F.array(*map(F.lit, offsets)), partition) + row).alias("idx")).persist()
         indexed.count()
     finally:
         numbered.unpersist()
@@ -64,13 +62,9 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
 def _offsets(numbered: DataFrame, column: str) -> list[int]:
     """How many ids come before each partition."""
     partition = F.shiftright("place", _ROW_BITS).alias("partition")
-    sizes = (
-        numbered.groupBy(partition).agg(F.count(F.lit(1)).alias("rows"), F.count("id").alias("ids")).collect()
-    )
+    sizes = numbered.groupBy(partition).agg(F.count(F.lit(1)).alias("rows"), F.count("id").alias("ids")).collect()
     if any(size["rows"] != size["ids"] for size in sizes):
-        raise DataError(
-            f"column {column!r} has null ids; expected an id in every row. Validate the rows first"
-        )
+        raise DataError(f"column {column!r} has null ids; expected an id in every row. Validate the rows first")
     rows = {size["partition"]: size["rows"] for size in sizes}
     offsets = [0]
     for number in range(max(rows, default=0)):

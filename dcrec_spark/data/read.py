@@ -57,9 +57,7 @@ def _path(config: InputConfig) -> str:
 
 def _table(config: InputConfig) -> str:
     if config.table is None:
-        raise ConfigError(
-            f"setting input.table: found null, expected a table's name for input.format={config.format}"
-        )
+        raise ConfigError(f"setting input.table: found null, expected a table's name for input.format={config.format}")
     return config.table
 
 
@@ -139,9 +137,7 @@ def _first_that_exists(
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
-    raise DataError(
-        f"input {path!r}: expected a file, or a directory that has {' or '.join(usual)}; found neither"
-    )
+    raise DataError(f"input {path!r}: expected a file, or a directory that has {' or '.join(usual)}; found neither")
 
 
 def _suffix(path: str) -> str:

@@ -13,8 +13,10 @@ def read_titles(spark: SparkSession, ratings: Path) -> DataFrame | None:
     for name, separator in _FILES.items():
         path = ratings.parent / name
         if path.exists():
-            lines = spark.read.option("encoding", "latin1").option("sep", "\n").csv(
-                str(path.resolve()), schema="line string", quote=""
+            lines = (
+                spark.read.option("encoding", "latin1")
+                .option("sep", "\n")
+                .csv(str(path.resolve()), schema="line string", quote="")
             )
             fields = F.split("line", separator)
             return lines.select(fields[0].cast("long").alias("item_id"), fields[1].alias("title"))

@@ -57,9 +57,7 @@ class _Group:
     one_item: bool
 
 
-def validate(
-    raw: DataFrame, config: ValidationConfig, *, seed: int = 0, now: float | None = None
-) -> Validated:
+def validate(raw: DataFrame, config: ValidationConfig, *, seed: int = 0, now: float | None = None) -> Validated:
     """Split raw rows into ratings and rejects, by the rules of ``config``.
 
     Parameters
@@ -158,9 +156,7 @@ def _require_usable(
     rejects: DataFrame,
 ) -> None:
     if counts["rows_in"] == 0:
-        raise DataError(
-            "the input has no rows; expected ratings. Check what input.path or input.table points at"
-        )
+        raise DataError("the input has no rows; expected ratings. Check what input.path or input.table points at")
     if counts["accepted"] == 0:
         raise DataError(f"all {counts['rows_in']} rows are rejected: {_top_reasons(reasons, rejects)}")
     left_out = sum(group.rows for group in groups if set(group.reasons) & set(limits.LIMITS))

@@ -1,10 +1,11 @@
 """The one distributed loop body: destination rows updated from the source rows that they touch.
 
-    update(block, memory, inbox, source_sums, shared) -> Update(rows, sums, memory)
+    kernel(Turn(block, memory, inbox, source_sums)) -> Update(rows, sums, memory)
 
-A model supplies ``update``, a pure array kernel; this module brings each block its inbox and takes the result to where
-the next half-step finds it. A side's result is *held* by the driver and broadcast where it is small, else *placed*: it
-stays on the cluster, and each row travels once to each block that needs it. Both give a block the same inbox.
+A model supplies the kernel, a pure function of arrays; this module brings each block its inbox and takes the result
+to where the next half-step finds it. A side's result is *held* by the driver and broadcast where it is small,
+else *placed*: it stays on the cluster, and each row travels once to each block that needs it. Either way a block
+gets the same inbox.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,6 +31,21 @@ MEMORY, MESSAGE, SUMS = "memory", "message", "sums"
 EVERYONE = -1
 
 
+class Turn(NamedTuple):
+    """What a kernel gets to work on.
+
+    block : the arrays of the block; see :mod:`dcrec_spark.blocks`.
+    memory : what the kernel left for this block at its last turn; empty at the first.
+    inbox : (rows that the block needs, width) of the source; ``block["col"]`` points into it.
+    source_sums : the source's sums over all of its blocks.
+    """
+
+    block: Arrays
+    memory: Arrays
+    inbox: Array
+    source_sums: Arrays
+
+
 class Update(NamedTuple):
     """What a kernel makes of one block.
 
@@ -43,7 +59,7 @@ class Update(NamedTuple):
     memory: Arrays
 
 
-Kernel = Callable[[Arrays, Arrays, Array, Arrays, Arrays], Update]
+Kernel = Callable[[Turn], Update]
 
 
 @dataclass(frozen=True)
@@ -55,7 +71,7 @@ class Held:
     memory: Mapping[int, bytes]
 
     def release(self) -> None:
-        """Nothing is kept on the cluster."""
+        """Does nothing: no part of it is kept on the cluster."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +82,7 @@ class Placed:
     outbox: Kept
 
     def release(self) -> None:
+        """Let go of what is cached on the cluster."""
         self.outbox.release()
 
 
@@ -81,14 +98,11 @@ def end_lineage(state: State) -> State:
     return replace(state, outbox=ended)
 
 
-def half_step(
-    side: Side, kernel: Kernel, shared: Arrays, source: State | None = None, own: State | None = None
-) -> State:
+def half_step(side: Side, kernel: Kernel, source: State | None = None, own: State | None = None) -> State:
     """Update every row of ``side``: one Spark job, and one exchange where a placed result is read.
 
     Parameters
     ----------
-    shared : what every block gets alike: hyperparameters, Gram matrices.
     source : the other side's result, the kernel's inbox; None where the kernel needs none.
     own : this side's last result, where the kernel remembers.
 
@@ -97,16 +111,16 @@ def half_step(
     FitError : a row is no longer finite; names the side and how many.
     """
     spark = side.frame.sparkSession
-    with broadcast(spark, _held(shared, source, own), read_again=not side.held) as box:
+    with broadcast(spark, _held(source, own), read_again=not side.held) as box:
         outbox = _outbox(side, kernel, box, source, own)
         state = _hold(side, outbox) if side.held else _place(outbox)
     return _checked(side, state)
 
 
-def rebuild(side: Side, kernel: Kernel, shared: Arrays, source: State, own: State) -> Side:
+def rebuild(side: Side, kernel: Kernel, source: State, own: State) -> Side:
     """The side with new block contents: each block becomes the memory that ``kernel`` returns for it."""
     spark = side.frame.sparkSession
-    held = _held(shared, source, own)
+    held = _held(source, own)
     with broadcast(spark, held, read_again=True) as box:
         outbox = _outbox(replace(side, held=False), kernel, box, source, own)
         contents = outbox.where(F.col("kind") == MEMORY).select(F.col("to_block").alias("block"), "data")
@@ -119,16 +133,13 @@ def memories(side: Side, state: State) -> DataFrame:
         chosen = state.outbox.frame.where(F.col("kind") == MEMORY)
         return chosen.select(F.col("to_block").alias("block"), "data")
     cells = state.memory or {b: pack({"rows": state.rows[side.places_of(b)]}) for b in range(side.n_blocks)}
-    table = pa.table(
-        {"block": pa.array(cells.keys(), pa.int32()), "data": pa.array(cells.values(), pa.binary())}
-    )
+    table = pa.table({"block": pa.array(cells.keys(), pa.int32()), "data": pa.array(cells.values(), pa.binary())})
     return side.frame.sparkSession.createDataFrame(table)
 
 
-def _held(shared: Arrays, source: State | None, own: State | None) -> dict[str, Any]:
-    """What travels by broadcast: small things, and the held results."""
+def _held(source: State | None, own: State | None) -> dict[str, Any]:
+    """What travels by broadcast."""
     return {
-        "shared": dict(shared),
         "source_sums": dict(source.sums) if source else {},
         "rows": source.rows if isinstance(source, Held) else None,
         "memory": own.memory if isinstance(own, Held) else {},
@@ -154,9 +165,7 @@ def _outbox(side: Side, kernel: Kernel, box: Any, source: State | None, own: Sta
         if not blocks.num_rows:  # a message of no rows, to a block that has none
             return pa.schema(_POSTS).empty_table()
         inbox = inbox.sort_by("from_block").select(["kind", "data"]).to_pylist() if inbox.num_rows else []
-        return _update_block(
-            blocks["block"][0].as_py(), blocks["data"][0], inbox, kernel, box.value, everyone
-        )
+        return _update_block(blocks["block"][0].as_py(), blocks["data"][0], inbox, kernel, box.value, everyone)
 
     if not placed:
         return side.frame.select("block", "data").mapInArrow(without_inbox, OUTBOX)
@@ -182,14 +191,14 @@ def _update_block(
     else:
         rows = np.empty((0, 0))
     memory = unpack(memories[0]) if memories[0] is not None else {}
-    update = kernel(arrays, memory, rows, held["source_sums"], held["shared"])
+    update = kernel(Turn(arrays, memory, rows, held["source_sums"]))
     return _post(block, arrays, update, everyone)
 
 
 def _post(block: int, arrays: Arrays, update: Update, everyone: bool) -> pa.Table:
     """The rows of the outbox: sums for the driver, memory for the block itself, messages for the other side."""
     finite = np.isfinite(update.rows).all(axis=1)
-    sums = {**update.sums, "rows_not_finite": np.array(float(len(finite) - finite.sum()))}
+    sums = {**update.sums, "rows_not_finite": np.array(float((~finite).sum()))}
     posts = [(EVERYONE, SUMS, pack(sums))]
     if update.memory or not everyone:
         posts.append((block, MEMORY, pack(update.memory or {"rows": update.rows})))

@@ -43,7 +43,7 @@ def cores(spark: SparkSession) -> int:
 
 def is_local(spark: SparkSession) -> bool:
     """Whether driver and executors share one process, so that nothing is lost but all at once."""
-    master = spark.sparkContext.master
+    master = spark.sparkContext.master or ""
     return master.startswith("local") and not master.startswith("local-cluster")
 
 
@@ -85,6 +85,7 @@ class Kept:
     cached: DataFrame
 
     def release(self) -> None:
+        """Let go of the cached rows."""
         self.cached.unpersist()
 
 

@@ -85,15 +85,9 @@ class Simulation:
         for name in ("gamma_shape", "gamma_spread"):
             self._require(name, "a finite number above 0", holds=0 < getattr(self, name) < np.inf)
         self._require("confounding_preference", "from 0 to 1", holds=0 <= self.confounding_preference <= 1)
-        self._require(
-            "confounding_outcome", "a finite number from 0", holds=0 <= self.confounding_outcome < np.inf
-        )
-        self._require(
-            "gamma_reading", f"one of {get_args(Reading)}", holds=self.gamma_reading in get_args(Reading)
-        )
-        self._require(
-            "test_pairs", f"one of {get_args(TestPairs)}", holds=self.test_pairs in get_args(TestPairs)
-        )
+        self._require("confounding_outcome", "a finite number from 0", holds=0 <= self.confounding_outcome < np.inf)
+        self._require("gamma_reading", f"one of {get_args(Reading)}", holds=self.gamma_reading in get_args(Reading))
+        self._require("test_pairs", f"one of {get_args(TestPairs)}", holds=self.test_pairs in get_args(TestPairs))
         enough = 0 <= self.test_pairs_per_user <= self.n_items
         self._require("test_pairs_per_user", f"from 0 to n_items = {self.n_items}", holds=enough)
         self._require("seed", "at least 0", holds=self.seed >= 0)
@@ -156,10 +150,7 @@ def draw_block(settings: Simulation, users: Ids, item_attribute: Floats) -> Bloc
     """Exposures, potential outcomes and test pairs of the given users against all items."""
     truth = draw_users(settings, users)
     exposed = (
-        _draw_counts(
-            settings, Kind.EXPOSURE, users, _inner_products(truth.confounder[:, None], item_attribute)
-        )
-        > 0
+        _draw_counts(settings, Kind.EXPOSURE, users, _inner_products(truth.confounder[:, None], item_attribute)) > 0
     )
     outcome_rate = _inner_products(_outcome_factors(settings, truth)[:, None], item_attribute)
     rating = np.minimum(1.0 + _draw_counts(settings, Kind.OUTCOME, users, outcome_rate), HIGHEST_RATING)
@@ -190,9 +181,7 @@ def add_expected(pairs: DataFrame, settings: Simulation) -> DataFrame:
             expected = _expected_of_pairs(settings, item_attribute, users, items)
             yield pa.record_batch([*batch.columns, pa.array(expected)], names=["user", "item", "expected"])
 
-    return pairs.selectExpr("cast(user as long) user", "cast(item as long) item").mapInArrow(
-        add, EXPECTED_SCHEMA
-    )
+    return pairs.selectExpr("cast(user as long) user", "cast(item as long) item").mapInArrow(add, EXPECTED_SCHEMA)
 
 
 def simulate(spark: SparkSession, settings: Simulation, users_per_block: int | None = None) -> Simulated:
@@ -263,9 +252,7 @@ def _expected_of_pairs(settings: Simulation, item_attribute: Floats, users: Ids,
     for name, ids, limit in (("user", users, settings.n_users), ("item", items, settings.n_items)):
         outside = (ids < 0) | (ids >= limit)
         if outside.any():
-            raise ConfigError(
-                f"{name} {ids[outside][0]} is not simulated; expected ids from 0 to {limit - 1}"
-            )
+            raise ConfigError(f"{name} {ids[outside][0]} is not simulated; expected ids from 0 to {limit - 1}")
     distinct, position = np.unique(users, return_inverse=True)
     factors = _outcome_factors(settings, draw_users(settings, distinct))
     return expected_rating(_inner_products(factors[position], item_attribute[items]))

@@ -10,16 +10,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dcrec_spark.kernels.gamma import Floats, geometric_mean
+from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.rows import pieces
 
 
 class CountBlock(NamedTuple):
-    """Counts of one block in row order. row_ptr (n + 1,), col (nnz,) places in ``cols``, count (nnz,) > 0."""
+    """Counts of one block in row order. row_ptr (n + 1,), col (nnz,) places in ``cols``, exposure (nnz,) > 0."""
 
     row_ptr: NDArray[np.int64]
     col: NDArray[np.int32]
-    count: Floats
+    exposure: Floats
 
 
 def update_shape(prior: float, block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
@@ -38,7 +38,7 @@ def update_shape(prior: float, block: CountBlock, row_geometric_mean: Floats, co
     shape = np.zeros_like(row_geometric_mean)
     for row, start, end in pieces(block.row_ptr):
         source = cols[block.col[start:end]]
-        shape[row] += (block.count[start:end] / (source @ row_geometric_mean[row])) @ source
+        shape[row] += (block.exposure[start:end] / (source @ row_geometric_mean[row])) @ source
     shape *= row_geometric_mean
     shape += prior
     return shape
@@ -49,7 +49,7 @@ def log_rates(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> fl
     total = 0.0
     for row, start, end in pieces(block.row_ptr):
         rate = cols[block.col[start:end]] @ row_geometric_mean[row]
-        total += float(np.log(rate.astype(np.float64)) @ block.count[start:end])
+        total += float(np.log(rate.astype(np.float64)) @ block.exposure[start:end])
     return total
 
 
@@ -59,6 +59,3 @@ def pair_means(block: CountBlock, row_mean: Floats, cols: Floats) -> Floats:
     for row, start, end in pieces(block.row_ptr):
         means[start:end] = cols[block.col[start:end]] @ row_mean[row]
     return means
-
-
-__all__ = ["CountBlock", "geometric_mean", "log_rates", "pair_means", "update_shape"]

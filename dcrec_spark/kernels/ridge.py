@@ -2,17 +2,18 @@
 
     J = sum_{all u,i} w_ui (y_ui - m_ui - gamma_u a_hat_ui - beta_0)^2 + regularisers
 
-w_ui is ``weight`` on the observed pairs and ``unobserved`` (w0) off them; m_ui = theta_u . beta_i on the observed pairs,
-and off them too when ``everywhere`` (z = 1: weighted MF; z = 0: probabilistic MF). In the paper user_preference is
-theta_u, item_attribute beta_i, confounder_weight gamma_u, intercept beta_0; user_exposure and item_exposure are E[pi_u]
-and E[lambda_i], a_hat their product. Since a_hat is of low rank, every sum over all pairs is a product of Gram matrices.
+w_ui is ``weight`` on the observed pairs and ``unobserved`` (w0) off them; m_ui = theta_u . beta_i on the observed
+pairs, and off them too when ``everywhere`` (z = 1: weighted MF; z = 0: probabilistic MF). The rows of ``users`` are
+[theta_u, gamma_u], those of ``items`` beta_i; ``exposure`` is E[pi_u] or E[lambda_i], and a_hat their product. Since
+a_hat is of low rank, every sum over all pairs is a product of Gram matrices.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import get_lapack_funcs
+from scipy.linalg.lapack import dposv, sposv
 
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.rows import pieces
@@ -41,6 +42,7 @@ class Off(NamedTuple):
 
     @property
     def on_preference(self) -> float:
+        """z w0: what an unobserved pair weighs in the preference term."""
         return self.unobserved if self.everywhere else 0.0
 
 
@@ -53,11 +55,12 @@ class Regulariser(NamedTuple):
     intercept: float
 
 
+Array = NDArray[Any]
 Sums = dict[str, NDArray[np.float64]]
 
 
 def update_users(
-    block: RatingBlock, items: Floats, sums: Sums, intercept: float, off: Off, reg: Regulariser
+    block: RatingBlock, items: Floats, sums: Mapping[str, Array], intercept: float, off: Off, reg: Regulariser
 ) -> Floats:
     """Jointly the preference and the confounder weight of each user: one Cholesky solve in K (+ 1) unknowns.
 
@@ -78,9 +81,7 @@ def update_users(
         exposure = block.exposure.astype(np.float64)
         border = np.empty((n, size), dtype)
         border[:, :rank] = z_w0 * (exposure @ sums["cross"].T)
-        border[:, rank] = (
-            w0 * np.einsum("ul,lm,um->u", exposure, sums["exposure_gram"], exposure) + reg.confounder
-        )
+        border[:, rank] = w0 * np.einsum("ul,lm,um->u", exposure, sums["exposure_gram"], exposure) + reg.confounder
         right[:, rank] = -w0 * intercept * (exposure @ sums["exposure_total"])
         # On observed pairs the confounder stands off the observed part with w0, the preference with z w0.
         border[:, rank] -= (w0 - z_w0) * row_sums(block.row_ptr, np.square(block.a_hat))
@@ -97,7 +98,7 @@ def update_users(
 
 
 def update_items(
-    block: RatingBlock, users: Floats, sums: Sums, intercept: float, off: Off, reg: Regulariser
+    block: RatingBlock, users: Floats, sums: Mapping[str, Array], intercept: float, off: Off, reg: Regulariser
 ) -> Floats:
     """The attributes of each item, given the users; (n, K).
 
@@ -145,7 +146,7 @@ def _solve_rows(
     A row whose matrix is not positive definite comes back as NaN.
     """
     bordered = border.shape[1] > 0
-    (posv,) = get_lapack_funcs(("posv",), (base,))
+    posv = dposv if base.dtype == np.float64 else sposv
     solved = np.empty_like(right)
     matrix, row_right = np.empty_like(base), np.empty_like(right[:1])[0]
     scale = np.sqrt(curvature) if len(curvature) == 0 or curvature.min() >= 0 else None
@@ -184,7 +185,7 @@ def _gather(sources: Floats, block: RatingBlock, start: int, end: int, bordered:
 def row_sums(row_ptr: NDArray[np.int64], values: Floats) -> NDArray[np.float64]:
     """Sum of each row's values; (n,), zero for an empty row."""
     row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
-    return np.bincount(row, weights=values, minlength=len(row_ptr) - 1)
+    return np.bincount(row, weights=values, minlength=len(row_ptr) - 1).astype(np.float64, copy=False)
 
 
 def item_sums(attributes: Floats, exposure: Floats) -> Sums:
@@ -242,7 +243,12 @@ def observed_sums(block: RatingBlock, attributes: Floats, users: Floats, off: Of
 
 
 def intercept_and_objective(
-    users: Sums, items: Sums, n_pairs: float, off: Off, reg: Regulariser, fit_intercept: bool
+    users: Mapping[str, Array],
+    items: Mapping[str, Array],
+    n_pairs: float,
+    off: Off,
+    reg: Regulariser,
+    fit_intercept: bool,
 ) -> tuple[float, float]:
     """beta_0 that minimises J given all factors, and J there. J is a parabola in beta_0.
 

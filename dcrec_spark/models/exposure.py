@@ -26,12 +26,8 @@ def log_iteration(stage: str, iteration: int, objective: float) -> None:
 class ExposureParams(HasIds, HasBlocks, Iterates):
     """Parameters of the exposure model."""
 
-    countCol = declare(
-        "countCol", "column of exposure counts; None: each pair counts once", text("countCol", True)
-    )
-    exposureCol = declare(
-        "exposureCol", "output column: the reconstructed exposure a_hat", text("exposureCol")
-    )
+    countCol = declare("countCol", "column of exposure counts; None: each pair counts once", text("countCol", True))
+    exposureCol = declare("exposureCol", "output column: the reconstructed exposure a_hat", text("exposureCol"))
     userShapePrior = declare(
         "userShapePrior",
         "shape c1 of the users' Gamma prior",
@@ -83,7 +79,7 @@ class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParam
     ) -> None:
         super().__init__()
         self.listener: Listener = log_iteration
-        initialise(self, self._input_kwargs)
+        initialise(self)
 
     def _fit(self, dataset: DataFrame) -> "PoissonFactorizationModel":
         user, item, count = (self.getOrDefault(p) for p in ("userCol", "itemCol", "countCol"))
@@ -145,9 +141,7 @@ class PoissonFactorizationModel(Model, ExposureParams):
         require_columns(dataset, [user, item], [])
         users = self.userFactors.select(F.col("id").alias(user), _mean().alias("__user_exposure"))
         items = self.itemFactors.select(F.col("id").alias(item), _mean().alias("__item_exposure"))
-        a_hat = dot(F.col("__user_exposure"), F.col("__item_exposure")).alias(
-            self.getOrDefault("exposureCol")
-        )
+        a_hat = dot(F.col("__user_exposure"), F.col("__item_exposure")).alias(self.getOrDefault("exposureCol"))
         joined = dataset.join(users, user, "left").join(items, item, "left")
         return joined.select(*[F.col(f"`{c}`") for c in dataset.columns], a_hat)
 

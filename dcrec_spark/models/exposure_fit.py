@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from dcrec_spark.blocks import Side
-from dcrec_spark.engine.half_step import Arrays, State, Update, end_lineage, half_step
+from dcrec_spark.engine.half_step import Arrays, State, Turn, Update, end_lineage, half_step
 from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, noise
 from dcrec_spark.kernels.poisson import CountBlock, log_rates, update_shape
 from dcrec_spark.models.history import SLACK, History, Listener
@@ -23,6 +23,8 @@ class GammaPrior:
 
 @dataclass(frozen=True)
 class ExposureSettings:
+    """What stage 1 is told."""
+
     rank: int
     max_iter: int
     tol: float
@@ -35,6 +37,8 @@ class ExposureSettings:
 
 @dataclass(frozen=True)
 class ExposureFit:
+    """The last states of both sides, their memories the posterior, and the ELBO after each iteration."""
+
     users: State
     items: State
     elbo: list[float]
@@ -44,15 +48,13 @@ def fit_exposure(users: Side, items: Side, settings: ExposureSettings, listener:
     """Alternate users and items until the ELBO settles (math: q(pi), q(lambda) of Poisson factorization)."""
     history = History("exposure", True, settings.tol, SLACK[settings.precision], listener)
     seeded = partial(start, rank=settings.rank)
-    user_state = half_step(users, partial(seeded, prior=settings.users, seed=settings.seed), {})
-    item_state = half_step(items, partial(seeded, prior=settings.items, seed=settings.seed + 1), {})
+    user_state = half_step(users, partial(seeded, prior=settings.users, seed=settings.seed))
+    item_state = half_step(items, partial(seeded, prior=settings.items, seed=settings.seed + 1))
     constant = item_state.sums["log_factorial"]
     for iteration in range(1, settings.max_iter + 1):
         before = user_state, item_state
-        user_state = half_step(users, partial(update, prior=settings.users), {}, item_state, user_state)
-        item_state = half_step(
-            items, partial(update, prior=settings.items, score=True), {}, user_state, item_state
-        )
+        user_state = half_step(users, partial(update, prior=settings.users), item_state, user_state)
+        item_state = half_step(items, partial(update, prior=settings.items, score=True), user_state, item_state)
         for state in before:
             state.release()
         if history.settled_at(elbo(user_state.sums, item_state.sums) - float(constant)):
@@ -63,49 +65,31 @@ def fit_exposure(users: Side, items: Side, settings: ExposureSettings, listener:
 
 
 def elbo(users: Arrays, items: Arrays) -> float:
-    """sum_obs a log(g_u . g_i) - (sum E pi) . (sum E lambda) - KL(users) - KL(items), without the log a! term."""
+    """sum_obs a log(g_u . g_i) - (sum E pi) . (sum E lambda) - KL(users) - KL(items); without log a!."""
     expected = float(users["mean"] @ items["mean"])
     return float(items["log_rates"]) - expected - float(users["divergence"]) - float(items["divergence"])
 
 
-def start(
-    block: Arrays,
-    memory: Arrays,
-    inbox: Floats,
-    source: Arrays,
-    shared: Arrays,
-    *,
-    prior: GammaPrior,
-    rank: int,
-    seed: int,
-) -> Update:
-    """Factors a little off the prior, by noise that depends on (seed, side, id) alone; equal ones would stay equal."""
-    kind = block["exposure_count"].dtype
-    shape = (prior.shape * (1.0 + noise(seed, block["row_key"], rank))).astype(kind)
+def start(turn: Turn, *, prior: GammaPrior, rank: int, seed: int) -> Update:
+    """Factors off the prior by noise that depends on (seed, side, id) alone; equal ones would stay equal."""
+    kind = turn.block["exposure_count"].dtype
+    shape = (prior.shape * (1.0 + noise(seed, turn.block["row_key"], rank))).astype(kind)
     rate = np.full(rank, prior.rate, kind)
-    update = _posterior(shape, rate, prior)
-    return update._replace(
-        sums={**update.sums, "log_factorial": np.array(gammaln(block["exposure_count"] + 1.0).sum())}
-    )
+    posterior = _posterior(shape, rate, prior)
+    log_factorial = np.array(gammaln(turn.block["exposure_count"] + 1.0).sum())
+    return posterior._replace(sums={**posterior.sums, "log_factorial": log_factorial})
 
 
-def update(
-    block: Arrays,
-    memory: Arrays,
-    inbox: Floats,
-    source: Arrays,
-    shared: Arrays,
-    *,
-    prior: GammaPrior,
-    score: bool = False,
-) -> Update:
-    counts = CountBlock(block["row_ptr"], block["col"], block["exposure_count"])
-    before = geometric_mean(memory["shape"], memory["rate"])
-    shape = update_shape(prior.shape, counts, before, inbox)
-    result = _posterior(shape, (prior.rate + source["mean"]).astype(shape.dtype), prior)
+def update(turn: Turn, *, prior: GammaPrior, score: bool = False) -> Update:
+    """One coordinate step of the rows; with ``score``, also the part of the ELBO that needs the nonzeros."""
+    counts = CountBlock(turn.block["row_ptr"], turn.block["col"], turn.block["exposure_count"])
+    before = geometric_mean(turn.memory["shape"], turn.memory["rate"])
+    shape = update_shape(prior.shape, counts, before, turn.inbox)
+    result = _posterior(shape, (prior.rate + turn.source_sums["mean"]).astype(shape.dtype), prior)
     if not score:
         return result
-    return result._replace(sums={**result.sums, "log_rates": np.array(log_rates(counts, result.rows, inbox))})
+    rates = np.array(log_rates(counts, result.rows, turn.inbox))
+    return result._replace(sums={**result.sums, "log_rates": rates})
 
 
 def _posterior(shape: Floats, rate: Floats, prior: GammaPrior) -> Update:
@@ -117,6 +101,6 @@ def _posterior(shape: Floats, rate: Floats, prior: GammaPrior) -> Update:
     return Update(geometric, sums, {"shape": shape, "rate": rate})
 
 
-def means(block: Arrays, memory: Arrays, inbox: Floats, source: Arrays, shared: Arrays) -> Update:
+def means(turn: Turn) -> Update:
     """The posterior means, as what the other side asks for."""
-    return Update(memory["shape"] / memory["rate"], {}, {})
+    return Update(turn.memory["shape"] / turn.memory["rate"], {}, {})

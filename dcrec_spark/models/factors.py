@@ -30,13 +30,9 @@ def factor_frame(side: Side, state: State, ids: DataFrame, columns: Sequence[str
     return ids.join(memories(side, state).mapInArrow(rows, schema), "idx").select("idx", "id", *columns)
 
 
-def _block_rows(
-    block: int, arrays: dict[str, Array], n_blocks: int, columns: Sequence[str]
-) -> pa.RecordBatch:
+def _block_rows(block: int, arrays: dict[str, Array], n_blocks: int, columns: Sequence[str]) -> pa.RecordBatch:
     n = max(len(arrays[name]) for name in columns if arrays[name].ndim == 2)
-    filled = {
-        name: arrays[name] if arrays[name].ndim == 2 else np.tile(arrays[name], (n, 1)) for name in columns
-    }
+    filled = {name: arrays[name] if arrays[name].ndim == 2 else np.tile(arrays[name], (n, 1)) for name in columns}
     return pa.RecordBatch.from_pydict(
         {"idx": pa.array(np.arange(n) * n_blocks + block), **{k: list_array(v) for k, v in filled.items()}}
     )
@@ -52,7 +48,8 @@ def list_array(matrix: Array) -> pa.ListArray:
 def matrix_of(column: pa.ChunkedArray | pa.Array) -> Array:
     """The (n, F) matrix in a column of Arrow lists of equal length."""
     combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return combined.flatten().to_numpy(zero_copy_only=False).reshape(len(combined), -1)
+    matrix: Array = combined.flatten().to_numpy(zero_copy_only=False).reshape(len(combined), -1)
+    return matrix
 
 
 def place_factors(side: Side, ids: DataFrame, factors: DataFrame, columns: Sequence[str]) -> Placed:
@@ -79,18 +76,14 @@ def place_factors(side: Side, ids: DataFrame, factors: DataFrame, columns: Seque
             yield _memory_post(table, n_blocks, n_rows, columns)
 
     block = F.pmod("idx", F.lit(n_blocks)).cast("int").alias("block")
-    outbox = (
-        joined.select(block, "idx", *columns).repartitionById(n_blocks, "block").mapInArrow(to_memory, OUTBOX)
-    )
+    outbox = joined.select(block, "idx", *columns).repartitionById(n_blocks, "block").mapInArrow(to_memory, OUTBOX)
     return Placed({}, Kept(outbox, joined))
 
 
 def _memory_post(table: pa.Table, n_blocks: int, n_rows: int, columns: Sequence[str]) -> pa.RecordBatch:
     block = table["block"][0].as_py()
     if table.num_rows != rows_in_block(n_rows, n_blocks, block):
-        raise ValueError(
-            f"block {block} got {table.num_rows} rows of {rows_in_block(n_rows, n_blocks, block)}"
-        )
+        raise ValueError(f"block {block} got {table.num_rows} rows of {rows_in_block(n_rows, n_blocks, block)}")
     cell = pack({name: matrix_of(table[name]) for name in columns})
     values = [pa.array([block], pa.int32())] * 2 + [pa.array([MEMORY]), pa.array([cell], pa.binary())]
     return pa.RecordBatch.from_arrays(values, names=["to_block", "from_block", "kind", "data"])

@@ -47,7 +47,8 @@ class History:
         if gain < -self.slack * abs(before):
             word = "fell" if self.rises else "rose"
             raise FitError(
-                f"{self.stage}: the objective {word} from {before:.10g} to {value:.10g} at iteration {iteration}, which "
-                "exact updates cannot do; with precision float32 try float64, else report it with your data's shape"
+                f"{self.stage}: the objective {word} from {before:.10g} to {value:.10g} at iteration "
+                f"{iteration}, which exact updates cannot do; with "
+                "precision float32 try float64, else report it with your data's shape"
             )
         return gain < self.tol * abs(before)

@@ -31,6 +31,7 @@ class Layout:
     means: dict[str, float]
 
     def release(self) -> None:
+        """Let go of the blocks and the ids."""
         for side in (self.users, self.items):
             side.release()
         for ids in (self.user_ids, self.item_ids):
@@ -48,6 +49,7 @@ class LayoutSettings:
     width: int
 
     def holds(self, n_rows: int) -> bool:
+        """Whether a side of so many rows has its results held by the driver."""
         if self.exchange == "auto":
             return n_rows * self.width * 8 <= HELD_BYTES
         return self.exchange == "broadcast"
@@ -56,9 +58,7 @@ class LayoutSettings:
 def layout_settings(estimator: Params, width: int) -> LayoutSettings:
     """What an estimator's parameters ask for; ``width`` numbers a row at most."""
     get = estimator.getOrDefault
-    return LayoutSettings(
-        get("numUserBlocks"), get("numItemBlocks"), get("exchange"), get("precision"), width
-    )
+    return LayoutSettings(get("numUserBlocks"), get("numItemBlocks"), get("exchange"), get("precision"), width)
 
 
 def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str]) -> None:
@@ -85,9 +85,7 @@ def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str]) -
             raise DataError(f"column {name!r} is of type {found}, expected numbers; cast it (try_cast)")
 
 
-def lay_out(
-    df: DataFrame, user_col: str, item_col: str, values: dict[str, str], settings: LayoutSettings
-) -> Layout:
+def lay_out(df: DataFrame, user_col: str, item_col: str, values: dict[str, str], settings: LayoutSettings) -> Layout:
     """Index the ids and build the blocks of users and of items.
 
     Parameters
@@ -108,9 +106,7 @@ def lay_out(
     rows = {name: frame.count() for name, frame in ids.items()}
     for name, count in rows.items():
         if count < 2:
-            raise DataError(
-                f"all ratings are of one {name}: a factor model needs at least two users and two items"
-            )
+            raise DataError(f"all ratings are of one {name}: a factor model needs at least two users and two items")
     indexed = encode(pairs, ids["user"], ids["item"]).persist()
     with fixed_placement(df.sparkSession):
         sides = _build_sides(indexed, ids, rows, nonzeros, list(values), settings)
@@ -134,13 +130,9 @@ def _build_sides(
     blocks = {n: block_count(rows[n], nonzeros, parallel, wanted[n], BLOCK_NONZEROS) for n in rows}
     sides = {}
     for name, other in (("user", "item"), ("item", "user")):
-        entries = indexed.select(
-            F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col"), *values
-        )
+        entries = indexed.select(F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col"), *values)
         source = rows[other], blocks[other]
-        side = build_side(
-            name, entries, ids[name], rows[name], blocks[name], source, values, settings.precision
-        )
+        side = build_side(name, entries, ids[name], rows[name], blocks[name], source, values, settings.precision)
         sides[name] = replace(side, held=settings.holds(rows[name]))
     return sides
 
@@ -158,9 +150,7 @@ def _require_usable(pairs: DataFrame, values: list[str]) -> tuple[int, dict[str,
         raise DataError("the input has no rows: at least a few ratings of two users and two items are needed")
     for reason in bad:
         if found[reason]:
-            raise DataError(
-                f"{found[reason]} of {rows} rows cannot be used: {reason}; drop or mend them first"
-            )
+            raise DataError(f"{found[reason]} of {rows} rows cannot be used: {reason}; drop or mend them first")
     return rows, {c: float(found[f"mean {c}"]) for c in values}
 
 

@@ -1,4 +1,4 @@
-"""Matrix factorization of the ratings that carries the substitute confounder: what would a user rate, if made to see it?"""
+"""Matrix factorization with the substitute confounder: what would a user rate an item, if made to see it?"""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, HasPredictio
     ) -> None:
         super().__init__()
         self.listener: Listener = log_iteration
-        initialise(self, self._input_kwargs)
+        initialise(self)
 
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
         get = self.getOrDefault
@@ -139,9 +139,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, HasPredictio
         exposure.listener = self.listener
         return exposure
 
-    def _layout_settings(
-        self, exposure: PoissonFactorization | PoissonFactorizationModel | None
-    ) -> LayoutSettings:
+    def _layout_settings(self, exposure: PoissonFactorization | PoissonFactorizationModel | None) -> LayoutSettings:
         exposure_width = 2 * exposure.getOrDefault("rank") if exposure is not None else 0
         return layout_settings(self, max(self.getOrDefault("rank") + 1, exposure_width))
 

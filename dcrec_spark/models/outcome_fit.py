@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dcrec_spark.blocks import Side
-from dcrec_spark.engine.half_step import Arrays, State, Update, end_lineage, half_step, rebuild
+from dcrec_spark.engine.half_step import Arrays, State, Turn, Update, end_lineage, half_step, rebuild
 from dcrec_spark.kernels import ridge
 from dcrec_spark.kernels.gamma import Floats, noise
 from dcrec_spark.kernels.poisson import CountBlock, pair_means
@@ -20,12 +20,14 @@ _START_SCALE = 0.1
 
 @dataclass(frozen=True)
 class OutcomeSettings:
+    """What stage 2 is told. ``alpha``: an observed pair weighs 1 + alpha * rating."""
+
     rank: int
     max_iter: int
     tol: float
     off: Off
     reg: Regulariser
-    alpha: float  # an observed pair weighs 1 + alpha * rating
+    alpha: float
     fit_intercept: bool
     seed: int
     checkpoint_interval: int = 10
@@ -34,72 +36,79 @@ class OutcomeSettings:
 
 @dataclass(frozen=True)
 class OutcomeFit:
+    """The last states of both sides, beta_0, and J after each sweep."""
+
     users: State
     items: State
     intercept: float
     objective: list[float]
 
 
-def attach_confounder(
-    users: Side, items: Side, user_exposure: State, item_exposure: State
-) -> tuple[Side, Side]:
+def attach_confounder(users: Side, items: Side, user_exposure: State, item_exposure: State) -> tuple[Side, Side]:
     """Blocks that carry a_hat beside each rating and the exposure factors of their rows.
 
     user_exposure, item_exposure : states whose memories hold the exposure model's shape and rate.
     """
-    user_means = half_step(users, means, {}, own=user_exposure)
-    item_means = half_step(items, means, {}, own=item_exposure)
+    user_means = half_step(users, means, own=user_exposure)
+    item_means = half_step(items, means, own=item_exposure)
     return (
-        rebuild(users, add_confounder, {}, item_means, user_exposure),
-        rebuild(items, add_confounder, {}, user_means, item_exposure),
+        rebuild(users, add_confounder, item_means, user_exposure),
+        rebuild(items, add_confounder, user_means, item_exposure),
     )
 
 
-def add_confounder(block: Arrays, memory: Arrays, inbox: Floats, source: Arrays, shared: Arrays) -> Update:
-    row_mean = memory["shape"] / memory["rate"]
+def add_confounder(turn: Turn) -> Update:
+    """The block with a_hat for each of its nonzeros and the mean exposure of each of its rows."""
+    block, row_mean = turn.block, turn.memory["shape"] / turn.memory["rate"]
     counts = CountBlock(block["row_ptr"], block["col"], block["rating"])
-    a_hat = pair_means(counts, row_mean, inbox)
+    a_hat = pair_means(counts, row_mean, turn.inbox)
     return Update(np.empty((len(row_mean), 0)), {}, {**block, "a_hat": a_hat, "exposure": row_mean})
 
 
 def fit_outcome(users: Side, items: Side, settings: OutcomeSettings, listener: Listener) -> OutcomeFit:
     """Users, items, intercept, in turn; each minimises J given the others, so J never rises."""
-    item_state = half_step(items, partial(start, rank=settings.rank, seed=settings.seed), {})
-    intercept = 0.0
     history = History("outcome", False, settings.tol, SLACK[settings.precision], listener)
     n_pairs = float(users.n_rows) * items.n_rows
-    users_given, items_given = partial(user_step, settings=settings), partial(item_step, settings=settings)
+    intercept = 0.0
+    item_state = half_step(items, partial(start, rank=settings.rank, seed=settings.seed))
     for sweep in range(1, settings.max_iter + 1):
-        shared = {"intercept": np.array(intercept)}
-        user_state = half_step(users, users_given, shared, item_state)
-        before, item_state = item_state, half_step(items, items_given, shared, user_state)
+        user_state = half_step(users, partial(user_step, settings=settings, intercept=intercept), item_state)
+        before = item_state
+        item_state = half_step(items, partial(item_step, settings=settings, intercept=intercept), user_state)
         before.release()
+        user_state.release()
         intercept, objective = ridge.intercept_and_objective(
             user_state.sums, item_state.sums, n_pairs, settings.off, settings.reg, settings.fit_intercept
         )
-        user_state.release()
         if history.settled_at(objective):
             break
         if sweep % settings.checkpoint_interval == 0:
             item_state = end_lineage(item_state)
-    shared = {"intercept": np.array(intercept)}
-    # One more solve of the users, given the final items: so that folding a user in gives back his factors.
-    user_state = half_step(users, users_given, shared, item_state)
+    # Once more the users, given the final items: folding a user in with his own ratings gives back his factors.
+    user_state = half_step(users, partial(user_step, settings=settings, intercept=intercept), item_state)
     return OutcomeFit(user_state, item_state, intercept, history.values)
 
 
-def start(
-    block: Arrays, memory: Arrays, inbox: Floats, source: Arrays, shared: Arrays, *, rank: int, seed: int
-) -> Update:
+def start(turn: Turn, *, rank: int, seed: int) -> Update:
     """Small normal factors, by noise that depends on (seed, side, id) alone."""
-    uniform = np.clip(noise(seed, block["row_key"], rank), 2.0**-53, 1 - 2.0**-53)
-    rows = (_START_SCALE * ndtri(uniform)).astype(block["rating"].dtype)
-    return Update(rows, ridge.item_sums(rows, _exposure(block)), {})
+    uniform = np.clip(noise(seed, turn.block["row_key"], rank), 2.0**-53, 1 - 2.0**-53)
+    rows = (_START_SCALE * ndtri(uniform)).astype(turn.block["rating"].dtype)
+    return Update(rows, ridge.item_sums(rows, _exposure(turn.block)), {})
 
 
-def _exposure(block: Arrays) -> Floats:
-    none = np.empty((len(block["row_ptr"]) - 1, 0), block["rating"].dtype)
-    return block.get("exposure", none)
+def user_step(turn: Turn, *, settings: OutcomeSettings, intercept: float) -> Update:
+    """Users given the items."""
+    ratings = _ratings(turn.block, settings)
+    rows = ridge.update_users(ratings, turn.inbox, turn.source_sums, intercept, settings.off, settings.reg)
+    return Update(rows, ridge.user_sums(rows, ratings.exposure), {})
+
+
+def item_step(turn: Turn, *, settings: OutcomeSettings, intercept: float) -> Update:
+    """Items given the users, and what the observed pairs then add to the objective."""
+    ratings = _ratings(turn.block, settings)
+    rows = ridge.update_items(ratings, turn.inbox, turn.source_sums, intercept, settings.off, settings.reg)
+    observed = ridge.observed_sums(ratings, rows, turn.inbox, settings.off)
+    return Update(rows, {**ridge.item_sums(rows, ratings.exposure), **observed}, {})
 
 
 def _ratings(block: Arrays, settings: OutcomeSettings) -> RatingBlock:
@@ -109,21 +118,6 @@ def _ratings(block: Arrays, settings: OutcomeSettings) -> RatingBlock:
     return RatingBlock(block["row_ptr"], block["col"], rating, weight, a_hat, _exposure(block))
 
 
-def user_step(
-    block: Arrays, memory: Arrays, inbox: Floats, source: Arrays, shared: Arrays, *, settings: OutcomeSettings
-) -> Update:
-    ratings = _ratings(block, settings)
-    rows = ridge.update_users(ratings, inbox, source, float(shared["intercept"]), settings.off, settings.reg)
-    return Update(rows, ridge.user_sums(rows, ratings.exposure), {})
-
-
-def item_step(
-    block: Arrays, memory: Arrays, inbox: Floats, source: Arrays, shared: Arrays, *, settings: OutcomeSettings
-) -> Update:
-    ratings = _ratings(block, settings)
-    rows = ridge.update_items(ratings, inbox, source, float(shared["intercept"]), settings.off, settings.reg)
-    sums = {
-        **ridge.item_sums(rows, ratings.exposure),
-        **ridge.observed_sums(ratings, rows, inbox, settings.off),
-    }
-    return Update(rows, sums, {})
+def _exposure(block: Arrays) -> Floats:
+    none = np.empty((len(block["row_ptr"]) - 1, 0), block["rating"].dtype)
+    return block.get("exposure", none)

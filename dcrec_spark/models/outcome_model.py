@@ -56,10 +56,12 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
 
     @property
     def userFactors(self) -> DataFrame:
+        """DataFrame[id, features: array<double>, gamma: double]."""
         return self._users.select("id", "features", "gamma")
 
     @property
     def itemFactors(self) -> DataFrame:
+        """DataFrame[id, features: array<double>]."""
         return self._items.select("id", "features")
 
     def factorTables(self) -> tuple[DataFrame, DataFrame]:
@@ -80,11 +82,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
         """
         get = self.getOrDefault
         require_columns(dataset, [get("userCol"), get("itemCol")], [])
-        users = (
-            _scoring(self._users, F.col("gamma"))
-            .drop("idx")
-            .withColumnsRenamed(_renamed("user", get("userCol")))
-        )
+        users = _scoring(self._users, F.col("gamma")).drop("idx").withColumnsRenamed(_renamed("user", get("userCol")))
         items = _scoring(self._items, None).drop("idx").withColumnsRenamed(_renamed("item", get("itemCol")))
         joined = dataset.join(users, get("userCol"), "left").join(items, get("itemCol"), "left")
         preference = dot(F.col("__user_preference"), F.col("__item_preference"))
@@ -98,9 +96,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
             for name, value, mean in outputs
         ]
         if cold == "drop":
-            joined = joined.where(
-                F.col("__user_preference").isNotNull() & F.col("__item_preference").isNotNull()
-            )
+            joined = joined.where(F.col("__user_preference").isNotNull() & F.col("__item_preference").isNotNull())
         return joined.select(*[F.col(f"`{c}`") for c in dataset.columns], *columns)
 
     def recommendationTable(self, n: int, seen: DataFrame | None = None) -> DataFrame:
@@ -162,9 +158,7 @@ def _with_exposure(factors: DataFrame, exposure: DataFrame | None) -> DataFrame:
     if exposure is None:
         empty = F.expr("cast(array() as array<double>)")
         return factors.withColumns({"exposure_shape": empty, "exposure_rate": empty})
-    named = exposure.select(
-        "id", F.col("shape").alias("exposure_shape"), F.col("rate").alias("exposure_rate")
-    )
+    named = exposure.select("id", F.col("shape").alias("exposure_shape"), F.col("rate").alias("exposure_rate"))
     return factors.join(named, "id").select(*factors.columns, "exposure_shape", "exposure_rate")
 
 

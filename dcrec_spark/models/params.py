@@ -50,6 +50,8 @@ def text(name: str, optional: bool = False) -> Converter:
 
 
 def flag(name: str) -> Converter:
+    """A converter that accepts True and False only."""
+
     def convert(value: Any) -> bool:
         if not isinstance(value, bool):
             raise TypeError(f"{name}: found {value!r}, expected True or False")
@@ -63,12 +65,12 @@ def declare(name: str, doc: str, converter: Converter) -> Any:
     return Param(Params._dummy(), name, doc, converter)
 
 
-def initialise(estimator: Params, given: dict[str, Any]) -> None:
+def initialise(estimator: Params) -> None:
     """Defaults from the signature of the constructor, the one place where they stand; then what was given."""
     signature = inspect.signature(type(estimator).__init__)
     keyword = inspect.Parameter.KEYWORD_ONLY
     estimator._setDefault(**{n: p.default for n, p in signature.parameters.items() if p.kind is keyword})
-    estimator._set(**given)
+    estimator._set(**estimator._input_kwargs)  # type: ignore[attr-defined]
 
 
 class HasIds(Params):
@@ -130,9 +132,7 @@ class OutcomeParams(HasIds, HasBlocks, Iterates):
     userReg = declare("userReg", "1 / prior variance of user features", number("userReg", float, 0))
     itemReg = declare("itemReg", "1 / prior variance of item features", number("itemReg", float, 0))
     confounderReg = declare("confounderReg", "1 / prior variance of gamma", number("confounderReg", float, 0))
-    interceptReg = declare(
-        "interceptReg", "1 / prior variance of the intercept", number("interceptReg", float, 0)
-    )
+    interceptReg = declare("interceptReg", "1 / prior variance of the intercept", number("interceptReg", float, 0))
     fitIntercept = declare("fitIntercept", "whether there is an intercept", flag("fitIntercept"))
     exposureModel = declare(
         "exposureModel",

@@ -7,18 +7,20 @@
 Nothing of size rows x cols is ever formed, and neither side passes through the driver.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dcrec_spark.arrays import Array, pack, unpack
 from dcrec_spark.engine.lineage import cores
 from dcrec_spark.kernels.topn import top_n
 from dcrec_spark.models.factors import matrix_of
+
+ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 CHUNK_ROWS = 4096
 PIECE_COLS = 16384
@@ -52,23 +54,19 @@ def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
     n_pieces = -(-what.n_cols // PIECE_COLS)
     chunks = _chunks(what.rows, seen, n_chunks)
     pieces = _pieces(what.cols, n_pieces)
-    best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(
-        _scorer(n, what.intercept), _RANKED
-    )
+    best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(_scorer(n, what.intercept), _RANKED)
     return best if n_pieces == 1 else _merge(best, n)
 
 
 def _chunks(rows: DataFrame, seen: DataFrame, n_chunks: int) -> DataFrame:
-    def in_chunk(idx: str) -> DataFrame:
+    def in_chunk(idx: str) -> Column:
         return F.pmod(F.col(idx), F.lit(n_chunks)).cast("int").alias("chunk")
 
     rows = rows.select(in_chunk("idx"), *_FACTORS).repartitionById(n_chunks, "chunk")
     seen = seen.select(in_chunk("row_idx"), "row_idx", "col_idx").repartitionById(n_chunks, "chunk")
 
     def to_cell(rows: pa.Table, seen: pa.Table) -> pa.Table:
-        return pa.table(
-            {"chunk_data": pa.array([_chunk_cell(rows, seen)] if rows.num_rows else [], pa.binary())}
-        )
+        return pa.table({"chunk_data": pa.array([_chunk_cell(rows, seen)] if rows.num_rows else [], pa.binary())})
 
     return rows.groupBy("chunk").cogroup(seen.groupBy("chunk")).applyInArrow(to_cell, "chunk_data binary")
 
@@ -92,10 +90,7 @@ def _pieces(cols: DataFrame, n_pieces: int) -> DataFrame:
         return pa.table({"piece_data": pa.array([pack(_factors(cols, cols["idx"].to_numpy()))], pa.binary())})
 
     return (
-        placed.repartitionById(n_pieces, "piece")
-        .groupBy("piece")
-        .applyInArrow(to_cell, "piece_data binary")
-        .persist()
+        placed.repartitionById(n_pieces, "piece").groupBy("piece").applyInArrow(to_cell, "piece_data binary").persist()
     )
 
 
@@ -107,7 +102,7 @@ def _factors(table: pa.Table, idx: Array) -> dict[str, Array]:
     }
 
 
-def _scorer(n: int, intercept: float):  # type: ignore[no-untyped-def]
+def _scorer(n: int, intercept: float) -> ArrowMap:
     def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for chunk, piece in zip(batch["chunk_data"], batch["piece_data"], strict=True):

@@ -27,9 +27,7 @@ TEMPORARY_PREFIX = ".tmp-"
 LOCATION = re.compile(r"(?:(?P<scheme>[A-Za-z][\w+.-]*):(?://(?P<host>[^/]*))?)?(?P<path>.*)", re.DOTALL)
 # Spark reads these in a path as a pattern, or fails on them.
 PATTERN_CHARACTERS = frozenset("*?[]{}\\:")
-OBJECT_STORES = frozenset(
-    {"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "adl", "oss", "cosn", "obs"}
-)
+OBJECT_STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "adl", "oss", "cosn", "obs"})
 
 
 class Entry(NamedTuple):
@@ -173,18 +171,14 @@ class LocalFiles:
         probe.rmdir()
 
 
-def open_files(
-    path: str, spark: SparkSession | None = None, setting: str = "output.path"
-) -> tuple[Files, str]:
+def open_files(path: str, spark: SparkSession | None = None, setting: str = "output.path") -> tuple[Files, str]:
     """The store that a path names, and the absolute path inside it.
 
     Without a scheme, and with ``file:``, that is the local file system, on a cluster too; ``hdfs:`` is HDFS,
     reached through the driver's JVM. ConfigError naming ``setting`` for anything else.
     """
     parts = LOCATION.fullmatch(path)
-    scheme, host, inside = (
-        (parts[name] or "" for name in ("scheme", "host", "path")) if parts else ("", "", "")
-    )
+    scheme, host, inside = (parts[name] or "" for name in ("scheme", "host", "path")) if parts else ("", "", "")
     if scheme == "hdfs":
         _require_plain(path, inside, setting)
         from dcrec_spark.publish.hadoop import HadoopFiles  # only where a JVM is at hand

@@ -55,8 +55,7 @@ class HadoopFiles:
         except FileNotFoundError:
             return []
         return sorted(
-            Entry(s.getPath().getName(), s.isDirectory(), s.getLen(), s.getModificationTime() / 1000)
-            for s in statuses
+            Entry(s.getPath().getName(), s.isDirectory(), s.getLen(), s.getModificationTime() / 1000) for s in statuses
         )
 
     def read(self, path: str) -> bytes:

@@ -22,9 +22,7 @@ class TableFiles(NamedTuple):
 
 def fingerprint(files: Files, directory: str, rows: int) -> TableFiles:
     """A table's data files as they are on disk."""
-    return TableFiles(
-        rows, sum(entry.bytes for entry in _data_files(files, directory)), _sha256(files, directory)
-    )
+    return TableFiles(rows, sum(entry.bytes for entry in _data_files(files, directory)), _sha256(files, directory))
 
 
 def write_manifest(files: Files, directory: str, run_id: str, tables: Mapping[str, TableFiles]) -> None:

@@ -113,9 +113,7 @@ def stage(spark: SparkSession, output: str, run_id: str, tables: Mapping[str, Da
     path = _staging_path(root, run_id)
     try:
         files.make_directory(path)
-        written = {
-            name: _write_table(spark, files, f"{path}/{name}", table) for name, table in tables.items()
-        }
+        written = {name: _write_table(spark, files, f"{path}/{name}", table) for name, table in tables.items()}
     except BaseException:
         files.delete(path)
         raise
@@ -142,9 +140,7 @@ def discard(staged: StagedRun) -> None:
     staged.files.delete(staged.path)
 
 
-def record_failure(
-    output: str, run_id: str, record: Mapping[str, object], spark: SparkSession | None = None
-) -> str:
+def record_failure(output: str, run_id: str, record: Mapping[str, object], spark: SparkSession | None = None) -> str:
     """Leave run.json of a run that published nothing, in place of an earlier try's; returns its URI."""
     _require_name("run_id", run_id, RUN_ID)
     files, root = open_files(output, spark)
@@ -250,9 +246,7 @@ def _current(files: Files, root: str) -> str | None:
 def _read_run_id(files: Files, path: str) -> str:
     text = files.read(path).decode(errors="replace").strip()
     if RUN_ID.fullmatch(text) is None:
-        raise DataError(
-            f"{path} holds {text[:200]!r}; expected the run_id of a published run: restore the file"
-        )
+        raise DataError(f"{path} holds {text[:200]!r}; expected the run_id of a published run: restore the file")
     return text
 
 

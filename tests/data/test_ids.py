@@ -63,9 +63,7 @@ def test_whole_numbers_are_sorted_as_numbers_and_keep_their_type(spark: SparkSes
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=1, max_size=60))
 def test_every_id_has_its_rank(spark: SparkSession, ids: list[str]) -> None:
     expected = sorted(set(ids), key=lambda text: text.encode())
-    assert indexed(frame(spark, list(ids), "string")) == {
-        identity: rank for rank, identity in enumerate(expected)
-    }
+    assert indexed(frame(spark, list(ids), "string")) == {identity: rank for rank, identity in enumerate(expected)}
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])

@@ -36,9 +36,7 @@ def by_rating(validated: Validated) -> list[int]:
         ("test.ascii", 4_640, 2.2289, [1879, 899, 1002, 641, 219]),
     ],
 )
-def test_coat(
-    spark: SparkSession, data_folder: Path, file: str, count: int, mean: float, by_stars: list[int]
-) -> None:
+def test_coat(spark: SparkSession, data_folder: Path, file: str, count: int, mean: float, by_stars: list[int]) -> None:
     raw = read(spark, format="coat", path=str(data_folder / "coat" / file))
     validated = validate(raw, ValidationConfig(scale_min=1, scale_max=5))
     assert validated.counts == {
@@ -186,15 +184,11 @@ def test_parquet_keeps_types_and_strange_column_names(spark: SparkSession, tmp_p
     raw = read(spark, path=str(tmp_path / "r"), columns=columns)
     assert [field.dataType.simpleString() for field in raw.schema][:3] == ["string", "bigint", "float"]
     assert rows(raw, "user_id", "item_id", "rating") == [("u`1", 7, 3.5)]
-    assert rows(raw.select(F.to_json("raw").alias("raw")), "raw") == [
-        ('{"the.user":"u`1","it`em":7,"Rating":3.5}',)
-    ]
+    assert rows(raw.select(F.to_json("raw").alias("raw")), "raw") == [('{"the.user":"u`1","it`em":7,"Rating":3.5}',)]
 
 
 def test_table_with_count_and_timestamp(spark: SparkSession) -> None:
-    frame = spark.sql(
-        "SELECT 'a' AS user, 1L AS item, 3 AS rating, 2 AS n, TIMESTAMP '1970-01-02 00:00:00Z' AS at"
-    )
+    frame = spark.sql("SELECT 'a' AS user, 1L AS item, 3 AS rating, 2 AS n, TIMESTAMP '1970-01-02 00:00:00Z' AS at")
     frame.createOrReplaceTempView("some_ratings")
     raw = read(spark, format="table", table="some_ratings", columns=ColumnNames(count="n", timestamp="at"))
     assert raw.columns == ["user_id", "item_id", "rating", "count", "timestamp", "raw", "read_problems"]
@@ -250,9 +244,7 @@ def test_jdbc_error_does_not_show_the_password(spark: SparkSession) -> None:
     assert caught.value.__cause__ is None
 
 
-def test_a_missing_column_is_named_with_the_setting_and_the_likely_one(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_missing_column_is_named_with_the_setting_and_the_likely_one(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("SELECT 1 AS user, 2 AS item, 3 AS Ratings").write.parquet(str(tmp_path / "r"))
     with pytest.raises(DataError) as caught:
         read(spark, path=str(tmp_path / "r"))
@@ -282,10 +274,6 @@ def test_a_column_of_an_impossible_type(spark: SparkSession, columns: str, words
 
 
 def test_decimal_ids_on_request(spark: SparkSession) -> None:
-    spark.sql("SELECT CAST(12 AS DECIMAL(38,0)) AS user, 2 AS item, 3 AS rating").createOrReplaceTempView(
-        "decimals"
-    )
+    spark.sql("SELECT CAST(12 AS DECIMAL(38,0)) AS user, 2 AS item, 3 AS rating").createOrReplaceTempView("decimals")
     assert rows(read(spark, format="table", table="decimals", id_type="long"), "user_id") == [(12,)]
-    assert rows(read(spark, format="table", table="decimals", id_type="string"), "user_id", "item_id") == [
-        ("12", "2")
-    ]
+    assert rows(read(spark, format="table", table="decimals", id_type="string"), "user_id", "item_id") == [("12", "2")]

@@ -19,9 +19,7 @@ SCHEMA = "user_id string, item_id string, rating string"
 GOOD = [("u1", "i1", "4"), ("u2", "i2", "3")]
 
 
-def check(
-    spark: SparkSession, data: list[Any], schema: str = SCHEMA, seed: int = 0, **config: Any
-) -> Validated:
+def check(spark: SparkSession, data: list[Any], schema: str = SCHEMA, seed: int = 0, **config: Any) -> Validated:
     frame = spark.createDataFrame(data, schema)
     raw = frame.withColumn("raw", F.struct("*"))
     return validate(raw, ValidationConfig(**config), seed=seed, now=NOW)
@@ -34,9 +32,7 @@ def reasons(validated: Validated) -> dict[str, list[str]]:
 
 
 def ratings(validated: Validated, *columns: str) -> list[tuple[Any, ...]]:
-    return sorted(
-        map(tuple, validated.ratings.select(*(columns or ("user_id", "item_id", "rating"))).collect())
-    )
+    return sorted(map(tuple, validated.ratings.select(*(columns or ("user_id", "item_id", "rating"))).collect()))
 
 
 BAD_RATINGS = {
@@ -78,9 +74,7 @@ def test_ratings_as_numbers(spark: SparkSession) -> None:
         ("u", "e", 5.0),
         ("v", "f", 1.0),
     ]
-    found = check(
-        spark, data, "user_id string, item_id string, rating double", scale_min=1, scale_max=5, **LENIENT
-    )
+    found = check(spark, data, "user_id string, item_id string, rating double", scale_min=1, scale_max=5, **LENIENT)
     assert reasons(found) == {
         "a": ["nan_rating"],
         "b": ["infinite_rating"],
@@ -110,9 +104,7 @@ def test_ids_are_kept_as_they_are(spark: SparkSession) -> None:
 
 def test_rejects_hold_the_row_as_read(spark: SparkSession) -> None:
     found = check(spark, [*GOOD, ('q"\n', "é", "x")], **LENIENT)
-    assert [row["raw"] for row in found.rejects.collect()] == [
-        '{"user_id":"q\\"\\n","item_id":"é","rating":"x"}'
-    ]
+    assert [row["raw"] for row in found.rejects.collect()] == ['{"user_id":"q\\"\\n","item_id":"é","rating":"x"}']
 
 
 def test_a_malformed_row_has_no_other_reason(spark: SparkSession) -> None:
@@ -258,9 +250,7 @@ def test_limits_count_pairs_not_rows(spark: SparkSession) -> None:
 
 
 def test_rows_left_out_by_a_limit_are_not_bad(spark: SparkSession) -> None:
-    data = [*GOOD, ("u1", "i2", "1"), ("u2", "i1", "1")] + [
-        (f"once{number}", "i1", "3") for number in range(6)
-    ]
+    data = [*GOOD, ("u1", "i2", "1"), ("u2", "i1", "1")] + [(f"once{number}", "i1", "3") for number in range(6)]
     found = check(spark, data, min_ratings_per_user=2, max_reject_share=0.0)
     assert found.counts["rejected"] == 6
 
@@ -326,12 +316,7 @@ def test_the_message_shows_a_row(spark: SparkSession) -> None:
 
 
 def test_a_share_just_allowed_passes(spark: SparkSession) -> None:
-    assert (
-        check(spark, [*GOOD, *[("u1", "j1", "2"), ("u3", "i3", "x")]], max_reject_share=0.25).counts[
-            "rejected"
-        ]
-        == 1
-    )
+    assert check(spark, [*GOOD, *[("u1", "j1", "2"), ("u3", "i3", "x")]], max_reject_share=0.25).counts["rejected"] == 1
 
 
 def test_equal_ratings_and_an_undeclared_scale_are_warnings(spark: SparkSession) -> None:
@@ -347,9 +332,7 @@ def test_wrong_types_are_refused_here_too(spark: SparkSession) -> None:
 
 def test_unpersist_frees_everything(spark: SparkSession) -> None:
     held = len(spark.sparkContext._jsc.getPersistentRDDs())
-    found = check(
-        spark, [*GOOD, ("u1", "i2", "3")], duplicates="mean", min_ratings_per_user=1, max_ratings_per_user=5
-    )
+    found = check(spark, [*GOOD, ("u1", "i2", "3")], duplicates="mean", min_ratings_per_user=1, max_ratings_per_user=5)
     assert len(spark.sparkContext._jsc.getPersistentRDDs()) > held
     found.unpersist()
     assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held
@@ -379,17 +362,11 @@ def test_every_row_is_in_ratings_or_in_rejects(spark: SparkSession, data: list[A
         ("c", "z", "1"),
     ]
     all_rows = [*fixed, *data]
-    found = check(
-        spark, all_rows, scale_min=1, scale_max=5, duplicates="mean", min_ratings_per_item=least, **LENIENT
-    )
+    found = check(spark, all_rows, scale_min=1, scale_max=5, duplicates="mean", min_ratings_per_item=least, **LENIENT)
     counts = found.counts
     assert counts["rows_in"] == len(all_rows) == counts["accepted"] + counts["rejected"]
     assert counts["accepted"] == counts["ratings"] + counts["merged_duplicates"]
-    assert (
-        found.ratings.count()
-        == found.ratings.select("user_id", "item_id").distinct().count()
-        == counts["ratings"]
-    )
+    assert found.ratings.count() == found.ratings.select("user_id", "item_id").distinct().count() == counts["ratings"]
     assert found.rejects.count() == found.rejects.filter(F.size("reasons") > 0).count() == counts["rejected"]
     found.unpersist()
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tests.reference.poisson import Array
 from tests.sides import Layout, Sides, sides_of
 
 N_USERS, N_ITEMS = 7, 6
-SHIFT = {"shift": np.array(3.0)}
+neighbours = partial(sum_neighbours, shift=3.0)
 PLACES = [(True, True), (True, False), (False, True), (False, False)]
 LAYOUTS = [Layout(1, 1, *PLACES[3]), *(Layout(2, 3, *held) for held in PLACES), Layout(5, 3, *PLACES[3])]
 layouts = pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -53,9 +54,9 @@ def dense_start(keys: Array) -> Array:
 def test_three_half_steps_are_those_of_a_dense_loop(spark: SparkSession, layout: Layout) -> None:
     """Items, users, items: exactly the same whole numbers, row by row and in the sums over all blocks."""
     with toy_sides(spark, layout) as sides:
-        items = half_step(sides.items, key_rows, {})
-        users = half_step(sides.users, sum_neighbours, SHIFT, items)
-        again = half_step(sides.items, sum_neighbours, SHIFT, users)
+        items = half_step(sides.items, key_rows)
+        users = half_step(sides.users, neighbours, items)
+        again = half_step(sides.items, neighbours, users)
         expected = dense_start(sides.item_keys)
         np.testing.assert_array_equal(items.sums["total"], expected.sum(axis=0))
         assert items.sums["rows"] == N_ITEMS
@@ -78,9 +79,9 @@ def test_three_half_steps_are_those_of_a_dense_loop(spark: SparkSession, layout:
 def test_more_blocks_than_rows_change_nothing(spark: SparkSession, held: tuple[bool, bool]) -> None:
     """Blocks without a row do not exist; nothing is sent to them, and nothing expected of them."""
     with toy_sides(spark, Layout(N_USERS + 2, N_ITEMS + 1, *held)) as sides:
-        items = half_step(sides.items, key_rows, {})
-        users = half_step(sides.users, sum_neighbours, SHIFT, items)
-        again = half_step(sides.items, sum_neighbours, SHIFT, users)
+        items = half_step(sides.items, key_rows)
+        users = half_step(sides.users, neighbours, items)
+        again = half_step(sides.items, neighbours, users)
         expected = (3 + table() @ dense_start(sides.item_keys)) % 10_007
         np.testing.assert_array_equal(rows_of(sides.users, users), expected)
         np.testing.assert_array_equal(rows_of(sides.items, again), (3 + table().T @ expected) % 10_007)
@@ -89,10 +90,10 @@ def test_more_blocks_than_rows_change_nothing(spark: SparkSession, held: tuple[b
 @kept
 def test_memory_comes_back_to_the_block_that_left_it(spark: SparkSession, held: bool) -> None:
     with toy_sides(spark, Layout(3, 2, held, held)) as sides:
-        items = half_step(sides.items, key_rows, {})
+        items = half_step(sides.items, key_rows)
         users = None
         for _ in range(3):
-            users = half_step(sides.users, remember, {}, items, users)
+            users = half_step(sides.users, remember, items, users)
             assert users.sums["strangers"] == 0
         told = {row.block: unpack(row.data) for row in memories(sides.users, users).collect()}
         assert sorted(told) == [0, 1, 2]
@@ -104,8 +105,8 @@ def test_memory_comes_back_to_the_block_that_left_it(spark: SparkSession, held: 
 @kept
 def test_memory_comes_back_without_a_source_too(spark: SparkSession, held: bool) -> None:
     with toy_sides(spark, Layout(2, 2, held, held)) as sides:
-        first = half_step(sides.users, remember, {})
-        second = half_step(sides.users, remember, {}, own=first)
+        first = half_step(sides.users, remember)
+        second = half_step(sides.users, remember, own=first)
         memory = [unpack(row.data)["turn"] for row in memories(sides.users, second).collect()]
         assert memory == [2, 2]
         assert second.sums["strangers"] == 0
@@ -113,20 +114,18 @@ def test_memory_comes_back_without_a_source_too(spark: SparkSession, held: bool)
 
 def test_a_checkpoint_is_the_same_state(spark: SparkSession) -> None:
     with toy_sides(spark, Layout(2, 3, False, False)) as sides:
-        items = end_lineage(half_step(sides.items, key_rows, {}))
-        users = half_step(sides.users, sum_neighbours, SHIFT, items)
+        items = end_lineage(half_step(sides.items, key_rows))
+        users = half_step(sides.users, neighbours, items)
         expected = (3 + table() @ dense_start(sides.item_keys)) % 10_007
         np.testing.assert_array_equal(rows_of(sides.users, users), expected)
 
 
 @pytest.mark.parametrize("held", [PLACES[0], PLACES[3]], ids=["held", "placed"])
-def test_a_rebuilt_side_holds_what_its_kernel_remembered(
-    spark: SparkSession, held: tuple[bool, bool]
-) -> None:
+def test_a_rebuilt_side_holds_what_its_kernel_remembered(spark: SparkSession, held: tuple[bool, bool]) -> None:
     """In place of its old blocks, one block in each partition as before."""
     with toy_sides(spark, Layout(2, 3, *held)) as sides:
-        items, users = half_step(sides.items, key_rows, {}), half_step(sides.users, remember, {})
-        new = rebuild(sides.users, remember, {}, items, users)
+        items, users = half_step(sides.items, key_rows), half_step(sides.users, remember)
+        new = rebuild(sides.users, remember, items, users)
         found = {row.block: unpack(row.data) for row in new.frame.collect()}
         assert {block: int(arrays["turn"]) for block, arrays in found.items()} == {0: 2, 1: 2}
         assert new.frame.rdd.glom().map(len).collect() == [1, 1]
@@ -138,9 +137,9 @@ def test_a_rebuilt_side_holds_what_its_kernel_remembered(
 @pytest.mark.parametrize("entry", [np.nan, np.inf])
 def test_a_row_that_is_not_finite_ends_the_fit(spark: SparkSession, held: bool, entry: float) -> None:
     with toy_sides(spark, Layout(2, 2, held, held)) as sides:
-        shared = {"key": sides.user_keys[4], "entry": np.array(entry)}
+        spoil = partial(spoil_one, key=int(sides.user_keys[4]), entry=entry)
         with pytest.raises(FitError, match=r"1 of 7 user factors are NaN or infinite"):
-            half_step(sides.users, spoil_one, shared)
+            half_step(sides.users, spoil)
 
 
 def test_an_error_in_a_kernel_reaches_the_driver(spark: SparkSession) -> None:
@@ -148,7 +147,7 @@ def test_an_error_in_a_kernel_reaches_the_driver(spark: SparkSession) -> None:
         toy_sides(spark, Layout(2, 2, False, False)) as sides,
         pytest.raises(Exception, match="shift"),  # Spark wraps it; the missing name is what helps
     ):
-        half_step(sides.users, sum_neighbours, {}, half_step(sides.items, key_rows, {}))
+        half_step(sides.users, sum_neighbours, half_step(sides.items, key_rows))
 
 
 # What a half-step costs
@@ -204,34 +203,28 @@ def test_a_half_step_is_one_job_and_moves_only_messages(
     with toy_sides(spark, Layout(2, 3, *held)) as sides:
         sides.users.frame.count()
         sides.items.frame.count()
-        items, jobs, moved, _ = cost.of(f"start {held}", lambda: half_step(sides.items, key_rows, {}))
+        items, jobs, moved, _ = cost.of(f"start {held}", lambda: half_step(sides.items, key_rows))
         assert (jobs, moved) == (1, 0)
-        users, jobs, moved, _ = cost.of(
-            f"source {held}", lambda: half_step(sides.users, sum_neighbours, SHIFT, items)
-        )
+        users, jobs, moved, _ = cost.of(f"source {held}", lambda: half_step(sides.users, neighbours, items))
         assert (jobs, moved) == (1, 0 if items_held else 1)
-        users = half_step(sides.users, remember, {}, items)
-        _, jobs, moved, _ = cost.of(
-            f"source and memory {held}", lambda: half_step(sides.users, remember, {}, items, users)
-        )
+        users = half_step(sides.users, remember, items)
+        _, jobs, moved, _ = cost.of(f"source and memory {held}", lambda: half_step(sides.users, remember, items, users))
         assert (jobs, moved) == (1, 0 if items_held and users_held else 1)
 
 
-def test_blocks_are_not_moved_again_after_a_rebuild(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_are_not_moved_again_after_a_rebuild(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     cost = Cost(spark, monkeypatch)
     with toy_sides(spark, Layout(2, 3, False, False)) as sides:
-        items, users = half_step(sides.items, key_rows, {}), half_step(sides.users, remember, {})
-        new = rebuild(sides.users, keep_block, {}, items, users)
+        items, users = half_step(sides.items, key_rows), half_step(sides.users, remember)
+        new = rebuild(sides.users, keep_block, items, users)
         new.frame.count()
-        _, jobs, moved, _ = cost.of("rebuilt", lambda: half_step(new, sum_neighbours, SHIFT, items))
+        _, jobs, moved, _ = cost.of("rebuilt", lambda: half_step(new, neighbours, items))
         assert (jobs, moved) == (1, 1)
         new.release()
 
 
-def keep_block(block: Any, memory: Any, inbox: Array, source: Any, shared: Any) -> engine.Update:
-    return engine.Update(np.empty((len(block["row_key"]), 0)), {}, block)
+def keep_block(turn: engine.Turn) -> engine.Update:
+    return engine.Update(np.empty((len(turn.block["row_key"]), 0)), {}, turn.block)
 
 
 @kept
@@ -241,11 +234,11 @@ def test_plans_do_not_grow_with_the_iterations(
     """A plan that named its predecessors would double with each half-step."""
     cost = Cost(spark, monkeypatch)
     with toy_sides(spark, Layout(2, 2, held, held)) as sides:
-        users, items = half_step(sides.users, remember, {}), half_step(sides.items, remember, {})
+        users, items = half_step(sides.users, remember), half_step(sides.items, remember)
         lengths = []
         for turn in range(1, 9):
             before = users, items
-            users = half_step(sides.users, remember, {}, items, users)
+            users = half_step(sides.users, remember, items, users)
             items, _, moved, length = cost.of(f"turn {turn} {held}", turn_of(sides, users, items))
             assert moved == (0 if held else 1)
             lengths.append(length)
@@ -255,4 +248,4 @@ def test_plans_do_not_grow_with_the_iterations(
 
 
 def turn_of(sides: Sides, users: State, items: State) -> Callable[[], State]:
-    return lambda: half_step(sides.items, remember, {}, users, items)
+    return lambda: half_step(sides.items, remember, users, items)

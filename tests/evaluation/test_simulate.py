@@ -104,9 +104,7 @@ def test_full_confounding_of_the_preference_makes_it_the_confounder() -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_exposure_tells_more_about_the_rating_the_stronger_the_confounding(seed: int) -> None:
     def correlation(outcome_strength: float) -> float:
-        settings = Simulation(
-            500, 500, confounding_preference=0.0, confounding_outcome=outcome_strength, seed=seed
-        )
+        settings = Simulation(500, 500, confounding_preference=0.0, confounding_outcome=outcome_strength, seed=seed)
         block = draw_block(settings, np.arange(500), draw_items(settings))
         return float(np.corrcoef(block.exposed.ravel(), block.rating.ravel())[0, 1])
 

@@ -160,9 +160,7 @@ def one_row(block: RatingBlock, row: int) -> RatingBlock:
 
 @pytest.mark.parametrize("piece", [1, 2, 3])
 @with_and_without
-def test_heavy_rows_in_pieces_give_the_same(
-    piece: int, confounder: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_heavy_rows_in_pieces_give_the_same(piece: int, confounder: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(5):
         p = problem_of(seed, ALL_TERMS, confounder)
         monkeypatch.setattr(rows, "PIECE", 1 << 15)

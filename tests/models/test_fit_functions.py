@@ -132,9 +132,7 @@ def twin_problem(off: Off, a_hat: Array | None) -> dense.Problem:
     )
 
 
-def assert_outcome_is_the_twins(
-    sides: Sides, fit: OutcomeFit, settings: OutcomeSettings, a_hat: Array | None
-) -> None:
+def assert_outcome_is_the_twins(sides: Sides, fit: OutcomeFit, settings: OutcomeSettings, a_hat: Array | None) -> None:
     """Sweeps of the twin from the same start, and one more solve of the users."""
     problem, history = twin_problem(settings.off, a_hat), []
     start = 0.1 * ndtri(noise(settings.seed, sides.item_keys, settings.rank) + 2.0**-54)

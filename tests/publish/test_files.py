@@ -26,9 +26,7 @@ def test_a_file_is_written_replaced_and_read(files: Files, tmp_path: Path) -> No
         files.write(path, content)
         assert files.read(path) == content
         assert files.sha256(path) == hashlib.sha256(content).hexdigest()
-    assert [entry.name for entry in files.list(str(tmp_path)) if not entry.name.endswith(".crc")] == [
-        "CURRENT"
-    ]
+    assert [entry.name for entry in files.list(str(tmp_path)) if not entry.name.endswith(".crc")] == ["CURRENT"]
 
 
 def test_a_missing_file_is_told_as_such(files: Files, tmp_path: Path) -> None:
@@ -91,9 +89,7 @@ def test_a_write_that_fails_keeps_the_old_file(tmp_path: Path, monkeypatch: pyte
     assert os.listdir(tmp_path) == ["CURRENT"]
 
 
-def test_a_held_lock_is_a_conflict_and_a_freed_one_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_held_lock_is_a_conflict_and_a_freed_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files_module, "LOCAL_LOCK_SECONDS", 0.1)
     path = f"{tmp_path}/.lock"
     conflict = pytest.raises(ConflictError, match="another publisher holds")

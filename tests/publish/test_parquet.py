@@ -63,9 +63,7 @@ def run_that_is_read(output: Path) -> str:
     assert run_id is not None
     verify(f"{output}/run_id={run_id}")
     for name in TABLES:
-        parts = [
-            pq.ParquetFile(part).read() for part in (output / f"run_id={run_id}" / name).glob("*.parquet")
-        ]
+        parts = [pq.ParquetFile(part).read() for part in (output / f"run_id={run_id}" / name).glob("*.parquet")]
         assert pa.concat_tables(parts)["run_id"].to_pylist() == [run_id] * 5
     return run_id
 
@@ -79,9 +77,7 @@ def hidden_names(output: Path) -> set[str]:
 
 def test_published_tables_are_read_back(spark: SparkSession, tmp_path: Path) -> None:
     tables = {
-        "recommendations": spark.createDataFrame(
-            [("ü\u200d/'", 1, 0.5)], "user_id string, rank int, score double"
-        ),
+        "recommendations": spark.createDataFrame([("ü\u200d/'", 1, 0.5)], "user_id string, rank int, score double"),
         "rejects": spark.createDataFrame([], "raw string, reasons array<string>"),
     }
     directory = publish(spark, str(tmp_path / "out"), "r1", tables, record_of)
@@ -167,12 +163,8 @@ def test_a_published_run_id_is_never_written_again(tmp_path: Path) -> None:
     assert run_that_is_read(tmp_path) == "r2"
 
 
-@pytest.mark.parametrize(
-    "run_id", ["", "../up", "a/b", "a b", ".hidden", "a\nb", "2024-01-01T00:00", "x" * 129]
-)
-def test_a_run_id_that_is_not_a_plain_name_is_refused(
-    spark: SparkSession, tmp_path: Path, run_id: str
-) -> None:
+@pytest.mark.parametrize("run_id", ["", "../up", "a/b", "a b", ".hidden", "a\nb", "2024-01-01T00:00", "x" * 129])
+def test_a_run_id_that_is_not_a_plain_name_is_refused(spark: SparkSession, tmp_path: Path, run_id: str) -> None:
     with pytest.raises(ConfigError, match="run_id is"):
         stage(spark, str(tmp_path / "out"), run_id, {})
     with pytest.raises(ConfigError, match="run_id is"):
@@ -253,9 +245,7 @@ def test_an_output_that_can_not_be_atomic_is_refused(output: str, why: str) -> N
         (lambda run: (run / "manifest.json").unlink(), "holds no manifest.json"),
     ],
 )
-def test_a_damaged_run_is_told_from_a_whole_one(
-    tmp_path: Path, damage: Callable[[Path], None], problem: str
-) -> None:
+def test_a_damaged_run_is_told_from_a_whole_one(tmp_path: Path, damage: Callable[[Path], None], problem: str) -> None:
     directory = commit(stage_by_hand(tmp_path, "r1"), {"status": "done"})
     verify(directory)
     damage(tmp_path / "run_id=r1")
@@ -311,9 +301,7 @@ class DyingFiles(LocalFiles):
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("changes", range(1, 8))
-def test_a_commit_killed_at_any_step_leaves_the_old_run_or_the_new(
-    tmp_path: Path, changes: int, after: bool
-) -> None:
+def test_a_commit_killed_at_any_step_leaves_the_old_run_or_the_new(tmp_path: Path, changes: int, after: bool) -> None:
     commit(stage_by_hand(tmp_path, "old"), {})
     staged = stage_by_hand(tmp_path, "new")
     dying = DyingFiles(changes, after)
@@ -338,9 +326,7 @@ def test_a_commit_killed_at_any_step_leaves_the_old_run_or_the_new(
 
 
 @pytest.mark.parametrize("step", ["rename", "write"])
-def test_an_error_in_the_commit_is_undone_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_an_error_in_the_commit_is_undone_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     commit(stage_by_hand(tmp_path, "old"), {})
     staged = stage_by_hand(tmp_path, "new")
     whole = getattr(LocalFiles, step)
@@ -382,9 +368,7 @@ def test_a_killed_process_frees_its_lock_and_its_directory_is_taken_back(tmp_pat
     assert json.loads((tmp_path / "run_id=new/run.json").read_text()) == {"try": 2}
 
 
-def test_staging_of_a_long_dead_run_is_cleaned_and_of_a_living_one_is_not(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_staging_of_a_long_dead_run_is_cleaned_and_of_a_living_one_is_not(spark: SparkSession, tmp_path: Path) -> None:
     for name in (".staging-dead-1/t", ".staging-living-2/t"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / ".tmp-dead").touch()
@@ -425,9 +409,7 @@ def test_of_two_publishers_at_once_the_second_to_commit_loses(spark: SparkSessio
     assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", f"run_id={winner}"]
 
 
-def publish_in_rounds(
-    output: str, name: str, rounds: int, barrier: Barrier, outcomes: "multiprocessing.Queue"
-) -> None:
+def publish_in_rounds(output: str, name: str, rounds: int, barrier: Barrier, outcomes: "multiprocessing.Queue") -> None:
     for number in range(rounds):
         staged = stage_by_hand(Path(output), f"{name}-{number}")
         barrier.wait()
@@ -457,9 +439,7 @@ def test_processes_that_race_publish_one_whole_run_each_time(tmp_path: Path) -> 
         assert racer.exitcode == 0
     won = sorted(outcomes.get(timeout=10) for _ in range(rounds))
     assert [number for number, _ in won] == list(range(rounds))
-    assert {path.name for path in tmp_path.glob("run_id=*")} == {"run_id=first"} | {
-        f"run_id={run}" for _, run in won
-    }
+    assert {path.name for path in tmp_path.glob("run_id=*")} == {"run_id=first"} | {f"run_id={run}" for _, run in won}
     assert run_that_is_read(tmp_path) == won[-1][1]
     assert len(seen) > 2
     assert hidden_names(tmp_path) == set()

@@ -44,16 +44,12 @@ def user_system(problem: LowRankProblem, factors: Factors, u: int) -> tuple[Arra
     pi, intercept, items = problem.user_exposure[u], factors.intercept, factors.item_attribute
     rank = items.shape[1]
     left, right = np.empty((rank + 1, rank + 1)), np.empty(rank + 1)
-    left[:rank, :rank] = (
-        z * w0 * items.T @ items + (beta.T * (w - z * w0)) @ beta + problem.user_reg * np.eye(rank)
-    )
+    left[:rank, :rank] = z * w0 * items.T @ items + (beta.T * (w - z * w0)) @ beta + problem.user_reg * np.eye(rank)
     left[:rank, rank] = z * w0 * (items.T @ problem.item_exposure) @ pi + beta.T @ ((w - z * w0) * a_hat)
     left[rank, :rank] = left[:rank, rank]
     left[rank, rank] = w0 * pi @ (problem.item_exposure.T @ problem.item_exposure) @ pi
     left[rank, rank] += np.sum((w - w0) * a_hat**2) + problem.confounder_reg
-    right[:rank] = -z * w0 * intercept * items.sum(axis=0) + beta.T @ (
-        w * (y - intercept) + z * w0 * intercept
-    )
+    right[:rank] = -z * w0 * intercept * items.sum(axis=0) + beta.T @ (w * (y - intercept) + z * w0 * intercept)
     right[rank] = -w0 * intercept * pi @ problem.item_exposure.sum(axis=0)
     right[rank] += np.sum((w * (y - intercept) + w0 * intercept) * a_hat)
     return left, right

@@ -156,9 +156,7 @@ def predict(state: OutcomeState, data: OutcomeData) -> Array:
     return table
 
 
-def update_users(
-    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()
-) -> OutcomeState:
+def update_users(state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()) -> OutcomeState:
     """Refresh phi, then q(theta), and with it q(gamma) where each user has one."""
     phi = outcome_responsibilities(state, data)
     shape = np.full_like(state.user_shape, priors.user_shape)
@@ -172,9 +170,7 @@ def update_users(
     return _update_confounder(state, data, priors, phi) if data.confounder == "user" else state
 
 
-def update_items(
-    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()
-) -> OutcomeState:
+def update_items(state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()) -> OutcomeState:
     """Refresh phi, then q(beta)."""
     phi = outcome_responsibilities(state, data)
     shape = np.full_like(state.item_shape, priors.item_shape)
@@ -194,9 +190,7 @@ def update_global_confounder(
     return _update_confounder(state, data, priors, outcome_responsibilities(state, data))
 
 
-def _update_confounder(
-    state: OutcomeState, data: OutcomeData, priors: OutcomePriors, phi: Array
-) -> OutcomeState:
+def _update_confounder(state: OutcomeState, data: OutcomeData, priors: OutcomePriors, phi: Array) -> OutcomeState:
     """q(gamma) from the given phi: shape = prior + sum w y phi_confounder,  rate = prior + sum a_hat."""
     shape = np.full_like(state.confounder_shape, priors.confounder_shape)
     rate = np.full_like(state.confounder_rate, priors.confounder_rate)
@@ -207,9 +201,7 @@ def _update_confounder(
     return replace(state, confounder_shape=shape, confounder_rate=rate)
 
 
-def update_intercept(
-    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()
-) -> OutcomeState:
+def update_intercept(state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()) -> OutcomeState:
     """Refresh phi, then q(beta_0): shape = prior + sum w y phi_intercept,  rate = prior + U I."""
     phi = outcome_responsibilities(state, data)
     shape, rate = priors.intercept_shape, priors.intercept_rate
@@ -220,9 +212,7 @@ def update_intercept(
     return replace(state, intercept_shape=np.array([shape]), intercept_rate=np.array([rate]))
 
 
-def outcome_sweep(
-    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()
-) -> OutcomeState:
+def outcome_sweep(state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()) -> OutcomeState:
     """Users, items, the global gamma if any, the intercept if any; phi is refreshed before each."""
     state = update_items(update_users(state, data, priors), data, priors)
     if data.confounder == "global":
@@ -237,13 +227,9 @@ def outcome_elbo(
     phi = outcome_responsibilities(state, data) if phi is None else phi
     total = gamma_terms(state.user_shape, state.user_rate, priors.user_shape, priors.user_rate)
     total += gamma_terms(state.item_shape, state.item_rate, priors.item_shape, priors.item_rate)
-    total += gamma_terms(
-        state.confounder_shape, state.confounder_rate, priors.confounder_shape, priors.confounder_rate
-    )
+    total += gamma_terms(state.confounder_shape, state.confounder_rate, priors.confounder_shape, priors.confounder_rate)
     if data.fit_intercept:
-        total += gamma_terms(
-            state.intercept_shape, state.intercept_rate, priors.intercept_shape, priors.intercept_rate
-        )
+        total += gamma_terms(state.intercept_shape, state.intercept_rate, priors.intercept_shape, priors.intercept_rate)
     for u in range(data.ratings.shape[0]):
         for i in range(data.ratings.shape[1]):
             total -= component_means(state, data, u, i).sum()

@@ -82,9 +82,7 @@ def make_problem(
     return Problem(targets, weights, mask, confounding, confounder, **settings)
 
 
-def initial_factors(
-    rng: np.random.Generator, n_users: int, n_items: int, rank: int, scale: float = 0.1
-) -> Factors:
+def initial_factors(rng: np.random.Generator, n_users: int, n_items: int, rank: int, scale: float = 0.1) -> Factors:
     """Small Gaussian factors, gamma and the intercept at zero."""
     users = scale * rng.standard_normal((n_users, rank))
     items = scale * rng.standard_normal((n_items, rank))

@@ -59,9 +59,7 @@ def small_problem(
     factors = ridge.Factors(
         rng.standard_normal((n_users, 3)),
         rng.standard_normal((n_items, 3)),
-        {"user": rng.standard_normal(n_users), "global": np.full(n_users, 0.6), "none": np.zeros(n_users)}[
-            confounder
-        ],
+        {"user": rng.standard_normal(n_users), "global": np.full(n_users, 0.6), "none": np.zeros(n_users)}[confounder],
         float(rng.standard_normal()),
     )
     return dense, sparse, factors
@@ -84,16 +82,12 @@ def test_low_rank_systems_and_objective_equal_the_dense_ones(
     outcome: str, confounder: str, unobserved_weight: float | None, weighted_by_propensity: bool
 ) -> None:
     for seed in range(10):
-        dense, sparse, factors = small_problem(
-            seed, outcome, confounder, unobserved_weight, weighted_by_propensity
-        )
+        dense, sparse, factors = small_problem(seed, outcome, confounder, unobserved_weight, weighted_by_propensity)
         rank = factors.user_preference.shape[1]
         for u in range(len(factors.user_preference)):
             left, right = low_rank.user_system(sparse, factors, u)
             if confounder == "user":
-                assert_same(
-                    np.column_stack([left, right]), np.column_stack(ridge.user_system(dense, factors, u))
-                )
+                assert_same(np.column_stack([left, right]), np.column_stack(ridge.user_system(dense, factors, u)))
             else:
                 right = right[:rank] - left[:rank, rank] * factors.confounder_weight[u]
                 expected = np.column_stack(ridge.user_system(dense, factors, u))
@@ -117,15 +111,11 @@ def test_low_rank_solutions_equal_the_dense_ones_over_sweeps(
     dense, sparse, factors = small_problem(0, outcome, confounder, unobserved_weight, weighted_by_propensity)
     for _ in range(4):
         if confounder == "user":
-            solved = [
-                np.linalg.solve(*low_rank.user_system(sparse, factors, u)) for u in range(len(dense.ratings))
-            ]
+            solved = [np.linalg.solve(*low_rank.user_system(sparse, factors, u)) for u in range(len(dense.ratings))]
             after = ridge.update_users(dense, factors)
             assert_same(np.array(solved), np.column_stack([after.user_preference, after.confounder_weight]))
         factors = ridge.update_users(dense, factors)
-        solved = [
-            np.linalg.solve(*low_rank.item_system(sparse, factors, i)) for i in range(dense.ratings.shape[1])
-        ]
+        solved = [np.linalg.solve(*low_rank.item_system(sparse, factors, i)) for i in range(dense.ratings.shape[1])]
         factors = ridge.update_items(dense, factors)
         assert_same(np.array(solved), factors.item_attribute)
         if confounder == "global":
@@ -148,9 +138,7 @@ def slopes(problem: ridge.Problem, factors: ridge.Factors, field: str, step: flo
         for sign in (1.0, -1.0):
             moved = start + sign * step * move
             sides.append(
-                ridge.objective(
-                    problem, replace(factors, **{field: moved[0] if field == "intercept" else moved})
-                )
+                ridge.objective(problem, replace(factors, **{field: moved[0] if field == "intercept" else moved}))
             )
         result.append((sides[0] - sides[1]) / (2.0 * step))
     return np.array(result)
@@ -178,9 +166,7 @@ def test_each_block_is_solved_to_a_flat_objective_and_the_objective_never_rises(
 
 
 @models
-def test_a_sweep_is_users_items_gamma_intercept(
-    outcome: str, confounder: str, unobserved_weight: float | None
-) -> None:
+def test_a_sweep_is_users_items_gamma_intercept(outcome: str, confounder: str, unobserved_weight: float | None) -> None:
     dense, _, factors = small_problem(2, outcome, confounder, unobserved_weight, True)
     expected = ridge.update_items(dense, ridge.update_users(dense, factors))
     if confounder == "global":

@@ -57,9 +57,7 @@ def collapsed_elbo(state: poisson.State, exposures: Array, priors: poisson.Prior
     likelihood = np.sum((exposures * np.log(g_user @ g_item.T) - gammaln(exposures + 1.0))[seen])
     likelihood -= state.user_mean.sum(axis=0) @ state.item_mean.sum(axis=0)
     likelihood -= gamma_divergence(state.user_shape, state.user_rate, priors.user_shape, priors.user_rate)
-    return float(
-        likelihood - gamma_divergence(state.item_shape, state.item_rate, priors.item_shape, priors.item_rate)
-    )
+    return float(likelihood - gamma_divergence(state.item_shape, state.item_rate, priors.item_shape, priors.item_rate))
 
 
 def collapsed_outcome_elbo(state: outcome.OutcomeState, data: outcome.OutcomeData) -> float:
@@ -76,9 +74,7 @@ def collapsed_outcome_elbo(state: outcome.OutcomeState, data: outcome.OutcomeDat
     total -= gamma_divergence(state.user_shape, state.user_rate, 0.3, 0.3)
     total -= gamma_divergence(state.item_shape, state.item_rate, 0.3, 0.3)
     total -= gamma_divergence(state.confounder_shape, state.confounder_rate, 1.0, 1.0)
-    return float(
-        total - gamma_divergence(state.intercept_shape, state.intercept_rate, 0.3, 0.3) * data.fit_intercept
-    )
+    return float(total - gamma_divergence(state.intercept_shape, state.intercept_rate, 0.3, 0.3) * data.fit_intercept)
 
 
 @pytest.mark.parametrize("counts", [False, True])
@@ -151,12 +147,8 @@ def test_other_responsibilities_lower_the_elbo(seed: int) -> None:
 def test_shapes_carry_the_total_exposure_and_rates_are_shared(seed: int) -> None:
     rng, exposures = small_exposures(seed, counts=True)
     state = poisson.cavi_sweep(poisson.initial_state(rng, *exposures.shape, rank=3), exposures)
-    np.testing.assert_allclose(
-        (state.user_shape - 0.3).sum(axis=1), exposures.sum(axis=1), rtol=0, atol=1e-12
-    )
-    np.testing.assert_allclose(
-        (state.item_shape - 0.3).sum(axis=1), exposures.sum(axis=0), rtol=0, atol=1e-12
-    )
+    np.testing.assert_allclose((state.user_shape - 0.3).sum(axis=1), exposures.sum(axis=1), rtol=0, atol=1e-12)
+    np.testing.assert_allclose((state.item_shape - 0.3).sum(axis=1), exposures.sum(axis=0), rtol=0, atol=1e-12)
     np.testing.assert_array_equal(state.user_shape[0], 0.3)
     np.testing.assert_array_equal(state.item_shape[-1], 0.3)
     assert np.all(state.user_rate == state.user_rate[0])
@@ -208,9 +200,7 @@ def test_outcome_updates_are_the_published_closed_forms(confounder: str) -> None
     axis = None if confounder == "global" else 1
     expected = 1.0 + g_gamma * (ratio * data.a_hat).sum(axis=axis)
     np.testing.assert_allclose(moved.confounder_shape, expected, rtol=1e-12)
-    np.testing.assert_allclose(
-        moved.confounder_rate, 1.0 + np.atleast_1d(data.a_hat.sum(axis=axis)), rtol=1e-12
-    )
+    np.testing.assert_allclose(moved.confounder_rate, 1.0 + np.atleast_1d(data.a_hat.sum(axis=axis)), rtol=1e-12)
     intercept = outcome.update_intercept(state, data)
     np.testing.assert_allclose(intercept.intercept_shape, 0.3 + g_0 * ratio.sum(), rtol=1e-12)
     np.testing.assert_allclose(intercept.intercept_rate, 0.3 + ratio.size, rtol=1e-12)
@@ -234,9 +224,7 @@ def test_no_coordinate_of_a_fresh_block_can_raise_the_outcome_elbo(seed: int) ->
 def test_outcome_without_confounder_and_intercept_is_the_exposure_model(seed: int) -> None:
     rng, exposures = small_exposures(seed, counts=True)
     first = poisson.initial_state(rng, *exposures.shape, rank=3)
-    data = outcome.OutcomeData(
-        exposures, np.ones_like(exposures), np.zeros_like(exposures), fit_intercept=False
-    )
+    data = outcome.OutcomeData(exposures, np.ones_like(exposures), np.zeros_like(exposures), fit_intercept=False)
     second = outcome.initial_outcome_state(np.random.default_rng(0), data, rank=3)
     second = replace(second, **vars(first))
     for _ in range(3):

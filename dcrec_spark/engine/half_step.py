@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -80,6 +81,7 @@ class Placed:
 
     sums: Arrays
     outbox: Kept
+    boxes: frozenset[Broadcast[Any]] = frozenset()  # what a recomputation would read
 
     def release(self) -> None:
         """Let go of what is cached on the cluster."""
@@ -89,13 +91,20 @@ class Placed:
 State = Held | Placed
 
 
-def end_lineage(state: State) -> State:
-    """The same state, from a reliable checkpoint on: what is lost later is recomputed from here."""
+def end_lineage(*states: State) -> list[State]:
+    """The same states, from a reliable checkpoint on: what is lost later is recomputed from here."""
+    ended = [_ended(state) for state in states]
+    for box in frozenset().union(*(state.boxes for state in states if isinstance(state, Placed))):
+        box.destroy()
+    return ended
+
+
+def _ended(state: State) -> State:
     if isinstance(state, Held):
         return state
-    ended = checkpoint(state.outbox)
+    outbox = checkpoint(state.outbox)
     state.release()
-    return replace(state, outbox=ended)
+    return Placed(state.sums, outbox)
 
 
 def half_step(side: Side, kernel: Kernel, source: State | None = None, own: State | None = None) -> State:
@@ -110,21 +119,24 @@ def half_step(side: Side, kernel: Kernel, source: State | None = None, own: Stat
     ------
     FitError : a row is no longer finite; names the side and how many.
     """
-    spark = side.frame.sparkSession
-    with broadcast(spark, _held(source, own), read_again=not side.held) as box:
-        outbox = _outbox(side, kernel, box, source, own)
-        state = _hold(side, outbox) if side.held else _place(outbox)
+    box = broadcast(side.frame.sparkSession, _held(source, own))
+    outbox = _outbox(side, kernel, box, source, own)
+    if side.held:
+        state: State = _hold(outbox)
+        box.destroy()
+    else:
+        read_before = (state.boxes for state in (source, own) if isinstance(state, Placed))
+        state = _place(outbox, frozenset([box]).union(*read_before))
+        box.unpersist()
     return _checked(side, state)
 
 
 def rebuild(side: Side, kernel: Kernel, source: State, own: State) -> Side:
     """The side with new block contents: each block becomes the memory that ``kernel`` returns for it."""
-    spark = side.frame.sparkSession
-    held = _held(source, own)
-    with broadcast(spark, held, read_again=True) as box:
-        outbox = _outbox(replace(side, held=False), kernel, box, source, own)
-        contents = outbox.where(F.col("kind") == MEMORY).select(F.col("to_block").alias("block"), "data")
-        return replace(side, frame=place_blocks(contents, side.n_blocks))
+    box = broadcast(side.frame.sparkSession, _held(source, own))
+    outbox = _outbox(replace(side, held=False), kernel, box, source, own)
+    contents = outbox.where(F.col("kind") == MEMORY).select(F.col("to_block").alias("block"), "data")
+    return replace(side, frame=place_blocks(contents, side.n_blocks))
 
 
 def memories(side: Side, state: State) -> DataFrame:
@@ -213,17 +225,17 @@ def _post(block: int, arrays: Arrays, update: Update, everyone: bool) -> pa.Tabl
     return pa.table([to_block, [block] * len(posts), kind, data], schema=pa.schema(_POSTS))
 
 
-def _hold(side: Side, outbox: DataFrame) -> Held:
+def _hold(outbox: DataFrame) -> Held:
     posts = outbox.toArrow().sort_by("from_block").to_pylist()
     rows = [unpack(p["data"])["rows"] for p in posts if p["kind"] == MESSAGE]
     memory = {p["from_block"]: p["data"] for p in posts if p["kind"] == MEMORY}
     return Held(_total(posts), np.concatenate(rows), memory)
 
 
-def _place(outbox: DataFrame) -> Placed:
+def _place(outbox: DataFrame, boxes: frozenset[Broadcast[Any]]) -> Placed:
     kept = keep(outbox)
     posts = kept.frame.where(F.col("kind") == SUMS).toArrow().sort_by("from_block").to_pylist()
-    return Placed(_total(posts), kept)
+    return Placed(_total(posts), kept, boxes)
 
 
 def _total(posts: list[dict[str, Any]]) -> dict[str, Array]:

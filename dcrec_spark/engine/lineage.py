@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark import StorageLevel
+from pyspark import Broadcast, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError
@@ -99,17 +99,6 @@ def checkpoint(kept: Kept) -> Kept:
     return Kept(ended, ended)
 
 
-@contextmanager
-def broadcast(spark: SparkSession, value: Any, read_again: bool) -> Iterator[Any]:
-    """``value`` once on each executor, until the work inside has been materialised.
-
-    read_again : a lost executor may have to recompute from it, so that the driver's copy must stay.
-    """
-    box = spark.sparkContext.broadcast(value)
-    try:
-        yield box
-    finally:
-        if read_again:
-            box.unpersist()
-        else:
-            box.destroy()
+def broadcast(spark: SparkSession, value: Any) -> Broadcast[Any]:
+    """``value`` once on each executor. Destroy it when nothing will read it again, recomputation included."""
+    return spark.sparkContext.broadcast(value)

@@ -1,6 +1,7 @@
 """Poisson factorization of the exposures: who looked at what, and the substitute for what drove it."""
 
 import logging
+from contextlib import ExitStack
 
 from pyspark import keyword_only
 from pyspark.ml import Estimator, Model
@@ -86,20 +87,21 @@ class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParam
         require_columns(dataset, [user, item], [count] if count else [])
         require_checkpoint_directory(dataset.sparkSession)
         settings = layout_settings(self, 2 * self.getOrDefault("rank"))
-        layout = lay_out(dataset, user, item, self.exposure_value(), settings)
-        model = self.fit_layout(layout)[1]
-        layout.release()
-        return model
+        with ExitStack() as kept:
+            layout = lay_out(dataset, user, item, self.exposure_value(), settings, kept)
+            return self.fit_layout(layout, kept)[1]
 
     def exposure_value(self) -> dict[str, str]:
         """The expression that makes a block's exposure counts."""
         count = self.getOrDefault("countCol")
         return {"exposure_count": f"`{count}`" if count else "1.0D"}
 
-    def fit_layout(self, layout: Layout) -> tuple[ExposureFit, "PoissonFactorizationModel"]:
+    def fit_layout(self, layout: Layout, kept: ExitStack) -> tuple[ExposureFit, "PoissonFactorizationModel"]:
         """Fit on blocks that are there already: the states to go on from, and the model with its own tables."""
         with fixed_placement(layout.users.frame.sparkSession):
             fit = fit_exposure(layout.users, layout.items, self._settings(), self.listener)
+        kept.callback(fit.users.release)
+        kept.callback(fit.items.release)
         columns = ["shape", "rate"]
         users = factor_frame(layout.users, fit.users, layout.user_ids, columns).drop("idx").persist()
         items = factor_frame(layout.items, fit.items, layout.item_ids, columns).drop("idx").persist()

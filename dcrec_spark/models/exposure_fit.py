@@ -60,7 +60,7 @@ def fit_exposure(users: Side, items: Side, settings: ExposureSettings, listener:
         if history.settled_at(elbo(user_state.sums, item_state.sums) - float(constant)):
             break
         if iteration % settings.checkpoint_interval == 0:
-            user_state, item_state = end_lineage(user_state), end_lineage(item_state)
+            user_state, item_state = end_lineage(user_state, item_state)
     return ExposureFit(user_state, item_state, history.values)
 
 

@@ -1,6 +1,7 @@
 """Ratings by id -> the blocks of both sides, ready for any fit."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from pyspark.ml.param import Params
@@ -29,13 +30,6 @@ class Layout:
     item_ids: DataFrame
     nonzeros: int
     means: dict[str, float]
-
-    def release(self) -> None:
-        """Let go of the blocks and the ids."""
-        for side in (self.users, self.items):
-            side.release()
-        for ids in (self.user_ids, self.item_ids):
-            ids.unpersist()
 
 
 @dataclass(frozen=True)
@@ -85,12 +79,15 @@ def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str]) -
             raise DataError(f"column {name!r} is of type {found}, expected numbers; cast it (try_cast)")
 
 
-def lay_out(df: DataFrame, user_col: str, item_col: str, values: dict[str, str], settings: LayoutSettings) -> Layout:
+def lay_out(
+    df: DataFrame, user_col: str, item_col: str, values: dict[str, str], settings: LayoutSettings, kept: ExitStack
+) -> Layout:
     """Index the ids and build the blocks of users and of items.
 
     Parameters
     ----------
     values : name of a block's array -> expression over ``df`` that makes it.
+    kept : gets a callback for everything that is cached and part of the result.
 
     Raises
     ------
@@ -100,21 +97,34 @@ def lay_out(df: DataFrame, user_col: str, item_col: str, values: dict[str, str],
         F.col(f"`{user_col}`").alias("user_id"),
         F.col(f"`{item_col}`").alias("item_id"),
         *[F.expr(expression).cast("double").alias(name) for name, expression in values.items()],
-    ).persist()
-    nonzeros, means = _require_usable(pairs, list(values))
-    ids = {name: index_ids(pairs, f"{name}_id") for name in ("user", "item")}
-    rows = {name: frame.count() for name, frame in ids.items()}
+    )
+    with ExitStack() as scratch:
+        pairs = _cached(pairs, scratch)
+        nonzeros, means = _require_usable(pairs, list(values))
+        ids = {name: index_ids(pairs, f"{name}_id") for name in ("user", "item")}
+        for frame in ids.values():
+            kept.callback(frame.unpersist)
+        rows = {name: frame.count() for name, frame in ids.items()}
+        _require_two(rows)
+        indexed = _cached(encode(pairs, ids["user"], ids["item"]), scratch)
+        with fixed_placement(df.sparkSession):
+            sides = _build_sides(indexed, ids, rows, nonzeros, list(values), settings)
+            for side in sides.values():
+                kept.callback(side.release)
+            layout = Layout(sides["user"], sides["item"], ids["user"], ids["item"], nonzeros, means)
+            _require_distinct_pairs(layout)
+    return layout
+
+
+def _cached(frame: DataFrame, until: ExitStack) -> DataFrame:
+    until.callback(frame.unpersist)
+    return frame.persist()
+
+
+def _require_two(rows: dict[str, int]) -> None:
     for name, count in rows.items():
         if count < 2:
             raise DataError(f"all ratings are of one {name}: a factor model needs at least two users and two items")
-    indexed = encode(pairs, ids["user"], ids["item"]).persist()
-    with fixed_placement(df.sparkSession):
-        sides = _build_sides(indexed, ids, rows, nonzeros, list(values), settings)
-        layout = Layout(sides["user"], sides["item"], ids["user"], ids["item"], nonzeros, means)
-        _require_distinct_pairs(layout)
-    indexed.unpersist()
-    pairs.unpersist()
-    return layout
 
 
 def _build_sides(

@@ -1,5 +1,6 @@
 """Matrix factorization with the substitute confounder: what would a user rate an item, if made to see it?"""
 
+from contextlib import ExitStack
 from typing import Any
 
 from pyspark import keyword_only
@@ -79,32 +80,38 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, HasPredictio
         values = {"rating": f"`{get('ratingCol')}`"}
         if isinstance(exposure, PoissonFactorization):
             values |= exposure.exposure_value()
-        layout = lay_out(dataset, get("userCol"), get("itemCol"), values, self._layout_settings(exposure))
-        model = self._fit_layout(layout, exposure)
-        layout.release()
-        return model
+        settings = self._layout_settings(exposure)
+        with ExitStack() as kept:
+            layout = lay_out(dataset, get("userCol"), get("itemCol"), values, settings, kept)
+            return self._fit_layout(layout, exposure, kept)
 
     def _fit_layout(
-        self, layout: Layout, exposure: PoissonFactorization | PoissonFactorizationModel | None
+        self, layout: Layout, exposure: PoissonFactorization | PoissonFactorizationModel | None, kept: ExitStack
     ) -> DeconfoundedMFModel:
         users, items, fitted = layout.users, layout.items, None
         if exposure is not None:
-            user_state, item_state, fitted = self._exposure_states(layout, exposure)
+            user_state, item_state, fitted = self._exposure_states(layout, exposure, kept)
             with fixed_placement(users.frame.sparkSession):
                 users, items = attach_confounder(users, items, user_state, item_state)
+            kept.callback(users.release)
+            kept.callback(items.release)
         with fixed_placement(users.frame.sparkSession):
             fit = fit_outcome(users, items, self._settings(), self.listener)
+        kept.callback(fit.users.release)
+        kept.callback(fit.items.release)
         return self._copyValues(self._model(layout, fit, fitted))
 
     def _exposure_states(
-        self, layout: Layout, exposure: PoissonFactorization | PoissonFactorizationModel
+        self, layout: Layout, exposure: PoissonFactorization | PoissonFactorizationModel, kept: ExitStack
     ) -> tuple[State, State, PoissonFactorizationModel]:
         if isinstance(exposure, PoissonFactorization):
-            fit, fitted = exposure.fit_layout(layout)
+            fit, fitted = exposure.fit_layout(layout, kept)
             return fit.users, fit.items, fitted
         columns = ["shape", "rate"]
         user_state = place_factors(layout.users, layout.user_ids, exposure.userFactors, columns)
         item_state = place_factors(layout.items, layout.item_ids, exposure.itemFactors, columns)
+        kept.callback(user_state.release)
+        kept.callback(item_state.release)
         return user_state, item_state, exposure
 
     def _model(

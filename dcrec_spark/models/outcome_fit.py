@@ -83,7 +83,7 @@ def fit_outcome(users: Side, items: Side, settings: OutcomeSettings, listener: L
         if history.settled_at(objective):
             break
         if sweep % settings.checkpoint_interval == 0:
-            item_state = end_lineage(item_state)
+            (item_state,) = end_lineage(item_state)
     # Once more the users, given the final items: folding a user in with his own ratings gives back his factors.
     user_state = half_step(users, partial(user_step, settings=settings, intercept=intercept), item_state)
     return OutcomeFit(user_state, item_state, intercept, history.values)

@@ -89,9 +89,7 @@ def _pieces(cols: DataFrame, n_pieces: int) -> DataFrame:
         cols = cols.sort_by("idx")
         return pa.table({"piece_data": pa.array([pack(_factors(cols, cols["idx"].to_numpy()))], pa.binary())})
 
-    return (
-        placed.repartitionById(n_pieces, "piece").groupBy("piece").applyInArrow(to_cell, "piece_data binary").persist()
-    )
+    return placed.repartitionById(n_pieces, "piece").groupBy("piece").applyInArrow(to_cell, "piece_data binary")
 
 
 def _factors(table: pa.Table, idx: Array) -> dict[str, Array]:

@@ -114,7 +114,7 @@ def test_memory_comes_back_without_a_source_too(spark: SparkSession, held: bool)
 
 def test_a_checkpoint_is_the_same_state(spark: SparkSession) -> None:
     with toy_sides(spark, Layout(2, 3, False, False)) as sides:
-        items = end_lineage(half_step(sides.items, key_rows))
+        (items,) = end_lineage(half_step(sides.items, key_rows))
         users = half_step(sides.users, neighbours, items)
         expected = (3 + table() @ dense_start(sides.item_keys)) % 10_007
         np.testing.assert_array_equal(rows_of(sides.users, users), expected)

@@ -69,12 +69,12 @@ def first_place(n_rows: int, n_blocks: int, block: Array) -> Array:
 
 
 def block_count(n_rows: int, nonzeros: int, cores: int, wanted: int | None, target_nonzeros: int) -> int:
-    """How many blocks: what was asked for, else one for each core, more when blocks would grow too large.
+    """How many blocks: what was asked for, else one for each core, or two, three, ... where blocks would grow too large.
 
     Few blocks make few, long tasks: below some ten million nonzeros the fixed cost of a task decides.
     """
-    count = wanted if wanted is not None else max(cores, -(-nonzeros // target_nonzeros))
-    return max(1, min(count, n_rows))
+    rounds = -(-nonzeros // (cores * target_nonzeros))
+    return max(1, min(cores * rounds if wanted is None else wanted, n_rows))
 
 
 def build_side(

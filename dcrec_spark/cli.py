@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import click
 import structlog
+from structlog.typing import Processor
 
 from dcrec_spark.config import RunConfig, load_config
 from dcrec_spark.console import Reporter
@@ -20,6 +21,12 @@ Job = Callable[[RunConfig, Reporter, bool], object]
 
 def run_job(job: Job, description: str | None) -> NoReturn:
     """Parse the command line, run ``job``, and end the process with the exit code of the contract."""
+    job_command(job, description)()
+    sys.exit(0)
+
+
+def job_command(job: Job, description: str | None) -> click.Command:
+    """The command line of ``job``."""
 
     @click.command(help=f"\b\n{description}")
     @click.option("--config", type=click.Path(path_type=Path), help="YAML file of settings; see conf/base.yaml.")
@@ -34,34 +41,31 @@ def run_job(job: Job, description: str | None) -> NoReturn:
             except DcrecError as error:
                 reporter.failed(error)
                 sys.exit(error.exit_code)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as stop:
+                reporter.failed(InterruptedRun(f"{stop}; nothing was published. Run the same command again"))
                 sys.exit(InterruptedRun.exit_code)
 
-    command()
-    sys.exit(0)
+    return command
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise InterruptedRun("stopped by SIGTERM; nothing was published. Run the same command again")
+    # Not an Exception: the bridge to the JVM, where this process mostly waits, would take that for a broken connection.
+    raise KeyboardInterrupt("stopped by SIGTERM")
 
 
 def configure_logging(for_people: bool = False) -> None:
-    """JSON lines on standard error, for the log collector of a scheduler, or plain ones.
+    """JSON lines on standard error, for the log collector of a scheduler, or plain ones for people.
 
     They are the progress of a run where standard output is not a terminal; a terminal gets the live display.
     """
-    last = (
-        structlog.dev.ConsoleRenderer(colors=False)
-        if for_people
-        else structlog.processors.JSONRenderer(ensure_ascii=False)
-    )
+    for_machines: list[Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        structlog.processors.JSONRenderer(ensure_ascii=False),
+    ]
+    plain: list[Processor] = [structlog.dev.ConsoleRenderer(colors=False, pad_event_to=10)]
     structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            last,
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        processors=plain if for_people else for_machines, logger_factory=structlog.PrintLoggerFactory(sys.stderr)
     )
     logging.getLogger("py4j").setLevel(logging.ERROR)

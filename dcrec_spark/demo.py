@@ -99,10 +99,10 @@ def _run(name: str, settings: Mapping[str, str], reporter: Reporter) -> Retraine
 
 def _against_truth(spark: SparkSession, runs: Mapping[str, Retrained], world: Simulated, test: DataFrame) -> Table:
     """Error against the withheld potential outcomes, and what the recommended items are truly worth."""
-    table = Table(title="Against the truth", caption="on pairs that neither model saw; the rating scale is 1 to 5")
+    table = Table(title="Against the truth", caption="pairs that neither model saw; ratings from 1 to 5")
     table.add_column("")
-    table.add_column("mean squared error\nof the predicted rating", justify="right")
-    table.add_column("true rating of what it\nputs in the top 10", justify="right")
+    table.add_column("error of the predicted\nrating (mean squared)", justify="right")
+    table.add_column("true rating of\nits top 10", justify="right")
     errors, worth = {}, {}
     for name, run in runs.items():
         predicted = run.model.transform(test.withColumnsRenamed({"user": "user_id", "item": "item_id"}))
@@ -117,7 +117,7 @@ def _against_truth(spark: SparkSession, runs: Mapping[str, Retrained], world: Si
         table.add_row(name, *cells)
     average = _mean(test, F.col("rating"))
     spread = _mean(test, F.pow(F.col("rating") - F.lit(average), 2))
-    table.add_row("no model: the average, any item", f"{spread:.3f}", f"{average:.3f}", style="dim")
+    table.add_row("average, any item", f"{spread:.3f}", f"{average:.3f}", style="dim")
     return table
 
 
@@ -169,12 +169,12 @@ def _agreement(spark: SparkSession) -> str:
 
 def _next_steps() -> Panel:
     text = f"""\
-tables    {OUTPUT / "deconfounded"}/run_id=.../recommendations, user_factors, item_factors, rejects, runs (Parquet)
-          {OUTPUT / "deconfounded"}/CURRENT names the run to read
-
-try       make demo DATA=path/to/ml-100k/u.data         your own MovieLens file
-          .venv/bin/python jobs/retrain.py --help       the nightly job
-          conf/base.yaml                                every setting, with its default"""
+tables   {OUTPUT}/deconfounded/run_id=.../: recommendations,
+         user_factors, item_factors, rejects, runs, as Parquet;
+         {OUTPUT}/deconfounded/CURRENT names the run to read
+try      make demo DATA=path/to/u.data        your own MovieLens file
+         .venv/bin/python jobs/retrain.py --help     the nightly job
+         conf/base.yaml                      every setting explained"""
     return Panel(text, title="Where things are", border_style="cyan")
 
 

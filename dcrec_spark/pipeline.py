@@ -46,23 +46,26 @@ def retrain(config: RunConfig, reporter: Reporter, dry_run: bool = False) -> Ret
     """
     output, timings = _output(config), reporter.new_run()
     with reporter.step("start Spark"):
-        spark = start_session(config)
+        spark = start_session(config, writes=not dry_run)
         parquet.check_writable(output, spark)
+    if dry_run:
+        reporter.show(dry_run_summary(config, read_ratings(spark, config.input), output))
+        return None
     run = Run.begin(config, spark, timings)
     with run.recorded_on_failure(spark, output):
-        raw = read_ratings(spark, config.input)
-        if dry_run:
-            reporter.show(dry_run_summary(config, raw, output))
-            return None
-        return _retrain(config, reporter, spark, raw, run, output)
+        return _retrain(config, reporter, spark, read_ratings(spark, config.input), run, output)
 
 
-def start_session(config: RunConfig) -> SparkSession:
-    """The session that the configuration asks for, its checkpoint directory set or not needed."""
+def start_session(config: RunConfig, writes: bool = True) -> SparkSession:
+    """The session that the configuration asks for, its checkpoint directory set or not needed.
+
+    writes : False leaves the checkpoint directory unmade, for a session that fits nothing.
+    """
     spark = build_session(config.run.name, config.spark.master, config.spark.conf)
-    if config.spark.checkpoint_dir:
+    if config.spark.checkpoint_dir is None:
+        require_checkpoint_directory(spark)
+    elif writes:
         set_checkpoint_directory(spark, config.spark.checkpoint_dir)
-    require_checkpoint_directory(spark)
     return spark
 
 

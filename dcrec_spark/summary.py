@@ -23,7 +23,7 @@ def run_summary(config: RunConfig, run: Run, directory: str) -> RenderableType:
     facts.add_row("time", ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run.timings.items()))
     for warning in run.warnings:
         facts.add_row("[yellow]note[/]", Text(warning))
-    facts.add_row("tables", Text(directory))
+    facts.add_row("tables", Text(directory.removeprefix("file://"), overflow="fold"))
     title = f"run {run.run_id} published, model {run.model_version}"
     return Group(Text(title, style="bold green"), facts)
 

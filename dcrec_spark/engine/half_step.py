@@ -132,11 +132,16 @@ def half_step(side: Side, kernel: Kernel, source: State | None = None, own: Stat
 
 
 def rebuild(side: Side, kernel: Kernel, source: State, own: State) -> Side:
-    """The side with new block contents: each block becomes the memory that ``kernel`` returns for it."""
+    """The side with new block contents: each block becomes the memory that ``kernel`` returns for it.
+
+    The new blocks are there when this returns, so that the old ones can be let go.
+    """
     box = broadcast(side.frame.sparkSession, _held(source, own))
     outbox = _outbox(replace(side, held=False), kernel, box, source, own)
     contents = outbox.where(F.col("kind") == MEMORY).select(F.col("to_block").alias("block"), "data")
-    return replace(side, frame=place_blocks(contents, side.n_blocks))
+    rebuilt = replace(side, frame=place_blocks(contents, side.n_blocks))
+    rebuilt.frame.count()
+    return rebuilt
 
 
 def memories(side: Side, state: State) -> DataFrame:

@@ -16,8 +16,9 @@ from dcrec_spark.errors import DataError
 
 # Below this many bytes of factors a side's results are held by the driver and broadcast; above they stay placed.
 HELD_BYTES = 32 * 2**20
-# So that a block's cell stays far below 2 GB, and a task's memory in the hundreds of megabytes.
-BLOCK_NONZEROS = 4_000_000
+# A block's cell is then some 70 MB. Spark copies a cell about six times on its way to Python, and doubles buffers
+# as they grow: with twice as much, a heap of 6 GB and two tasks ran out of memory.
+BLOCK_NONZEROS = 2_000_000
 
 
 @dataclass(frozen=True)

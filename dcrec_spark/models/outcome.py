@@ -93,6 +93,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, HasPredictio
             user_state, item_state, fitted = self._exposure_states(layout, exposure, kept)
             with fixed_placement(users.frame.sparkSession):
                 users, items = attach_confounder(users, items, user_state, item_state)
+            layout.users.release()
+            layout.items.release()
             kept.callback(users.release)
             kept.callback(items.release)
         with fixed_placement(users.frame.sparkSession):

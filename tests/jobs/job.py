@@ -1,0 +1,90 @@
+"""Running the main job inside the tests' own Spark session, and reading what it left behind."""
+
+import json
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import structlog
+from click.testing import CliRunner
+
+from dcrec_spark.cli import job_command
+from dcrec_spark.pipeline import retrain
+from dcrec_spark.publish.parquet import current_run
+
+# Enough to have every part of the job at work.
+SMALL = {
+    "exposure.rank": 3,
+    "exposure.max_iter": 4,
+    "exposure.tol": 0,
+    "outcome.rank": 2,
+    "outcome.max_iter": 3,
+    "outcome.tol": 0,
+    "recommend.top_n": 2,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the command ended: its exit code, the last line of its log, and what it printed for people."""
+
+    code: int
+    error: dict[str, Any]
+    printed: str
+    exception: BaseException | None
+
+    @property
+    def message(self) -> str:
+        """The error as it was logged, or as click printed it."""
+        return str(self.error.get("event", ""))
+
+
+def run_retrain(settings: Mapping[str, object], *options: str) -> Outcome:
+    """``jobs/retrain.py --set name=value ... options``, in process."""
+    overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        result = CliRunner().invoke(job_command(retrain, "The main job."), [*overrides, *options])
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+        structlog.reset_defaults()  # it logs to the runner's stream, which is closed now
+    lines = [line for line in result.stderr.splitlines() if line.strip()]
+    last = lines[-1] if lines else "{}"
+    error = json.loads(last) if last.startswith("{") else {"event": result.stderr}
+    return Outcome(result.exit_code, error, result.stdout, result.exception)
+
+
+def run_directory(output: Path) -> Path:
+    """The directory of the run that ``CURRENT`` names."""
+    return output / f"run_id={current_run(str(output))}"
+
+
+def record_of(run: Path) -> dict[str, Any]:
+    """run.json."""
+    record: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    return record
+
+
+def failure_of(output: Path) -> dict[str, Any]:
+    """run.json of the only run that failed."""
+    (run,) = (output / "failed").iterdir()
+    return record_of(run)
+
+
+def names_in(output: Path) -> set[str]:
+    """What lies in the output directory, apart from the records of failed runs and the lock."""
+    return {path.name for path in output.iterdir()} - {"failed", ".lock"} if output.exists() else set()
+
+
+def read_table(run: Path, table: str) -> pd.DataFrame:
+    """A published table, read without Spark."""
+    return pd.read_parquet(run / table)
+
+
+def column_of_vectors(frame: pd.DataFrame, column: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A column of arrays as one matrix; fails where they differ in length."""
+    return np.stack(frame[column].to_numpy())

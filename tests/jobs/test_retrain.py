@@ -1,0 +1,300 @@
+"""The main job on real ratings: the tables that it publishes hold what the model and the data say, to the last row."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType
+
+from dcrec_spark import schemas
+from dcrec_spark.publish.parquet import current_run, read_current, verify
+from tests.jobs.job import SMALL, Outcome, column_of_vectors, read_table, record_of, run_directory, run_retrain
+
+TOP_N = 5
+MOVIELENS = {
+    **SMALL,
+    "input.format": "movielens",
+    "validation.scale_min": 1,
+    "validation.scale_max": 5,
+    "exposure.rank": 6,
+    "outcome.rank": 4,
+    "recommend.top_n": TOP_N,
+}
+COAT = {**MOVIELENS, "input.format": "coat", "exposure.max_iter": 15, "outcome.max_iter": 8}
+TABLES = {"recommendations", "user_factors", "item_factors", "rejects", "runs"}
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def publish(settings: dict[str, Any], output: Path) -> Outcome:
+    outcome = run_retrain({**settings, "output.path": output})
+    assert outcome.code == 0, outcome
+    return outcome
+
+
+@pytest.fixture(scope="module")
+def movielens(spark: SparkSession, data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """MovieLens 100K published twice, with the same settings, to the same output: the two run directories."""
+    output = tmp_path_factory.mktemp("movielens") / "out"
+    runs = []
+    for _ in range(2):
+        publish({**MOVIELENS, "input.path": data_folder / "ml-100k"}, output)
+        runs.append(run_directory(output))
+    return runs[0], runs[1]
+
+
+@pytest.fixture(scope="module")
+def coat(spark: SparkSession, data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Coat under both models: the run directories by adjustment."""
+    folder = tmp_path_factory.mktemp("coat")
+    for adjustment in ("deconfounded", "none"):
+        settings = {"input.path": data_folder / "coat" / "train.ascii", "outcome.adjustment": adjustment}
+        publish({**COAT, **settings}, folder / adjustment)
+    return {path.name: run_directory(path) for path in folder.iterdir()}
+
+
+@pytest.fixture(params=["movielens", "coat"])
+def run(request: pytest.FixtureRequest) -> Path:
+    """A published run of the deconfounded model, on each of the two data sets."""
+    if request.param == "movielens":
+        first: Path = request.getfixturevalue("movielens")[0]
+        return first
+    deconfounded: Path = request.getfixturevalue("coat")["deconfounded"]
+    return deconfounded
+
+
+@pytest.fixture
+def ratings(run: Path, data_folder: Path) -> pd.DataFrame:
+    """What the run was given, read from the source without Spark: user, item, rating."""
+    if record_of(run)["configuration"]["input"]["format"] == "movielens":
+        return pd.read_csv(data_folder / "ml-100k" / "u.data", sep="\t", names=["user", "item", "rating", "time"])
+    matrix = np.loadtxt(data_folder / "coat" / "train.ascii", dtype=int)
+    user, item = np.nonzero(matrix)
+    return pd.DataFrame({"user": user + 1, "item": item + 1, "rating": matrix[user, item]})
+
+
+# ---- the tables
+
+
+def test_every_row_is_counted(run: Path, ratings: pd.DataFrame) -> None:
+    record = record_of(run)
+    n, users, items = len(ratings), ratings.user.nunique(), ratings.item.nunique()
+    assert record["counts"] == {
+        "rows_in": n, "accepted": n, "rejected": 0, "ratings": n, "merged_duplicates": 0, "users": users, "items": items,
+    }  # fmt: skip
+    expected = {
+        "recommendations": users * TOP_N,
+        "user_factors": users,
+        "item_factors": items,
+        "rejects": 0,
+        "runs": 1,
+    }
+    assert record["tables"] == expected
+    assert {name: len(read_table(run, name)) for name in TABLES} == expected
+    assert {path.name for path in run.iterdir()} == TABLES | {"run.json", "manifest.json"}
+    verify(str(run))
+
+
+def test_every_user_has_the_best_unseen_items_by_the_published_factors(run: Path, ratings: pd.DataFrame) -> None:
+    """The whole ranking, done again from the factor tables over all pairs, without Spark."""
+    users, items = (read_table(run, f"{side}_factors").sort_values("id") for side in ("user", "item"))
+    assert set(users.id) == set(ratings.user)
+    assert set(items.id) == set(ratings.item)
+    exposure = [column_of_vectors(t, "exposure_shape") / column_of_vectors(t, "exposure_rate") for t in (users, items)]
+    preference = column_of_vectors(users, "features") @ column_of_vectors(items, "features").T
+    confounder = users.gamma.to_numpy()[:, None] * (exposure[0] @ exposure[1].T)
+    score = preference + confounder + record_of(run)["intercept"]
+    row, col = np.searchsorted(users.id, ratings.user), np.searchsorted(items.id, ratings.item)
+    score[row, col] = -np.inf
+    best = np.argsort(-score, axis=1, kind="stable")[:, :TOP_N]
+
+    table = read_table(run, "recommendations").sort_values(["user_id", "rank"])
+    assert table.user_id.to_list() == np.repeat(users.id, TOP_N).to_list()
+    assert table["rank"].to_list() == list(range(1, TOP_N + 1)) * len(users)
+    assert table.item_id.to_list() == items.id.to_numpy()[best].ravel().tolist()
+    for name, values in (("score", score), ("preference", preference), ("confounder", confounder)):
+        expected = np.take_along_axis(values, best, axis=1).ravel()
+        np.testing.assert_allclose(table[name], expected, rtol=0, atol=1e-9, err_msg=name)
+
+
+def test_a_score_is_the_sum_of_its_parts(run: Path) -> None:
+    table = read_table(run, "recommendations")
+    whole = table.preference + table.confounder + record_of(run)["intercept"]
+    np.testing.assert_allclose(table.score, whole, rtol=0, atol=1e-9)
+    assert table.confounder.abs().max() > 1e-3
+
+
+def test_no_item_that_the_user_rated_is_recommended(run: Path, ratings: pd.DataFrame) -> None:
+    table = read_table(run, "recommendations")
+    assert not set(zip(table.user_id, table.item_id, strict=True)) & set(zip(ratings.user, ratings.item, strict=True))
+    assert not table.duplicated(["user_id", "item_id"]).any()
+
+
+def test_factors_have_the_ranks_that_were_asked_for(run: Path) -> None:
+    for name in ("user_factors", "item_factors"):
+        table = read_table(run, name)
+        assert column_of_vectors(table, "features").shape == (len(table), 4)
+        for column in ("exposure_shape", "exposure_rate"):
+            vectors = column_of_vectors(table, column)
+            assert vectors.shape == (len(table), 6)
+            assert vectors.min() > 0
+        assert np.ptp(column_of_vectors(table, "features"), axis=0).min() > 0.01
+    assert np.ptp(read_table(run, "user_factors").gamma) > 0.01
+
+
+def test_schemas_are_those_of_the_contract(run: Path, spark: SparkSession) -> None:
+    long = LongType()
+    expected = {
+        "recommendations": schemas.recommendations(long, long),
+        "user_factors": schemas.user_factors(long),
+        "item_factors": schemas.item_factors(long),
+        "rejects": schemas.REJECTS,
+        "runs": schemas.RUNS,
+    }
+    found = {name: spark.read.parquet(f"file://{run}/{name}").schema.simpleString() for name in TABLES}
+    assert found == {name: schema.simpleString() for name, schema in expected.items()}
+
+
+# ---- the record
+
+
+def test_both_objectives_only_improve(run: Path) -> None:
+    record = record_of(run)
+    objectives, settings = record["objectives"], record["configuration"]
+    assert len(objectives["exposure"]) == settings["exposure"]["max_iter"]
+    assert len(objectives["outcome"]) == settings["outcome"]["max_iter"]
+    elbo, loss = (np.array(objectives[stage]) for stage in ("exposure", "outcome"))
+    assert (np.diff(elbo) >= -1e-9 * np.abs(elbo[:-1])).all()
+    assert (np.diff(loss) <= 1e-9 * np.abs(loss[:-1])).all()
+    assert elbo[-1] > elbo[0]
+    assert loss[-1] < loss[0]
+
+
+def test_the_record_says_what_was_done(run: Path) -> None:
+    record = record_of(run)
+    assert (record["status"], record["exit_code"], record["error"]) == ("published", 0, None)
+    assert f"run_id={record['run_id']}" == run.name
+    assert record["started_at"] < record["finished_at"]
+    assert {"start Spark", "validate", "exposure", "outcome", "fit"} <= record["timings"].keys()
+    assert all(seconds >= 0 for seconds in record["timings"].values())
+    assert record["versions"]["pyspark"].startswith("4.")
+    assert record["reasons"] == {}
+
+
+def test_every_table_names_its_run(run: Path) -> None:
+    record = record_of(run)
+    for name in TABLES - {"rejects", "runs"}:
+        table = read_table(run, name)
+        stamps = table[["model_version", "run_id", "run_date"]].drop_duplicates().astype(str).to_numpy().tolist()
+        assert stamps == [[record["model_version"], record["run_id"], record["run_date"]]]
+
+
+def test_the_table_of_runs_says_what_the_record_says(run: Path) -> None:
+    record = record_of(run)
+    (row,) = read_table(run, "runs").to_dict("records")
+    for name in ("run_id", "name", "status", "exit_code", "model_version", "config_hash", "data_fingerprint"):
+        assert row[name] == record[name]
+    assert dict(row["counts"]) == record["counts"]
+    assert json.loads(row["configuration"]) == record["configuration"]
+
+
+# ---- running again
+
+
+def test_the_same_run_again_gives_the_same_tables(movielens: tuple[Path, Path]) -> None:
+    first, second = movielens
+    records = record_of(first), record_of(second)
+    for name in ("data_fingerprint", "config_hash", "model_version", "intercept", "objectives", "counts"):
+        assert records[0][name] == records[1][name], name
+    own = ["run_id", "run_date"]
+    for name, key in (("recommendations", ["user_id", "rank"]), ("user_factors", ["id"]), ("item_factors", ["id"])):
+        tables = [read_table(run, name).drop(columns=own).sort_values(key, ignore_index=True) for run in movielens]
+        pd.testing.assert_frame_equal(*tables, rtol=0, atol=1e-12)
+
+
+def test_running_again_adds_a_run_and_moves_the_pointer(movielens: tuple[Path, Path], spark: SparkSession) -> None:
+    first, second = movielens
+    output = first.parent
+    assert first != second
+    assert {path.name for path in output.iterdir()} == {"CURRENT", ".lock", first.name, second.name}
+    assert f"run_id={current_run(str(output))}" == second.name
+    current = read_current(spark, str(output), "recommendations")
+    assert {f"run_id={row.run_id}" for row in current.select("run_id").distinct().collect()} == {second.name}
+    assert current.count() == 943 * TOP_N
+    for run in movielens:
+        verify(str(run))
+
+
+def test_other_settings_are_another_model_of_the_same_data(coat: dict[str, Path]) -> None:
+    deconfounded, classical = (record_of(coat[name]) for name in ("deconfounded", "none"))
+    assert deconfounded["data_fingerprint"] == classical["data_fingerprint"]
+    assert deconfounded["config_hash"] != classical["config_hash"]
+    assert deconfounded["model_version"] != classical["model_version"]
+
+
+# ---- the two models
+
+
+def test_the_classical_model_has_no_confounder(coat: dict[str, Path]) -> None:
+    run = coat["none"]
+    table = read_table(run, "recommendations")
+    assert len(table) == 290 * TOP_N
+    assert (table.confounder == 0).all()
+    assert (read_table(run, "user_factors").gamma == 0).all()
+    for name in ("user_factors", "item_factors"):
+        assert read_table(run, name)[["exposure_shape", "exposure_rate"]].isna().all(axis=None)
+    assert record_of(run)["objectives"].keys() == {"outcome"}
+
+
+def test_the_two_models_recommend_different_items(coat: dict[str, Path]) -> None:
+    pairs = [set(read_table(run, "recommendations")[["user_id", "item_id"]].itertuples(index=False)) for run in
+             (coat["deconfounded"], coat["none"])]  # fmt: skip
+    assert 0.05 < len(pairs[0] & pairs[1]) / len(pairs[0]) < 0.95
+
+
+# ---- quality
+
+
+@pytest.fixture(scope="module")
+def held_out(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, pd.DataFrame]]:
+    """A fifth of MovieLens 100K, drawn by a hash of the pair; the rest is published with 20 items for each user."""
+    folder = tmp_path_factory.mktemp("quality")
+    ratings = pd.read_csv(data_folder / "ml-100k" / "u.data", sep="\t", names=["user", "item", "rating", "time"])
+    chosen = np.array([crc32(f"{u},{i}".encode()) % 5 == 0 for u, i in zip(ratings.user, ratings.item, strict=True)])
+    ratings[~chosen].to_parquet(folder / "train.parquet")
+    settings = {"input.format": "parquet", "input.path": folder / "train.parquet", "recommend.top_n": 20}
+    fits = {"exposure.rank": 10, "exposure.max_iter": 15, "outcome.rank": 10, "outcome.max_iter": 8}
+    publish({**MOVIELENS, **settings, **fits}, folder / "out")
+    yield folder, ratings[chosen]
+    shutil.rmtree(folder)
+
+
+def recall(recommended: dict[int, set[int]], held: pd.DataFrame) -> float:
+    """Mean over users of the share of held-out items that are recommended, of at most 20."""
+    wanted = held.groupby("user").item.agg(set)
+    return float(np.mean([len(items & recommended[u]) / min(20, len(items)) for u, items in wanted.items()]))
+
+
+def test_held_out_items_are_found_where_popularity_does_not_find_them(held_out: tuple[Path, pd.DataFrame]) -> None:
+    """Recall at 20 of held-out ratings: the model, against the 20 most rated items that the user has not rated."""
+    folder, held = held_out
+    train = pd.read_parquet(folder / "train.parquet")
+    by_popularity = train.item.value_counts(sort=True).index.to_numpy()
+    popular = {
+        user: set(by_popularity[~np.isin(by_popularity, items)][:20]) for user, items in train.groupby("user").item
+    }
+    table = read_table(run_directory(folder / "out"), "recommendations")
+    model = table.groupby("user_id").item_id.agg(set).to_dict()
+
+    found = recall(model, held), recall(popular, held)
+
+    print(found)
+    assert found[1] > 0.1
+    assert found[0] > 1.2 * found[1]

@@ -1,0 +1,139 @@
+"""The blocked product ranks as the dense twin does, whatever it holds at a time."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcrec_spark.kernels import topn
+from tests.reference import topn as dense
+from tests.reference.poisson import Array
+
+SEEDS = st.integers(0, 2**32)
+
+
+class Ranking(NamedTuple):
+    """Arguments of top_n, and the seen pairs as a table for the twin."""
+
+    preference: tuple[Array, Array]
+    confounder: tuple[Array, Array]
+    intercept: float
+    seen: Array
+
+    def fast(self, n: int) -> topn.Ranked:
+        row, col = np.nonzero(self.seen)
+        pointer = np.searchsorted(row, np.arange(len(self.seen) + 1))
+        return topn.top_n(n, self.preference, self.confounder, self.intercept, pointer, col)
+
+    def twin(self, n: int) -> list[dense.Recommendation]:
+        """The twin keeps gamma beside E[pi]; here it is in the product already."""
+        ones = np.ones(len(self.seen))
+        user, item = zip(self.preference, self.confounder, strict=True)
+        scores = dense.score_all(user[0], item[0], ones, user[1], item[1], self.intercept)
+        return dense.recommend(scores, n, self.seen > 0)
+
+
+def ranking(seed: int, exact: bool, rank: int = 3, confounder_rank: int = 2) -> Ranking:
+    """``exact``: whole numbers, so that many scores are equal, and no sum is rounded."""
+    rng = np.random.default_rng(seed)
+    n_rows, n_cols = int(rng.integers(1, 8)), int(rng.integers(1, 12))
+
+    def draw(rows: int, width: int) -> Array:
+        if exact:
+            return rng.integers(-1, 2, (rows, width)).astype(float)
+        return rng.standard_normal((rows, width))
+
+    seen = rng.random((n_rows, n_cols)) < rng.random()
+    return Ranking(
+        (draw(n_rows, rank), draw(n_cols, rank)),
+        (draw(n_rows, confounder_rank), draw(n_cols, confounder_rank)),
+        float(rng.integers(-2, 3)),
+        seen,
+    )
+
+
+def assert_same_lists(actual: topn.Ranked, expected: list[dense.Recommendation], tolerance: float = 0.0) -> None:
+    assert actual.row.tolist() == [e.user_idx for e in expected]
+    assert actual.rank.tolist() == [e.rank for e in expected]
+    assert actual.col.tolist() == [e.item_idx for e in expected]
+    for name in ("score", "preference", "confounder"):
+        values = [getattr(e, name) for e in expected]
+        np.testing.assert_allclose(getattr(actual, name), values, rtol=0, atol=tolerance)
+
+
+@given(SEEDS, st.integers(1, 14))
+def test_equal_scores_are_ordered_by_column(seed: int, n: int) -> None:
+    """n from one to more than there are columns; some rows have seen all of them."""
+    problem = ranking(seed, exact=True)
+    assert_same_lists(problem.fast(n), problem.twin(n))
+
+
+@given(SEEDS, st.integers(1, 14))
+def test_any_scores_are_the_twins(seed: int, n: int) -> None:
+    problem = ranking(seed, exact=False)
+    assert_same_lists(problem.fast(n), problem.twin(n), 1e-12)
+
+
+@given(SEEDS, st.integers(1, 5), st.integers(1, 40))
+def test_holding_fewer_scores_at_a_time_changes_nothing(seed: int, n: int, held: int) -> None:
+    """From less than one row at a time to all rows at once."""
+    problem = ranking(seed, exact=True)
+    whole = problem.fast(n)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topn, "SCORES", held)
+        in_pieces = problem.fast(n)
+    for one, other in zip(whole, in_pieces, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@given(SEEDS, st.integers(1, 5))
+def test_without_a_confounder_its_part_is_zero(seed: int, n: int) -> None:
+    problem = ranking(seed, exact=True, confounder_rank=0)
+    actual = problem.fast(n)
+    assert_same_lists(actual, problem.twin(n))
+    assert not actual.confounder.any()
+
+
+@given(SEEDS)
+def test_score_is_the_sum_of_its_parts_and_the_intercept(seed: int) -> None:
+    problem = ranking(seed, exact=False)
+    actual = problem.fast(4)
+    np.testing.assert_array_equal(actual.score, actual.preference + actual.confounder + problem.intercept)
+
+
+@given(SEEDS)
+def test_equal_columns_are_chosen_in_order_whatever_the_rounding_of_the_product(seed: int) -> None:
+    """A product of matrices may round the scores of equal columns differently, by where they stand."""
+    rng = np.random.default_rng(seed)
+    rank, n_cols = int(rng.integers(1, 30)), int(rng.integers(5, 150))
+    rows = rng.standard_normal((int(rng.integers(1, 9)), rank))
+    cols = np.tile(rng.standard_normal(rank), (n_cols, 1))
+    none = np.zeros((len(rows), 0)), np.zeros((n_cols, 0))
+    actual = topn.top_n(3, (rows, cols), none, 0.5, np.zeros(len(rows) + 1, np.int64), np.zeros(0, np.int64))
+    assert actual.col.reshape(-1, 3).tolist() == [[0, 1, 2]] * len(rows)
+
+
+def test_no_rows_give_no_recommendations() -> None:
+    nobody = Ranking((np.zeros((0, 2)), np.ones((3, 2))), (np.zeros((0, 1)), np.ones((3, 1))), 0.0, np.zeros((0, 3)))
+    actual = nobody.fast(2)
+    assert [len(column) for column in actual] == [0] * 6
+
+
+def test_a_row_that_has_seen_all_gets_nothing() -> None:
+    problem = ranking(3, exact=True)._replace(seen=np.zeros((0, 0)))
+    problem = problem._replace(seen=np.zeros((len(problem.preference[0]), len(problem.preference[1]))))
+    problem.seen[0] = 1
+    actual = problem.fast(20)
+    assert_same_lists(actual, problem.twin(20))
+    assert 0 not in actual.row
+
+
+def test_single_precision_stays_single() -> None:
+    """float32 factors are not copied to twice their size."""
+    problem = ranking(5, exact=False)
+    narrow = [tuple(side.astype(np.float32) for side in pair) for pair in problem[:2]]
+    actual = problem._replace(preference=narrow[0], confounder=narrow[1]).fast(3)
+    assert actual.score.dtype == np.float32
+    assert_same_lists(actual, problem.twin(3), 1e-5)

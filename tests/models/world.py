@@ -1,0 +1,169 @@
+"""A small world of ratings with awkward ids, and the dense twins of both stages on it."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from scipy.special import ndtri
+
+from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark.kernels.gamma import noise
+from tests.reference import poisson as dense_poisson
+from tests.reference import ridge as dense
+from tests.reference.poisson import Array
+
+PRIORS = dense_poisson.Priors(0.3, 0.4, 0.5, 0.6)
+EXPOSURE: dict[str, Any] = {
+    "rank": 2,
+    "maxIter": 3,
+    "tol": 0.0,
+    "userShapePrior": PRIORS.user_shape,
+    "userRatePrior": PRIORS.user_rate,
+    "itemShapePrior": PRIORS.item_shape,
+    "itemRatePrior": PRIORS.item_rate,
+    "seed": 17,
+}
+OUTCOME: dict[str, Any] = {
+    "rank": 3,
+    "maxIter": 3,
+    "tol": 0.0,
+    "alpha": 5.0,
+    "userReg": 0.7,
+    "itemReg": 1.3,
+    "confounderReg": 0.4,
+    "interceptReg": 0.2,
+    "seed": 5,
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """Ids in the order of their index, and (U, I) tables of exposure counts and, where exposed, ratings."""
+
+    users: list[Any]
+    items: list[Any]
+    id_types: tuple[str, str]
+    counts: Array
+    ratings: Array
+
+    def frame(self, spark: SparkSession, partitions: int = 3, seed: int = 0) -> DataFrame:
+        """``user, item, rating, count`` of the exposed pairs, in the order that ``seed`` gives."""
+        u, i = np.nonzero(self.counts)
+        order = np.random.default_rng(seed).permutation(len(u))
+        rows = [
+            (self.users[u[n]], self.items[i[n]], float(self.ratings[u[n], i[n]]), int(self.counts[u[n], i[n]]))
+            for n in order
+        ]
+        schema = f"user {self.id_types[0]}, item {self.id_types[1]}, rating double, count long"
+        return spark.createDataFrame(rows, schema).repartition(partitions)
+
+    def exposure_twin(self, spark: SparkSession, counted: bool) -> "ExposureTwin":
+        """Stage 1 with the parameters of EXPOSURE; without ``counted`` each pair counts once."""
+        exposures = self.counts if counted else (self.counts > 0).astype(float)
+        keys = self.keys(spark)
+        shapes = [
+            prior * (1.0 + noise(EXPOSURE["seed"] + side, keys[side], EXPOSURE["rank"]))
+            for side, prior in enumerate((PRIORS.user_shape, PRIORS.item_shape))
+        ]
+        rates = [
+            np.full(shapes[side].shape, prior) for side, prior in enumerate((PRIORS.user_rate, PRIORS.item_rate))
+        ]
+        state, elbo = dense_poisson.State(shapes[0], rates[0], shapes[1], rates[1]), []
+        for _ in range(EXPOSURE["maxIter"]):
+            state = dense_poisson.cavi_sweep(state, exposures, PRIORS)
+            elbo.append(dense_poisson.elbo(state, exposures, PRIORS))
+        return ExposureTwin(state, elbo)
+
+    def outcome_twin(self, spark: SparkSession, outcome: str, a_hat: Array | None) -> "OutcomeTwin":
+        """Stage 2 with the parameters of OUTCOME; the users are solved once more at the end."""
+        problem = self.problem(outcome, a_hat)
+        uniform = np.clip(noise(OUTCOME["seed"], self.keys(spark)[1], OUTCOME["rank"]), 2.0**-53, 1 - 2.0**-53)
+        n_users = len(self.users)
+        factors = dense.Factors(np.zeros((n_users, OUTCOME["rank"])), 0.1 * ndtri(uniform), np.zeros(n_users), 0.0)
+        objective = []
+        for _ in range(OUTCOME["maxIter"]):
+            factors = dense.sweep(problem, factors)
+            objective.append(dense.objective(problem, factors))
+        return OutcomeTwin(problem, dense.update_users(problem, factors), objective)
+
+    def problem(self, outcome: str, a_hat: Array | None) -> dense.Problem:
+        """What stage 2 minimises; without ``a_hat`` the classical model."""
+        settings = {
+            "alpha": OUTCOME["alpha"],
+            "user_reg": OUTCOME["userReg"],
+            "item_reg": OUTCOME["itemReg"],
+            "confounder_reg": OUTCOME["confounderReg"],
+            "intercept_reg": OUTCOME["interceptReg"],
+        }
+        confounder = "none" if a_hat is None else "user"
+        return dense.make_problem(outcome, confounder, self.ratings, self.counts > 0, a_hat, **settings)
+
+    def keys(self, spark: SparkSession) -> list[Array]:
+        """The hash of each user's and each item's id: what a row's first noise comes from."""
+        return [
+            np.array([row.key for row in ids.select(F.xxhash64("id").alias("key")).collect()], np.int64)
+            for ids in (
+                spark.createDataFrame([(i,) for i in ids], f"id {id_type}").coalesce(1)
+                for ids, id_type in zip((self.users, self.items), self.id_types, strict=True)
+            )
+        ]
+
+
+class ExposureTwin(NamedTuple):
+    state: dense_poisson.State
+    elbo: list[float]
+
+
+class OutcomeTwin(NamedTuple):
+    problem: dense.Problem
+    factors: dense.Factors
+    objective: list[float]
+
+
+def tables(n_users: int, n_items: int) -> tuple[Array, Array]:
+    """Counts of 0 to 3 and ratings of 0 to 5; nobody and nothing is without a rating."""
+    rng = np.random.default_rng(8)
+    counts = rng.integers(1, 4, (n_users, n_items)) * (rng.random((n_users, n_items)) < 0.4)
+    counts[np.arange(n_users), np.arange(n_users) % n_items] = 1
+    return counts.astype(float), np.where(counts > 0, rng.integers(0, 6, counts.shape), 0.0)
+
+
+# Sorted by UTF-8 bytes, as Spark sorts them.
+NAMES = World(
+    users=["", " a b ", "a`tick", "quote'\"", "zoë", "İ", "ж", "用户", "🦊"],
+    items=["1", "10", "2", "a.b", "e\u0301", "\u00e9", "用"],  # an accent, composed and not: two ids
+    id_types=("string", "string"),
+    counts=tables(9, 7)[0],
+    ratings=tables(9, 7)[1],
+)
+NUMBERS = World(
+    users=[-7, 0, 1, 2, 3, 10, 11, 2**31 - 1],
+    items=[-(2**40), 3, 5, 2**33, 2**62],
+    id_types=("int", "long"),
+    counts=tables(8, 5)[0],
+    ratings=tables(8, 5)[1],
+)
+
+
+def exposure(**changes: Any) -> PoissonFactorization:
+    return PoissonFactorization(**{**EXPOSURE, **changes})
+
+
+def outcome(**changes: Any) -> DeconfoundedMF:
+    return DeconfoundedMF(**{**OUTCOME, **changes})
+
+
+def by_id(factors: DataFrame) -> dict[str, Any]:
+    """The columns of a table of factors, its rows in the order of the ids; arrays as matrices."""
+    table: pa.Table = factors.orderBy("id").toArrow()
+    columns = {name: table[name].to_pylist() for name in table.column_names}
+    return {name: values if name == "id" else np.array(values) for name, values in columns.items()}
+
+
+def cached(spark: SparkSession) -> tuple[bool, set[int]]:
+    """Whether Spark caches no plan, and the numbers of the persisted RDDs."""
+    nothing = spark._jsparkSession.sharedState().cacheManager().isEmpty()
+    return nothing, set(spark.sparkContext._jsc.getPersistentRDDs().keySet())

@@ -69,7 +69,7 @@ def first_place(n_rows: int, n_blocks: int, block: Array) -> Array:
 
 
 def block_count(n_rows: int, nonzeros: int, cores: int, wanted: int | None, target_nonzeros: int) -> int:
-    """How many blocks: what was asked for, else one for each core, or two, three, ... where blocks would grow too large.
+    """How many blocks: what was asked for, else as many for each core as keep a block from growing too large.
 
     Few blocks make few, long tasks: below some ten million nonzeros the fixed cost of a task decides.
     """

@@ -14,7 +14,7 @@ def read_titles(spark: SparkSession, ratings: Path) -> DataFrame | None:
         path = ratings.parent / name
         if path.exists():
             lines = (
-                spark.read.option("encoding", "latin1")
+                spark.read.option("encoding", "iso-8859-1")
                 .option("sep", "\n")
                 .csv(str(path.resolve()), schema="line string", quote="")
             )

@@ -51,6 +51,7 @@ def top_n(
     """
     rows = np.hstack([preference[0], confounder[0]])
     cols = np.ascontiguousarray(np.hstack([preference[1], confounder[1]]).T)
+    rounding = _rounding(rows, cols)
     at_once = max(1, SCORES // max(1, cols.shape[1]))
     found = []
     for start in range(0, len(rows), at_once):
@@ -58,24 +59,26 @@ def top_n(
         scores = rows[start:end] @ cols
         seen = seen_col[seen_ptr[start] : seen_ptr[end]]
         scores[np.repeat(np.arange(end - start), np.diff(seen_ptr[start : end + 1])), seen] = -np.inf
-        row, col = _best(scores, n)
+        row, col = _candidates(scores, n, rounding[start:end])
         found.append(np.stack([row + start, col]))
     row, col = np.concatenate(found, axis=1) if found else np.zeros((2, 0), np.int64)
-    return _split(row, col, preference, confounder, intercept)
+    return _ranked(n, row, col, preference, confounder, intercept)
 
 
-def _best(scores: Floats, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(row, col) of the n best finite scores of each row, best first, equal ones by column."""
+def _rounding(rows: Floats, cols: Floats) -> Floats:
+    """How far the product may round two equal scores of a row apart; (rows,)."""
+    longest = np.sqrt(np.einsum("kc,kc->c", cols, cols).max(initial=0.0))
+    return np.asarray(2 * len(cols) * np.finfo(rows.dtype).eps * longest * np.linalg.norm(rows, axis=1))
+
+
+def _candidates(scores: Floats, n: int, rounding: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(row, col) of all finite scores that may be among the n best of their row, in the order of the table."""
     width = scores.shape[1]
+    candidate = scores > -np.inf
     if n < width:
-        bar = np.partition(scores, width - n, axis=1)[:, width - n, None]
-        row, col = np.nonzero((scores >= bar) & (scores > -np.inf))
-    else:
-        row, col = np.nonzero(scores > -np.inf)
-    order = np.lexsort((col, -scores[row, col], row))
-    row, col = row[order], col[order]
-    kept = _place_in_row(row) < n
-    return row[kept], col[kept]
+        bar = np.partition(scores, width - n, axis=1)[:, width - n]
+        candidate &= scores >= (bar - rounding)[:, None]
+    return np.nonzero(candidate)
 
 
 def _place_in_row(row: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -84,18 +87,19 @@ def _place_in_row(row: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.arange(len(row)) - first
 
 
-def _split(
+def _ranked(
+    n: int,
     row: NDArray[np.int64],
     col: NDArray[np.int64],
     preference: tuple[Floats, Floats],
     confounder: tuple[Floats, Floats],
     intercept: float,
 ) -> Ranked:
+    """The n best candidates of each row, by the sum of the parts: the product's rounding depends on places."""
     liked = np.einsum("nk,nk->n", preference[0][row], preference[1][col])
     confounded = np.einsum("nl,nl->n", confounder[0][row], confounder[1][col])
     score = liked + confounded + intercept
-    # The parts, summed anew, may differ from the product by rounding: rank by what is reported.
     order = np.lexsort((col, -score, row))
-    row, col = row[order], col[order]
-    rank = _place_in_row(row) + 1
-    return Ranked(row, rank, col, score[order], liked[order], confounded[order])
+    place = _place_in_row(row[order])
+    kept = order[place < n]
+    return Ranked(row[kept], place[place < n] + 1, col[kept], score[kept], liked[kept], confounded[kept])

@@ -1,0 +1,299 @@
+"""Bad input, bad settings, bad luck: the right exit code, a message that names things, and nothing half-published."""
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark import pipeline
+from dcrec_spark.models.outcome_model import DeconfoundedMFModel
+from dcrec_spark.publish.parquet import verify
+from tests.jobs.job import (
+    SMALL,
+    Outcome,
+    failure_of,
+    names_in,
+    read_table,
+    record_of,
+    run_directory,
+    run_retrain,
+)
+
+HEADER = "user,item,rating"
+GOOD = [f"u{user},i{item},{1 + (user * item) % 5}" for user in range(6) for item in range(6) if (user + item) % 3]
+CSV = {**SMALL, "input.format": "csv", "validation.scale_min": 1, "validation.scale_max": 5}
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def write_csv(path: Path, rows: Iterable[str], header: str = HEADER) -> Path:
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An output directory that holds one good run."""
+    folder = tmp_path_factory.mktemp("published")
+    source = write_csv(folder / "ratings.csv", GOOD)
+    outcome = run_retrain({**CSV, "input.path": source, "output.path": folder / "out"})
+    assert outcome.code == 0, outcome
+    return folder / "out"
+
+
+@pytest.fixture
+def output(published: Path, tmp_path: Path) -> Path:
+    """A copy of it, for a run that will fail."""
+    return Path(shutil.copytree(published, tmp_path / "out"))
+
+
+def assert_old_tables_stay(output: Path, published: Path) -> None:
+    """The run of before is the current one, untouched, and nothing of another run lies beside it."""
+    assert names_in(output) == names_in(published)
+    assert run_directory(output).name == run_directory(published).name
+    verify(str(run_directory(output)))
+
+
+def assert_recorded(output: Path, outcome: Outcome, status: str = "failed") -> None:
+    """run.json of the failed run says what the exit code and the log say."""
+    record = failure_of(output)
+    assert (record["status"], record["exit_code"]) == (status, outcome.code)
+    assert outcome.message in record["error"]
+    assert record["configuration"]["output"]["path"] == str(output)
+
+
+# ---- input that is refused
+
+REFUSED = {
+    "a missing column": ("user,film,rating", GOOD, {}, ["'item'", "'film'", "input.columns.item"]),
+    "ratings that are no numbers": (
+        HEADER,
+        [row.rpartition(",")[0] + ",good" for row in GOOD[:12]] + GOOD[12:],
+        {},
+        ["12 of 24 rows are bad", "validation.max_reject_share is 0.05", "unparsable_rating (12 rows)", '"good"'],
+    ),
+    "ratings off the scale": (HEADER, [*GOOD, "u1,x,6", "u2,x,0"], {}, ["2 of 26 rows are bad", "out_of_scale"]),
+    "a pair given twice": (HEADER, [*GOOD, GOOD[0]], {}, ["1 pairs", "user 'u0' and item 'i1'", "validation.duplicates"]),
+    "no rows": (HEADER, [], {}, ["has no rows", "input.path"]),
+    "no good row": (HEADER, ["u1,i1,", "u2,i2,x"], {}, ["all 2 rows are rejected", "null_rating", "unparsable_rating"]),
+    "one user": (HEADER, ["u1,i1,3", "u1,i2,4"], {}, ["one user", "at least two"]),
+    "one item": (HEADER, ["u1,i1,3", "u2,i1,4"], {}, ["one item", "at least two"]),
+    "ids that are no numbers": (HEADER, GOOD, {"input.id_type": "long"}, ["24 of 24", "unparsable_user"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_input_that_cannot_be_used_is_refused(what: str, output: Path, published: Path, tmp_path: Path) -> None:
+    header, rows, settings, said = REFUSED[what]
+    source = write_csv(tmp_path / "ratings.csv", rows, header)
+
+    outcome = run_retrain({**CSV, **settings, "input.path": source, "output.path": output})
+
+    assert (outcome.code, outcome.error["kind"]) == (3, "DataError")
+    assert [text for text in said if text not in outcome.message] == [], outcome.message
+    assert_recorded(output, outcome)
+    assert_old_tables_stay(output, published)
+
+
+def test_a_file_of_no_bytes_is_refused(output: Path, published: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").touch()
+    outcome = run_retrain({**CSV, "input.path": tmp_path / "empty.csv", "output.path": output})
+    assert outcome.code == 3
+    assert "no column 'user'" in outcome.message
+    assert_old_tables_stay(output, published)
+
+
+def test_input_that_is_not_there(output: Path, published: Path, tmp_path: Path) -> None:
+    outcome = run_retrain({**CSV, "input.path": tmp_path / "none.csv", "output.path": output})
+    assert outcome.code == 3
+    assert "none.csv" in outcome.message
+    assert "check input.path" in outcome.message
+    assert_recorded(output, outcome)
+    assert_old_tables_stay(output, published)
+
+
+def test_input_that_is_not_said(output: Path, published: Path) -> None:
+    outcome = run_retrain({**CSV, "output.path": output})
+    assert outcome.code == 2
+    assert outcome.message.startswith("setting input.path: found null")
+    assert_old_tables_stay(output, published)
+
+
+# ---- input that is mended or left out
+
+
+def test_bad_rows_go_to_the_rejects_with_their_reasons(tmp_path: Path) -> None:
+    bad = {
+        "u1,n1,NaN": ["nan_rating"],
+        "u1,n2,inf": ["infinite_rating"],
+        "u1,n3,7": ["out_of_scale"],
+        "u1,n4,0.5": ["out_of_scale"],
+        "u1,n5,four": ["unparsable_rating"],
+        "u1,n6,": ["null_rating"],
+        ",n7,3": ["null_user"],
+        "  ,n8,": ["empty_user", "null_rating"],
+        "u1,n9,3,surplus": ["malformed_row"],
+    }
+    source = write_csv(tmp_path / "ratings.csv", [*GOOD, *bad])
+    settings = {"input.path": source, "output.path": tmp_path / "out", "validation.max_reject_share": 0.5}
+
+    outcome = run_retrain({**CSV, **settings})
+
+    assert outcome.code == 0, outcome
+    run = run_directory(tmp_path / "out")
+    rejects = read_table(run, "rejects")
+    assert sorted(map(tuple, rejects.reasons)) == sorted(map(tuple, bad.values()))
+    for row, reasons in bad.items():
+        item = row.split(",")[1]
+        (found,) = [list(r.reasons) for r in rejects.itertuples() if item in r.raw]
+        assert found == reasons, row
+    record = record_of(run)
+    assert record["counts"] == {
+        "rows_in": 33, "accepted": 24, "rejected": 9, "ratings": 24, "merged_duplicates": 0, "users": 6, "items": 6,
+    }  # fmt: skip
+    assert record["reasons"] == {
+        "nan_rating": 1, "infinite_rating": 1, "out_of_scale": 2, "unparsable_rating": 1, "null_rating": 2,
+        "null_user": 1, "empty_user": 1, "malformed_row": 1,
+    }  # fmt: skip
+    assert set(rejects.run_id) == {record["run_id"]}
+    assert not read_table(run, "recommendations").item_id.str.startswith("n").any()
+    assert "9 rejected" in outcome.printed
+
+
+def test_duplicates_are_merged_where_that_is_asked_for(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "ratings.csv", [*GOOD, *GOOD[:4], GOOD[0]])
+    settings = {"input.path": source, "output.path": tmp_path / "out", "validation.duplicates": "mean"}
+
+    assert run_retrain({**CSV, **settings}).code == 0
+
+    counts = record_of(run_directory(tmp_path / "out"))["counts"]
+    assert (counts["rows_in"], counts["ratings"], counts["merged_duplicates"]) == (29, 24, 5)
+
+
+# ---- settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"outcome.rnk": 3}, "unknown setting outcome.rnk: did you mean outcome.rank?"),
+        ({"exposure.rank": "many"}, "setting exposure.rank: found 'many', expected a whole number"),
+        ({"outcome.alpha": -1}, "setting outcome.alpha: found -1, expected a number >= 0"),
+        ({"recommend.top_n": 0}, "setting recommend.top_n: found 0, expected a number >= 1"),
+        ({"output.path": "null"}, "setting output.path: found null, expected the directory for the tables"),
+        ({"output.path": "s3a://bucket/x"}, "output.path is 's3a://bucket/x': s3a: is an object store"),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_be_used(settings: dict[str, object], said: str, output: Path, published: Path) -> None:
+    outcome = run_retrain({**CSV, "output.path": output, **settings})
+    assert (outcome.code, outcome.error["kind"]) == (2, "ConfigError")
+    assert outcome.message.startswith(said)
+    assert names_in(output) == names_in(published)
+    assert not (output / "failed").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [(["--dryrun"], "No such option"), (["--config", "none.yaml"], "none.yaml: cannot be read")]
+)
+def test_options_that_cannot_be_used(options: list[str], said: str, tmp_path: Path) -> None:
+    outcome = run_retrain({"output.path": tmp_path / "out"}, *options)
+    assert outcome.code == 2
+    assert said in outcome.message
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
+    """Below a regular file even root can make no directory."""
+    (tmp_path / "file").write_text("not a directory")
+    source = write_csv(tmp_path / "ratings.csv", GOOD)
+    outcome = run_retrain({**CSV, "input.path": source, "output.path": tmp_path / "file" / "out"})
+    assert outcome.code == 2
+    assert outcome.message.startswith(f"output.path is '{tmp_path}/file/out', where this user can not write")
+    assert sorted(os.listdir(tmp_path)) == ["file", "ratings.csv"]
+    assert (tmp_path / "file").read_text() == "not a directory"
+
+
+# ---- a dry run
+
+
+def test_a_dry_run_checks_and_writes_nothing(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "ratings.csv", GOOD)
+    settings = {"input.path": source, "output.path": tmp_path / "out", "spark.checkpoint_dir": tmp_path / "checkpoints"}
+    outcome = run_retrain({**CSV, **settings}, "--dry-run")
+    assert outcome.code == 0, outcome
+    assert "nothing was written" in outcome.printed
+    assert "user_id string, item_id string, rating string" in outcome.printed.replace("\n", " ")
+    assert os.listdir(tmp_path) == ["ratings.csv"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"), [({"input.columns.item": "film"}, 3), ({"output.path": "{tmp_path}/ratings.csv/out"}, 2)]
+)
+def test_a_dry_run_that_finds_a_fault_writes_nothing_either(
+    settings: dict[str, str], code: int, tmp_path: Path
+) -> None:
+    source = write_csv(tmp_path / "ratings.csv", GOOD)
+    chosen = {name: value.format(tmp_path=tmp_path) for name, value in settings.items()}
+    outcome = run_retrain({**CSV, "input.path": source, "output.path": tmp_path / "out", **chosen}, "--dry-run")
+    assert outcome.code == code
+    assert os.listdir(tmp_path) == ["ratings.csv"]
+
+
+# ---- what goes wrong after the fit
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_csv(tmp_path / "ratings.csv", GOOD)
+
+
+def test_tables_that_fail_the_audit_are_not_published(
+    output: Path, published: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = DeconfoundedMFModel.recommendationTable
+
+    def from_rank_two(model: DeconfoundedMFModel, n: int, seen: DataFrame | None = None) -> DataFrame:
+        return right(model, n, seen).withColumn("rank", F.col("rank") + 1)
+
+    monkeypatch.setattr(DeconfoundedMFModel, "recommendationTable", from_rank_two)
+    outcome = run_retrain({**CSV, "input.path": source, "output.path": output})
+    assert (outcome.code, outcome.error["kind"]) == (4, "AuditError")
+    assert "6 users whose ranks do not run from 1 without gaps" in outcome.message
+    assert_recorded(output, outcome)
+    assert failure_of(output)["counts"]["users"] == 6
+    assert_old_tables_stay(output, published)
+
+
+def test_an_unexpected_error_is_recorded_without_its_secrets(
+    output: Path, published: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_down(*_: object) -> None:
+        raise RuntimeError("lost jdbc:postgresql://me:hunter2@db/x?password=hunter3")
+
+    monkeypatch.setattr(pipeline, "audit_recommendations", break_down)
+    outcome = run_retrain({**CSV, "input.path": source, "output.path": output})
+    assert outcome.code == 1
+    assert isinstance(outcome.exception, RuntimeError)
+    record = failure_of(output)
+    assert (record["status"], record["exit_code"]) == ("failed", 1)
+    assert record["error"] == "RuntimeError: lost jdbc:postgresql://me:***@db/x?password=***"
+    assert_old_tables_stay(output, published)
+
+
+def test_a_publisher_that_was_faster_wins(
+    output: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile(*_: object) -> None:
+        (output / "CURRENT").write_text("of-another\n")
+
+    monkeypatch.setattr(pipeline, "audit_recommendations", meanwhile)
+    before = names_in(output)
+    outcome = run_retrain({**CSV, "input.path": source, "output.path": output})
+    assert (outcome.code, outcome.error["kind"]) == (5, "ConflictError")
+    assert_recorded(output, outcome)
+    assert names_in(output) == before
+    assert (output / "CURRENT").read_text() == "of-another\n"

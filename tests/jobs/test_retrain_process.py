@@ -1,0 +1,78 @@
+"""The main job as a process of its own, for what only a process has: signals and the code that it exits with."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.job import failure_of, names_in
+
+ROOT = Path(__file__).resolve().parents[2]
+ENDLESS = {"exposure.max_iter": 1_000_000, "exposure.tol": 0, "exposure.rank": 3}
+
+
+@contextmanager
+def job(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Popen[str]]:
+    """``python jobs/retrain.py --set ...``, its log in a file; gone at the end, whatever happens."""
+    overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, ROOT / "jobs" / "retrain.py", *overrides],
+            env={**environment, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate(timeout=60)
+
+
+def wait_for(text: str, log: Path, process: subprocess.Popen[str], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while text not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_stopped_says_so_and_publishes_nothing(number: int, data_folder: Path, tmp_path: Path) -> None:
+    """As a scheduler stops it, and as Ctrl-C does: while the fit waits for Spark."""
+    output, log = tmp_path / "out", tmp_path / "log"
+    settings = {"input.format": "coat", "input.path": data_folder / "coat", "output.path": output, **ENDLESS}
+    with job({**settings, "spark.master": "local[2]"}, log) as process:
+        wait_for('"iteration": 3', log, process)
+        process.send_signal(number)
+        assert process.wait(timeout=60) == 6, log.read_text()
+
+    record = failure_of(output)
+    assert (record["status"], record["exit_code"]) == ("interrupted", 6)
+    assert names_in(output) == set()
+    said = [json.loads(line) for line in log.read_text().splitlines() if line.startswith('{"')]
+    assert (said[-1]["kind"], said[-1]["exit_code"]) == ("InterruptedRun", 6)
+    assert "nothing was published" in said[-1]["event"]
+
+
+@pytest.mark.parametrize(("options", "code", "said"), [(["--nonsense"], 2, "No such option"), (["--help"], 0, "")])
+def test_the_command_line_answers_without_starting_spark(options: list[str], code: int, said: str) -> None:
+    run = subprocess.run(
+        [sys.executable, ROOT / "jobs" / "retrain.py", *options],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == code
+    assert said in run.stderr

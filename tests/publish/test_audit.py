@@ -1,0 +1,93 @@
+"""Every promise to the readers of a recommendation table, broken once."""
+
+import math
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.errors import AuditError
+from dcrec_spark.publish.audit import audit_recommendations
+
+Row = tuple[str | None, int | None, str | None, float | None, float | None, float | None]
+
+SCHEMA = "user_id string, rank int, item_id string, score double, preference double, confounder double"
+GOOD: list[Row] = [
+    ("ada", 1, "i1", 3.0, 2.0, 1.0),
+    ("ada", 2, "i2", 2.0, 2.0, 0.0),
+    ("bob", 1, "i2", 1.0, 1.5, -0.5),
+]
+SEEN = [("ada", "i3"), ("bob", "i1"), ("bob", "i3")]
+
+
+def table_of(spark: SparkSession, rows: list[Row]) -> DataFrame:
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def seen_by(spark: SparkSession, pairs: list[tuple[str, str]]) -> DataFrame:
+    return spark.createDataFrame(pairs, "user_id string, item_id string").selectExpr("*", "3.0 as rating")
+
+
+@pytest.mark.parametrize("filtered", [True, False])
+def test_a_table_that_keeps_its_promises_passes(spark: SparkSession, filtered: bool) -> None:
+    audit_recommendations(table_of(spark, GOOD), seen_by(spark, SEEN) if filtered else None)
+
+
+BROKEN: dict[str, tuple[list[Row], str]] = {
+    "no first rank": ([("ada", 2, "i1", 3.0, 2.0, 1.0)], "1 users whose ranks do not run from 1 without gaps"),
+    "a gap": (
+        [*GOOD, ("ada", 4, "i4", 1.0, 1.0, 0.0)],
+        "1 users whose ranks do not run from 1 without gaps",
+    ),
+    "a rank twice": (
+        [*GOOD, ("ada", 2, "i4", 1.0, 1.0, 0.0)],
+        "1 users whose ranks do not run from 1 without gaps",
+    ),
+    "ranks from 0": (
+        [("ada", 0, "i1", 3.0, 2.0, 1.0), ("ada", 1, "i2", 2.0, 2.0, 0.0)],
+        "1 users whose ranks do not run from 1 without gaps",
+    ),
+    "no rank": ([("ada", None, "i1", 3.0, 2.0, 1.0)], "1 users whose ranks do not run from 1 without gaps"),
+    "an item twice": ([*GOOD, ("bob", 2, "i2", 0.5, 1.0, -0.5)], "1 users with an item twice"),
+    "no item": ([*GOOD, ("bob", 2, None, 0.5, 1.0, -0.5)], "1 users with an item twice"),
+    "a score that is NaN": (
+        [("ada", 1, "i1", math.nan, 2.0, 1.0), ("bob", 1, "i2", 1.0, 1.5, -0.5)],
+        "1 scores that are NaN or infinite",
+    ),
+    "an infinite preference": ([("ada", 1, "i1", 3.0, math.inf, 1.0)], "1 scores that are NaN or infinite"),
+    "an infinite confounder": ([("ada", 1, "i1", 3.0, 2.0, -math.inf)], "1 scores that are NaN or infinite"),
+    "no score": ([("ada", 1, "i1", None, 2.0, 1.0)], "1 scores that are NaN or infinite"),
+    "no confounder": ([("ada", 1, "i1", 2.0, 2.0, None)], "1 scores that are NaN or infinite"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_promise_is_named_with_how_often_it_is_broken(spark: SparkSession, what: str) -> None:
+    rows, said = BROKEN[what]
+    with pytest.raises(AuditError) as refusal:
+        audit_recommendations(table_of(spark, rows), None)
+    assert str(refusal.value) == f"the recommendations were not published: {said}"
+    assert refusal.value.exit_code == 4
+
+
+def test_seen_items_are_refused_where_they_were_to_be_left_out(spark: SparkSession) -> None:
+    table, seen = table_of(spark, GOOD), seen_by(spark, [*SEEN, ("ada", "i2"), ("bob", "i2")])
+    with pytest.raises(AuditError, match="2 recommended items that the user has seen"):
+        audit_recommendations(table, seen)
+    audit_recommendations(table, None)
+
+
+def test_an_empty_table_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(AuditError, match="the recommendations are empty"):
+        audit_recommendations(table_of(spark, []), None)
+
+
+def test_all_broken_promises_are_named_at_once(spark: SparkSession) -> None:
+    rows: list[Row] = [("ada", 2, "i3", math.nan, 2.0, 1.0), ("ada", 3, "i3", 1.0, 1.0, 0.0)]
+    with pytest.raises(AuditError) as refusal:
+        audit_recommendations(table_of(spark, rows), seen_by(spark, SEEN))
+    assert str(refusal.value).split(": ")[1].split("; ") == [
+        "1 users whose ranks do not run from 1 without gaps",
+        "1 users with an item twice",
+        "1 scores that are NaN or infinite",
+        "2 recommended items that the user has seen",
+    ]

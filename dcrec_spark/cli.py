@@ -34,7 +34,8 @@ def job_command(job: Job, description: str | None) -> click.Command:
     @click.option("--dry-run", is_flag=True, help="Check settings, input and output; write nothing.")
     def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool) -> None:
         configure_logging()
-        signal.signal(signal.SIGTERM, _interrupt)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _interrupt)
         with Reporter() as reporter:
             try:
                 job(load_config(config, overrides), reporter, dry_run)
@@ -48,9 +49,9 @@ def job_command(job: Job, description: str | None) -> click.Command:
     return command
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
     # Not an Exception: the bridge to the JVM, where this process mostly waits, would take that for a broken connection.
-    raise KeyboardInterrupt("stopped by SIGTERM")
+    raise KeyboardInterrupt(f"stopped by {signal.Signals(number).name}")
 
 
 def configure_logging(for_people: bool = False) -> None:

@@ -1,7 +1,9 @@
 """The main job: ratings -> validated -> both stages -> top-N -> audited -> published."""
 
-from collections.abc import Callable
-from contextlib import ExitStack
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,12 +63,25 @@ def start_session(config: RunConfig, writes: bool = True) -> SparkSession:
 
     writes : False leaves the checkpoint directory unmade, for a session that fits nothing.
     """
-    spark = build_session(config.run.name, config.spark.master, config.spark.conf)
+    with _own_interrupt():
+        spark = build_session(config.run.name, config.spark.master, config.spark.conf)
     if config.spark.checkpoint_dir is None:
         require_checkpoint_directory(spark)
     elif writes:
         set_checkpoint_directory(spark, config.spark.checkpoint_dir)
     return spark
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Keep this process's answer to Ctrl-C, which a new session takes over.
+
+    Spark's own answer calls the JVM over the very connection that it interrupts, and ends as an error of that.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 def _output(config: RunConfig) -> str:

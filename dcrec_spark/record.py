@@ -72,9 +72,9 @@ class Run:
         """Note what the fits came to."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
         self.intercept = model.intercept
-        self.objectives["outcome"] = model.objectiveHistory
         if model.exposureModel is not None:
             self.objectives["exposure"] = model.exposureModel.elboHistory
+        self.objectives["outcome"] = model.objectiveHistory
 
     def stamp(self) -> dict[str, Column]:
         """The columns that tie a row of a table to its run."""

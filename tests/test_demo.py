@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark import demo
 from dcrec_spark.publish.parquet import current_run, verify
+from dcrec_spark.session import conf_directory
 
 SHUFFLES = "spark.sql.shuffle.partitions"
 
@@ -22,7 +23,7 @@ SHUFFLES = "spark.sql.shuffle.partitions"
 @pytest.fixture
 def output(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where the demo's tables go: its own settings, but for a few iterations."""
-    settings = yaml.safe_load((demo.conf_directory() / "demo.yaml").read_text(encoding="utf-8"))
+    settings = yaml.safe_load((conf_directory() / "demo.yaml").read_text(encoding="utf-8"))
     settings["exposure"] |= {"max_iter": 5, "rank": 3}
     settings["outcome"] |= {"max_iter": 4, "rank": 3}
     (tmp_path / "demo.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
@@ -79,7 +80,9 @@ def test_a_movielens_file_is_recommended_from_by_title(output: Path, data_folder
         shown = table[table.user_id.isin(sorted(table.user_id.unique())[:3]) & (table["rank"] <= 5)]
         assert len(shown) == 15
         assert [title for title in titles[shown.item_id] if title not in text] == []
-    assert table.user_id.nunique() == len({line.split("\t")[0] for line in (source / "u.data").read_text().split("\n")} - {""})
+    assert table.user_id.nunique() == len(
+        {line.split("\t")[0] for line in (source / "u.data").read_text().split("\n")} - {""}
+    )
 
 
 def test_a_file_that_is_not_there_is_refused() -> None:

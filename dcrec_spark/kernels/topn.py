@@ -54,15 +54,14 @@ def top_n(
     rounding = _rounding(rows, cols)
     at_once = max(1, SCORES // max(1, cols.shape[1]))
     found = []
-    for start in range(0, len(rows), at_once):
+    for start in range(0, max(1, len(rows)), at_once):
         end = min(len(rows), start + at_once)
         scores = rows[start:end] @ cols
         seen = seen_col[seen_ptr[start] : seen_ptr[end]]
         scores[np.repeat(np.arange(end - start), np.diff(seen_ptr[start : end + 1])), seen] = -np.inf
         row, col = _candidates(scores, n, rounding[start:end])
-        found.append(np.stack([row + start, col]))
-    row, col = np.concatenate(found, axis=1) if found else np.zeros((2, 0), np.int64)
-    return _ranked(n, row, col, preference, confounder, intercept)
+        found.append(_ranked(n, row + start, col, preference, confounder, intercept))
+    return Ranked(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def _rounding(rows: Floats, cols: Floats) -> Floats:
@@ -78,7 +77,8 @@ def _candidates(scores: Floats, n: int, rounding: Floats) -> tuple[NDArray[np.in
     if n < width:
         bar = np.partition(scores, width - n, axis=1)[:, width - n]
         candidate &= scores >= (bar - rounding)[:, None]
-    return np.nonzero(candidate)
+    row, col = np.nonzero(candidate)
+    return row, col
 
 
 def _place_in_row(row: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -12,10 +12,11 @@ from pyspark.sql.types import IntegralType, NumericType, StringType
 from dcrec_spark.blocks import Side, block_count, build_side
 from dcrec_spark.data.ids import encode, index_ids
 from dcrec_spark.engine.lineage import cores, fixed_placement
-from dcrec_spark.errors import DataError
+from dcrec_spark.errors import ConfigError, DataError
 
 # Below this many bytes of factors a side's results are held by the driver and broadcast; above they stay placed.
 HELD_BYTES = 32 * 2**20
+LARGEST_HELD_BYTES = 512 * 2**20
 # A block's cell is then some 70 MB. Spark copies a cell about six times on its way to Python, and doubles buffers
 # as they grow: with twice as much, a heap of 6 GB and two tasks ran out of memory.
 BLOCK_NONZEROS = 2_000_000
@@ -43,10 +44,21 @@ class LayoutSettings:
     precision: str
     width: int
 
-    def holds(self, n_rows: int) -> bool:
-        """Whether a side of so many rows has its results held by the driver."""
+    def holds(self, name: str, n_rows: int) -> bool:
+        """Whether the driver holds the results of a side of so many rows.
+
+        Raises
+        ------
+        ConfigError : broadcast was asked for, and the driver would have to hold too much.
+        """
+        size = n_rows * self.width * 8
         if self.exchange == "auto":
-            return n_rows * self.width * 8 <= HELD_BYTES
+            return size <= HELD_BYTES
+        if self.exchange == "broadcast" and size > LARGEST_HELD_BYTES:
+            raise ConfigError(
+                f"exchange=broadcast: the factors of {n_rows:,} {name}s take {size / 2**20:,.0f} MB, which would pass "
+                f"through the driver at every half-step (at most {LARGEST_HELD_BYTES / 2**20:,.0f}): use auto or blocks"
+            )
         return self.exchange == "broadcast"
 
 
@@ -144,7 +156,7 @@ def _build_sides(
         entries = indexed.select(F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col"), *values)
         source = rows[other], blocks[other]
         side = build_side(name, entries, ids[name], rows[name], blocks[name], source, values, settings.precision)
-        sides[name] = replace(side, held=settings.holds(rows[name]))
+        sides[name] = replace(side, held=settings.holds(name, rows[name]))
     return sides
 
 

@@ -46,11 +46,12 @@ class Outcome:
 def run_retrain(settings: Mapping[str, object], *options: str) -> Outcome:
     """``jobs/retrain.py --set name=value ... options``, in process."""
     overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-    handler = signal.getsignal(signal.SIGTERM)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         result = CliRunner().invoke(job_command(retrain, "The main job."), [*overrides, *options])
     finally:
-        signal.signal(signal.SIGTERM, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         structlog.reset_defaults()  # it logs to the runner's stream, which is closed now
     lines = [line for line in result.stderr.splitlines() if line.strip()]
     last = lines[-1] if lines else "{}"
@@ -87,4 +88,4 @@ def read_table(run: Path, table: str) -> pd.DataFrame:
 
 def column_of_vectors(frame: pd.DataFrame, column: str) -> np.ndarray[Any, np.dtype[np.float64]]:
     """A column of arrays as one matrix; fails where they differ in length."""
-    return np.stack(frame[column].to_numpy())
+    return np.array(frame[column].tolist(), dtype=np.float64)

@@ -47,7 +47,9 @@ def wait_for(text: str, log: Path, process: subprocess.Popen[str], seconds: floa
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_run_that_is_stopped_says_so_and_publishes_nothing(number: int, data_folder: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_stopped_says_so_and_publishes_nothing(
+    number: signal.Signals, data_folder: Path, tmp_path: Path
+) -> None:
     """As a scheduler stops it, and as Ctrl-C does: while the fit waits for Spark."""
     output, log = tmp_path / "out", tmp_path / "log"
     settings = {"input.format": "coat", "input.path": data_folder / "coat", "output.path": output, **ENDLESS}
@@ -61,7 +63,7 @@ def test_a_run_that_is_stopped_says_so_and_publishes_nothing(number: int, data_f
     assert names_in(output) == set()
     said = [json.loads(line) for line in log.read_text().splitlines() if line.startswith('{"')]
     assert (said[-1]["kind"], said[-1]["exit_code"]) == ("InterruptedRun", 6)
-    assert "nothing was published" in said[-1]["event"]
+    assert said[-1]["event"].startswith(f"stopped by {number.name}; nothing was published")
 
 
 @pytest.mark.parametrize(("options", "code", "said"), [(["--nonsense"], 2, "No such option"), (["--help"], 0, "")])

@@ -101,7 +101,7 @@ def build_side(
     rows = ids.select(
         F.col("idx").alias("row"),
         F.lit(None).cast("long").alias("col"),
-        F.xxhash64("id").alias("key"),
+        F.xxhash64(F.col("id").cast("string")).alias("key"),
         *no_values,
     )
     placed = entries.unionByName(rows).withColumn("block", F.pmod("row", F.lit(n_blocks)).cast("int"))

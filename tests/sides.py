@@ -66,5 +66,5 @@ def ids(spark: SparkSession, count: int) -> DataFrame:
 
 def keys(ids_of_side: DataFrame) -> Array:
     """The hash of each id, which is its index."""
-    hashed = ids_of_side.select("id", F.xxhash64("id").alias("key")).toPandas()
+    hashed = ids_of_side.select("id", F.xxhash64(F.col("id").cast("string")).alias("key")).toPandas()
     return hashed.sort_values("id")["key"].to_numpy()

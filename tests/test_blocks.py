@@ -194,7 +194,7 @@ def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: Spa
     with fixed_placement(spark):
         side = build_side("user", nonzeros, ids, 6, 4, (5, 3), ["rating"], "float64")
         found = side.frame.select("*", F.spark_partition_id().alias("partition")).collect()
-    keys = [row.key for row in ids.orderBy("idx").select(F.xxhash64("id").alias("key")).collect()]
+    keys = [row.key for row in ids.orderBy("idx").select(F.xxhash64(F.col("id").cast("string")).alias("key")).collect()]
     assert side.frame.rdd.getNumPartitions() == 4
     assert sorted(row.block for row in found) == [0, 1, 2, 3]
     for row in found:

@@ -53,7 +53,7 @@ def test_both_models_are_compared_with_the_truth(output: Path) -> None:
     text = printed()
 
     assert re.search(r"60 users x 50 items, [\d,]+ ratings; 600 pairs withheld", text)
-    for name in ("deconfounded", "classical", "no model"):
+    for name in ("deconfounded", "classical", "average"):
         error, worth = row_of(name, text)
         assert 0 < error < 16, name
         assert 1 <= worth <= 5, name

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from dcrec_spark.blocks import Side
-from dcrec_spark.engine.half_step import Arrays, State, Turn, Update, end_lineage, half_step
+from dcrec_spark.engine.half_step import Arrays, State, Turn, Update, end_lineage, half_step, released_on_failure
 from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, noise
 from dcrec_spark.kernels.poisson import CountBlock, log_rates, update_shape
 from dcrec_spark.models.history import SLACK, History, Listener
@@ -57,7 +57,9 @@ def fit_exposure(users: Side, items: Side, settings: ExposureSettings, listener:
         item_state = half_step(items, partial(update, prior=settings.items, score=True), user_state, item_state)
         for state in before:
             state.release()
-        if history.settled_at(elbo(user_state.sums, item_state.sums) - float(constant)):
+        with released_on_failure(user_state, item_state):
+            settled = history.settled_at(elbo(user_state.sums, item_state.sums) - float(constant))
+        if settled:
             break
         if iteration % settings.checkpoint_interval == 0:
             user_state, item_state = end_lineage(user_state, item_state)

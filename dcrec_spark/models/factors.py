@@ -64,6 +64,7 @@ def place_factors(side: Side, ids: DataFrame, factors: DataFrame, columns: Seque
     count = missing.count()
     if count:
         example = missing.orderBy("idx").first()
+        joined.unpersist()
         raise DataError(
             f"{count} {side.name} ids, such as {example['id'] if example else None!r}, are not in the fitted "
             "exposure model: fit it on the same ratings, or fold them in first"

@@ -76,6 +76,8 @@ def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str]) -
     DataError : names the column, what was found, what was expected.
     """
     types = {field.name: field.dataType for field in df.schema.fields}
+    if len(set(ids)) < len(ids):
+        raise DataError(f"userCol and itemCol both name column {ids[0]!r}: users and items need a column each")
     missing = [c for c in (*ids, *numbers) if c not in types]
     if missing:
         raise DataError(
@@ -113,7 +115,8 @@ def lay_out(
     )
     with ExitStack() as scratch:
         pairs = _cached(pairs, scratch)
-        nonzeros, means = _require_usable(pairs, list(values))
+        columns = {"user_id": user_col, "item_id": item_col, **{n: e.strip("`") for n, e in values.items()}}
+        nonzeros, means = _require_usable(pairs, list(values), columns)
         ids = {name: index_ids(pairs, f"{name}_id") for name in ("user", "item")}
         for frame in ids.values():
             kept.callback(frame.unpersist)
@@ -160,11 +163,14 @@ def _build_sides(
     return sides
 
 
-def _require_usable(pairs: DataFrame, values: list[str]) -> tuple[int, dict[str, float]]:
-    """The number of pairs and the mean of each value, when each pair has two ids and finite values."""
-    bad = {f"{c} is null": F.col(c).isNull() for c in ("user_id", "item_id", *values)}
-    bad |= {f"{c} is NaN or infinite": F.isnan(c) | (F.abs(c) == float("inf")) for c in values}
-    bad |= {f"{c} is negative": F.col(c) < 0 for c in values}
+def _require_usable(pairs: DataFrame, values: list[str], columns: dict[str, str]) -> tuple[int, dict[str, float]]:
+    """The number of pairs and the mean of each value, when each pair has two ids and finite values.
+
+    columns : what each column of ``pairs`` is called in the input.
+    """
+    bad = {f"{columns[c]} is null": F.col(c).isNull() for c in ("user_id", "item_id", *values)}
+    bad |= {f"{columns[c]} is NaN or infinite": F.isnan(c) | (F.abs(c) == float("inf")) for c in values}
+    bad |= {f"{columns[c]} is negative": F.col(c) < 0 for c in values}
     means = [F.avg(c).alias(f"mean {c}") for c in values]
     counts = [F.count_if(condition).alias(reason) for reason, condition in bad.items()]
     found = pairs.agg(F.count("*").alias("rows"), *counts, *means).collect()[0].asDict()

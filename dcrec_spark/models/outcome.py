@@ -74,12 +74,12 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, HasPredictio
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
         get = self.getOrDefault
         exposure = self._exposure() if get("adjustment") == "deconfounded" else None
-        counts = [c for c in (exposure.getOrDefault("countCol"),) if c] if exposure else []
+        values, counts = {"rating": f"`{get('ratingCol')}`"}, []
+        if isinstance(exposure, PoissonFactorization):  # else its factors are there, and need no counts
+            values |= exposure.exposure_value()
+            counts = [c for c in (exposure.getOrDefault("countCol"),) if c]
         require_columns(dataset, [get("userCol"), get("itemCol")], [get("ratingCol"), *counts])
         require_checkpoint_directory(dataset.sparkSession)
-        values = {"rating": f"`{get('ratingCol')}`"}
-        if isinstance(exposure, PoissonFactorization):
-            values |= exposure.exposure_value()
         settings = self._layout_settings(exposure)
         with ExitStack() as kept:
             layout = lay_out(dataset, get("userCol"), get("itemCol"), values, settings, kept)
@@ -89,19 +89,22 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, HasPredictio
         self, layout: Layout, exposure: PoissonFactorization | PoissonFactorizationModel | None, kept: ExitStack
     ) -> DeconfoundedMFModel:
         users, items, fitted = layout.users, layout.items, None
-        if exposure is not None:
-            user_state, item_state, fitted = self._exposure_states(layout, exposure, kept)
+        with ExitStack() as unless_done:
+            if exposure is not None:
+                user_state, item_state, fitted = self._exposure_states(layout, exposure, kept)
+                if fitted is not exposure:
+                    unless_done.callback(fitted.release)
+                with fixed_placement(users.frame.sparkSession):
+                    users, items = attach_confounder(users, items, user_state, item_state, kept)
+                layout.users.release()
+                layout.items.release()
             with fixed_placement(users.frame.sparkSession):
-                users, items = attach_confounder(users, items, user_state, item_state)
-            layout.users.release()
-            layout.items.release()
-            kept.callback(users.release)
-            kept.callback(items.release)
-        with fixed_placement(users.frame.sparkSession):
-            fit = fit_outcome(users, items, self._settings(), self.listener)
-        kept.callback(fit.users.release)
-        kept.callback(fit.items.release)
-        return self._copyValues(self._model(layout, fit, fitted))
+                fit = fit_outcome(users, items, self._settings(), self.listener)
+            kept.callback(fit.users.release)
+            kept.callback(fit.items.release)
+            model = self._copyValues(self._model(layout, fit, fitted, owned=fitted is not exposure))
+            unless_done.pop_all()
+        return model
 
     def _exposure_states(
         self, layout: Layout, exposure: PoissonFactorization | PoissonFactorizationModel, kept: ExitStack
@@ -111,13 +114,13 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, HasPredictio
             return fit.users, fit.items, fitted
         columns = ["shape", "rate"]
         user_state = place_factors(layout.users, layout.user_ids, exposure.userFactors, columns)
-        item_state = place_factors(layout.items, layout.item_ids, exposure.itemFactors, columns)
         kept.callback(user_state.release)
+        item_state = place_factors(layout.items, layout.item_ids, exposure.itemFactors, columns)
         kept.callback(item_state.release)
         return user_state, item_state, exposure
 
     def _model(
-        self, layout: Layout, fit: OutcomeFit, exposure: PoissonFactorizationModel | None
+        self, layout: Layout, fit: OutcomeFit, exposure: PoissonFactorizationModel | None, owned: bool
     ) -> DeconfoundedMFModel:
         rank, has_confounder = self.getOrDefault("rank"), exposure is not None
         gamma = F.element_at("rows", rank + 1) if has_confounder else F.lit(0.0)
@@ -131,6 +134,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, HasPredictio
             exposure,
             fit.objective,
             layout.means["rating"],
+            ownsExposureModel=owned,
         ).materialised()
 
     def _exposure(self) -> PoissonFactorization | PoissonFactorizationModel:
@@ -138,7 +142,11 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, HasPredictio
         get = self.getOrDefault
         given = get("exposureModel")
         if given is not None:
-            return given  # type: ignore[no-any-return]
+            if not isinstance(given, PoissonFactorization | PoissonFactorizationModel):
+                raise TypeError(
+                    f"exposureModel: found {given!r}, expected a PoissonFactorization, or a model that it fitted"
+                )
+            return given
         names = ("userCol", "itemCol", "seed", "numUserBlocks", "numItemBlocks", "exchange", "precision")
         exposure = PoissonFactorization(
             rank=get("exposureRank"),

@@ -1,5 +1,6 @@
 """Stage 2: the rating model's alternating least squares, laid over the distributed half-step."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -7,7 +8,16 @@ import numpy as np
 from scipy.special import ndtri
 
 from dcrec_spark.blocks import Side
-from dcrec_spark.engine.half_step import Arrays, State, Turn, Update, end_lineage, half_step, rebuild
+from dcrec_spark.engine.half_step import (
+    Arrays,
+    State,
+    Turn,
+    Update,
+    end_lineage,
+    half_step,
+    rebuild,
+    released_on_failure,
+)
 from dcrec_spark.kernels import ridge
 from dcrec_spark.kernels.gamma import Floats, noise
 from dcrec_spark.kernels.poisson import CountBlock, pair_means
@@ -44,17 +54,23 @@ class OutcomeFit:
     objective: list[float]
 
 
-def attach_confounder(users: Side, items: Side, user_exposure: State, item_exposure: State) -> tuple[Side, Side]:
+def attach_confounder(
+    users: Side, items: Side, user_exposure: State, item_exposure: State, kept: ExitStack
+) -> tuple[Side, Side]:
     """Blocks that carry a_hat beside each rating and the exposure factors of their rows.
 
     user_exposure, item_exposure : states whose memories hold the exposure model's shape and rate.
+    kept : gets a callback for everything that is cached.
     """
     user_means = half_step(users, means, own=user_exposure)
+    kept.callback(user_means.release)
     item_means = half_step(items, means, own=item_exposure)
-    return (
-        rebuild(users, add_confounder, item_means, user_exposure),
-        rebuild(items, add_confounder, user_means, item_exposure),
-    )
+    kept.callback(item_means.release)
+    new_users = rebuild(users, add_confounder, item_means, user_exposure)
+    kept.callback(new_users.release)
+    new_items = rebuild(items, add_confounder, user_means, item_exposure)
+    kept.callback(new_items.release)
+    return new_users, new_items
 
 
 def add_confounder(turn: Turn) -> Update:
@@ -80,7 +96,9 @@ def fit_outcome(users: Side, items: Side, settings: OutcomeSettings, listener: L
         intercept, objective = ridge.intercept_and_objective(
             user_state.sums, item_state.sums, n_pairs, settings.off, settings.reg, settings.fit_intercept
         )
-        if history.settled_at(objective):
+        with released_on_failure(item_state):
+            settled = history.settled_at(objective)
+        if settled:
             break
         if sweep % settings.checkpoint_interval == 0:
             (item_state,) = end_lineage(item_state)

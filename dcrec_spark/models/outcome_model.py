@@ -5,12 +5,13 @@ from pyspark.ml.param.shared import HasPredictionCol
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.lineage import fixed_placement
 from dcrec_spark.models.exposure import PoissonFactorizationModel
 from dcrec_spark.models.factors import dot, gamma_mean
 from dcrec_spark.models.layout import require_columns
 from dcrec_spark.models.params import OutcomeParams
 from dcrec_spark.models.recommend import Ranking, rank
+
+_OTHER = {"user": "item", "item": "user"}
 
 
 class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
@@ -30,6 +31,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
         exposureModel: PoissonFactorizationModel | None,
         objectiveHistory: list[float],
         meanRating: float,
+        ownsExposureModel: bool = True,
     ) -> None:
         super().__init__()
         self._users = _with_exposure(users, exposureModel.userFactors if exposureModel else None)
@@ -38,6 +40,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
         self.exposureModel = exposureModel
         self.objectiveHistory = objectiveHistory
         self.meanRating = meanRating
+        self._owns_exposure_model = ownsExposureModel
         self.numUsers = 0
         self.numItems = 0
 
@@ -48,10 +51,10 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
         return self
 
     def release(self) -> None:
-        """Let go of the cached factors; the model is of no further use."""
+        """Let go of the cached factors; the model is of no further use. An exposure model given to the fit stays."""
         self._users.unpersist()
         self._items.unpersist()
-        if self.exposureModel is not None:
+        if self.exposureModel is not None and self._owns_exposure_model:
             self.exposureModel.release()
 
     @property
@@ -82,8 +85,8 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
         """
         get = self.getOrDefault
         require_columns(dataset, [get("userCol"), get("itemCol")], [])
-        users = _scoring(self._users, F.col("gamma")).drop("idx").withColumnsRenamed(_renamed("user", get("userCol")))
-        items = _scoring(self._items, None).drop("idx").withColumnsRenamed(_renamed("item", get("itemCol")))
+        users = _scoring(self._users, "user").drop("idx").withColumnsRenamed(_renamed("user", get("userCol")))
+        items = _scoring(self._items, "item").drop("idx").withColumnsRenamed(_renamed("item", get("itemCol")))
         joined = dataset.join(users, get("userCol"), "left").join(items, get("itemCol"), "left")
         preference = dot(F.col("__user_preference"), F.col("__item_preference"))
         confounder = dot(F.col("__user_confounder"), F.col("__item_confounder"))
@@ -107,50 +110,59 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
         Returns DataFrame[user_id, rank, item_id, score, preference, confounder]; the score is the sum of its two
         parts and the intercept. A user with fewer than n items left has fewer rows.
         """
-        return self._rank(_scoring(self._users, F.col("gamma")), n, seen)
+        return self._rank("user", self._users, n, seen)
 
     def recommendForAllUsers(self, n: int, seen: DataFrame | None = None) -> DataFrame:
         """As MLlib's ALS: DataFrame[user, recommendations: array<struct<item, rating>>], best first."""
-        return self._as_arrays(self.recommendationTable(n, seen))
+        return self._as_arrays("user", self.recommendationTable(n, seen))
 
     def recommendForUserSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Like recommendForAllUsers, for the known users among those of ``dataset``'s user column."""
         user = self.getOrDefault("userCol")
         require_columns(dataset, [user], [])
         chosen = self._users.join(dataset.select(F.col(user).alias("id")).distinct(), "id", "left_semi")
-        return self._as_arrays(self._rank(_scoring(chosen, F.col("gamma")), n, seen))
+        return self._as_arrays("user", self._rank("user", chosen, n, seen))
 
-    def _rank(self, users: DataFrame, n: int, seen: DataFrame | None) -> DataFrame:
+    def recommendForAllItems(self, n: int, seen: DataFrame | None = None) -> DataFrame:
+        """As MLlib's ALS: DataFrame[item, recommendations: array<struct<user, rating>>], best first."""
+        return self._as_arrays("item", self._rank("item", self._items, n, seen))
+
+    def _rank(self, side: str, rows: DataFrame, n: int, seen: DataFrame | None) -> DataFrame:
+        """The n best of the other side for each of ``rows``: user_id, rank, item_id, score and its parts."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ValueError(f"n: found {n!r}, expected a whole number of recommendations >= 1")
-        with fixed_placement(self._users.sparkSession):
-            what = Ranking(
-                users.drop("id"),
-                _scoring(self._items, None).drop("id"),
-                self.numUsers,
-                self.numItems,
-                self.intercept,
-            )
-            ranked = rank(what, n, None if seen is None else self._seen_idx(seen))
-        user_ids = self._users.select(F.col("idx").alias("row_idx"), F.col("id").alias("user_id"))
-        item_ids = self._items.select(F.col("idx").alias("col_idx"), F.col("id").alias("item_id"))
-        named = ranked.join(user_ids, "row_idx").join(item_ids, "col_idx")
-        return named.select("user_id", "rank", "item_id", "score", "preference", "confounder")
+        other = _OTHER[side]
+        cols, counts = {"user": self._users, "item": self._items}[other], {"user": self.numUsers, "item": self.numItems}
+        what = Ranking(
+            _scoring(rows, side).drop("id"),
+            _scoring(cols, other).drop("id"),
+            counts[side],
+            counts[other],
+            self.intercept,
+        )
+        names = {side: "row_idx", other: "col_idx"}
+        ranked = rank(what, n, None if seen is None else self._seen_idx(seen, names))
+        for name, table in ((side, rows), (other, cols)):
+            ids = table.select(F.col("idx").alias(names[name]), F.col("id").alias(f"{name}_id"))
+            ranked = ranked.join(ids, names[name])
+        return ranked.select("user_id", "rank", "item_id", "score", "preference", "confounder")
 
-    def _seen_idx(self, seen: DataFrame) -> DataFrame:
+    def _seen_idx(self, seen: DataFrame, names: dict[str, str]) -> DataFrame:
         user, item = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
         require_columns(seen, [user, item], [])
-        users = self._users.select(F.col("id").alias(user), F.col("idx").alias("row_idx"))
-        items = self._items.select(F.col("id").alias(item), F.col("idx").alias("col_idx"))
+        users = self._users.select(F.col("id").alias(user), F.col("idx").alias(names["user"]))
+        items = self._items.select(F.col("id").alias(item), F.col("idx").alias(names["item"]))
         return seen.select(user, item).join(users, user).join(items, item).select("row_idx", "col_idx")
 
-    def _as_arrays(self, table: DataFrame) -> DataFrame:
-        user, item = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
-        ranked = F.array_sort(F.collect_list(F.struct("rank", "item_id", "score")))
+    def _as_arrays(self, side: str, table: DataFrame) -> DataFrame:
+        columns = {"user": self.getOrDefault("userCol"), "item": self.getOrDefault("itemCol")}
+        other = _OTHER[side]
+        ranked = F.array_sort(F.collect_list(F.struct("rank", f"{other}_id", "score")))
         entry = F.transform(
-            ranked, lambda r: F.struct(r["item_id"].alias(item), r["score"].cast("float").alias("rating"))
+            ranked,
+            lambda r: F.struct(r[f"{other}_id"].alias(columns[other]), r["score"].cast("float").alias("rating")),
         )
-        return table.groupBy(F.col("user_id").alias(user)).agg(entry.alias("recommendations"))
+        return table.groupBy(F.col(f"{side}_id").alias(columns[side])).agg(entry.alias("recommendations"))
 
 
 def _with_exposure(factors: DataFrame, exposure: DataFrame | None) -> DataFrame:
@@ -162,10 +174,11 @@ def _with_exposure(factors: DataFrame, exposure: DataFrame | None) -> DataFrame:
     return factors.join(named, "id").select(*factors.columns, "exposure_shape", "exposure_rate")
 
 
-def _scoring(factors: DataFrame, weight: Column | None) -> DataFrame:
+def _scoring(factors: DataFrame, side: str) -> DataFrame:
     """``idx, id, preference, confounder``: the vectors whose products are the two parts of a score."""
-    exposure = gamma_mean(F.col("exposure_shape"), F.col("exposure_rate"))
-    confounder = exposure if weight is None else F.transform(exposure, lambda x: x * weight)
+    confounder = gamma_mean(F.col("exposure_shape"), F.col("exposure_rate"))
+    if side == "user":
+        confounder = F.transform(confounder, lambda x: x * F.col("gamma"))
     return factors.select("idx", "id", F.col("features").alias("preference"), confounder.alias("confounder"))
 
 

@@ -1,7 +1,9 @@
 """The parameters that the estimators share, each with its range, and checked when it is set."""
 
 import inspect
+import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 from pyspark.ml.param import Param, Params
@@ -16,8 +18,8 @@ def number(name: str, kind: type, low: float, open_low: bool = False, optional: 
     def convert(value: Any) -> Any:
         if value is None and optional:
             return None
-        number = not isinstance(value, bool) and isinstance(value, (int, float)) and kind(value) == value
-        if not number or value < low or (open_low and value == low):
+        number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+        if not number or kind(value) != value or value < low or (open_low and value == low):
             bound = f"> {low:g}" if open_low else f">= {low:g}"
             raise TypeError(f"{name}: found {value!r}, expected a finite {kind.__name__} {bound}")
         return kind(value)
@@ -95,6 +97,11 @@ class HasBlocks(HasCheckpointInterval):
         "broadcast for a side whose factors are small",
         choice("exchange", "auto", "broadcast", "blocks"),
     )
+    checkpointInterval = declare(
+        "checkpointInterval",
+        "iterations from one reliable checkpoint of the factors to the next",
+        number("checkpointInterval", int, 1),
+    )
     precision = declare(
         "precision",
         "float64, or float32: half the memory, less work",
@@ -105,6 +112,8 @@ class HasBlocks(HasCheckpointInterval):
 class Iterates(HasMaxIter, HasTol, HasSeed):
     """Iterations, the relative change of the objective that ends them, and the seed of the start."""
 
+    maxIter = declare("maxIter", "iterations at most", number("maxIter", int, 0))
+    tol = declare("tol", "relative change of the objective below which a fit ends", number("tol", float, 0))
     rank = declare("rank", "number of factors", number("rank", int, 1))
 
 

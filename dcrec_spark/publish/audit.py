@@ -29,9 +29,9 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None) -> None:
     contiguous = (F.col("first") == 1) & (F.col("last") == F.col("rows")) & (F.col("ranks") == F.col("rows"))
     found = per_user.agg(
         F.count("*").alias("users"),
-        F.count_if(~contiguous).alias("users whose ranks do not run from 1 without gaps"),
-        F.count_if(F.col("items") < F.col("rows")).alias("users with an item twice"),
-        F.coalesce(F.sum("not_finite"), F.lit(0)).alias("scores that are NaN or infinite"),
+        F.count_if(~F.coalesce(contiguous, F.lit(False))).alias("users whose ranks do not run from 1 without gaps"),
+        F.count_if(F.col("items") < F.col("rows")).alias("users with an item twice, or missing"),
+        F.coalesce(F.sum("not_finite"), F.lit(0)).alias("scores that are null, NaN or infinite"),
     ).collect()[0].asDict()  # fmt: skip
     if found.pop("users") == 0:
         raise AuditError("the recommendations are empty: every user has seen every item, or none was ranked")
@@ -46,5 +46,6 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None) -> None:
 
 
 def _not_finite() -> Column:
-    parts = [F.isnan(c) | (F.abs(c) == float("inf")) for c in ("score", "preference", "confounder")]
-    return parts[0] | parts[1] | parts[2]
+    # NaN is greater than every number in Spark.
+    finite = [F.coalesce(F.abs(c) < float("inf"), F.lit(False)) for c in ("score", "preference", "confounder")]
+    return ~(finite[0] & finite[1] & finite[2])

@@ -27,7 +27,7 @@ MOVIELENS = {
     "outcome.rank": 4,
     "recommend.top_n": TOP_N,
 }
-COAT = {**MOVIELENS, "input.format": "coat", "exposure.max_iter": 15, "outcome.max_iter": 8}
+COAT = {**MOVIELENS, "input.format": "coat", "exposure.max_iter": 6, "outcome.max_iter": 5}
 TABLES = {"recommendations", "user_factors", "item_factors", "rejects", "runs"}
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -271,7 +271,8 @@ def held_out(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     chosen = np.array([crc32(f"{u},{i}".encode()) % 5 == 0 for u, i in zip(ratings.user, ratings.item, strict=True)])
     ratings[~chosen].to_parquet(folder / "train.parquet")
     settings = {"input.format": "parquet", "input.path": folder / "train.parquet", "recommend.top_n": 20}
-    fits = {"exposure.rank": 10, "exposure.max_iter": 15, "outcome.rank": 10, "outcome.max_iter": 8}
+    # With ratings of 1 to 5, an alpha of 1 lets the unobserved pairs have a say.
+    fits = {"exposure.rank": 10, "exposure.max_iter": 8, "outcome.rank": 10, "outcome.max_iter": 5, "outcome.alpha": 1}
     publish({**MOVIELENS, **settings, **fits}, folder / "out")
     yield folder, ratings[chosen]
     shutil.rmtree(folder)
@@ -284,7 +285,7 @@ def recall(recommended: Mapping[Any, set[int]], held: pd.DataFrame) -> float:
 
 
 def test_held_out_items_are_found_where_popularity_does_not_find_them(held_out: tuple[Path, pd.DataFrame]) -> None:
-    """Recall at 20 of held-out ratings: the model, against the 20 most rated items that the user has not rated."""
+    """Recall at 20 of held-out ratings: 0.40 by the model, 0.22 by the most rated items that the user has not rated."""
     folder, held = held_out
     train = pd.read_parquet(folder / "train.parquet")
     by_popularity = train.item.value_counts(sort=True).index.to_numpy()
@@ -297,6 +298,5 @@ def test_held_out_items_are_found_where_popularity_does_not_find_them(held_out: 
 
     found, baseline = recall(model, held), recall(popular, held)
 
-    print("RECALL", found, baseline)
-    assert baseline > 0.1
-    assert found > 1.2 * baseline
+    assert baseline > 0.2
+    assert found > 1.5 * baseline

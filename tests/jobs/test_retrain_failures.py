@@ -82,7 +82,7 @@ REFUSED = {
     "no good row": (HEADER, ["u1,i1,", "u2,i2,x"], {}, ["all 2 rows are rejected", "null_rating", "unparsable"]),
     "one user": (HEADER, ["u1,i1,3", "u1,i2,4"], {}, ["one user", "at least two"]),
     "one item": (HEADER, ["u1,i1,3", "u2,i1,4"], {}, ["one item", "at least two"]),
-    "ids that are no numbers": (HEADER, GOOD, {"input.id_type": "long"}, ["24 of 24", "unparsable_user"]),
+    "ids that are no numbers": (HEADER, GOOD, {"input.id_type": "long"}, ["all 24 rows", "unparsable_user (24 rows)"]),
 }  # fmt: skip
 
 

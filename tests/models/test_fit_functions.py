@@ -4,7 +4,7 @@ However the blocks lie: one block or many, results held by the driver or placed 
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -154,12 +154,12 @@ def assert_outcome_is_the_twins(sides: Sides, fit: OutcomeFit, settings: Outcome
 def test_both_stages_are_the_twins(spark: SparkSession, layout: Layout) -> None:
     """Exposure, a_hat beside the ratings, then deconfounded weighted matrix factorization."""
     settings, told = outcome_settings(Off(0.37, True)), Told()
-    with sides_on(spark, layout) as sides:
+    with sides_on(spark, layout) as sides, ExitStack() as kept:
         exposure = fit_exposure(sides.users, sides.items, EXPOSURE, told)
         assert_exposure_is_the_twins(sides, exposure, 1e-8)
         assert (np.diff(exposure.elbo) > 0).all()
 
-        users, items = attach_confounder(sides.users, sides.items, exposure.users, exposure.items)
+        users, items = attach_confounder(sides.users, sides.items, exposure.users, exposure.items, kept)
         fit = fit_outcome(users, items, settings, told)
         means = (
             table_of(side, state, "shape") / unpack(memories(side, state).first().data)["rate"]
@@ -168,8 +168,6 @@ def test_both_stages_are_the_twins(spark: SparkSession, layout: Layout) -> None:
         user_exposure, item_exposure = means
         assert_outcome_is_the_twins(sides, fit, settings, user_exposure @ item_exposure.T)
         assert (np.diff(fit.objective) < 0).all()
-        users.release()
-        items.release()
     assert told.values == [
         *(("exposure", number, value) for number, value in enumerate(exposure.elbo, 1)),
         *(("outcome", number, value) for number, value in enumerate(fit.objective, 1)),

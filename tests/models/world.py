@@ -18,7 +18,7 @@ from tests.reference.poisson import Array
 PRIORS = dense_poisson.Priors(0.3, 0.4, 0.5, 0.6)
 EXPOSURE: dict[str, Any] = {
     "rank": 2,
-    "maxIter": 3,
+    "maxIter": 2,
     "tol": 0.0,
     "userShapePrior": PRIORS.user_shape,
     "userRatePrior": PRIORS.user_rate,
@@ -28,7 +28,7 @@ EXPOSURE: dict[str, Any] = {
 }
 OUTCOME: dict[str, Any] = {
     "rank": 3,
-    "maxIter": 3,
+    "maxIter": 2,
     "tol": 0.0,
     "alpha": 5.0,
     "userReg": 0.7,
@@ -68,23 +68,23 @@ class World:
             prior * (1.0 + noise(EXPOSURE["seed"] + side, keys[side], EXPOSURE["rank"]))
             for side, prior in enumerate((PRIORS.user_shape, PRIORS.item_shape))
         ]
-        rates = [
-            np.full(shapes[side].shape, prior) for side, prior in enumerate((PRIORS.user_rate, PRIORS.item_rate))
-        ]
+        rates = [np.full(shapes[side].shape, prior) for side, prior in enumerate((PRIORS.user_rate, PRIORS.item_rate))]
         state, elbo = dense_poisson.State(shapes[0], rates[0], shapes[1], rates[1]), []
         for _ in range(EXPOSURE["maxIter"]):
             state = dense_poisson.cavi_sweep(state, exposures, PRIORS)
             elbo.append(dense_poisson.elbo(state, exposures, PRIORS))
         return ExposureTwin(state, elbo)
 
-    def outcome_twin(self, spark: SparkSession, outcome: str, a_hat: Array | None) -> "OutcomeTwin":
+    def outcome_twin(
+        self, spark: SparkSession, outcome: str, a_hat: Array | None, sweeps: int = OUTCOME["maxIter"]
+    ) -> "OutcomeTwin":
         """Stage 2 with the parameters of OUTCOME; the users are solved once more at the end."""
         problem = self.problem(outcome, a_hat)
         uniform = np.clip(noise(OUTCOME["seed"], self.keys(spark)[1], OUTCOME["rank"]), 2.0**-53, 1 - 2.0**-53)
         n_users = len(self.users)
         factors = dense.Factors(np.zeros((n_users, OUTCOME["rank"])), 0.1 * ndtri(uniform), np.zeros(n_users), 0.0)
         objective = []
-        for _ in range(OUTCOME["maxIter"]):
+        for _ in range(sweeps):
             factors = dense.sweep(problem, factors)
             objective.append(dense.objective(problem, factors))
         return OutcomeTwin(problem, dense.update_users(problem, factors), objective)
@@ -104,7 +104,9 @@ class World:
     def keys(self, spark: SparkSession) -> list[Array]:
         """The hash of each user's and each item's id: what a row's first noise comes from."""
         return [
-            np.array([row.key for row in ids.select(F.xxhash64("id").alias("key")).collect()], np.int64)
+            np.array(
+                [row.key for row in ids.select(F.xxhash64(F.col("id").cast("string")).alias("key")).collect()], np.int64
+            )
             for ids in (
                 spark.createDataFrame([(i,) for i in ids], f"id {id_type}").coalesce(1)
                 for ids, id_type in zip((self.users, self.items), self.id_types, strict=True)

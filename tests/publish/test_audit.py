@@ -47,16 +47,16 @@ BROKEN: dict[str, tuple[list[Row], str]] = {
         "1 users whose ranks do not run from 1 without gaps",
     ),
     "no rank": ([("ada", None, "i1", 3.0, 2.0, 1.0)], "1 users whose ranks do not run from 1 without gaps"),
-    "an item twice": ([*GOOD, ("bob", 2, "i2", 0.5, 1.0, -0.5)], "1 users with an item twice"),
-    "no item": ([*GOOD, ("bob", 2, None, 0.5, 1.0, -0.5)], "1 users with an item twice"),
+    "an item twice": ([*GOOD, ("bob", 2, "i2", 0.5, 1.0, -0.5)], "1 users with an item twice, or missing"),
+    "no item": ([*GOOD, ("bob", 2, None, 0.5, 1.0, -0.5)], "1 users with an item twice, or missing"),
     "a score that is NaN": (
         [("ada", 1, "i1", math.nan, 2.0, 1.0), ("bob", 1, "i2", 1.0, 1.5, -0.5)],
-        "1 scores that are NaN or infinite",
+        "1 scores that are null, NaN or infinite",
     ),
-    "an infinite preference": ([("ada", 1, "i1", 3.0, math.inf, 1.0)], "1 scores that are NaN or infinite"),
-    "an infinite confounder": ([("ada", 1, "i1", 3.0, 2.0, -math.inf)], "1 scores that are NaN or infinite"),
-    "no score": ([("ada", 1, "i1", None, 2.0, 1.0)], "1 scores that are NaN or infinite"),
-    "no confounder": ([("ada", 1, "i1", 2.0, 2.0, None)], "1 scores that are NaN or infinite"),
+    "an infinite preference": ([("ada", 1, "i1", 3.0, math.inf, 1.0)], "1 scores that are null, NaN or infinite"),
+    "an infinite confounder": ([("ada", 1, "i1", 3.0, 2.0, -math.inf)], "1 scores that are null, NaN or infinite"),
+    "no score": ([("ada", 1, "i1", None, 2.0, 1.0)], "1 scores that are null, NaN or infinite"),
+    "no confounder": ([("ada", 1, "i1", 2.0, 2.0, None)], "1 scores that are null, NaN or infinite"),
 }  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def test_all_broken_promises_are_named_at_once(spark: SparkSession) -> None:
         audit_recommendations(table_of(spark, rows), seen_by(spark, SEEN))
     assert str(refusal.value).split(": ")[1].split("; ") == [
         "1 users whose ranks do not run from 1 without gaps",
-        "1 users with an item twice",
-        "1 scores that are NaN or infinite",
+        "1 users with an item twice, or missing",
+        "1 scores that are null, NaN or infinite",
         "2 recommended items that the user has seen",
     ]

@@ -1,0 +1,149 @@
+"""Who may import whom: data flows down, once. Read from the source, whatever is installed."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "dcrec_spark"
+ROOT = PACKAGE.name
+TREES = {path: ast.parse(path.read_text(encoding="utf-8"), str(path)) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def module_of(path: Path) -> str:
+    """dcrec_spark/models/params.py -> models.params; the package itself is ''."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): tree for path, tree in TREES.items()}
+
+
+def imported(nodes: list[ast.AST]) -> set[str]:
+    """Full names that are imported; ``from a import b`` is a.b where that is a module, else a."""
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are written in full"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                names.add(inner if inner.removeprefix(f"{ROOT}.") in MODULES else str(node.module))
+    return names
+
+
+def own(nodes: list[ast.AST]) -> set[str]:
+    """Modules of the package among the imports, without its name."""
+    return {name.removeprefix(ROOT).removeprefix(".") for name in imported(nodes) if name.split(".")[0] == ROOT}
+
+
+def part_of(module: str) -> str:
+    return module.split(".")[0]
+
+
+USES = {module: own(list(ast.walk(tree))) for module, tree in MODULES.items()}
+# Without those inside functions, which wait until they are called.
+USES_AT_ONCE = {module: own(list(tree.body)) for module, tree in MODULES.items()}
+FOREIGN = {
+    module: {name.split(".")[0] for name in imported(list(ast.walk(tree)))} - {ROOT} for module, tree in MODULES.items()
+}
+
+
+def strangers(part: str, allowed: set[str]) -> dict[str, set[str]]:
+    """Modules of a part that use another one than those allowed, and what they use."""
+    found = {
+        module: {used for used in uses if part_of(used) not in allowed | {part}}
+        for module, uses in USES.items()
+        if part_of(module) == part
+    }
+    assert found, f"no such part: {part}"
+    return {module: uses for module, uses in found.items() if uses}
+
+
+def test_the_package_is_found() -> None:
+    assert {"", "blocks", "kernels.ridge", "engine.half_step", "models.outcome", "config"} <= MODULES.keys()
+
+
+@pytest.mark.parametrize(
+    ("part", "allowed"),
+    [
+        ("errors", set()),
+        ("arrays", {"errors"}),
+        ("schemas", {"errors"}),
+        ("config", {"errors"}),
+        ("java", {"errors"}),
+        ("session", {"errors", "java"}),
+        ("kernels", {"errors"}),
+        ("blocks", {"errors", "arrays"}),
+        ("engine", {"errors", "arrays", "blocks"}),
+        ("data", {"errors", "config", "schemas"}),
+        ("models", {"errors", "arrays", "blocks", "kernels", "engine", "data"}),
+    ],
+)
+def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> None:
+    assert strangers(part, allowed) == {}
+
+
+@pytest.mark.parametrize("part", ["kernels", "arrays", "errors", "config"])
+def test_arrays_and_settings_know_nothing_of_spark(part: str) -> None:
+    spark = {"pyspark", "py4j", "pyarrow"}
+    assert {
+        module: FOREIGN[module] & spark for module in MODULES if part_of(module) == part and FOREIGN[module] & spark
+    } == {}
+
+
+def test_only_the_jobs_own_steps_publish() -> None:
+    users = {part_of(module) for module, uses in USES.items() if any(part_of(used) == "publish" for used in uses)}
+    assert users <= {"publish", "pipeline", "record", "demo"}
+
+
+@pytest.mark.parametrize("top", ["pipeline", "cli", "demo", "console", "record"])
+def test_nothing_below_uses_the_jobs_own_steps(top: str) -> None:
+    below = {"config", "data", "engine", "evaluation", "kernels", "models", "publish"}
+    assert {module for module, uses in USES.items() if part_of(module) in below and top in uses} == set()
+
+
+def test_no_module_needs_itself_to_be_imported() -> None:
+    """The package's own module only hands names on, and nobody below may take them from there."""
+    try:
+        TopologicalSorter({module: uses - {""} for module, uses in USES_AT_ONCE.items() if module}).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_the_package_takes_nothing_through_its_own_front_door() -> None:
+    """Except its version, which stands there."""
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module == ROOT:
+                names = {alias.name for alias in node.names if alias.name not in MODULES}
+                assert names <= {"__version__"}, f"{module} takes {names} from {ROOT}; name the module that has it"
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    """Empty files only mark a folder as a package."""
+    silent = [module for module, tree in MODULES.items() if tree.body and not ast.get_docstring(tree)]
+    assert silent == []
+
+
+def test_nothing_is_printed() -> None:
+    """The package logs, and shows progress through its console."""
+    printing = {
+        module
+        for module, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    }
+    assert printing == set()
+
+
+def test_no_star_is_imported() -> None:
+    stars = {
+        module
+        for module, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
+    }
+    assert stars == set()

@@ -47,7 +47,7 @@ class ExposureFit:
 def fit_exposure(users: Side, items: Side, settings: ExposureSettings, listener: Listener) -> ExposureFit:
     """Alternate users and items until the ELBO settles (math: q(pi), q(lambda) of Poisson factorization)."""
     history = History("exposure", True, settings.tol, SLACK[settings.precision], listener)
-    seeded = partial(start, rank=settings.rank)
+    seeded = partial(start, rank=settings.rank, dtype=settings.precision)
     user_state = half_step(users, partial(seeded, prior=settings.users, seed=settings.seed))
     item_state = half_step(items, partial(seeded, prior=settings.items, seed=settings.seed + 1))
     constant = item_state.sums["log_factorial"]
@@ -72,11 +72,10 @@ def elbo(users: Arrays, items: Arrays) -> float:
     return float(items["log_rates"]) - expected - float(users["divergence"]) - float(items["divergence"])
 
 
-def start(turn: Turn, *, prior: GammaPrior, rank: int, seed: int) -> Update:
+def start(turn: Turn, *, prior: GammaPrior, rank: int, seed: int, dtype: str = "float64") -> Update:
     """Factors off the prior by noise that depends on (seed, side, id) alone; equal ones would stay equal."""
-    kind = turn.block["exposure_count"].dtype
-    shape = (prior.shape * (1.0 + noise(seed, turn.block["row_key"], rank))).astype(kind)
-    rate = np.full(rank, prior.rate, kind)
+    shape = (prior.shape * (1.0 + noise(seed, turn.block["row_key"], rank))).astype(dtype)
+    rate = np.full(rank, prior.rate, dtype)
     posterior = _posterior(shape, rate, prior)
     log_factorial = np.array(gammaln(turn.block["exposure_count"] + 1.0).sum())
     return posterior._replace(sums={**posterior.sums, "log_factorial": log_factorial})
@@ -84,8 +83,9 @@ def start(turn: Turn, *, prior: GammaPrior, rank: int, seed: int) -> Update:
 
 def update(turn: Turn, *, prior: GammaPrior, score: bool = False) -> Update:
     """One coordinate step of the rows; with ``score``, also the part of the ELBO that needs the nonzeros."""
-    counts = CountBlock(turn.block["row_ptr"], turn.block["col"], turn.block["exposure_count"])
     before = geometric_mean(turn.memory["shape"], turn.memory["rate"])
+    exposure = turn.block["exposure_count"].astype(before.dtype)
+    counts = CountBlock(turn.block["row_ptr"], turn.block["col"], exposure)
     shape = update_shape(prior.shape, counts, before, turn.inbox)
     result = _posterior(shape, (prior.rate + turn.source_sums["mean"]).astype(shape.dtype), prior)
     if not score:

@@ -15,7 +15,7 @@ from dcrec_spark.engine.lineage import cores, fixed_placement
 from dcrec_spark.errors import ConfigError, DataError
 
 # Below this many bytes of factors a side's results are held by the driver and broadcast; above they stay placed.
-HELD_BYTES = 32 * 2**20
+HELD_BYTES = 64 * 2**20
 LARGEST_HELD_BYTES = 512 * 2**20
 # A block's cell is then some 70 MB. Spark copies a cell about six times on its way to Python, and doubles buffers
 # as they grow: with twice as much, a heap of 6 GB and two tasks ran out of memory.

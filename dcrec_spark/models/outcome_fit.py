@@ -78,7 +78,8 @@ def add_confounder(turn: Turn) -> Update:
     block, row_mean = turn.block, turn.memory["shape"] / turn.memory["rate"]
     counts = CountBlock(block["row_ptr"], block["col"], block["rating"])
     a_hat = pair_means(counts, row_mean, turn.inbox)
-    return Update(np.empty((len(row_mean), 0)), {}, {**block, "a_hat": a_hat, "exposure": row_mean})
+    contents = {name: array for name, array in block.items() if name != "exposure_count"}  # stage 2 has no use for it
+    return Update(np.empty((len(row_mean), 0)), {}, {**contents, "a_hat": a_hat, "exposure": row_mean})
 
 
 def fit_outcome(users: Side, items: Side, settings: OutcomeSettings, listener: Listener) -> OutcomeFit:
@@ -86,7 +87,7 @@ def fit_outcome(users: Side, items: Side, settings: OutcomeSettings, listener: L
     history = History("outcome", False, settings.tol, SLACK[settings.precision], listener)
     n_pairs = float(users.n_rows) * items.n_rows
     intercept = 0.0
-    item_state = half_step(items, partial(start, rank=settings.rank, seed=settings.seed))
+    item_state = half_step(items, partial(start, rank=settings.rank, seed=settings.seed, dtype=settings.precision))
     for sweep in range(1, settings.max_iter + 1):
         user_state = half_step(users, partial(user_step, settings=settings, intercept=intercept), item_state)
         before = item_state
@@ -107,11 +108,11 @@ def fit_outcome(users: Side, items: Side, settings: OutcomeSettings, listener: L
     return OutcomeFit(user_state, item_state, intercept, history.values)
 
 
-def start(turn: Turn, *, rank: int, seed: int) -> Update:
+def start(turn: Turn, *, rank: int, seed: int, dtype: str = "float64") -> Update:
     """Small normal factors, by noise that depends on (seed, side, id) alone."""
     uniform = np.clip(noise(seed, turn.block["row_key"], rank), 2.0**-53, 1 - 2.0**-53)
-    rows = (_START_SCALE * ndtri(uniform)).astype(turn.block["rating"].dtype)
-    return Update(rows, ridge.item_sums(rows, _exposure(turn.block)), {})
+    rows = (_START_SCALE * ndtri(uniform)).astype(dtype)
+    return Update(rows, ridge.item_sums(rows, _exposure(turn.block, dtype)), {})
 
 
 def user_step(turn: Turn, *, settings: OutcomeSettings, intercept: float) -> Update:
@@ -130,12 +131,12 @@ def item_step(turn: Turn, *, settings: OutcomeSettings, intercept: float) -> Upd
 
 
 def _ratings(block: Arrays, settings: OutcomeSettings) -> RatingBlock:
-    rating = block["rating"]
+    rating = block["rating"].astype(settings.precision)
     weight = 1 + rating.dtype.type(settings.alpha) * rating
-    a_hat = block.get("a_hat", np.empty(0, rating.dtype))
-    return RatingBlock(block["row_ptr"], block["col"], rating, weight, a_hat, _exposure(block))
+    a_hat = block.get("a_hat", np.empty(0)).astype(settings.precision, copy=False)
+    return RatingBlock(block["row_ptr"], block["col"], rating, weight, a_hat, _exposure(block, settings.precision))
 
 
-def _exposure(block: Arrays) -> Floats:
-    none = np.empty((len(block["row_ptr"]) - 1, 0), block["rating"].dtype)
-    return block.get("exposure", none)
+def _exposure(block: Arrays, dtype: str) -> Floats:
+    none = np.empty((len(block["row_ptr"]) - 1, 0))
+    return block.get("exposure", none).astype(dtype, copy=False)

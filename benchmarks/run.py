@@ -17,6 +17,7 @@ from dcrec_spark.session import build_session
 
 RESULTS = Path(__file__).parent / "results"
 RANK = 50
+PRECISIONS = ("float64", "float32")  # the default, and what MLlib's factors have
 LARGE = (70_000, 10_000)
 
 
@@ -35,7 +36,7 @@ def _stage2(path: Path, rounds: int, sweeps: int, short: int, long: int) -> dict
     ratings = speed.load(spark, path)
     return speed.alternate(
         rounds,
-        lambda: speed.ours(ratings, RANK, 1, sweeps).per_iteration("outcome"),
+        {p: lambda p=p: speed.ours(ratings, RANK, 1, sweeps, p).per_iteration("outcome") for p in PRECISIONS},
         lambda: speed.mllib(ratings, RANK, short, long, blocks=2),
     )
 
@@ -47,7 +48,7 @@ def stage1_1m(rounds: int) -> dict[str, object]:
     on_driver = ratings.toPandas()
     return speed.alternate(
         rounds,
-        lambda: speed.ours(ratings, RANK, 10, 1).per_iteration("exposure"),
+        {p: lambda p=p: speed.ours(ratings, RANK, 10, 1, p).per_iteration("exposure") for p in PRECISIONS},
         lambda: speed.hpfrec(on_driver, RANK, 5, 15, threads=2),
     )
 

@@ -30,11 +30,11 @@ class Clock:
         return median(b - a for a, b in pairwise(ends))
 
 
-def ours(ratings: DataFrame, rank: int, exposure_iterations: int, sweeps: int) -> Clock:
+def ours(ratings: DataFrame, rank: int, exposure_iterations: int, sweeps: int, precision: str) -> Clock:
     """Both stages at ``rank``; a tolerance of 0 keeps them going."""
     clock = Clock()
-    exposure = PoissonFactorization(rank=rank, maxIter=exposure_iterations, tol=0.0)
-    outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=sweeps, tol=0.0)
+    exposure = PoissonFactorization(rank=rank, maxIter=exposure_iterations, tol=0.0, precision=precision)
+    outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=sweeps, tol=0.0, precision=precision)
     exposure.listener = outcome.listener = clock
     outcome.fit(ratings).release()
     return clock
@@ -74,17 +74,13 @@ def hpfrec(ratings: pd.DataFrame, rank: int, short: int, long: int, threads: int
     return (fit(long) - fit(short)) / (long - short)
 
 
-def alternate(rounds: int, first: Callable[[], Seconds], second: Callable[[], Seconds]) -> dict[str, object]:
-    """Both, in turn, after a round that only warms up; medians, and the ratio of each round."""
-    first(), second()
-    pairs = [(first(), second()) for _ in range(rounds)]
-    return {
-        "ours": round(median(a for a, _ in pairs), 4),
-        "peer": round(median(b for _, b in pairs), 4),
-        "ratio": round(median(a / b for a, b in pairs), 3),
-        "ratios": [round(a / b, 3) for a, b in pairs],
-        "rounds": rounds,
-    }
+def alternate(rounds: int, ours: dict[str, Callable[[], Seconds]], peer: Callable[[], Seconds]) -> dict[str, object]:
+    """All in turn, after a round that only warms up; medians, and the ratio to the peer of each round."""
+    contenders = {**ours, "peer": peer}
+    seen = [{name: run() for name, run in contenders.items()} for _ in range(rounds + 1)][1:]
+    seconds = {name: round(median(turn[name] for turn in seen), 4) for name in contenders}
+    ratios = {name: [round(turn[name] / turn["peer"], 3) for turn in seen] for name in ours}
+    return {"seconds": seconds, "ratio": {name: median(r) for name, r in ratios.items()}, "ratios": ratios}
 
 
 def load(spark: SparkSession, path: Path) -> DataFrame:

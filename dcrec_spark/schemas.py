@@ -32,8 +32,7 @@ _WHICH_RUN = [
 def recommendations(user_type: DataType, item_type: DataType) -> StructType:
     """One row per user and rank (from 1); unique on (run_date, user_id, rank).
 
-    score = preference + confounder, the two parts of the predicted rating; the intercept is in the
-    preference.
+    score = preference + confounder + the model's intercept, which stands in run.json.
     """
     return StructType(
         [

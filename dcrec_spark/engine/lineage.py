@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import Broadcast, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
@@ -64,8 +65,19 @@ def require_checkpoint_directory(spark: SparkSession) -> None:
 
 
 def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
-    """Where reliable checkpoints go: a directory that the driver and every executor can read and write."""
-    spark.sparkContext.setCheckpointDir(path)
+    """Where reliable checkpoints go: a directory that the driver and every executor can read and write.
+
+    Raises
+    ------
+    ConfigError : the directory cannot be made.
+    """
+    try:
+        spark.sparkContext.setCheckpointDir(path)
+    except Py4JJavaError as error:
+        raise ConfigError(
+            f"setting spark.checkpoint_dir: {path!r} cannot be used ({error.java_exception}); expected a directory "
+            "that the driver and all executors can read and write"
+        ) from error
 
 
 def keep(frame: DataFrame) -> "Kept":

@@ -88,7 +88,7 @@ def update_users(
         right[:, rank] += (w0 - z_w0) * intercept * row_sums(block.row_ptr, block.a_hat)
     return _solve_rows(
         block,
-        items,
+        np.hstack([items, np.zeros((len(items), size - rank), dtype)]),
         curvature=block.weight - dtype.type(z_w0),
         pull=block.weight * (block.rating - dtype.type(intercept)) + dtype.type(z_w0 * intercept),
         base=base,
@@ -140,9 +140,10 @@ def _solve_rows(
     border: Floats,
     right: Floats,
 ) -> Floats:
-    """Row by row: (base + border + X' diag(curvature) X) x = right + X' pull, X the sources and a_hat, if there is one.
+    """Row by row: (base + border + X' diag(curvature) X) x = right + X' pull, X the sources.
 
-    base : (F, F) the same for all rows. border : (n, F) the last row of each row's matrix, or (n, 0).
+    base : (F, F) the same for all rows. border : (n, F) the last row of each row's matrix, or (n, 0); with a border,
+    the last column of X is a_hat, and the sources only hold its place.
     A row whose matrix is not positive definite comes back as NaN.
     """
     bordered = border.shape[1] > 0
@@ -168,17 +169,15 @@ def _solve_rows(
                 matrix += gathered.T @ gathered
             piece = next(walk, None)
         # The transpose hands LAPACK its own order, and reads the last row as the last column.
-        _, solution, failed = posv(matrix.T, row_right, lower=0)
+        _, solution, failed = posv(matrix.T, row_right, lower=0, overwrite_a=True)
         solved[row] = np.nan if failed else solution
     return solved
 
 
 def _gather(sources: Floats, block: RatingBlock, start: int, end: int, bordered: bool) -> Floats:
-    if not bordered:
-        return sources[block.col[start:end]]
-    gathered = np.empty((end - start, sources.shape[1] + 1), sources.dtype)
-    np.take(sources, block.col[start:end], axis=0, out=gathered[:, :-1])
-    gathered[:, -1] = block.a_hat[start:end]
+    gathered = sources[block.col[start:end]]
+    if bordered:
+        gathered[:, -1] = block.a_hat[start:end]
     return gathered
 
 

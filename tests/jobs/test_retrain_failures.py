@@ -107,6 +107,15 @@ def test_a_file_of_no_bytes_is_refused(output: Path, published: Path, tmp_path: 
     assert_old_tables_stay(output, published)
 
 
+def test_a_checkpoint_directory_that_cannot_be_made(output: Path, published: Path, tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "ratings.csv", GOOD)
+    outcome = run_retrain({**CSV, "input.path": file, "output.path": output, "spark.checkpoint_dir": file / "below"})
+    assert outcome.code == 2
+    assert "spark.checkpoint_dir" in outcome.message
+    assert str(file / "below") in outcome.message
+    assert_old_tables_stay(output, published)
+
+
 def test_input_that_is_not_there(output: Path, published: Path, tmp_path: Path) -> None:
     outcome = run_retrain({**CSV, "input.path": tmp_path / "none.csv", "output.path": output})
     assert outcome.code == 3

@@ -174,7 +174,7 @@ def test_places_of_the_blocks_follow_each_other(n_rows: int, n_blocks: int) -> N
     ("n_rows", "nonzeros", "cores", "wanted", "expected"),
     [
         (1000, 10, 4, None, 4),  # one for each core
-        (1000, 9_500, 4, None, 10),  # more, so that none has over a thousand
+        (1000, 9_500, 4, None, 12),  # as many for each core as keep all under a thousand
         (1000, 10, 4, 7, 7),  # what was asked for
         (3, 9_500, 4, None, 3),  # never more than rows
         (3, 10, 4, 7, 3),

@@ -14,7 +14,7 @@ from structlog.typing import Processor
 
 from dcrec_spark.config import RunConfig, load_config
 from dcrec_spark.console import Reporter
-from dcrec_spark.errors import DcrecError, InterruptedRun
+from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 
 Job = Callable[[RunConfig, Reporter, bool], object]
 
@@ -39,12 +39,14 @@ def job_command(job: Job, description: str | None) -> click.Command:
         with Reporter() as reporter:
             try:
                 job(load_config(config, overrides), reporter, dry_run)
-            except DcrecError as error:
+            except BaseException as error:
+                stop = interruption(error)
+                if stop is not None:
+                    error = InterruptedRun(f"{stop}; nothing was published. Run the same command again")
+                if not isinstance(error, DcrecError):
+                    raise
                 reporter.failed(error)
                 sys.exit(error.exit_code)
-            except KeyboardInterrupt as stop:
-                reporter.failed(InterruptedRun(f"{stop}; nothing was published. Run the same command again"))
-                sys.exit(InterruptedRun.exit_code)
 
     return command
 

@@ -39,3 +39,13 @@ class InterruptedRun(DcrecError):
 
 class FitError(DcrecError):
     """The optimisation left the space of usable models: NaN, all-zero or duplicate factors, a rising objective."""
+
+
+def interruption(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The signal behind an error, if there is one.
+
+    A signal cuts the bridge to the JVM off mid-sentence, so that what is cleaned up on the way out may fail in turn.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error

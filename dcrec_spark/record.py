@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from dcrec_spark import __version__, schemas
 from dcrec_spark.config import RunConfig, config_hash, mask_secrets, resolved
 from dcrec_spark.data.validate import Validated
-from dcrec_spark.errors import DcrecError, InterruptedRun
+from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.models.outcome_model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet
 
@@ -106,11 +106,11 @@ class Run:
         try:
             yield
         except BaseException as error:
-            code = error.exit_code if isinstance(error, DcrecError) else 1
-            interrupted = isinstance(error, (InterruptedRun, KeyboardInterrupt))
-            status = "interrupted" if interrupted else "failed"
-            message = mask_secrets(f"{type(error).__name__}: {error}")
-            code = InterruptedRun.exit_code if interrupted else code
+            stop = interruption(error)
+            status, code = ("failed", error.exit_code if isinstance(error, DcrecError) else 1)
+            if stop is not None:
+                status, code = "interrupted", InterruptedRun.exit_code
+            message = mask_secrets(f"{type(stop or error).__name__}: {stop or error}")
             parquet.record_failure(output, self.run_id, self._facts(status, code, message), spark)
             raise
 

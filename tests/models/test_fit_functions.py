@@ -5,6 +5,7 @@ However the blocks lie: one block or many, results held by the driver or placed 
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -203,6 +204,6 @@ def test_a_fit_ends_when_it_has_settled(spark: SparkSession) -> None:
 def test_single_precision_ends_near_the_twin(spark: SparkSession) -> None:
     """To a ten-thousandth of the largest factor, and of the evidence bound."""
     with sides_on(spark, Layout(2, 3, True, True), dtype="float32") as sides:
-        fit = fit_exposure(sides.users, sides.items, EXPOSURE, Told())
+        fit = fit_exposure(sides.users, sides.items, replace(EXPOSURE, precision="float32"), Told())
         assert unpack(memories(sides.users, fit.users).first().data)["shape"].dtype == np.float32
         assert_exposure_is_the_twins(sides, fit, 1e-4)

@@ -7,6 +7,8 @@ NEWEST   := python3 python python3.14 python3.13 python3.12 python3.11
 IS_FIT   := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON   ?= $(shell for p in $(NEWEST); do $$p -c '$(IS_FIT)' 2>/dev/null && { echo $$p; break; }; done)
 PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# Most of a test's time is Spark's own, small steps one after the other: two processes share a machine of two cores well.
+TESTERS  ?= 2
 CODE     := dcrec_spark jobs tests benchmarks
 
 # Colours on a terminal only.
@@ -15,18 +17,18 @@ PLAIN    := $(if $(MAKE_TERMOUT),\033[0m)
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench submit clean
+.PHONY: help demo test lint format bench nine-rows submit clean
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  $(BOLD)make %-8s$(PLAIN) %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  $(BOLD)make %-9s$(PLAIN) %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@printf '\nThe first run sets up $(VENV), which takes a minute or two. Another Python: make demo PYTHON=python3.12\n'
 
 demo: $(READY)  ## See it work on simulated ratings; DATA=path takes a MovieLens file
 	@$(BIN)/python -m dcrec_spark.demo $(if $(DATA),--data "$(DATA)")
 
-test: $(READY)  ## Run the tests; ARGS="-k session" picks some
-	@$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+test: $(READY)  ## Run the tests, in TESTERS=2 processes; ARGS="-k session" picks some
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile --cov --cov-report=term $(ARGS)
 
 lint: $(READY)  ## Check style and types
 	@$(BIN)/ruff check --quiet $(CODE)
@@ -39,6 +41,9 @@ format: $(READY)  ## Put the code in the house's form
 
 bench: $(VENV)/.bench  ## Measure against MLlib and hpfrec (needs a C compiler)
 	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+nine-rows: $(READY)  ## Fit the paper's nine models on Coat and MovieLens 100K: make nine-rows DATA=folder
+	@$(BIN)/python -m benchmarks.nine_rows $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 submit: $(READY)  ## Run a job through spark-submit: make submit JOB=jobs/retrain.py ARGS="--dry-run"
 	@JAVA_HOME="$$($(BIN)/python -m dcrec_spark.java)" PYSPARK_PYTHON="$(BIN)/python" SPARK_CONF_DIR=conf \

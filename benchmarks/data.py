@@ -3,10 +3,18 @@
 import os
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.config import InputConfig, ValidationConfig
+from dcrec_spark.data.read import read_ratings
+from dcrec_spark.data.validate import validate
+from dcrec_spark.evaluation.splits import split_pairs
 
 CACHE = Path(tempfile.gettempdir()) / "dcrec-benchmarks"
 DATA = Path(os.environ.get("DCREC_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -14,10 +22,19 @@ DATA = Path(os.environ.get("DCREC_DATA", Path(__file__).parents[2] / "shared" / 
 
 def movielens_1m() -> Path:
     """``user, item, rating`` of MovieLens 1M, with dense integer ids, as MLlib wants them."""
-    path = CACHE / "movielens-1m.parquet"
+    return _movielens("movielens-1m", DATA / "ml-1m" / "ratings.dat", "::")
+
+
+def movielens_100k() -> Path:
+    """The same of MovieLens 100K."""
+    return _movielens("movielens-100k", DATA / "ml-100k" / "u.data", "\t")
+
+
+def _movielens(name: str, source: Path, separator: str) -> Path:
+    path = CACHE / f"{name}.parquet"
     if not path.exists():
-        lines = (DATA / "ml-1m" / "ratings.dat").read_text().splitlines()
-        user, item, rating = np.array([line.split("::")[:3] for line in lines], np.int64).T
+        lines = source.read_text().splitlines()
+        user, item, rating = np.array([line.split(separator)[:3] for line in lines], np.int64).T
         _write(path, user, item, rating)
     return path
 
@@ -43,3 +60,20 @@ def _write(path: Path, user: np.ndarray, item: np.ndarray, rating: np.ndarray) -
     user, item = (np.unique(ids, return_inverse=True)[1].astype(np.int32) for ids in (user, item))
     table = pa.table({"user": user, "item": item, "rating": rating.astype(np.float64)})
     pq.write_table(table, path, row_group_size=1 << 18)
+
+
+def coat(spark: SparkSession, folder: Path) -> list[DataFrame]:
+    """Training, and a test of items drawn at random, without the 366 cells that are in both."""
+    train, test = (_ratings(spark, "coat", folder / "coat" / f"{part}.ascii") for part in ("train", "test"))
+    return [train, test.join(train, ["user", "item"], "left_anti")]
+
+
+def movielens_100k_split(spark: SparkSession, folder: Path) -> list[DataFrame]:
+    """Four fifths and one, by the hash of user and item."""
+    return split_pairs(_ratings(spark, "movielens", folder / "ml-100k" / "u.data"), (0.8, 0.2))
+
+
+def _ratings(spark: SparkSession, kind: Literal["coat", "movielens"], path: Path) -> DataFrame:
+    raw = read_ratings(spark, InputConfig(format=kind, path=str(path)))
+    ratings = validate(raw, ValidationConfig(scale_min=1, scale_max=5)).ratings
+    return ratings.select(F.col("user_id").alias("user"), F.col("item_id").alias("item"), "rating")

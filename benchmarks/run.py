@@ -1,4 +1,4 @@
-"""make bench: ours against MLlib and hpfrec, and the driver's memory; results in benchmarks/results.
+"""make bench: ours against MLlib and hpfrec, evaluation, and the driver's memory; results in benchmarks/results.
 
 python -m benchmarks.run                     everything (about twenty minutes on 2 cores)
 python -m benchmarks.run --only stage2-1m    one of them
@@ -11,8 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import click
+from pyspark.sql import functions as F
 
-from benchmarks import data, memory, speed
+from benchmarks import data, memory, speed, warm_start
 from dcrec_spark.session import build_session
 
 RESULTS = Path(__file__).parent / "results"
@@ -53,6 +54,24 @@ def stage1_1m(rounds: int) -> dict[str, object]:
     )
 
 
+def warm_start_100k(rounds: int) -> dict[str, object]:
+    """Iterations to the same tolerance from a cold and from a warm start, MovieLens 100K with 5 % new ratings."""
+    return warm_start.measure(speed.load(build_session("bench", "local[2]"), data.movielens_100k()))
+
+
+def evaluation_1m(rounds: int) -> dict[str, object]:
+    """All metrics of predictions for MovieLens 1M, against a sweep of stage 2 on the same ratings (the peer)."""
+    spark = build_session("bench", "local[2]")
+    ratings = speed.load(spark, data.movielens_1m())
+    predictions = ratings.withColumn("prediction", F.col("rating") + F.randn(0)).persist()
+    predictions.count()
+    return speed.alternate(
+        rounds,
+        {"evaluation": lambda: speed.evaluation(predictions)},
+        lambda: speed.ours(ratings, RANK, 1, 5, "float64").per_iteration("outcome"),
+    )
+
+
 def driver_memory(rounds: int) -> dict[str, object]:
     """Peak memory of the driver (MB) at 1M and at 10M synthetic ratings, both 70,000 x 10,000."""
     small, large = (memory.measure(data.synthetic(*LARGE, n)) for n in (1_000_000, 10_000_000))
@@ -64,6 +83,8 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "stage1-1m": stage1_1m,
     "stage2-1m": stage2_1m,
     "stage2-10m": stage2_10m,
+    "warm-start-100k": warm_start_100k,
+    "evaluation-1m": evaluation_1m,
     "driver-memory": driver_memory,
 }
 
@@ -74,14 +95,15 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
 def main(only: tuple[str, ...], rounds: int) -> None:
     RESULTS.mkdir(exist_ok=True)
     for name in only or BENCHMARKS:
-        result = {"what": BENCHMARKS[name].__doc__, "rank": RANK, **BENCHMARKS[name](rounds), **_versions()}
+        result = {"what": BENCHMARKS[name].__doc__, "rank": RANK, **BENCHMARKS[name](rounds), **versions("make bench")}
         (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
         print(name, json.dumps({k: v for k, v in result.items() if k not in ("what", "versions")}), flush=True)
 
 
-def _versions() -> dict[str, object]:
+def versions(command: str) -> dict[str, object]:
+    """How figures came about, to stand beside them."""
     packages = {name: version(name) for name in ("pyspark", "numpy", "scipy", "pyarrow")}
-    return {"command": "make bench", "versions": {"python": platform.python_version(), **packages}}
+    return {"command": command, "versions": {"python": platform.python_version(), **packages}}
 
 
 if __name__ == "__main__":

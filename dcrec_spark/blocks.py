@@ -15,10 +15,14 @@ user block 0 holds the rows of users 0 and 2 and looks like this::
     rating    [5, 3, 4]          and one array for each further value column
     route_ptr [0, 1, 2, 2]       item blocks 0 and 1 need one of these rows each, block 2 none
     route_pos [1, 0]             ... which: the mirror image of the item blocks' needs
+
+Held-out pairs, where there are any, are no nonzeros of the fit, but need the same source rows: they come in arrays of
+their own, ``held_row_ptr``, ``held_col`` and ``held_`` before the name of each value, with the same inbox.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +72,13 @@ def first_place(n_rows: int, n_blocks: int, block: Array) -> Array:
     return block * (n_rows // n_blocks) + np.minimum(block, n_rows % n_blocks)
 
 
+def index_at(n_rows: int, n_blocks: int, place: Array) -> Array:
+    """The idx of the rows that stand at these places: what ``need_at`` says, in terms of the side's ids."""
+    starts = first_place(n_rows, n_blocks, np.arange(n_blocks))
+    block = np.searchsorted(starts, place, side="right") - 1
+    return (place - starts[block]) * n_blocks + block
+
+
 def block_count(n_rows: int, nonzeros: int, cores: int, wanted: int | None, target_nonzeros: int) -> int:
     """How many blocks: what was asked for, else as many for each core as keep a block from growing too large.
 
@@ -91,18 +102,21 @@ def build_side(
 
     Parameters
     ----------
-    nonzeros : ``row long, col long`` and the ``values`` columns; row and col dense from 0.
+    nonzeros : ``row long, col long`` and the ``values`` columns; row and col dense from 0. With a column ``held_out``
+        (boolean), the pairs where it is true are laid apart.
     ids : ``id, idx`` of this side. A row without nonzeros gets its place too.
     n_rows, n_blocks, source : this side's rows and blocks; the other side's (rows, blocks).
     dtype : "float64" or "float32", the precision of the values; stored in less where nothing is lost.
     """
     no_values = [F.lit(None).cast("double").alias(v) for v in values]
-    entries = nonzeros.select("row", "col", F.lit(0).cast("long").alias("key"), *values)
+    flags = ["held_out"] if "held_out" in nonzeros.columns else []
+    entries = nonzeros.select("row", "col", F.lit(0).cast("long").alias("key"), *values, *flags)
     rows = ids.select(
         F.col("idx").alias("row"),
         F.lit(None).cast("long").alias("col"),
         F.xxhash64(F.col("id").cast("string")).alias("key"),
         *no_values,
+        *[F.lit(False).alias(flag) for flag in flags],
     )
     placed = entries.unionByName(rows).withColumn("block", F.pmod("row", F.lit(n_blocks)).cast("int"))
 
@@ -140,13 +154,14 @@ def build_block(
     need_at, col = np.unique(place, return_inverse=True)
     arrays: dict[str, Array] = {
         "row_key": row_key,
-        "row_ptr": np.searchsorted(row, np.arange(len(row_key) + 1)).astype(np.int64),
         "need_at": need_at.astype(np.int64),
-        "col": col.astype(np.int32),
         **_routes(row, target, n_source_blocks),
     }
-    for name in values:
-        arrays[name] = _narrowed(nonzeros[name].to_numpy()[order].astype(dtype))
+    numbers = {name: nonzeros[name].to_numpy()[order].astype(dtype) for name in values}
+    for prefix, chosen in _parts(nonzeros, order).items():
+        arrays[f"{prefix}row_ptr"] = np.searchsorted(row[chosen], np.arange(len(row_key) + 1)).astype(np.int64)
+        arrays[f"{prefix}col"] = col[chosen].astype(np.int32)
+        arrays |= {f"{prefix}{name}": _narrowed(number[chosen]) for name, number in numbers.items()}
     same = np.flatnonzero((np.diff(row) == 0) & (np.diff(place) == 0))
     duplicate = (int(row[same[0]]) * n_blocks + block, int(column[order[same[0]]])) if len(same) else (None, None)
     return pa.RecordBatch.from_pydict(
@@ -158,6 +173,14 @@ def build_block(
             "data": pa.array([pack(arrays)], pa.binary()),
         }
     )
+
+
+def _parts(nonzeros: pa.Table, order: Array) -> dict[str, Any]:
+    """Which of the ordered nonzeros stand under which prefix."""
+    if "held_out" not in nonzeros.column_names:
+        return {"": slice(None)}
+    held = nonzeros["held_out"].to_numpy()[order]
+    return {"": ~held, "held_": held}
 
 
 def _narrowed(values: Array) -> Array:

@@ -19,7 +19,8 @@ from dcrec_spark.console import Reporter
 from dcrec_spark.data.titles import read_titles
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.evaluation.simulate import Simulated, Simulation, add_expected, simulate
-from dcrec_spark.pipeline import Retrained, retrain, start_session
+from dcrec_spark.job_steps import start_session
+from dcrec_spark.pipeline import Retrained, retrain
 from dcrec_spark.publish.parquet import read_current
 from dcrec_spark.session import conf_directory
 

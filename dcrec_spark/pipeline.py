@@ -1,32 +1,36 @@
-"""The main job: ratings -> validated -> both stages -> top-N -> audited -> published."""
+"""The main job: ratings -> validated -> both stages -> top-N -> audited -> published, the model beside the tables."""
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from dcrec_spark import schemas
 from dcrec_spark.config import RunConfig
 from dcrec_spark.console import Reporter
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validate import Validated, validate
-from dcrec_spark.engine.lineage import require_checkpoint_directory, set_checkpoint_directory
-from dcrec_spark.errors import ConfigError
+from dcrec_spark.errors import ConfigError, FitError
+from dcrec_spark.job_steps import (
+    factor_tables,
+    open_job,
+    output_path,
+    publish_run,
+    recommendation_table,
+    reject_table,
+    saver,
+)
+from dcrec_spark.models.degenerate import vanished
 from dcrec_spark.models.exposure import PoissonFactorization
 from dcrec_spark.models.outcome import DeconfoundedMF
 from dcrec_spark.models.outcome_model import DeconfoundedMFModel
-from dcrec_spark.publish import parquet
-from dcrec_spark.publish.audit import audit_recommendations
-from dcrec_spark.record import Run
-from dcrec_spark.session import build_session
+from dcrec_spark.record import RETRAIN, Run
+from dcrec_spark.saved_model import FOLDER, SavedModel, load_model, previous_run
 from dcrec_spark.summary import dry_run_summary, run_summary
+
+PREVIOUS = "previous"
 
 
 @dataclass(frozen=True)
@@ -46,80 +50,106 @@ def retrain(config: RunConfig, reporter: Reporter, dry_run: bool = False) -> Ret
     ConfigError, DataError, FitError, AuditError, ConflictError : nothing is published, the old tables stay; run.json
         under ``output.path/failed`` says why.
     """
-    output, timings = _output(config), reporter.new_run()
-    with reporter.step("start Spark"):
-        spark = start_session(config, writes=not dry_run)
-        parquet.check_writable(output, spark)
-    if dry_run:
-        reporter.show(dry_run_summary(config, read_ratings(spark, config.input), output))
-        return None
-    run = Run.begin(config, spark, timings)
-    with run.recorded_on_failure(spark, output):
-        return _retrain(config, reporter, spark, read_ratings(spark, config.input), run, output)
-
-
-def start_session(config: RunConfig, writes: bool = True) -> SparkSession:
-    """The session that the configuration asks for, its checkpoint directory set or not needed.
-
-    writes : False leaves the checkpoint directory unmade, for a session that fits nothing.
-    """
-    with _own_interrupt():
-        spark = build_session(config.run.name, config.spark.master, config.spark.conf)
-    if config.spark.checkpoint_dir is None:
-        require_checkpoint_directory(spark)
-    elif writes:
-        set_checkpoint_directory(spark, config.spark.checkpoint_dir)
-    return spark
-
-
-@contextmanager
-def _own_interrupt() -> Iterator[None]:
-    """Keep this process's answer to Ctrl-C, which a new session takes over.
-
-    Spark's own answer calls the JVM over the very connection that it interrupts, and ends as an error of that.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, before)
-
-
-def _output(config: RunConfig) -> str:
-    if config.output.path is None:
-        raise ConfigError("setting output.path: found null, expected the directory for the tables")
-    return config.output.path
+    output, timings = output_path(config), reporter.new_run()
+    spark = open_job(config, reporter, output, writes=not dry_run)
+    with ExitStack() as kept:
+        if dry_run:
+            raw = read_ratings(spark, config.input)
+            _estimator(config, raw, _warm_model(config, spark, output, kept))
+            model = f"{config.outcome.outcome}, adjustment {config.outcome.adjustment}"
+            reporter.show(dry_run_summary(config, raw, model, output))
+            return None
+        run = Run.begin(RETRAIN, config, spark, timings)
+        with run.recorded_on_failure(spark, output):
+            return _retrain(config, reporter, spark, run, output, kept)
 
 
 def _retrain(
-    config: RunConfig, reporter: Reporter, spark: SparkSession, raw: DataFrame, run: Run, output: str
+    config: RunConfig, reporter: Reporter, spark: SparkSession, run: Run, output: str, kept: ExitStack
 ) -> Retrained:
-    with ExitStack() as kept:
-        with reporter.step("validate"):
-            valid = validate(raw, config.validation, seed=config.run.seed)
-            kept.callback(valid.unpersist)
-            run.took_in(valid)
-        model = _fit(config, reporter, valid.ratings)
-        run.fitted(model)
-        with reporter.step("rank and publish"):
-            tables = _tables(config, model, valid, run)
-            directory = parquet.publish(
-                spark, output, run.run_id, tables, record=run.published, audit=_auditor(config, spark, valid)
-            )
+    raw = read_ratings(spark, config.input)
+    warm = _warm_model(config, spark, output, kept)
+    run.begins_with(warm.source if warm else None)
+    with reporter.step("validate"):
+        valid = validate(raw, config.validation, seed=config.run.seed)
+        kept.callback(valid.unpersist)
+        run.took_in(valid)
+    model = _fit(config, reporter, valid.ratings, warm)
+    run.fitted(model)
+    with reporter.step("rank and publish"):
+        seen = valid.ratings if config.recommend.exclude_seen else None
+        tables = _tables(config, model, valid, run, seen)
+        directory = publish_run(spark, output, run, tables, seen, {FOLDER: saver(model, spark)})
     reporter.show(run_summary(config, run, directory))
     return Retrained(run, directory, model)
 
 
-def _fit(config: RunConfig, reporter: Reporter, ratings: DataFrame) -> DeconfoundedMFModel:
-    common = {"userCol": "user_id", "itemCol": "item_id", "seed": config.run.seed, **_params(config.engine)}
-    kind = config.exposure.kind
-    count = None if kind == "binary" else ("count" if "count" in ratings.columns else "rating")
-    exposure = PoissonFactorization(**common, **_params(config.exposure, leave_out={"kind"}), countCol=count)
-    outcome = DeconfoundedMF(**common, **_params(config.outcome), exposureModel=exposure)
+def _warm_model(config: RunConfig, spark: SparkSession, output: str, kept: ExitStack) -> SavedModel | None:
+    """The model that the fit is to start from, if any; it is released with ``kept``."""
+    path = config.model.warm_start
+    if path == PREVIOUS:
+        path = previous_run(spark, output)
+    if path is None:
+        return None
+    warm = load_model(spark, path, "model.warm_start")
+    kept.callback(warm.model.release)
+    return warm
+
+
+def _fit(config: RunConfig, reporter: Reporter, ratings: DataFrame, warm: SavedModel | None) -> DeconfoundedMFModel:
+    outcome, exposure = _estimator(config, ratings, warm)
     outcome.listener = exposure.listener = reporter.listener(
         {"exposure": config.exposure.max_iter, "outcome": config.outcome.max_iter}
     )
     with reporter.step("fit"):
-        return outcome.fit(ratings)
+        model = outcome.fit(ratings)
+    _require_factors(model)
+    return model
+
+
+def _estimator(
+    config: RunConfig, ratings: DataFrame, warm: SavedModel | None
+) -> tuple[DeconfoundedMF, PoissonFactorization]:
+    """Both stages as they are configured, for ratings with these columns.
+
+    Raises
+    ------
+    ConfigError : the fit could not start from the given model.
+    """
+    common = {"userCol": "user_id", "itemCol": "item_id", "seed": config.run.seed, **_params(config.engine)}
+    kind = config.exposure.kind
+    exposure = PoissonFactorization(
+        **common,
+        **_params(config.exposure, leave_out={"kind"}),
+        countCol=None if kind == "binary" else ("count" if "count" in ratings.columns else "rating"),
+        initialModel=warm.model.exposureModel if warm else None,
+    )
+    weighs = config.outcome.adjustment == "ipw" and "propensity" in ratings.columns
+    outcome = DeconfoundedMF(
+        **common,
+        **_params(config.outcome),
+        propensityCol="propensity" if weighs else None,
+        exposureModel=exposure,
+        initialModel=warm.model if warm else None,
+    )
+    try:
+        outcome.requireStart(ratings)
+    except ConfigError as error:
+        raise ConfigError(f"setting model.warm_start: {error}; null starts anew") from error
+    return outcome, exposure
+
+
+def _require_factors(model: DeconfoundedMFModel) -> None:
+    """Rankings by factors that vanished would be rankings by the confounder alone, or by nothing.
+
+    Raises
+    ------
+    FitError : all factors of a stage are zero.
+    """
+    exposure = model.exposureModel.degeneracies if model.exposureModel else []
+    found = [*exposure, *model.degeneracies]
+    if vanished(found):
+        raise FitError("; ".join(found))
 
 
 def _params(section: BaseModel, leave_out: set[str] | None = None) -> dict[str, Any]:
@@ -127,27 +157,12 @@ def _params(section: BaseModel, leave_out: set[str] | None = None) -> dict[str, 
     return {to_camel(name): value for name, value in section.model_dump(exclude=leave_out).items()}
 
 
-def _tables(config: RunConfig, model: DeconfoundedMFModel, valid: Validated, run: Run) -> dict[str, DataFrame]:
-    seen = valid.ratings if config.recommend.exclude_seen else None
-    ranked = model.recommendationTable(config.recommend.top_n, seen).withColumn("rank", F.col("rank").cast("int"))
-    users, items = model.factorTables()
-    user_type, item_type = users.schema["id"].dataType, items.schema["id"].dataType
-    stamp = run.stamp()
+def _tables(
+    config: RunConfig, model: DeconfoundedMFModel, valid: Validated, run: Run, seen: DataFrame | None
+) -> dict[str, DataFrame]:
+    ranked = model.recommendationTable(config.recommend.top_n, seen)
     return {
-        "recommendations": schemas.conform(
-            ranked.withColumns(stamp), schemas.recommendations(user_type, item_type), "recommendations"
-        ),
-        "user_factors": schemas.conform(users.withColumns(stamp), schemas.user_factors(user_type), "user_factors"),
-        "item_factors": schemas.conform(items.withColumns(stamp), schemas.item_factors(item_type), "item_factors"),
-        "rejects": schemas.conform(valid.rejects.withColumn("run_id", stamp["run_id"]), schemas.REJECTS, "rejects"),
-        "runs": run.as_row(model.userFactors.sparkSession),
+        "recommendations": recommendation_table(ranked, run),
+        **factor_tables(model, run),
+        "rejects": reject_table(valid, run),
     }
-
-
-def _auditor(config: RunConfig, spark: SparkSession, valid: Validated) -> Callable[[parquet.StagedRun], None]:
-    def audit(staged: parquet.StagedRun) -> None:
-        table = spark.read.parquet(staged.uri("recommendations"))
-        seen = valid.ratings if config.recommend.exclude_seen else None
-        audit_recommendations(table, seen)
-
-    return audit

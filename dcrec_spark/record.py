@@ -1,11 +1,12 @@
 """The record of a run: what was asked, what was read, what was done, how it ended."""
 
+import hashlib
 import json
 import platform
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from importlib.metadata import version
 from typing import Any
@@ -19,7 +20,9 @@ from dcrec_spark.data.validate import Validated
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.models.outcome_model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet
+from dcrec_spark.saved_model import SavedModel, Source
 
+RETRAIN = "retrain"
 _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 
 
@@ -27,10 +30,12 @@ _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 class Run:
     """Facts of one run, gathered as it goes; ``run.json`` and the table ``runs`` say the same.
 
-    timings : seconds by step, shared with the reporter that measures them.
+    job : retrain, recommend or fold_in. timings : seconds by step, shared with the reporter that measures them.
+    source : the model that is served, or that the fit begins with.
     """
 
     run_id: str
+    job: str
     config: RunConfig
     started_at: datetime
     versions: dict[str, str]
@@ -41,13 +46,14 @@ class Run:
     objectives: dict[str, list[float]] = field(default_factory=dict)
     data_fingerprint: str | None = None
     intercept: float | None = None
+    source: Source | None = None
 
     @classmethod
-    def begin(cls, config: RunConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
+    def begin(cls, job: str, config: RunConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
         """A run that starts now."""
         started = datetime.now(UTC)
         run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-        return cls(run_id, config, started, _versions(spark), timings)
+        return cls(run_id, job, config, started, _versions(spark), timings)
 
     @property
     def run_date(self) -> date:
@@ -56,10 +62,28 @@ class Run:
 
     @property
     def model_version(self) -> str | None:
-        """The same for the same settings on the same data."""
+        """The same for the same settings on the same data, begun with the same model; where one is served, its own."""
+        if self.job != RETRAIN:
+            return None if self.source is None else self.source.model_version
         if self.data_fingerprint is None:
             return None
-        return f"{config_hash(self.config)[:12]}-{self.data_fingerprint[:12]}"
+        settings = config_hash(self.config)
+        if self.source is not None:
+            settings = hashlib.sha256(f"{settings} {self.source.model_version}".encode()).hexdigest()
+        return f"{settings[:12]}-{self.data_fingerprint[:12]}"
+
+    def begins_with(self, source: Source | None) -> None:
+        """Note the model that a fit starts from, or that there was none where one was asked for."""
+        self.source = source
+        if source is None and self.config.model.warm_start is not None:
+            output = self.config.output.path
+            self.warnings.append(f"a cold start: there is no previous run with a model under {output} to start from")
+
+    def serves(self, saved: SavedModel) -> None:
+        """Note the model that is served, and its size."""
+        self.source = saved.source
+        self.counts |= {"users": saved.model.numUsers, "items": saved.model.numItems}
+        self.intercept = saved.model.intercept
 
     def took_in(self, valid: Validated) -> None:
         """Note what validation found."""
@@ -74,7 +98,9 @@ class Run:
         self.intercept = model.intercept
         if model.exposureModel is not None:
             self.objectives["exposure"] = model.exposureModel.elboHistory
+            self.warnings += model.exposureModel.degeneracies
         self.objectives["outcome"] = model.objectiveHistory
+        self.warnings += model.degeneracies
 
     def stamp(self) -> dict[str, Column]:
         """The columns that tie a row of a table to its run."""
@@ -117,6 +143,7 @@ class Run:
     def _facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
         return {
             "run_id": self.run_id,
+            "job": self.job,
             "run_date": self.run_date.isoformat(),
             "name": self.config.run.name,
             "status": status,
@@ -135,6 +162,8 @@ class Run:
             "warnings": list(self.warnings),
             "intercept": self.intercept,
             "objectives": self.objectives,
+            "iterations": {stage: len(values) for stage, values in self.objectives.items()},
+            "source": None if self.source is None else asdict(self.source),
         }
 
 

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dcrec_spark.config import RunConfig
-from dcrec_spark.record import Run
+from dcrec_spark.record import RETRAIN, Run
 
 
 def run_summary(config: RunConfig, run: Run, directory: str) -> RenderableType:
@@ -15,7 +15,11 @@ def run_summary(config: RunConfig, run: Run, directory: str) -> RenderableType:
     facts.add_column(style="dim", justify="right")
     facts.add_column(overflow="fold")
     counts = run.counts
-    facts.add_row("ratings", f"{counts['accepted']:,} of {counts['rows_in']:,} rows, {counts['rejected']:,} rejected")
+    if run.source is not None:
+        facts.add_row("served" if run.job != RETRAIN else "begun with", Text(run.source.path, overflow="fold"))
+    if "rows_in" in counts:
+        read = f"{counts['accepted']:,} of {counts['rows_in']:,} rows, {counts['rejected']:,} rejected"
+        facts.add_row("ratings", read)
     facts.add_row("users x items", f"{counts['users']:,} x {counts['items']:,}")
     for stage, values in run.objectives.items():
         name = "ELBO" if stage == "exposure" else "J"
@@ -28,12 +32,13 @@ def run_summary(config: RunConfig, run: Run, directory: str) -> RenderableType:
     return Group(Text(title, style="bold green"), facts)
 
 
-def dry_run_summary(config: RunConfig, raw: DataFrame, output: str) -> RenderableType:
-    """What a run would do."""
-    columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in raw.schema.fields if f.name != "raw")
+def dry_run_summary(config: RunConfig, raw: DataFrame | None, model: str, output: str) -> RenderableType:
+    """What a run would do; ``raw`` is the input that it would read, if any."""
+    lines = ["input   none"]
+    if raw is not None:
+        columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in raw.schema.fields if f.name != "raw")
+        lines = [f"input   {config.input.format} {config.input.path or config.input.table}: {columns}"]
+    lines += [f"model   {model}", f"output  {output}"]
     return Group(
-        Text("dry run: everything checks out, nothing was written", style="bold green"),
-        Text(f"input   {config.input.format} {config.input.path or config.input.table}: {columns}"),
-        Text(f"model   {config.outcome.outcome}, adjustment {config.outcome.adjustment}"),
-        Text(f"output  {output}"),
+        Text("dry run: everything checks out, nothing was written", style="bold green"), *(Text(line) for line in lines)
     )

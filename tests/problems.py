@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcrec_spark.kernels.poisson import CountBlock
-from dcrec_spark.kernels.ridge import Off, RatingBlock, Regulariser
+from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser
 from tests.reference import ridge as dense
 from tests.reference.poisson import Array
 
@@ -44,39 +44,40 @@ class RatingProblem(NamedTuple):
 
     users: RatingBlock
     items: RatingBlock
-    off: Off
+    design: Design
     reg: Regulariser
     twin: dense.Problem
     factors: dense.Factors
 
 
 def rating_problem(
-    rng: np.random.Generator, off: Off, confounder: bool, rank: int = 3, heaviest: float = 3.0
+    rng: np.random.Generator, design: Design, confounder: bool, rank: int = 3, heaviest: float = 3.0
 ) -> RatingProblem:
     """Weights of any size below `heaviest`, some below w0; user 0 and the last item are unrated."""
     n_users, n_items = int(rng.integers(3, 12)), int(rng.integers(3, 12))
     observed = random_counts(rng, n_users, n_items) > 0
     ratings = np.where(observed, rng.integers(0, 6, observed.shape), 0.0)
-    weights = np.where(observed, rng.uniform(0.05, heaviest, observed.shape), off.unobserved)
+    weights = np.where(observed, rng.uniform(0.05, heaviest, observed.shape), design.unobserved)
     pi = rng.gamma(0.5, 1.0, (n_users, 2 * confounder))
     lam = rng.gamma(0.5, 1.0, (n_items, 2 * confounder))
     twin = dense.Problem(
         ratings,
         weights,
-        np.where(observed, 1.0, float(off.everywhere)),
+        np.where(observed, 1.0, float(design.everywhere)),
         pi @ lam.T,
-        "user" if confounder else "none",
+        ("user" if design.per_user else "global") if confounder else "none",
         *REG,
     )
+    gamma = rng.standard_normal(n_users if design.per_user else 1) if confounder else 0.0
     factors = dense.Factors(
         rng.standard_normal((n_users, rank)),
         rng.standard_normal((n_items, rank)),
-        rng.standard_normal(n_users) if confounder else np.zeros(n_users),
+        np.broadcast_to(gamma, n_users).copy(),
         float(rng.standard_normal()),
     )
     users = rating_block(observed, ratings, weights, pi @ lam.T, pi)
     items = rating_block(observed.T, ratings.T, weights.T, (pi @ lam.T).T, lam)
-    return RatingProblem(users, items, off, REG, twin, factors)
+    return RatingProblem(users, items, design, REG, twin, factors)
 
 
 def rating_block(observed: Array, ratings: Array, weights: Array, a_hat: Array, exposure: Array) -> RatingBlock:

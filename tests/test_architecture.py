@@ -70,6 +70,7 @@ def test_the_package_is_found() -> None:
     ("part", "allowed"),
     [
         ("errors", set()),
+        ("version", set()),
         ("arrays", {"errors"}),
         ("schemas", {"errors"}),
         ("config", {"errors"}),
@@ -79,7 +80,10 @@ def test_the_package_is_found() -> None:
         ("blocks", {"errors", "arrays"}),
         ("engine", {"errors", "arrays", "blocks"}),
         ("data", {"errors", "config", "schemas"}),
-        ("models", {"errors", "arrays", "blocks", "kernels", "engine", "data"}),
+        ("storage", {"errors"}),
+        ("models", {"errors", "version", "arrays", "blocks", "kernels", "engine", "data", "storage"}),
+        ("publish", {"errors", "storage"}),
+        ("evaluation", {"errors", "arrays", "schemas", "kernels", "engine", "data", "models"}),
     ],
 )
 def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> None:
@@ -96,12 +100,12 @@ def test_arrays_and_settings_know_nothing_of_spark(part: str) -> None:
 
 def test_only_the_jobs_own_steps_publish() -> None:
     users = {part_of(module) for module, uses in USES.items() if any(part_of(used) == "publish" for used in uses)}
-    assert users <= {"publish", "pipeline", "record", "demo"}
+    assert users <= {"publish", "pipeline", "serving", "job_steps", "saved_model", "record", "demo"}
 
 
-@pytest.mark.parametrize("top", ["pipeline", "cli", "demo", "console", "record"])
+@pytest.mark.parametrize("top", ["pipeline", "serving", "job_steps", "saved_model", "cli", "demo", "console", "record"])
 def test_nothing_below_uses_the_jobs_own_steps(top: str) -> None:
-    below = {"config", "data", "engine", "evaluation", "kernels", "models", "publish"}
+    below = {"config", "data", "engine", "evaluation", "kernels", "models", "publish", "storage"}
     assert {module for module, uses in USES.items() if part_of(module) in below and top in uses} == set()
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.arrays import Array, unpack
-from dcrec_spark.blocks import block_count, build_block, build_side, first_place, rows_in_block
+from dcrec_spark.blocks import block_count, build_block, build_side, first_place, index_at, rows_in_block
 from dcrec_spark.engine.lineage import fixed_placement
 
 
@@ -207,3 +207,12 @@ def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: Spa
         }
         assert row.nonzeros == len(expected["col"])
     side.release()
+
+
+@given(st.integers(1, 30), st.data())
+def test_places_lead_back_to_indices(n_rows: int, data: st.DataObject) -> None:
+    n_blocks = data.draw(st.integers(1, n_rows))
+    idx = np.arange(n_rows)
+    places = first_place(n_rows, n_blocks, idx % n_blocks) + idx // n_blocks
+    assert sorted(places) == list(idx)
+    np.testing.assert_array_equal(index_at(n_rows, n_blocks, places), idx)

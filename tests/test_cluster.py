@@ -124,7 +124,7 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
-def run(command: list[str | Path], home: Path, seconds: float = 200) -> subprocess.CompletedProcess[str]:
+def run(command: list[str | Path], home: Path, seconds: float = 600) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, env=environment(home), cwd=home.parent, capture_output=True, text=True, timeout=seconds, check=False
     )

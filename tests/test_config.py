@@ -147,7 +147,7 @@ def test_configuration_does_not_change_after_it_is_read() -> None:
         ("run.name=../../etc", ["setting run.name", "'../../etc'", "letters, digits"]),
         ("run.run_date=20261120", ["setting run.run_date", "20261120", "YYYY-MM-DD"]),
         ("run.run_date=2026-13-01", ["setting run.run_date", "YYYY-MM-DD"]),
-        ("outcome.adjustment=ipv", ["found 'ipv'", "'deconfounded' or 'none'"]),
+        ("outcome.adjustment=ipv", ["found 'ipv'", "'deconfounded', 'none' or 'ipw'"]),
         ("validation.max_reject_share=5", ["found 5", "<= 1"]),
         ("input.header=maybe", ["found 'maybe'", "true or false"]),
         ("input.path=' '", ["setting input.path", "not blank"]),
@@ -276,6 +276,9 @@ def test_resolved_is_plain_json() -> None:
         "input.options.password=hunter2",
         "input.options.url=jdbc:x",
         "engine.num_user_blocks=7",
+        "model.path=/elsewhere",
+        "model.warm_start=previous",
+        "recommend.users=/elsewhere",
         "output.path=/elsewhere",
     ],
 )

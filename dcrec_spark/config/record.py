@@ -20,12 +20,15 @@ _SECRETS_IN_TEXT = (
 )
 
 # Settings that say where, when or how fast, not what: the answer is the same with other values of them.
-# Which rows were read is told by the fingerprint of the data, not by where they were.
+# Which rows were read is told by the fingerprint of the data, not by where they were; which model was served or begun
+# with by its version.
 _NO_INFLUENCE: dict[str, Any] = {
     "run": {"name", "run_date"},
     "spark": True,
     "input": {"path": True, "table": True},
     "engine": {"num_user_blocks", "num_item_blocks", "exchange", "checkpoint_interval"},
+    "model": True,
+    "recommend": {"users"},
     "output": True,
 }
 _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}

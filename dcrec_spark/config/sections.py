@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from dcrec_spark.config.types import (
+    AtLeastOne,
     Natural,
     NonNegativeReal,
     Positive,
@@ -17,6 +18,7 @@ from dcrec_spark.config.types import (
     RunDate,
     RunName,
     Share,
+    SomeShare,
     Text,
     TextMap,
 )
@@ -57,6 +59,7 @@ class ColumnNames(Section):
     item: Text = "item"
     rating: Text = "rating"
     count: Text | None = None
+    propensity: Text | None = None
     timestamp: Text | None = None
 
     def mapped(self) -> dict[str, str]:
@@ -129,13 +132,15 @@ class ExposureConfig(Section):
     user_rate_prior: PositiveReal = 0.3
     item_shape_prior: PositiveReal = 0.3
     item_rate_prior: PositiveReal = 0.3
+    restarts: Positive = 1
 
 
 class OutcomeConfig(Section):
     """Stage 2, the rating model that conditions on the substitute confounder."""
 
-    outcome: Literal["weighted", "probabilistic"] = "weighted"
-    adjustment: Literal["deconfounded", "none"] = "deconfounded"
+    outcome: Literal["weighted", "probabilistic", "poisson"] = "weighted"
+    adjustment: Literal["deconfounded", "none", "ipw"] = "deconfounded"
+    confounder_weight: Literal["user", "global"] = "user"
     rank: Positive = 10
     alpha: NonNegativeReal = 40.0
     unobserved_weight: NonNegativeReal | None = None
@@ -144,8 +149,21 @@ class OutcomeConfig(Section):
     confounder_reg: NonNegativeReal = 1.0
     intercept_reg: NonNegativeReal = 1.0
     fit_intercept: bool = True
+    user_shape_prior: PositiveReal = 0.3
+    user_rate_prior: PositiveReal = 0.3
+    item_shape_prior: PositiveReal = 0.3
+    item_rate_prior: PositiveReal = 0.3
+    confounder_shape_prior: PositiveReal = 1.0
+    confounder_rate_prior: PositiveReal = 1.0
+    intercept_shape_prior: PositiveReal = 0.3
+    intercept_rate_prior: PositiveReal = 0.3
+    propensity_mean: SomeShare = 0.05
+    propensity_decay: SomeShare = 0.25
+    propensity_pivot: Real = 4.0
+    weight_cap: AtLeastOne | None = None
     max_iter: Positive = 20
     tol: NonNegativeReal = 1e-4
+    restarts: Positive = 1
 
 
 class EngineConfig(Section):
@@ -158,9 +176,17 @@ class EngineConfig(Section):
     precision: Literal["float64", "float32"] = "float64"
 
 
-class RecommendConfig(Section):
-    """How many items each user gets, and whether those already rated are left out."""
+class ModelConfig(Section):
+    """Saved models: the one that is served, and the one that a fit starts from."""
 
+    path: Text | None = None
+    warm_start: Text | None = None
+
+
+class RecommendConfig(Section):
+    """Who gets recommendations, how many, and whether items already rated are left out."""
+
+    users: Text | None = None
     top_n: Positive = 10
     exclude_seen: bool = True
 
@@ -181,6 +207,7 @@ class RunConfig(Section):
     exposure: ExposureConfig = ExposureConfig()
     outcome: OutcomeConfig = OutcomeConfig()
     engine: EngineConfig = EngineConfig()
+    model: ModelConfig = ModelConfig()
     recommend: RecommendConfig = RecommendConfig()
     output: OutputConfig = OutputConfig()
 
@@ -202,6 +229,10 @@ class RunConfig(Section):
         brings_timestamps = self.input.format == "movielens" or self.input.columns.timestamp is not None
         if self.validation.duplicates == "last" and not brings_timestamps:
             raise ValueError("input.columns.timestamp set, for validation.duplicates=last keeps the most recent rating")
+        if self.outcome.outcome == "poisson" and self.outcome.unobserved_weight not in (None, 1.0):
+            raise ValueError(
+                "outcome.unobserved_weight null for outcome.outcome=poisson, where an unrated pair counts 0"
+            )
         brings_counts = self.validation.kind == "counts" or self.input.columns.count is not None
         if self.exposure.kind == "count" and not brings_counts:
             raise ValueError("input.columns.count set, or validation.kind=counts, for exposure.kind=count")

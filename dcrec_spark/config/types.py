@@ -53,5 +53,7 @@ Positive = Annotated[Whole, Field(ge=1)]
 NonNegativeReal = Annotated[Real, Field(ge=0)]
 PositiveReal = Annotated[Real, Field(gt=0)]
 Share = Annotated[Real, Field(ge=0, le=1)]
+SomeShare = Annotated[Real, Field(gt=0, le=1)]
+AtLeastOne = Annotated[Real, Field(ge=1)]
 # Options handed on as they are, to Spark or to a reader: any name, text values.
 TextMap = Annotated[dict[str, str], BeforeValidator(_flat)]

@@ -3,7 +3,7 @@
     user_id          long or string; null where the source has none or where it cannot be read as id_type says
     item_id          likewise
     rating           as stored: text or a number
-    count, timestamp as stored; only where the source has them
+    count, propensity, timestamp as stored; only where the source has them
     raw              the row as read: a line of text, or a struct of the columns used
     read_problems    array<string>: what went wrong before any rule was looked at
 
@@ -38,11 +38,12 @@ from dcrec_spark.errors import DataError
 
 IdType = Literal["auto", "string", "long"]
 WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
+NUMBERS = ("rating", "count", "propensity")
 CLOCKS = (TimestampType, TimestampNTZType, DateType)
 
 
 def pick_columns(source: DataFrame, names: ColumnNames, malformed_line: str | None = None) -> DataFrame:
-    """Columns ``user``, ``item``, ``rating`` (``count``, ``timestamp``), ``raw`` and ``malformed`` of a
+    """Columns ``user``, ``item``, ``rating`` (``count``, ``propensity``, ``timestamp``), ``raw`` and ``malformed`` of a
     source with names.
 
     ``malformed_line`` names a column that holds the text of a row that could not be split into columns, null
@@ -85,7 +86,7 @@ def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
 
     Raises
     ------
-    DataError : a column has a type that cannot be an id, a rating, a count or a timestamp.
+    DataError : a column has a type that cannot be an id, a number or a timestamp.
     """
     types = {field.name: field.dataType for field in picked.schema}
     check_types(types, id_type)
@@ -96,7 +97,7 @@ def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
         ids.append(identity.alias(f"{side}_id"))
         if isinstance(types[side], StringType) and id_type == "long":
             problems += _id_problems(side, identity)
-    values = [F.col(name) for name in ("rating", "count", "timestamp") if name in types]
+    values = [F.col(name) for name in (*NUMBERS, "timestamp") if name in types]
     return picked.select(*ids, *values, F.col("raw"), names_of_broken(problems).alias("read_problems"))
 
 
@@ -128,7 +129,7 @@ def check_types(types: dict[str, DataType], id_type: IdType = "auto") -> None:
         whole = isinstance(stored, DecimalType) and stored.scale == 0 and id_type != "auto"
         if not (isinstance(stored, StringType | ByteType | ShortType | IntegerType | LongType) or whole):
             raise _wrong_type(side, stored, _id_advice(side, stored))
-    for name in ("rating", "count"):
+    for name in NUMBERS:
         if name in types and not isinstance(types[name], NumericType | StringType):
             raise _wrong_type(name, types[name], "a number, or text that holds one")
     stored = types.get("timestamp", LongType())

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import ValidationConfig
+from dcrec_spark.data.columns import NUMBERS
 from dcrec_spark.errors import ConfigError, DataError
 
 KEY = ["user_id", "item_id"]
@@ -29,13 +30,13 @@ def merge(good: DataFrame, config: ValidationConfig) -> DataFrame:
 
     last : the row with the latest timestamp (the larger rating, then count, where times are equal; no time is
         oldest).
-    mean, sum : of ratings, and of counts; the latest timestamp.
+    mean, sum : of ratings, and of counts; the mean propensity, the latest timestamp.
 
     Raises
     ------
     ConfigError : ``last`` without timestamps.
     """
-    values = [name for name in ("rating", "count") if name in good.columns]
+    values = [name for name in NUMBERS if name in good.columns]
     has_time = "timestamp" in good.columns
     if config.duplicates == "last":
         if not has_time:
@@ -46,8 +47,8 @@ def merge(good: DataFrame, config: ValidationConfig) -> DataFrame:
         latest = F.max(F.struct("timestamp", *values))
         merged = [latest[name].alias(name) for name in values]
     else:
-        combine = F.avg if config.duplicates == "mean" else F.sum
-        merged = [combine(name).alias(name) for name in values]
+        means = values if config.duplicates == "mean" else ["propensity"]
+        merged = [(F.avg if name in means else F.sum)(name).alias(name) for name in values]
     if has_time:
         merged.append(F.max("timestamp").alias("timestamp"))
     return good.groupBy(*KEY).agg(*merged, F.count(F.lit(1)).alias("rows"))

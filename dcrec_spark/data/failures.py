@@ -10,14 +10,16 @@ from pyspark.errors import PySparkException
 from dcrec_spark.config import mask_secrets
 from dcrec_spark.errors import DataError
 
+# The setting that says in which format the files are, by the one that says where; elsewhere their names say so.
+_FORMATS = {"input.path": "input.format"}
 _ADVICE = {
-    "PATH_NOT_FOUND": "nothing is there; check input.path",
-    "UNABLE_TO_INFER_SCHEMA": "no data files are there; check input.path and input.format",
+    "PATH_NOT_FOUND": "nothing is there; check {setting}",
+    "UNABLE_TO_INFER_SCHEMA": "no data files are there; check {setting} and {format}",
     "TABLE_OR_VIEW_NOT_FOUND": "there is no such table or view; check input.table and the catalog",
     "REQUIRES_SINGLE_PART_NAMESPACE": "there is no such catalog; check input.table",
     "PARSE_SYNTAX_ERROR": "expected a table's name, catalog.database.table; check input.table",
     "CSV header does not conform": "its files have different headers; expected the same columns in order",
-    "CANNOT_READ_FILE_FOOTER": "a file is not in the format that input.format says, or is damaged",
+    "CANNOT_READ_FILE_FOOTER": "a file is not in the format that {format} says, or is damaged",
     "No suitable driver": "no JDBC driver for input.options.url; put its jar on the class path",
 }
 # Met while rows are read, long after the source was opened: other failures at that time are not the input's.
@@ -25,13 +27,13 @@ _BROKEN_FILE = "FAILED_READ_FILE"
 
 
 @contextmanager
-def opening(source: str) -> Iterator[None]:
-    """Whatever Spark raises inside is a ``DataError`` about ``source``."""
+def opening(source: str, setting: str = "input.path") -> Iterator[None]:
+    """Whatever Spark raises inside is a ``DataError`` about ``source``, which ``setting`` names."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
         # Spark's own text may hold the address of a database with its password: it is not chained.
-        raise DataError(f"{source}: {explain(error)}") from None
+        raise DataError(f"{source}: {explain(error, setting)}") from None
 
 
 @contextmanager
@@ -45,12 +47,16 @@ def reading_rows() -> Iterator[None]:
         raise DataError(f"the input cannot be read to its end: {explain(error)}") from None
 
 
-def explain(error: PySparkException | Py4JError) -> str:
+def explain(error: PySparkException | Py4JError, setting: str = "input.path") -> str:
     """One line: the advice where the failure is a known one, then Spark's own reason without secrets."""
     text = str(error)
     conditions: list[str] = re.findall(r"\[[A-Z][A-Z_.]+\] ?[^\n]*", text)
     causes: list[str] = re.findall(r"^(?:Caused by)?: (?:[\w.$]+: )?([^\n]+)", text, re.MULTILINE)
     lines = [*conditions[:1], *causes[-1:]] or [line for line in text.splitlines() if line.strip()][-1:]
-    advice = [said for known, said in _ADVICE.items() if known in text][:1]
+    advice = [
+        said.format(setting=setting, format=_FORMATS.get(setting, "its name"))
+        for known, said in _ADVICE.items()
+        if known in text
+    ][:1]
     reason = " ".join(" / ".join(dict.fromkeys(lines)).split())
     return "; ".join([*advice, f"Spark says: {mask_secrets(reason)[:400]}"])

@@ -110,13 +110,13 @@ def _read_movielens(spark: SparkSession, config: InputConfig) -> DataFrame:
 
 
 def _movielens_file(spark: SparkSession, path: str) -> DataFrame:
-    suffix = _suffix(path)
-    if suffix == ".csv":
+    ending = suffix(path)
+    if ending == ".csv":
         return _csv(spark, path, MOVIELENS_CSV, {"header": "true"})
-    if suffix in MOVIELENS_SEPARATORS:
-        return read_movielens_lines(spark, path, MOVIELENS_SEPARATORS[suffix])
+    if ending in MOVIELENS_SEPARATORS:
+        return read_movielens_lines(spark, path, MOVIELENS_SEPARATORS[ending])
     raise DataError(
-        f"input movielens {path!r}: found the file type {suffix or 'none'}, expected .data, .dat or .csv; "
+        f"input movielens {path!r}: found the file type {ending or 'none'}, expected .data, .dat or .csv; "
         "for another layout set input.format=csv"
     )
 
@@ -129,7 +129,7 @@ def _first_that_exists(
     spark: SparkSession, path: str, usual: tuple[str, ...], read: Callable[[SparkSession, str], DataFrame]
 ) -> DataFrame:
     """The file itself, or a directory's usual file. Spark is asked, for the path may be on any storage."""
-    if _suffix(path):
+    if suffix(path):
         return read(spark, path)
     for name in usual:
         try:
@@ -140,7 +140,8 @@ def _first_that_exists(
     raise DataError(f"input {path!r}: expected a file, or a directory that has {' or '.join(usual)}; found neither")
 
 
-def _suffix(path: str) -> str:
+def suffix(path: str) -> str:
+    """How the last name of a path ends, in small letters and without what says how it is compressed."""
     name = path.rstrip("/").rpartition("/")[2]
     for compressed in _COMPRESSED:
         name = name.removesuffix(compressed)

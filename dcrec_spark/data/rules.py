@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, NumericType, StringType, TimestampNTZType, TimestampType
 
 from dcrec_spark.config import ValidationConfig
+from dcrec_spark.data.columns import NUMBERS
 from dcrec_spark.data.reasons import MALFORMED, Rule, names_of_broken
 
 # A cast alone would take Java's notations, 5f and 0x1p3, for numbers.
@@ -13,13 +14,13 @@ _SEEN_BY_READER = ("empty", "unparsable")
 
 
 def check_rows(raw: DataFrame, config: ValidationConfig, now: float) -> DataFrame:
-    """Columns user_id, item_id, rating: double (count: double, timestamp: long), raw, reasons: array<string>.
+    """Columns user_id, item_id, rating (count, propensity): double, (timestamp: long,) raw, reasons: array<string>.
 
     raw : the layout of :mod:`dcrec_spark.data.columns`; ``read_problems`` may be missing.
     now : seconds since 1970, for what is in the future.
     """
     types = {field.name: field.dataType for field in raw.schema}
-    names: list[str] = [name for name in ("rating", "count") if name in types]
+    names: list[str] = [name for name in NUMBERS if name in types]
     values = {name: _number(name, types[name]) for name in names}
     rules = _id_rules("user", types) + _id_rules("item", types)
     for name, value in values.items():
@@ -86,7 +87,11 @@ def _meaning_rules(values: dict[str, Column], config: ValidationConfig) -> list[
     not_positive = values["count"] <= 0 if "count" in values else F.lit(False)
     if config.kind == "counts":
         not_positive = F.coalesce(not_positive, F.lit(False)) | (rating <= 0)
-    return [Rule("out_of_scale", finite & out_of_scale), Rule("non_positive_count", not_positive)]
+    rules = [Rule("out_of_scale", finite & out_of_scale), Rule("non_positive_count", not_positive)]
+    if "propensity" in values:
+        p = values["propensity"]
+        rules.append(Rule("propensity_out_of_range", (p <= 0) | (p > 1)))
+    return rules
 
 
 def _seconds(stored: DataType) -> Column:

@@ -57,13 +57,16 @@ class _Group:
     one_item: bool
 
 
-def validate(raw: DataFrame, config: ValidationConfig, *, seed: int = 0, now: float | None = None) -> Validated:
+def validate(
+    raw: DataFrame, config: ValidationConfig, *, seed: int = 0, now: float | None = None, to_fit: bool = True
+) -> Validated:
     """Split raw rows into ratings and rejects, by the rules of ``config``.
 
     Parameters
     ----------
     raw : the layout of :mod:`dcrec_spark.data.columns`.
     seed : which ratings a cap keeps where times don't tell.
+    to_fit : whether a model is fitted to the ratings, which takes two users and two items.
     now : seconds since 1970; later timestamps are in the future. None: this machine's clock.
 
     Raises
@@ -88,6 +91,8 @@ def validate(raw: DataFrame, config: ValidationConfig, *, seed: int = 0, now: fl
         rejects = labelled.filter(F.size("reasons") > 0).select("raw", "reasons")
         counts, reasons = _counts(groups, merged_rows)
         _require_usable(groups, counts, reasons, config, rejects)
+        if to_fit:
+            _require_two(groups)
         return Validated(ratings, rejects, counts, reasons, _warnings(groups, config), kept.pop_all().close)
 
 
@@ -166,6 +171,9 @@ def _require_usable(
             f"{counts['rejected'] - left_out} of {counts['rows_in']} rows are bad, a share of {share:.4g}; "
             f"validation.max_reject_share is {config.max_reject_share:g}: {_top_reasons(reasons, rejects)}"
         )
+
+
+def _require_two(groups: list[_Group]) -> None:
     good = next(group for group in groups if not group.reasons)
     for side, alone in (("user", good.one_user), ("item", good.one_item)):
         if alone:

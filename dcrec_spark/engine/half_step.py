@@ -9,7 +9,6 @@ gets the same inbox.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -108,17 +107,6 @@ def _ended(state: State) -> State:
     return Placed(state.sums, outbox)
 
 
-@contextmanager
-def released_on_failure(*states: State) -> Iterator[None]:
-    """Let go of the states when the work inside fails: nobody will read them any more."""
-    try:
-        yield
-    except BaseException:
-        for state in states:
-            state.release()
-        raise
-
-
 def half_step(side: Side, kernel: Kernel, source: State | None = None, own: State | None = None) -> State:
     """Update every row of ``side``: one Spark job, and one exchange where a placed result is read.
 
@@ -140,8 +128,7 @@ def half_step(side: Side, kernel: Kernel, source: State | None = None, own: Stat
         read_before = (state.boxes for state in (source, own) if isinstance(state, Placed))
         state = _place(outbox, frozenset([box]).union(*read_before))
         box.unpersist()
-    with released_on_failure(state, *(read for read in (source, own) if read)):
-        _require_finite(side, state)
+    _require_finite(side, state)
     return state
 
 
@@ -269,6 +256,7 @@ def _total(posts: list[dict[str, Any]]) -> dict[str, Array]:
 def _require_finite(side: Side, state: State) -> None:
     bad = int(state.sums["rows_not_finite"])
     if bad:
+        state.release()
         raise FitError(
             f"{bad} of {side.n_rows} {side.name} factors are NaN or infinite after an update: look for extreme "
             "ratings or weights (alpha), or raise the regularisation"

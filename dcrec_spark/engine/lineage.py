@@ -5,10 +5,12 @@ frame and hands back one whose plan is a single scan; behind it the lineage stay
 recomputation and not the job. ``checkpoint`` writes the frame reliably and ends the lineage.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JJavaError
 from pyspark import Broadcast, StorageLevel
@@ -21,20 +23,38 @@ from dcrec_spark.errors import ConfigError
 _PLANNING = {"spark.sql.adaptive.enabled": "false"}
 
 
+# The setting belongs to the session, so fits that run side by side in threads share it: the first one in switches it,
+# the last one out brings back what was there. Session -> fits inside, and its own settings.
+_INSIDE: WeakKeyDictionary[SparkSession, tuple[int, dict[str, str | None]]] = WeakKeyDictionary()
+_INSIDE_LOCK = Lock()
+
+
 @contextmanager
 def fixed_placement(spark: SparkSession) -> Iterator[None]:
     """Plans made inside keep the placement of blocks; the session's own settings come back afterwards."""
-    before = {key: spark.conf.get(key, None) for key in _PLANNING}
-    for key, value in _PLANNING.items():
-        spark.conf.set(key, value)
+    with _INSIDE_LOCK:
+        fits, before = _INSIDE.get(spark, (0, {}))
+        if not fits:
+            before = {key: spark.conf.get(key, None) for key in _PLANNING}
+            _configure(spark, _PLANNING)
+        _INSIDE[spark] = fits + 1, before
     try:
         yield
     finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
+        with _INSIDE_LOCK:
+            fits, before = _INSIDE.pop(spark)
+            if fits > 1:
+                _INSIDE[spark] = fits - 1, before
             else:
-                spark.conf.set(key, old)
+                _configure(spark, before)
+
+
+def _configure(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
+    for key, value in settings.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
 
 
 def cores(spark: SparkSession) -> int:

@@ -14,22 +14,22 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def geometric_mean(shape: Floats, rate: Floats) -> Floats:
-    """exp(E[log x]) of Gamma(shape, rate); (n, L) and (L,) give (n, L)."""
+    """exp(E[log x]) of Gamma(shape, rate); (n, L) and (L,) or (n, L) give (n, L)."""
     return np.exp(digamma(shape)) / rate
 
 
 def divergence(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) -> float:
     """Sum over all entries of KL(Gamma(shape, rate) || Gamma(prior_shape, prior_rate)); never negative.
 
-    shape : (n, L). rate : (L,).
+    shape : (n, L). rate : (L,), the same for all rows, or (n, L).
     """
     shape = shape.astype(np.float64, copy=False)
     rate = rate.astype(np.float64, copy=False)
-    n = len(shape)
+    repeated = shape.size / rate.size if rate.size else 0.0
     entropy_terms = (shape - prior_shape) * digamma(shape) - gammaln(shape)
-    rate_terms = n * prior_shape * (np.log(rate) - np.log(prior_rate))
-    mean_terms = shape.sum(axis=0) * (prior_rate / rate - 1.0)
-    constant = n * shape.shape[1] * gammaln(prior_shape)
+    rate_terms = repeated * prior_shape * (np.log(rate) - np.log(prior_rate))
+    mean_terms = shape * (prior_rate / rate - 1.0)
+    constant = shape.size * gammaln(prior_shape)
     return float(entropy_terms.sum() + rate_terms.sum() + mean_terms.sum() + constant)
 
 

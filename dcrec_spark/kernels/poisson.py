@@ -1,8 +1,11 @@
-"""Coordinate ascent for Poisson factorization (Gopalan, Hofman, Blei 2015; the exposure model of the paper).
+"""Coordinate ascent for Gamma-Poisson factorization (Gopalan, Hofman, Blei 2015).
 
-    a_ui ~ Poisson(pi_u . lambda_i),    q(pi_uk) = Gamma(shape_uk, rate_k),    g = exp(E[log .])
+    y_ui ~ Poisson(theta_u . beta_i [+ gamma_u a_hat_ui] [+ offset_ui]),   q Gamma(shape, rate),   g = exp(E[log .])
 
-One update serves users and items: ``rows`` are the side that moves, ``cols`` the side that stands still.
+The exposure model has the inner product alone (in the paper theta is pi, beta is lambda, y is a). The Poisson outcome
+adds the confounder and the intercept: a component that moves with its row stands in the row's last column and has its
+nonzeros' values ``beside``; what stands still while the rows move is the ``offset``. One update serves users and
+items: ``rows`` are the side that moves, ``cols`` the side that stands still.
 """
 
 from typing import NamedTuple
@@ -10,52 +13,100 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.rows import pieces
+from dcrec_spark.kernels.gamma import Floats, geometric_mean
+from dcrec_spark.kernels.rows import inner_products, pieces
+
+NOTHING = np.empty(0)
 
 
 class CountBlock(NamedTuple):
-    """Counts of one block in row order. row_ptr (n + 1,), col (nnz,) places in ``cols``, exposure (nnz,) > 0."""
+    """Counts of one block in row order.
+
+    row_ptr (n + 1,), col (nnz,) places in ``cols``, counts (nnz,) >= 0, times its weight where there are weights;
+    beside (nnz,) or (0,): the a_hat that the last column of the rows multiplies;
+    offset (nnz,) or (0,): a part of each rate that is known, in geometric means.
+    """
 
     row_ptr: NDArray[np.int64]
     col: NDArray[np.int32]
-    exposure: Floats
+    counts: Floats
+    beside: Floats = NOTHING
+    offset: Floats = NOTHING
 
 
-def update_shape(prior: float, block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
+def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
     """Variational shape of each row's Gamma factors.
 
-    shape_uk = prior + g_uk sum_i a_ui g_ik / (g_u . g_i)        (Gopalan et al. 2015, eq. 6)
+    shape_uk = prior_k + g_uk sum_i y_ui g_ik / rate_ui        (Gopalan et al. 2015, eq. 6)
 
     Parameters
     ----------
-    row_geometric_mean, cols : (n, L), (m, L). exp(E[log .]) of the rows and of the columns.
+    prior : one for all components, or (F,).
+    row_geometric_mean, cols : (n, F), (m, L). exp(E[log .]) of the rows and of the columns; F = L, or L + 1 with
+        values ``beside``.
 
     Returns
     -------
-    (n, L), each >= prior. A row sums to L * prior + its total count.
+    (n, F), each >= prior. Without an offset a row sums to its priors plus its total count.
     """
     shape = np.zeros_like(row_geometric_mean)
     for row, start, end in pieces(block.row_ptr):
-        source = cols[block.col[start:end]]
-        shape[row] += (block.exposure[start:end] / (source @ row_geometric_mean[row])) @ source
+        source = _sources(block, cols, start, end)
+        shape[row] += (block.counts[start:end] / _rates(block, source, row_geometric_mean[row], start, end)) @ source
     shape *= row_geometric_mean
     shape += prior
     return shape
 
 
-def log_rates(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> float:
-    """sum_obs a_ui log(g_u . g_i), the part of the ELBO that needs the nonzeros; float64."""
-    total = 0.0
-    for row, start, end in pieces(block.row_ptr):
-        rate = cols[block.col[start:end]] @ row_geometric_mean[row]
-        total += float(np.log(rate.astype(np.float64)) @ block.exposure[start:end])
-    return total
+def settle_shape(
+    prior: float | Floats, block: CountBlock, shape: Floats, rate: Floats, cols: Floats, tol: float, most: int
+) -> Floats:
+    """The shapes at which :func:`update_shape` comes to rest while the columns stand still.
+
+    shape, rate : (n, F) to start from, (F,) or (n, F). cols : (m, L) as for :func:`update_shape`.
+    A row rests when no shape moved by more than ``tol`` relative to the row's largest, or after ``most`` updates.
+    Rows are independent: each comes out as it does alone.
+    """
+    settled = shape.copy()
+    rates = np.broadcast_to(rate, shape.shape)
+    for row in range(len(shape)):
+        start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
+        if start == end:
+            settled[row] = prior
+            continue
+        source, count = _sources(block, cols, start, end), block.counts[start:end]
+        for _ in range(most):
+            geometric = geometric_mean(settled[row], rates[row])
+            moved = prior + geometric * ((count / _rates(block, source, geometric, start, end)) @ source)
+            change = np.abs(moved - settled[row]).max()
+            settled[row] = moved
+            if change <= tol * moved.max():
+                break
+    return settled
 
 
-def pair_means(block: CountBlock, row_mean: Floats, cols: Floats) -> Floats:
-    """The reconstructed exposure a_hat_ui = E[pi_u] . E[lambda_i] of each nonzero; (nnz,), in row order."""
-    means = np.empty(len(block.col), cols.dtype)
-    for row, start, end in pieces(block.row_ptr):
-        means[start:end] = cols[block.col[start:end]] @ row_mean[row]
-    return means
+def rates(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
+    """rate_ui = g_u . g_i [+ g_gamma_u a_hat_ui] [+ offset_ui] of each nonzero, in row order; (nnz,)."""
+    width = cols.shape[1]
+    found = inner_products(block.row_ptr, block.col, row_geometric_mean[:, :width], cols)
+    if len(block.beside):
+        found += np.repeat(row_geometric_mean[:, width], np.diff(block.row_ptr)) * block.beside
+    return found + block.offset if len(block.offset) else found
+
+
+def log_rates(block: CountBlock, rate: Floats) -> float:
+    """sum_obs y_ui log rate_ui, the part of the ELBO that needs the nonzeros; float64. A count of 0 adds nothing."""
+    counted = block.counts > 0
+    if counted.all():
+        return float(np.log(rate.astype(np.float64)) @ block.counts)
+    return float(np.log(rate[counted].astype(np.float64)) @ block.counts[counted])
+
+
+def _sources(block: CountBlock, cols: Floats, start: int, end: int) -> Floats:
+    source = cols[block.col[start:end]]
+    return np.column_stack([source, block.beside[start:end]]) if len(block.beside) else source
+
+
+def _rates(block: CountBlock, source: Floats, geometric: Floats, start: int, end: int) -> Floats:
+    rate = source @ geometric
+    return rate + block.offset[start:end] if len(block.offset) else rate

@@ -4,11 +4,12 @@
 
 w_ui is ``weight`` on the observed pairs and ``unobserved`` (w0) off them; m_ui = theta_u . beta_i on the observed
 pairs, and off them too when ``everywhere`` (z = 1: weighted MF; z = 0: probabilistic MF). The rows of ``users`` are
-[theta_u, gamma_u], those of ``items`` beta_i; ``exposure`` is E[pi_u] or E[lambda_i], and a_hat their product. Since
-a_hat is of low rank, every sum over all pairs is a product of Gram matrices.
+[theta_u, gamma_u] where each user has a confounder weight, else theta_u; those of ``items`` are beta_i; ``exposure`` is
+E[pi_u] or E[lambda_i], and a_hat their product. Since a_hat is of low rank, every sum over all pairs is a product of
+Gram matrices. The intercept and a global gamma are ``shared`` by all pairs and solved together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv, sposv
 
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.rows import pieces
+from dcrec_spark.kernels.rows import inner_products, pieces, row_sums
 
 
 class RatingBlock(NamedTuple):
@@ -33,12 +34,22 @@ class RatingBlock(NamedTuple):
     a_hat: Floats
     exposure: Floats
 
+    @property
+    def has_confounder(self) -> bool:
+        """Whether the model has the term gamma a_hat."""
+        return bool(self.exposure.shape[1] > 0)
 
-class Off(NamedTuple):
-    """The unobserved pairs: their weight w0, and whether they carry the preference term (z)."""
+
+class Design(NamedTuple):
+    """Which pairs carry which term.
+
+    unobserved : w0, the weight of the unobserved pairs. everywhere : whether they carry the preference term (z).
+    per_user : whether each user has a confounder weight of his own; else one is shared by all.
+    """
 
     unobserved: float
     everywhere: bool
+    per_user: bool = True
 
     @property
     def on_preference(self) -> float:
@@ -55,40 +66,90 @@ class Regulariser(NamedTuple):
     intercept: float
 
 
+class Shared(NamedTuple):
+    """What all pairs share: beta_0, and gamma where there is one for all users (else 0)."""
+
+    intercept: float = 0.0
+    gamma: float = 0.0
+
+
 Array = NDArray[Any]
 Sums = dict[str, NDArray[np.float64]]
 
 
 def update_users(
-    block: RatingBlock, items: Floats, sums: Mapping[str, Array], intercept: float, off: Off, reg: Regulariser
+    block: RatingBlock, items: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
 ) -> Floats:
     """Jointly the preference and the confounder weight of each user: one Cholesky solve in K (+ 1) unknowns.
 
     items : (m, K), the items of the inbox. sums : the item sums of :func:`item_sums`, over all items.
-    Returns (n, K + 1), the confounder weight last, or (n, K) without a confounder.
+    Returns (n, K + 1), the confounder weight last, or (n, K) where the users have none of their own.
     """
+    return _solve_rows(block, users_system(block, items, sums, shared, design, reg))
+
+
+def update_items(
+    block: RatingBlock, users: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
+) -> Floats:
+    """The attributes of each item, given the users; (n, K).
+
+    users : (m, K + 1) with the confounder weight last, or (m, K). sums : :func:`user_sums` over all users.
+    """
+    own_weights = block.has_confounder and design.per_user
+    rank = users.shape[1] - own_weights
+    drawn = _confounding(block, users, rank, shared, design)
+    theta = np.ascontiguousarray(users[:, :rank])
+    gamma = 1.0 if own_weights else shared.gamma
+    return _solve_rows(block, preference_system(block, theta, sums, drawn, gamma, shared.intercept, design, reg.item))
+
+
+class System(NamedTuple):
+    """The normal equations of each row: (base + border + X' diag(curvature) X) x = right + X' pull, X the sources.
+
+    base : (F, F) the same for all rows. border : (n, F) the last row of each row's matrix, or (n, 0); with a border,
+    the last column of X is a_hat, and the sources only hold its place. right : (n, F). curvature, pull : (nnz,).
+    """
+
+    sources: Floats
+    curvature: Floats
+    pull: Floats
+    base: Floats
+    border: Floats
+    right: Floats
+
+
+def users_system(
+    block: RatingBlock, items: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
+) -> System:
+    """What :func:`update_users` solves."""
+    if block.has_confounder and design.per_user:
+        return joint_system(block, items, sums, shared.intercept, design, reg)
+    drawn = shared.gamma * block.a_hat if block.has_confounder else np.zeros(len(block.col), items.dtype)
+    return preference_system(block, items, sums, drawn, shared.gamma, shared.intercept, design, reg.user)
+
+
+def joint_system(
+    block: RatingBlock, items: Floats, sums: Mapping[str, Array], intercept: float, design: Design, reg: Regulariser
+) -> System:
+    """The users' system where each of them has a confounder weight."""
     n, rank = len(block.row_ptr) - 1, items.shape[1]
-    dtype, has_confounder = items.dtype, block.exposure.shape[1] > 0
-    size = rank + has_confounder
-    w0, z_w0 = off.unobserved, off.on_preference
+    dtype, size = items.dtype, rank + 1
+    w0, z_w0 = design.unobserved, design.on_preference
 
     base = np.zeros((size, size), dtype)
     base[:rank, :rank] = z_w0 * sums["gram"] + reg.user * np.eye(rank)
-    right = np.zeros((n, size), dtype)
+    exposure = block.exposure.astype(np.float64)
+    border = np.empty((n, size), dtype)
+    border[:, :rank] = z_w0 * (exposure @ sums["cross"].T)
+    border[:, rank] = w0 * np.einsum("ul,lm,um->u", exposure, sums["exposure_gram"], exposure) + reg.confounder
+    right = np.empty((n, size), dtype)
     right[:, :rank] = -z_w0 * intercept * sums["total"]
-    border = np.zeros((n, 0), dtype)
-    if has_confounder:
-        exposure = block.exposure.astype(np.float64)
-        border = np.empty((n, size), dtype)
-        border[:, :rank] = z_w0 * (exposure @ sums["cross"].T)
-        border[:, rank] = w0 * np.einsum("ul,lm,um->u", exposure, sums["exposure_gram"], exposure) + reg.confounder
-        right[:, rank] = -w0 * intercept * (exposure @ sums["exposure_total"])
-        # On observed pairs the confounder stands off the observed part with w0, the preference with z w0.
-        border[:, rank] -= (w0 - z_w0) * row_sums(block.row_ptr, np.square(block.a_hat))
-        right[:, rank] += (w0 - z_w0) * intercept * row_sums(block.row_ptr, block.a_hat)
-    return _solve_rows(
-        block,
-        np.hstack([items, np.zeros((len(items), size - rank), dtype)]),
+    right[:, rank] = -w0 * intercept * (exposure @ sums["exposure_total"])
+    # On observed pairs the confounder stands off the observed part with w0, the preference with z w0.
+    border[:, rank] -= (w0 - z_w0) * row_sums(block.row_ptr, np.square(block.a_hat))
+    right[:, rank] += (w0 - z_w0) * intercept * row_sums(block.row_ptr, block.a_hat)
+    return System(
+        sources=np.hstack([items, np.zeros((len(items), 1), dtype)]),
         curvature=block.weight - dtype.type(z_w0),
         pull=block.weight * (block.rating - dtype.type(intercept)) + dtype.type(z_w0 * intercept),
         base=base,
@@ -97,58 +158,56 @@ def update_users(
     )
 
 
-def update_items(
-    block: RatingBlock, users: Floats, sums: Mapping[str, Array], intercept: float, off: Off, reg: Regulariser
-) -> Floats:
-    """The attributes of each item, given the users; (n, K).
+def preference_system(
+    block: RatingBlock,
+    sources: Floats,
+    sums: Mapping[str, Array],
+    drawn: Floats,
+    gamma: float,
+    intercept: float,
+    design: Design,
+    reg: float,
+) -> System:
+    """Rows of preference alone, users or items, given the confounder.
 
-    users : (m, K + 1) with the confounder weight last, or (m, K). sums : :func:`user_sums` over all users.
+    drawn : (nnz,) gamma a_hat of each nonzero. gamma : what ``sums["cross"]`` is still to be multiplied with.
     """
-    n, has_confounder = len(block.row_ptr) - 1, block.exposure.shape[1] > 0
-    rank = users.shape[1] - has_confounder
-    dtype, z_w0 = users.dtype, off.on_preference
-    base = (z_w0 * sums["gram"] + reg.item * np.eye(rank)).astype(dtype)
+    n, rank = len(block.row_ptr) - 1, sources.shape[1]
+    dtype, z_w0 = sources.dtype, design.on_preference
     right = np.tile(-z_w0 * intercept * sums["total"], (n, 1))
-    if has_confounder:
-        right -= z_w0 * (block.exposure @ sums["cross"].T)
-    shift = _confounding(block, users, rank) + dtype.type(intercept)
-    plain = RatingBlock(*block[:4], np.empty(0, dtype), np.empty((n, 0), dtype))
-    return _solve_rows(
-        plain,
-        np.ascontiguousarray(users[:, :rank]),
+    if block.has_confounder:
+        right -= z_w0 * gamma * (block.exposure @ sums["cross"].T)
+    shift = drawn + dtype.type(intercept)
+    return System(
+        sources=sources,
         curvature=block.weight - dtype.type(z_w0),
         pull=block.weight * (block.rating - shift) + dtype.type(z_w0) * shift,
-        base=base,
+        base=(z_w0 * sums["gram"] + reg * np.eye(rank)).astype(dtype),
         border=np.zeros((n, 0), dtype),
         right=right.astype(dtype),
     )
 
 
-def _confounding(block: RatingBlock, users: Floats, rank: int) -> Floats:
-    """gamma_u a_hat_ui of each nonzero of an item block."""
-    if block.exposure.shape[1] == 0:
+def _confounding(block: RatingBlock, users: Floats, rank: int, shared: Shared, design: Design) -> Floats:
+    """gamma a_hat_ui of each nonzero of an item block."""
+    if not block.has_confounder:
         return np.zeros(len(block.col), users.dtype)
-    return np.asarray(users[block.col, rank] * block.a_hat)
+    gamma = users[block.col, rank] if design.per_user else users.dtype.type(shared.gamma)
+    return np.asarray(gamma * block.a_hat)
 
 
-def _solve_rows(
-    block: RatingBlock,
-    sources: Floats,
-    curvature: Floats,
-    pull: Floats,
-    base: Floats,
-    border: Floats,
-    right: Floats,
-) -> Floats:
-    """Row by row: (base + border + X' diag(curvature) X) x = right + X' pull, X the sources.
+def _solve_rows(block: RatingBlock, system: System) -> Floats:
+    """The solution of each row's :class:`System`. A row whose matrix is not positive definite comes back as NaN."""
+    solved = np.empty_like(system.right)
+    for row, (matrix, right) in enumerate(assembled(block, system)):
+        solved[row] = solve(matrix, right)
+    return solved
 
-    base : (F, F) the same for all rows. border : (n, F) the last row of each row's matrix, or (n, 0); with a border,
-    the last column of X is a_hat, and the sources only hold its place.
-    A row whose matrix is not positive definite comes back as NaN.
-    """
+
+def assembled(block: RatingBlock, system: System) -> Iterator[tuple[Floats, Floats]]:
+    """Matrix, in its lower triangle, and right-hand side of each row, in arrays that the next row overwrites."""
+    sources, curvature, pull, base, border, right = system
     bordered = border.shape[1] > 0
-    posv = dposv if base.dtype == np.float64 else sposv
-    solved = np.empty_like(right)
     matrix, row_right = np.empty_like(base), np.empty_like(right[:1])[0]
     scale = np.sqrt(curvature) if len(curvature) == 0 or curvature.min() >= 0 else None
     walk = pieces(block.row_ptr)
@@ -160,7 +219,7 @@ def _solve_rows(
             matrix[-1] += border[row]
         while piece is not None and piece[0] == row:
             start, end = piece[1], piece[2]
-            gathered = _gather(sources, block, start, end, bordered)
+            gathered = gather(sources, block, start, end, bordered)
             row_right += pull[start:end] @ gathered
             if scale is None:
                 matrix += gathered.T @ (gathered * curvature[start:end, None])
@@ -168,23 +227,26 @@ def _solve_rows(
                 gathered *= scale[start:end, None]
                 matrix += gathered.T @ gathered
             piece = next(walk, None)
-        # The transpose hands LAPACK its own order, and reads the last row as the last column.
-        _, solution, failed = posv(matrix.T, row_right, lower=0, overwrite_a=True)
-        solved[row] = np.nan if failed else solution
-    return solved
+        yield matrix, row_right
 
 
-def _gather(sources: Floats, block: RatingBlock, start: int, end: int, bordered: bool) -> Floats:
+def solve(matrix: Floats, right: Floats) -> Floats:
+    """x of matrix x = right, (F,) or (F, P), from the lower triangle of ``matrix``, which is overwritten.
+
+    NaN where the matrix is not positive definite.
+    """
+    posv = dposv if matrix.dtype == np.float64 else sposv
+    # The transpose hands LAPACK its own order, and reads the last row as the last column.
+    _, solution, failed = posv(matrix.T, right, lower=0, overwrite_a=True)
+    return np.full_like(solution, np.nan) if failed else solution
+
+
+def gather(sources: Floats, block: RatingBlock, start: int, end: int, bordered: bool) -> Floats:
+    """The sources of some nonzeros, a_hat in the last column where the system is bordered."""
     gathered = sources[block.col[start:end]]
     if bordered:
         gathered[:, -1] = block.a_hat[start:end]
     return gathered
-
-
-def row_sums(row_ptr: NDArray[np.int64], values: Floats) -> NDArray[np.float64]:
-    """Sum of each row's values; (n,), zero for an empty row."""
-    row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
-    return np.bincount(row, weights=values, minlength=len(row_ptr) - 1).astype(np.float64, copy=False)
 
 
 def item_sums(attributes: Floats, exposure: Floats) -> Sums:
@@ -199,18 +261,18 @@ def item_sums(attributes: Floats, exposure: Floats) -> Sums:
     }
 
 
-def user_sums(users: Floats, exposure: Floats) -> Sums:
-    """What the items, the intercept and the objective need of all users (float64).
+def user_sums(users: Floats, exposure: Floats, design: Design) -> Sums:
+    """What the items, the shared terms and the objective need of all users (float64).
 
     gram, total : Theta'Theta, sum theta. cross : Theta' diag(gamma) Pi. confounder_gram : Pi' diag(gamma^2) Pi.
-    confounder_total : sum gamma pi. confounder_square : |gamma|^2.
+    confounder_total : sum gamma pi. confounder_square : |gamma|^2. Where gamma is shared, it is left out of them.
     """
-    has_confounder = exposure.shape[1] > 0
-    theta = users[:, : users.shape[1] - has_confounder].astype(np.float64)
+    own_weights = exposure.shape[1] > 0 and design.per_user
+    theta = users[:, : users.shape[1] - own_weights].astype(np.float64)
     weighted = exposure.astype(np.float64)
-    if has_confounder:
-        weighted = weighted * users[:, -1:].astype(np.float64)
-    gamma = users[:, -1].astype(np.float64) if has_confounder else np.zeros(0)
+    gamma = users[:, -1].astype(np.float64) if own_weights else np.zeros(0)
+    if own_weights:
+        weighted = weighted * gamma[:, None]
     return {
         "gram": theta.T @ theta,
         "total": theta.sum(axis=0),
@@ -221,53 +283,88 @@ def user_sums(users: Floats, exposure: Floats) -> Sums:
     }
 
 
-def observed_sums(block: RatingBlock, attributes: Floats, users: Floats, off: Off) -> Sums:
-    """What the intercept and the objective need of the observed pairs of an item block (float64).
+def observed_sums(block: RatingBlock, attributes: Floats, users: Floats, design: Design) -> Sums:
+    """What the shared terms x = [beta_0 (, gamma)] and the objective need of the observed pairs of an item block.
 
-    With e = y - p - gamma a_hat, q = gamma a_hat + z p:  sum (w e^2 - w0 q^2),  sum (w e + w0 q),  sum (w - w0).
+    With d = [1 (, a_hat)], e = y - p - gamma_u a_hat, q = gamma_u a_hat + z p, gamma_u = 0 where gamma is shared:
+    sum (w e^2 - w0 q^2), sum (w e + w0 q) d, sum (w - w0) d d'  (float64).
     """
-    rank = attributes.shape[1]
-    preference = np.empty(len(block.col), np.float64)
-    for row, start, end in pieces(block.row_ptr):
-        preference[start:end] = users[block.col[start:end], :rank] @ attributes[row]
-    confounding = _confounding(block, users, rank).astype(np.float64)
-    weight = block.weight.astype(np.float64)
-    error = block.rating - preference - confounding
-    shown = confounding + preference * off.everywhere
+    error, shown, design_rows = _residuals(block, attributes, users, design)
+    weight, w0 = block.weight.astype(np.float64), design.unobserved
     return {
-        "square": np.array(weight @ np.square(error) - off.unobserved * (shown @ shown)),
-        "linear": np.array(weight @ error + off.unobserved * shown.sum()),
-        "constant": np.array((weight - off.unobserved).sum()),
+        "square": np.array(weight @ np.square(error) - w0 * (shown @ shown)),
+        "linear": design_rows @ (weight * error + w0 * shown),
+        "curvature": (design_rows * (weight - w0)) @ design_rows.T,
     }
 
 
-def intercept_and_objective(
+def held_out_sums(block: RatingBlock, attributes: Floats, users: Floats, design: Design) -> Sums:
+    """What the squared error of held-out pairs needs: sum e^2, sum e d, sum d d' of :func:`observed_sums` (float64)."""
+    error, _, design_rows = _residuals(block, attributes, users, design)
+    return {
+        "held_square": np.array(error @ error),
+        "held_linear": design_rows @ error,
+        "held_curvature": design_rows @ design_rows.T,
+    }
+
+
+def held_out_error(items: Mapping[str, Array], shared: Shared) -> float:
+    """Mean squared error of the held-out pairs, from the sums of :func:`held_out_sums`."""
+    x = np.array(shared)[: len(items["held_linear"])]
+    total = items["held_square"] - 2.0 * x @ items["held_linear"] + x @ items["held_curvature"] @ x
+    return float(total / items["held_curvature"][0, 0])
+
+
+def _residuals(block: RatingBlock, attributes: Floats, users: Floats, design: Design) -> tuple[Array, Array, Array]:
+    """e, q and the rows of d, (1, nnz) or (2, nnz)."""
+    own_weights = block.has_confounder and design.per_user
+    rank = attributes.shape[1]
+    theta = np.ascontiguousarray(users[:, :rank])
+    preference = inner_products(block.row_ptr, block.col, attributes, theta).astype(np.float64)
+    drawn = _confounding(block, users, rank, Shared(), design).astype(np.float64)
+    ones = np.ones((1, len(block.col)))
+    rows = ones if own_weights or not block.has_confounder else np.vstack([ones, block.a_hat])
+    return block.rating - preference - drawn, drawn + preference * design.everywhere, rows
+
+
+def shared_and_objective(
     users: Mapping[str, Array],
     items: Mapping[str, Array],
     n_pairs: float,
-    off: Off,
+    design: Design,
     reg: Regulariser,
     fit_intercept: bool,
-) -> tuple[float, float]:
-    """beta_0 that minimises J given all factors, and J there. J is a parabola in beta_0.
+) -> tuple[Shared, float]:
+    """The shared terms that minimise J given all factors, and J there. J is quadratic in them.
 
     users : :func:`user_sums` of all users. items : :func:`item_sums` and :func:`observed_sums` of all items.
     n_pairs : U x I.
     """
-    w0, z = off.unobserved, float(off.everywhere)
-    slope = (
-        items["linear"]
-        - w0 * z * (users["total"] @ items["total"])
-        - w0 * (users["confounder_total"] @ items["exposure_total"])
-    )
-    curvature = items["constant"] + w0 * n_pairs + reg.intercept
-    intercept = float(slope / curvature) if fit_intercept else 0.0
+    w0, z = design.unobserved, float(design.everywhere)
+    drawn = np.vdot(users["confounder_gram"], items["exposure_gram"])
+    drawn_total = users["confounder_total"] @ items["exposure_total"]
+    both = z * np.vdot(users["cross"], items["cross"])
+    global_gamma = len(items["linear"]) == 2
+    preference = z * (users["total"] @ items["total"])
+
+    slope, curvature = items["linear"].copy(), items["curvature"].copy()
+    slope[0] -= w0 * (preference + (0.0 if global_gamma else drawn_total))
+    curvature[0, 0] += w0 * n_pairs + reg.intercept
+    if global_gamma:
+        slope[1] -= w0 * both
+        curvature[1, 1] += w0 * drawn + reg.confounder
+        curvature[0, 1] += w0 * drawn_total
+        curvature[1, 0] += w0 * drawn_total
     at_zero = (
         items["square"]
-        + w0 * np.vdot(users["confounder_gram"], items["exposure_gram"])
-        + w0 * z * (np.vdot(users["gram"], items["gram"]) + 2.0 * np.vdot(users["cross"], items["cross"]))
+        + w0 * z * np.vdot(users["gram"], items["gram"])
+        + (0.0 if global_gamma else w0 * (drawn + 2.0 * both))
         + reg.user * np.trace(users["gram"])
         + reg.item * np.trace(items["gram"])
         + reg.confounder * users["confounder_square"]
     )
-    return intercept, float(at_zero - 2.0 * intercept * slope + curvature * intercept**2)
+    best = np.zeros(len(slope))
+    moved = slice(0 if fit_intercept else 1, None)
+    if len(best[moved]):
+        best[moved] = np.linalg.lstsq(curvature[moved, moved], slope[moved])[0]
+    return Shared(*map(float, best)), float(at_zero - 2.0 * best @ slope + best @ curvature @ best)

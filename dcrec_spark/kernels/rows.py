@@ -1,15 +1,19 @@
 """Walking over the rows of a CSR block in pieces that stay in the processor's cache."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+Floats = NDArray[np.floating]
+Pointers = NDArray[np.int64]
 
 # A heavy row is taken in pieces of this many nonzeros, so that the gathered source rows stay small.
 PIECE = 1 << 15
 
 
-def pieces(row_ptr: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+def pieces(row_ptr: Pointers) -> Iterator[tuple[int, int, int]]:
     """(row, start, end) of each piece of each row, in order; a row without nonzeros has none."""
     pointer = row_ptr.tolist()
     for row in range(len(pointer) - 1):
@@ -18,3 +22,17 @@ def pieces(row_ptr: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
             piece_end = min(end, start + PIECE)
             yield row, start, piece_end
             start = piece_end
+
+
+def inner_products(row_ptr: Pointers, col: NDArray[Any], rows: Floats, cols: Floats) -> Floats:
+    """rows[u] . cols[i] of each nonzero (u, i), in row order; (nnz,). rows (n, F), cols (m, F), col (nnz,)."""
+    products = np.empty(len(col), cols.dtype)
+    for row, start, end in pieces(row_ptr):
+        products[start:end] = cols[col[start:end]] @ rows[row]
+    return products
+
+
+def row_sums(row_ptr: Pointers, values: Floats) -> NDArray[np.float64]:
+    """Sum of each row's values; (n,), zero for an empty row."""
+    row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
+    return np.bincount(row, weights=values, minlength=len(row_ptr) - 1).astype(np.float64, copy=False)

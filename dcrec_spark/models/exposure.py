@@ -2,21 +2,31 @@
 
 import logging
 from contextlib import ExitStack
+from typing import Any
 
 from pyspark import keyword_only
 from pyspark.ml import Estimator, Model
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from dcrec_spark.data.ids import index_ids
 from dcrec_spark.engine.lineage import fixed_placement, require_checkpoint_directory
-from dcrec_spark.models.exposure_fit import ExposureFit, ExposureSettings, GammaPrior, fit_exposure
-from dcrec_spark.models.factors import dot, factor_frame, gamma_mean
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.models.degenerate import degeneracies
+from dcrec_spark.models.factors import dot, factor_frame, gamma_mean, place_factors
+from dcrec_spark.models.fold_in import OTHER, fold_in, side_of
+from dcrec_spark.models.gamma_poisson import GammaPoisson, GammaPrior, SharedGammas
 from dcrec_spark.models.history import Listener
+from dcrec_spark.models.hold_out import hold_out_exposures
 from dcrec_spark.models.layout import Layout, lay_out, layout_settings, require_columns
-from dcrec_spark.models.params import HasBlocks, HasIds, Iterates, declare, initialise, number, text
+from dcrec_spark.models.params import HasBlocks, HasGammaPriors, HasIds, Iterates, declare, initialise, text
+from dcrec_spark.models.persistence import Persistent, Saved
+from dcrec_spark.models.predictive_check import CheckSettings, PredictiveCheck, check_exposures
+from dcrec_spark.models.starts import best_of, require_same_ids, stopping
+from dcrec_spark.models.sweeps import Fit, Start, alternate
 
 _log = logging.getLogger(__name__)
-_SMALLEST_SHAPE = 0.01  # below, exp(E[log .]) underflows and the responsibilities lose their meaning
+POSTERIOR = ["shape", "rate"]
 
 
 def log_iteration(stage: str, iteration: int, objective: float) -> None:
@@ -24,30 +34,33 @@ def log_iteration(stage: str, iteration: int, objective: float) -> None:
     _log.info("%s iteration %d: objective %.6g", stage, iteration, objective)
 
 
-class ExposureParams(HasIds, HasBlocks, Iterates):
+class ExposureParams(HasIds, HasBlocks, Iterates, HasGammaPriors):
     """Parameters of the exposure model."""
 
     countCol = declare("countCol", "column of exposure counts; None: each pair counts once", text("countCol", True))
     exposureCol = declare("exposureCol", "output column: the reconstructed exposure a_hat", text("exposureCol"))
-    userShapePrior = declare(
-        "userShapePrior",
-        "shape c1 of the users' Gamma prior",
-        number("userShapePrior", float, _SMALLEST_SHAPE),
-    )
-    userRatePrior = declare(
-        "userRatePrior", "rate c2 of the users' Gamma prior", number("userRatePrior", float, 0, open_low=True)
-    )
-    itemShapePrior = declare(
-        "itemShapePrior",
-        "shape c3 of the items' Gamma prior",
-        number("itemShapePrior", float, _SMALLEST_SHAPE),
-    )
-    itemRatePrior = declare(
-        "itemRatePrior", "rate c4 of the items' Gamma prior", number("itemRatePrior", float, 0, open_low=True)
-    )
+
+    def exposure_value(self) -> dict[str, str]:
+        """The expression that makes a block's exposure counts."""
+        count = self.getOrDefault("countCol")
+        return {"exposure_count": f"`{count}`" if count else "1.0D"}
+
+    def steps(self, validates: bool = False, again: int = 0) -> GammaPoisson:
+        """The coordinate steps that the parameters name; ``again``: which restart."""
+        get = self.getOrDefault
+        return GammaPoisson(
+            stage="exposure",
+            count="exposure_count",
+            rank=get("rank"),
+            user_prior=GammaPrior(get("userShapePrior"), get("userRatePrior")),
+            item_prior=GammaPrior(get("itemShapePrior"), get("itemRatePrior")),
+            seed=get("seed") + 2 * again,
+            precision=get("precision"),
+            validates=validates,
+        )
 
 
-class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParams):
+class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParams, Persistent):
     """Stage 1: a_ui ~ Poisson(pi_u . lambda_i) with Gamma priors, by coordinate ascent on the exact ELBO.
 
     Gopalan, Hofman, Blei 2015; the exposure model of Wang et al. (arXiv 1808.06581). Each (user, item) pair of the
@@ -77,65 +90,115 @@ class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParam
         exchange: str = "auto",
         checkpointInterval: int = 10,
         precision: str = "float64",
+        validationIndicatorCol: str | None = None,
+        patience: int = 3,
+        restarts: int = 1,
+        initialModel: Any = None,
     ) -> None:
         super().__init__()
         self.listener: Listener = log_iteration
         initialise(self)
 
     def _fit(self, dataset: DataFrame) -> "PoissonFactorizationModel":
-        user, item, count = (self.getOrDefault(p) for p in ("userCol", "itemCol", "countCol"))
-        require_columns(dataset, [user, item], [count] if count else [])
+        get = self.getOrDefault
+        user, item, count, held_out = (get(p) for p in ("userCol", "itemCol", "countCol", "validationIndicatorCol"))
+        require_columns(dataset, [user, item], [count] if count else [], [held_out] if held_out else [])
         require_checkpoint_directory(dataset.sparkSession)
-        settings = layout_settings(self, 2 * self.getOrDefault("rank"))
+        settings = layout_settings(self, 2 * get("rank"))
         with ExitStack() as kept:
-            layout = lay_out(dataset, user, item, self.exposure_value(), settings, kept)
+            layout = lay_out(dataset, user, item, self.exposure_value(), settings, kept, held_out)
             return self.fit_layout(layout, kept)[1]
 
-    def exposure_value(self) -> dict[str, str]:
-        """The expression that makes a block's exposure counts."""
-        count = self.getOrDefault("countCol")
-        return {"exposure_count": f"`{count}`" if count else "1.0D"}
+    def predictiveCheck(
+        self, dataset: DataFrame, share: float = 0.2, replications: int = 100, seed: int = 0
+    ) -> PredictiveCheck:
+        """Hold out a share of the exposures, fit to the rest, and check the fit by what was held out.
 
-    def fit_layout(self, layout: Layout, kept: ExitStack) -> tuple[ExposureFit, "PoissonFactorizationModel"]:
+        What is checked is this estimator on these exposures; the fit itself is let go. The caller releases the result.
+        """
+        get = self.getOrDefault
+        split = hold_out_exposures(dataset, get("userCol"), get("itemCol"), get("countCol"), share, seed)
+        model = self.fit(split.training)
+        try:
+            return model.predictiveCheck(split.exposures, replications, seed)
+        finally:
+            model.release()
+
+    def fit_layout(self, layout: Layout, kept: ExitStack) -> tuple[Fit, "PoissonFactorizationModel"]:
         """Fit on blocks that are there already: the states to go on from, and the model with its own tables."""
+        start = self._start(layout, kept)
         with fixed_placement(layout.users.frame.sparkSession):
-            fit = fit_exposure(layout.users, layout.items, self._settings(), self.listener)
-        kept.callback(fit.users.release)
-        kept.callback(fit.items.release)
-        columns = ["shape", "rate"]
-        users = factor_frame(layout.users, fit.users, layout.user_ids, columns).drop("idx").persist()
-        items = factor_frame(layout.items, fit.items, layout.item_ids, columns).drop("idx").persist()
-        model = PoissonFactorizationModel(users, items, fit.elbo)
+            fit = best_of(
+                self.getOrDefault("restarts"),
+                lambda again: alternate(
+                    layout.users,
+                    layout.items,
+                    self.steps(layout.held_out, again),
+                    stopping(self),
+                    self.listener,
+                    start if again == 0 else None,
+                ),
+                rises=True,
+            )
+        kept.callback(fit.release)
+        users = factor_frame(layout.users, fit.users, layout.user_ids, POSTERIOR).drop("idx").persist()
+        items = factor_frame(layout.items, fit.items, layout.item_ids, POSTERIOR).drop("idx").persist()
+        size = (layout.means["exposure_count"] * layout.nonzeros) ** 2 / layout.n_pairs
+        found = degeneracies("exposure", fit.users.sums["gram"], fit.items.sums["gram"], size)
+        model = PoissonFactorizationModel(users, items, fit.objective, fit.held_out, found)
         model.userFactors.count()
         model.itemFactors.count()
-        return fit, self._copyValues(model)
+        self._copyValues(model._resetUid(self.uid)).clear(model.initialModel)
+        return fit, model
 
-    def _settings(self) -> ExposureSettings:
-        get = self.getOrDefault
-        return ExposureSettings(
-            rank=get("rank"),
-            max_iter=get("maxIter"),
-            tol=get("tol"),
-            users=GammaPrior(get("userShapePrior"), get("userRatePrior")),
-            items=GammaPrior(get("itemShapePrior"), get("itemRatePrior")),
-            seed=get("seed"),
-            checkpoint_interval=get("checkpointInterval"),
-            precision=get("precision"),
-        )
+    def _start(self, layout: Layout, kept: ExitStack) -> Start | None:
+        """The states of ``initialModel`` on these blocks: known ids at its factors."""
+        warm = self.getOrDefault("initialModel")
+        if warm is None:
+            return None
+        if not isinstance(warm, PoissonFactorizationModel):
+            raise TypeError(f"initialModel: found {warm!r}, expected a fitted PoissonFactorizationModel")
+        rank = self.getOrDefault("rank")
+        warm.require_rank(rank)
+        states = []
+        for side, ids, factors in (
+            (layout.users, layout.user_ids, warm.userFactors),
+            (layout.items, layout.item_ids, warm.itemFactors),
+        ):
+            require_same_ids(side.name, ids, factors)
+            states.append(place_factors(side, ids, factors, dict.fromkeys(POSTERIOR, rank)))
+            kept.callback(states[-1].release)
+        return Start(states[0], states[1], SharedGammas())
 
 
-class PoissonFactorizationModel(Model, ExposureParams):
+class PoissonFactorizationModel(Model, ExposureParams, Persistent):
     """A fitted exposure model.
 
     userFactors, itemFactors : DataFrame[id, shape: array<double>, rate: array<double>], the Gamma posteriors.
-    elboHistory : the ELBO after each iteration, all terms.
+    elboHistory : the ELBO after each iteration, all terms. validationHistory : the held-out pairs' mean negative log
+    likelihood after each iteration, empty without any. degeneracies : what is wrong with the factors, in sentences.
     """
 
-    def __init__(self, userFactors: DataFrame, itemFactors: DataFrame, elboHistory: list[float]) -> None:
+    def __init__(
+        self,
+        userFactors: DataFrame,
+        itemFactors: DataFrame,
+        elboHistory: list[float],
+        validationHistory: list[float] | None = None,
+        degeneracies: list[str] | None = None,
+    ) -> None:
         super().__init__()
         self.userFactors = userFactors
         self.itemFactors = itemFactors
         self.elboHistory = elboHistory
+        self.validationHistory = validationHistory or []
+        self.degeneracies = degeneracies or []
+
+    def require_rank(self, rank: int) -> None:
+        """ConfigError where a fit of another rank would start from this model."""
+        own = len(self.itemFactors.select("rate").take(1)[0]["rate"])
+        if own != rank:
+            raise ConfigError(f"initialModel has {own} exposure factors, and rank is {rank}: give both the same")
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         """Adds exposureCol, a_hat = E[pi_u] . E[lambda_i]; null for an id that was not in training."""
@@ -146,6 +209,59 @@ class PoissonFactorizationModel(Model, ExposureParams):
         a_hat = dot(F.col("__user_exposure"), F.col("__item_exposure")).alias(self.getOrDefault("exposureCol"))
         joined = dataset.join(users, user, "left").join(items, item, "left")
         return joined.select(*[F.col(f"`{c}`") for c in dataset.columns], a_hat)
+
+    def predictiveCheck(self, dataset: DataFrame, replications: int = 100, seed: int = 0) -> PredictiveCheck:
+        """Whether held-out exposures look like draws from this model: a p-value for each user, and overall.
+
+        dataset : the ``exposures`` of ``hold_out_exposures``, to whose ``training`` this model was fitted; or all rows
+        of some of the users, which suffice where there are millions. The caller releases the result.
+
+        Raises DataError where something is missing, or the model was fitted to other exposures, held-out ones too.
+        """
+        user, item, count, prior = (
+            self.getOrDefault(name) for name in ("userCol", "itemCol", "countCol", "userShapePrior")
+        )
+        settings = CheckSettings(user, item, count, prior, replications, seed)
+        return check_exposures(self.userFactors, self.itemFactors, dataset, settings)
+
+    def foldInUsers(self, dataset: DataFrame) -> DataFrame:
+        """Exposure factors of new users from their exposures to known items: DataFrame[id, shape, rate].
+
+        dataset : the columns of training. Pairs with unknown items are left out; a user without any other gets the
+        prior. A training user with his own exposures gets his factors back. The result is
+        cached; unpersist it when done.
+        """
+        return self._fold_in(dataset, "user", self.itemFactors)
+
+    def foldInItems(self, dataset: DataFrame) -> DataFrame:
+        """Exposure factors of new items from their exposures to known users: the mirror image of foldInUsers."""
+        return self._fold_in(dataset, "item", self.userFactors)
+
+    def _fold_in(self, dataset: DataFrame, new: str, known: DataFrame) -> DataFrame:
+        get = self.getOrDefault
+        require_columns(dataset, [get("userCol"), get("itemCol")], [c for c in (get("countCol"),) if c])
+        settings = layout_settings(self, 2 * get("rank"))
+        with ExitStack() as kept:
+            frozen = {OTHER[new]: index_ids(known, "id")}
+            kept.callback(frozen[OTHER[new]].unpersist)
+            layout = lay_out(
+                dataset, get("userCol"), get("itemCol"), self.exposure_value(), settings, kept, frozen=frozen
+            )
+            memory = known, dict.fromkeys(POSTERIOR, get("rank"))
+            states = fold_in(layout, new, memory, self.steps(), SharedGammas(), kept)
+            side, ids = side_of(layout, new)
+            folded = factor_frame(side, states[new], ids, POSTERIOR).drop("idx").persist()
+            folded.count()
+        return folded
+
+    def _saved(self) -> Saved:
+        names = ("elboHistory", "validationHistory", "degeneracies")
+        frames = {"users": self.userFactors, "items": self.itemFactors}
+        return Saved(frames, {name: getattr(self, name) for name in names})
+
+    @classmethod
+    def _restored(cls, saved: Saved) -> "PoissonFactorizationModel":
+        return cls(saved.frames["users"], saved.frames["items"], **saved.facts)
 
     def release(self) -> None:
         """Let go of the cached factors; the model is of no further use."""

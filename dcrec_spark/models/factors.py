@@ -1,6 +1,6 @@
 """Between the engine's blocks and the DataFrames of factors that a user sees."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -52,33 +52,44 @@ def matrix_of(column: pa.ChunkedArray | pa.Array) -> Array:
     return matrix
 
 
-def place_factors(side: Side, ids: DataFrame, factors: DataFrame, columns: Sequence[str]) -> Placed:
-    """A fitted side's ``id, columns`` as the memories of its blocks: the reverse of :func:`factor_frame`.
+def place_factors(side: Side, ids: DataFrame, factors: DataFrame, widths: Mapping[str, int]) -> Placed:
+    """A fitted side's ``id`` and columns of arrays as the memories of its blocks: the reverse of :func:`factor_frame`.
 
-    Raises
-    ------
-    DataError : an id of the side has no factors; names how many and one of them.
+    widths : how long the arrays of each column are. An id without factors gets NaN, and the rate of the first, for in
+    a fit a side has one.
     """
-    joined = ids.join(factors, "id", "left").persist()
-    missing = joined.where(F.col(columns[0]).isNull())
-    count = missing.count()
-    if count:
-        example = missing.orderBy("idx").first()
-        joined.unpersist()
-        raise DataError(
-            f"{count} {side.name} ids, such as {example['id'] if example else None!r}, are not in the fitted "
-            "exposure model: fit it on the same ratings, or fold them in first"
-        )
+    missing = {name: F.array_repeat(F.lit(float("nan")), n) for name, n in widths.items()}
+    if "rate" in widths:
+        missing["rate"] = F.array(*map(F.lit, factors.orderBy("id").select("rate").take(1)[0]["rate"]))
+    columns = [F.coalesce(name, nothing).alias(name) for name, nothing in missing.items()]
+    joined = ids.join(factors, "id", "left").select("id", "idx", *columns).persist()
     n_blocks, n_rows = side.n_blocks, side.n_rows
 
     def to_memory(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = pa.Table.from_batches(list(batches)).sort_by("idx")
         if table.num_rows:
-            yield _memory_post(table, n_blocks, n_rows, columns)
+            yield _memory_post(table, n_blocks, n_rows, list(widths))
 
     block = F.pmod("idx", F.lit(n_blocks)).cast("int").alias("block")
-    outbox = joined.select(block, "idx", *columns).repartitionById(n_blocks, "block").mapInArrow(to_memory, OUTBOX)
+    outbox = joined.select(block, "idx", *widths).repartitionById(n_blocks, "block").mapInArrow(to_memory, OUTBOX)
     return Placed({}, Kept(outbox, joined))
+
+
+def require_all_known(ids: DataFrame, factors: DataFrame, name: str) -> None:
+    """Refuse ids without factors.
+
+    Raises
+    ------
+    DataError : names how many and one of them.
+    """
+    missing = ids.join(factors, "id", "left_anti")
+    count = missing.count()
+    if count:
+        example = missing.orderBy("idx").first()
+        raise DataError(
+            f"{count} {name} ids, such as {example['id'] if example else None!r}, are not in the fitted "
+            "exposure model: fit it on the same ratings, or fold them in first"
+        )
 
 
 def _memory_post(table: pa.Table, n_blocks: int, n_rows: int, columns: Sequence[str]) -> pa.RecordBatch:

@@ -17,6 +17,7 @@ class History:
     """Objectives of one stage, told to a listener as they come.
 
     rises : True for an ELBO, False for a loss. slack : relative wrong movement that rounding may cause.
+    settled : whether the last value differs from the one before by less than ``tol``, relatively.
     """
 
     stage: str
@@ -25,9 +26,10 @@ class History:
     slack: float
     listener: Listener
     values: list[float] = field(default_factory=list)
+    settled: bool = False
 
     def settled_at(self, value: float) -> bool:
-        """Record one more value; True when it differs from the last by less than ``tol``, relatively.
+        """Record one more value; whether the objective has settled there.
 
         Raises
         ------
@@ -51,4 +53,23 @@ class History:
                 f"{iteration}, which exact updates cannot do; with "
                 "precision float32 try float64, else report it with your data's shape"
             )
-        return gain < self.tol * abs(before)
+        self.settled = gain < self.tol * abs(before)
+        return self.settled
+
+
+@dataclass
+class Patience:
+    """Losses of held-out pairs, and how long to wait for a better one."""
+
+    sweeps: int
+    losses: list[float] = field(default_factory=list)
+
+    def improved_by(self, loss: float) -> bool:
+        """Record one more loss; whether it is the smallest so far."""
+        self.losses.append(loss)
+        return loss < min(self.losses[:-1], default=math.inf)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the smallest loss is ``sweeps`` sweeps old."""
+        return bool(self.losses) and len(self.losses) - 1 - self.losses.index(min(self.losses)) >= self.sweeps

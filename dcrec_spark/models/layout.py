@@ -1,13 +1,13 @@
 """Ratings by id -> the blocks of both sides, ready for any fit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from pyspark.ml.param import Params
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegralType, NumericType, StringType
+from pyspark.sql.types import BooleanType, IntegralType, NumericType, StringType
 
 from dcrec_spark.blocks import Side, block_count, build_side
 from dcrec_spark.data.ids import encode, index_ids
@@ -24,7 +24,10 @@ BLOCK_NONZEROS = 2_000_000
 
 @dataclass(frozen=True)
 class Layout:
-    """Both sides' blocks, and the tables ``id, idx`` that lead back to the ids."""
+    """Both sides' blocks, and the tables ``id, idx`` that lead back to the ids.
+
+    means : of each value over the pairs of the fit. held_out : whether there are held-out pairs beside them.
+    """
 
     users: Side
     items: Side
@@ -32,6 +35,12 @@ class Layout:
     item_ids: DataFrame
     nonzeros: int
     means: dict[str, float]
+    held_out: bool = False
+
+    @property
+    def n_pairs(self) -> float:
+        """U x I."""
+        return float(self.users.n_rows) * self.items.n_rows
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ def layout_settings(estimator: Params, width: int) -> LayoutSettings:
     return LayoutSettings(get("numUserBlocks"), get("numItemBlocks"), get("exchange"), get("precision"), width)
 
 
-def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str]) -> None:
+def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str], flags: Sequence[str] = ()) -> None:
     """Refuse a frame that lacks a column or has one of the wrong type.
 
     Raises
@@ -78,7 +87,7 @@ def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str]) -
     types = {field.name: field.dataType for field in df.schema.fields}
     if len(set(ids)) < len(ids):
         raise DataError(f"userCol and itemCol both name column {ids[0]!r}: users and items need a column each")
-    missing = [c for c in (*ids, *numbers) if c not in types]
+    missing = [c for c in (*ids, *numbers, *flags) if c not in types]
     if missing:
         raise DataError(
             f"column {missing[0]!r} is missing: the input has {', '.join(types) or 'no columns'}; "
@@ -92,10 +101,22 @@ def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str]) -
         if not isinstance(types[name], NumericType):
             found = types[name].simpleString()
             raise DataError(f"column {name!r} is of type {found}, expected numbers; cast it (try_cast)")
+    for name in flags:
+        if not isinstance(types[name], BooleanType):
+            found = types[name].simpleString()
+            raise DataError(f"column {name!r} is of type {found}, expected true or false")
 
 
 def lay_out(
-    df: DataFrame, user_col: str, item_col: str, values: dict[str, str], settings: LayoutSettings, kept: ExitStack
+    df: DataFrame,
+    user_col: str,
+    item_col: str,
+    values: dict[str, str],
+    settings: LayoutSettings,
+    kept: ExitStack,
+    held_out_col: str | None = None,
+    frozen: Mapping[str, DataFrame] | None = None,
+    distinct: bool = True,
 ) -> Layout:
     """Index the ids and build the blocks of users and of items.
 
@@ -103,6 +124,10 @@ def lay_out(
     ----------
     values : name of a block's array -> expression over ``df`` that makes it.
     kept : gets a callback for everything that is cached and part of the result.
+    held_out_col : true for the rows that are held out, or None.
+    frozen : "user" or "item" -> ``id, idx`` of a side whose rows are given; pairs with other ids of that side are left
+        out. By default both sides are what the pairs name.
+    distinct : whether to refuse a pair that occurs twice; without it, a pair may be both held out and not.
 
     Raises
     ------
@@ -112,23 +137,30 @@ def lay_out(
         F.col(f"`{user_col}`").alias("user_id"),
         F.col(f"`{item_col}`").alias("item_id"),
         *[F.expr(expression).cast("double").alias(name) for name, expression in values.items()],
+        *([F.coalesce(f"`{held_out_col}`", F.lit(False)).alias("held_out")] if held_out_col else []),
     )
     with ExitStack() as scratch:
         pairs = _cached(pairs, scratch)
         columns = {"user_id": user_col, "item_id": item_col, **{n: e.strip("`") for n, e in values.items()}}
         nonzeros, means = _require_usable(pairs, list(values), columns)
-        ids = {name: index_ids(pairs, f"{name}_id") for name in ("user", "item")}
-        for frame in ids.values():
-            kept.callback(frame.unpersist)
+        ids = dict(frozen or {})
+        for name in {"user", "item"} - ids.keys():
+            ids[name] = index_ids(pairs, f"{name}_id")
+            kept.callback(ids[name].unpersist)
         rows = {name: frame.count() for name, frame in ids.items()}
-        _require_two(rows)
+        if not frozen:
+            _require_two(rows)
         indexed = _cached(encode(pairs, ids["user"], ids["item"]), scratch)
         with fixed_placement(df.sparkSession):
             sides = _build_sides(indexed, ids, rows, nonzeros, list(values), settings)
             for side in sides.values():
                 kept.callback(side.release)
-            layout = Layout(sides["user"], sides["item"], ids["user"], ids["item"], nonzeros, means)
-            _require_distinct_pairs(layout)
+            held_out = held_out_col is not None
+            layout = Layout(sides["user"], sides["item"], ids["user"], ids["item"], nonzeros, means, held_out)
+            if distinct:
+                _require_distinct_pairs(layout)
+            if frozen:
+                _require_some(layout, next(iter(frozen)))
     return layout
 
 
@@ -156,7 +188,8 @@ def _build_sides(
     blocks = {n: block_count(rows[n], nonzeros, parallel, wanted[n], BLOCK_NONZEROS) for n in rows}
     sides = {}
     for name, other in (("user", "item"), ("item", "user")):
-        entries = indexed.select(F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col"), *values)
+        flags = [c for c in indexed.columns if c == "held_out"]
+        entries = indexed.select(F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col"), *values, *flags)
         source = rows[other], blocks[other]
         side = build_side(name, entries, ids[name], rows[name], blocks[name], source, values, settings.precision)
         sides[name] = replace(side, held=settings.holds(name, rows[name]))
@@ -164,23 +197,27 @@ def _build_sides(
 
 
 def _require_usable(pairs: DataFrame, values: list[str], columns: dict[str, str]) -> tuple[int, dict[str, float]]:
-    """The number of pairs and the mean of each value, when each pair has two ids and finite values.
+    """The number of pairs to fit and the mean of each value, when each pair has two ids and finite values.
 
     columns : what each column of ``pairs`` is called in the input.
     """
     bad = {f"{columns[c]} is null": F.col(c).isNull() for c in ("user_id", "item_id", *values)}
     bad |= {f"{columns[c]} is NaN or infinite": F.isnan(c) | (F.abs(c) == float("inf")) for c in values}
     bad |= {f"{columns[c]} is negative": F.col(c) < 0 for c in values}
-    means = [F.avg(c).alias(f"mean {c}") for c in values]
+    fitted = ~F.col("held_out") if "held_out" in pairs.columns else F.lit(True)
+    means = [F.avg(F.when(fitted, F.col(c))).alias(f"mean {c}") for c in values]
     counts = [F.count_if(condition).alias(reason) for reason, condition in bad.items()]
-    found = pairs.agg(F.count("*").alias("rows"), *counts, *means).collect()[0].asDict()
+    found = pairs.agg(F.count("*").alias("rows"), F.count_if(fitted).alias("fitted"), *counts, *means).collect()[0]
     rows = int(found["rows"])
     if rows == 0:
         raise DataError("the input has no rows: at least a few ratings of two users and two items are needed")
     for reason in bad:
         if found[reason]:
             raise DataError(f"{found[reason]} of {rows} rows cannot be used: {reason}; drop or mend them first")
-    return rows, {c: float(found[f"mean {c}"]) for c in values}
+    if found["fitted"] in (0, rows) and "held_out" in pairs.columns:
+        side = "held out" if found["fitted"] == 0 else "for training"
+        raise DataError(f"all {rows} rows are {side}: validationIndicatorCol has to be true for some rows, not for all")
+    return int(found["fitted"]), {c: float(found[f"mean {c}"]) for c in values}
 
 
 def _require_distinct_pairs(layout: Layout) -> None:
@@ -198,6 +235,13 @@ def _require_distinct_pairs(layout: Layout) -> None:
                 f"user {user!r} has more than one rating of item {item!r}: every (user, item) pair may occur once; "
                 "keep one (the last, the mean, the sum) before the fit"
             )
+
+
+def _require_some(layout: Layout, frozen: str) -> None:
+    """Ratings none of which can be used point to other ids, not to new ones."""
+    found = layout.users.frame.agg(F.sum("nonzeros")).collect()[0][0]
+    if not found:
+        raise DataError(f"none of the {layout.nonzeros} rows has a known {frozen} id: are they those of the training?")
 
 
 def _id_at(ids: DataFrame, idx: int) -> object:

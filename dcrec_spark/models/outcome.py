@@ -1,38 +1,51 @@
 """Matrix factorization with the substitute confounder: what would a user rate an item, if made to see it?"""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from pyspark import keyword_only
 from pyspark.ml import Estimator
-from pyspark.ml.param.shared import HasPredictionCol
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.half_step import State
 from dcrec_spark.engine.lineage import fixed_placement, require_checkpoint_directory
-from dcrec_spark.kernels.ridge import Off, Regulariser
-from dcrec_spark.models.exposure import PoissonFactorization, PoissonFactorizationModel, log_iteration
-from dcrec_spark.models.factors import factor_frame, place_factors
+from dcrec_spark.models.confounder import attach_confounder
+from dcrec_spark.models.exposure import POSTERIOR, PoissonFactorization, PoissonFactorizationModel, log_iteration
+from dcrec_spark.models.factors import place_factors, require_all_known
 from dcrec_spark.models.history import Listener
-from dcrec_spark.models.layout import Layout, LayoutSettings, lay_out, layout_settings, require_columns
-from dcrec_spark.models.outcome_fit import OutcomeFit, OutcomeSettings, attach_confounder, fit_outcome
+from dcrec_spark.models.layout import Layout, lay_out, layout_settings, require_columns
 from dcrec_spark.models.outcome_model import DeconfoundedMFModel
+from dcrec_spark.models.outcome_tables import fitted_outcome, warm_start
 from dcrec_spark.models.params import OutcomeParams, initialise
+from dcrec_spark.models.persistence import Persistent
+from dcrec_spark.models.propensity import WEIGHT_COLUMN, Propensity, PropensitySettings, fit_propensity
+from dcrec_spark.models.starts import best_of, require_same_ids, stopping
+from dcrec_spark.models.steps import outcome_steps, require_consistent, require_same_kind
+from dcrec_spark.models.sweeps import Fit, Start, alternate
+
+Exposure = PoissonFactorization | PoissonFactorizationModel
 
 
-class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, HasPredictionCol):
-    """Stage 2: y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0, by exact alternating least squares.
+class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
+    """Stage 2: y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0, exact over all U x I pairs.
 
-    The deconfounded recommender of Wang et al. (arXiv 1808.06581), over all U x I pairs at the cost of the observed
-    ones. Without ``adjustment`` the same code fits the classical model.
+    The deconfounded recommender of Wang et al. (arXiv 1808.06581) at the cost of the observed pairs: weighted and
+    probabilistic matrix factorization by alternating least squares, Poisson factorization by coordinate ascent. With
+    ``adjustment`` none or ipw the same code fits the classical and the inverse-propensity versions.
+
+    The paper speaks of MAP estimates; for outcome="poisson" posterior means stand in for them, since with shapes below
+    1 the mode is degenerate (as in Gopalan et al. 2015).
 
     exposureModel : a fitted PoissonFactorizationModel to use again; a PoissonFactorization to fit first, on the same
     blocks; or None: one with ``exposureRank`` factors and this estimator's seed.
+    initialModel : a fitted DeconfoundedMFModel of the same kind and ranks to start from; its exposure model starts
+    stage 1.
     listener : called with (stage, iteration, objective); by default they are logged.
 
-    ``fit`` raises DataError for input that cannot be used, ConfigError on a cluster without a checkpoint directory,
-    and FitError when the optimisation goes astray.
+    ``fit`` raises DataError for input that cannot be used, ConfigError for settings that contradict each other and on a
+    cluster without a checkpoint directory, and FitError when the optimisation goes astray.
     """
 
     @keyword_only
@@ -44,6 +57,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, HasPredictio
         ratingCol: str = "rating",
         outcome: str = "weighted",
         adjustment: str = "deconfounded",
+        confounderWeight: str = "user",
         rank: int = 10,
         exposureRank: int = 10,
         alpha: float = 40.0,
@@ -52,10 +66,27 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, HasPredictio
         itemReg: float = 1.0,
         confounderReg: float = 1.0,
         interceptReg: float = 1.0,
+        userShapePrior: float = 0.3,
+        userRatePrior: float = 0.3,
+        itemShapePrior: float = 0.3,
+        itemRatePrior: float = 0.3,
+        confounderShapePrior: float = 1.0,
+        confounderRatePrior: float = 1.0,
+        interceptShapePrior: float = 0.3,
+        interceptRatePrior: float = 0.3,
         fitIntercept: bool = True,
+        propensityCol: str | None = None,
+        propensityMean: float = 0.05,
+        propensityDecay: float = 0.25,
+        propensityPivot: float = 4.0,
+        weightCap: float | None = None,
         exposureModel: Any = None,
         maxIter: int = 20,
         tol: float = 1e-4,
+        validationIndicatorCol: str | None = None,
+        patience: int = 3,
+        restarts: int = 1,
+        initialModel: Any = None,
         seed: int = 0,
         predictionCol: str = "prediction",
         preferenceCol: str | None = None,
@@ -73,108 +104,138 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, HasPredictio
 
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
         get = self.getOrDefault
+        require_consistent(self)
         exposure = self._exposure() if get("adjustment") == "deconfounded" else None
-        values, counts = {"rating": f"`{get('ratingCol')}`"}, []
+        self._require_columns(dataset, exposure)
+        self.requireStart(dataset)
+        require_checkpoint_directory(dataset.sparkSession)
+        propensity = self._propensity(dataset) if get("adjustment") == "ipw" else None
+        values = {"rating": f"`{get('ratingCol')}`"}
+        if propensity is not None:
+            dataset = dataset.withColumn(WEIGHT_COLUMN, propensity.weight(get("ratingCol")))
+            values["weight"] = f"`{WEIGHT_COLUMN}`"
         if isinstance(exposure, PoissonFactorization):  # else its factors are there, and need no counts
             values |= exposure.exposure_value()
-            counts = [c for c in (exposure.getOrDefault("countCol"),) if c]
-        require_columns(dataset, [get("userCol"), get("itemCol")], [get("ratingCol"), *counts])
-        require_checkpoint_directory(dataset.sparkSession)
-        settings = self._layout_settings(exposure)
+        exposure_width = 2 * exposure.getOrDefault("rank") if exposure is not None else 0
+        settings = layout_settings(self, max(2 * get("rank") + 2, exposure_width))
         with ExitStack() as kept:
-            layout = lay_out(dataset, get("userCol"), get("itemCol"), values, settings, kept)
-            return self._fit_layout(layout, exposure, kept)
+            held_out = get("validationIndicatorCol")
+            layout = lay_out(dataset, get("userCol"), get("itemCol"), values, settings, kept, held_out)
+            return self._fit_layout(layout, exposure, propensity, kept)
 
     def _fit_layout(
-        self, layout: Layout, exposure: PoissonFactorization | PoissonFactorizationModel | None, kept: ExitStack
+        self, layout: Layout, exposure: Exposure | None, propensity: Propensity | None, kept: ExitStack
     ) -> DeconfoundedMFModel:
-        users, items, fitted = layout.users, layout.items, None
         with ExitStack() as unless_done:
+            fitted = None
             if exposure is not None:
-                user_state, item_state, fitted = self._exposure_states(layout, exposure, kept)
+                users, items, fitted = self._exposure_states(layout, exposure, kept)
                 if fitted is not exposure:
                     unless_done.callback(fitted.release)
-                with fixed_placement(users.frame.sparkSession):
-                    users, items = attach_confounder(users, items, user_state, item_state, kept)
+                with fixed_placement(layout.users.frame.sparkSession):
+                    sides = attach_confounder(layout.users, layout.items, users, items, kept)
                 layout.users.release()
                 layout.items.release()
-            with fixed_placement(users.frame.sparkSession):
-                fit = fit_outcome(users, items, self._settings(), self.listener)
-            kept.callback(fit.users.release)
-            kept.callback(fit.items.release)
-            model = self._copyValues(self._model(layout, fit, fitted, owned=fitted is not exposure))
+                layout = replace(layout, users=sides[0], items=sides[1])
+            fit = self._best_fit(layout, kept)
+            kept.callback(fit.release)
+            found = fitted_outcome(self, layout, fit, propensity)
+            model = DeconfoundedMFModel.fitted(*found, fitted, owned=fitted is not exposure)
+            model.materialised()
+            self._copyValues(model._resetUid(self.uid)).clear(model.initialModel)
             unless_done.pop_all()
         return model
 
+    def _best_fit(self, layout: Layout, kept: ExitStack) -> Fit:
+        start = self._start(layout, kept)
+        with fixed_placement(layout.users.frame.sparkSession):
+            return best_of(
+                self.getOrDefault("restarts"),
+                lambda again: alternate(
+                    layout.users,
+                    layout.items,
+                    outcome_steps(self, layout, again),
+                    stopping(self),
+                    self.listener,
+                    start if again == 0 else None,
+                ),
+                rises=self.getOrDefault("outcome") == "poisson",
+            )
+
+    def _start(self, layout: Layout, kept: ExitStack) -> Start | None:
+        warm = self.getOrDefault("initialModel")
+        if warm is None:
+            return None
+        users, items = warm.tables()
+        return warm_start(self, layout, users, items, warm.facts, kept)
+
     def _exposure_states(
-        self, layout: Layout, exposure: PoissonFactorization | PoissonFactorizationModel, kept: ExitStack
+        self, layout: Layout, exposure: Exposure, kept: ExitStack
     ) -> tuple[State, State, PoissonFactorizationModel]:
         if isinstance(exposure, PoissonFactorization):
             fit, fitted = exposure.fit_layout(layout, kept)
             return fit.users, fit.items, fitted
-        columns = ["shape", "rate"]
-        user_state = place_factors(layout.users, layout.user_ids, exposure.userFactors, columns)
-        kept.callback(user_state.release)
-        item_state = place_factors(layout.items, layout.item_ids, exposure.itemFactors, columns)
-        kept.callback(item_state.release)
-        return user_state, item_state, exposure
+        states = []
+        for side, ids, factors in (
+            (layout.users, layout.user_ids, exposure.userFactors),
+            (layout.items, layout.item_ids, exposure.itemFactors),
+        ):
+            require_all_known(ids, factors, side.name)
+            widths = dict.fromkeys(POSTERIOR, exposure.getOrDefault("rank"))
+            states.append(place_factors(side, ids, factors, widths))
+            kept.callback(states[-1].release)
+        return states[0], states[1], exposure
 
-    def _model(
-        self, layout: Layout, fit: OutcomeFit, exposure: PoissonFactorizationModel | None, owned: bool
-    ) -> DeconfoundedMFModel:
-        rank, has_confounder = self.getOrDefault("rank"), exposure is not None
-        gamma = F.element_at("rows", rank + 1) if has_confounder else F.lit(0.0)
-        features = F.slice("rows", 1, rank).alias("features")
-        users = factor_frame(layout.users, fit.users, layout.user_ids, ["rows"])
-        items = factor_frame(layout.items, fit.items, layout.item_ids, ["rows"])
-        return DeconfoundedMFModel(
-            users.select("idx", "id", features, gamma.alias("gamma")),
-            items.select("idx", "id", features),
-            fit.intercept,
-            exposure,
-            fit.objective,
-            layout.means["rating"],
-            ownsExposureModel=owned,
-        ).materialised()
+    def requireStart(self, dataset: DataFrame) -> None:
+        """Refuse an initialModel that a fit to ``dataset`` could not start from; nothing is computed.
 
-    def _exposure(self) -> PoissonFactorization | PoissonFactorizationModel:
+        Raises
+        ------
+        ConfigError : names the settings, or the kinds of ids, that differ. TypeError : it is no outcome model.
+        """
+        warm = self.getOrDefault("initialModel")
+        if warm is None:
+            return
+        if not isinstance(warm, DeconfoundedMFModel):
+            raise TypeError(f"initialModel: found {warm!r}, expected a fitted DeconfoundedMFModel")
+        require_same_kind(self, warm)
+        names = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
+        for side, name, table in zip(("user", "item"), names, warm.tables(), strict=True):
+            require_same_ids(side, dataset.select(F.col(f"`{name}`").alias("id")), table)
+        exposure = self._exposure()
+        first = exposure.getOrDefault("initialModel") if isinstance(exposure, PoissonFactorization) else None
+        if self.getOrDefault("adjustment") == "deconfounded" and isinstance(first, PoissonFactorizationModel):
+            first.require_rank(exposure.getOrDefault("rank"))
+
+    def _require_columns(self, dataset: DataFrame, exposure: Exposure | None) -> None:
+        get = self.getOrDefault
+        numbers = [get("ratingCol")]
+        if get("adjustment") == "ipw" and get("propensityCol"):
+            numbers.append(get("propensityCol"))
+        if isinstance(exposure, PoissonFactorization) and exposure.getOrDefault("countCol"):
+            numbers.append(exposure.getOrDefault("countCol"))
+        held_out = get("validationIndicatorCol")
+        require_columns(dataset, [get("userCol"), get("itemCol")], numbers, [held_out] if held_out else [])
+
+    def _propensity(self, dataset: DataFrame) -> Propensity:
+        get = self.getOrDefault
+        names = ("propensityCol", "propensityMean", "propensityDecay", "propensityPivot", "weightCap")
+        held_out = get("validationIndicatorCol")
+        observed = dataset.where(f"not coalesce(`{held_out}`, false)") if held_out else dataset
+        return fit_propensity(observed, get("ratingCol"), PropensitySettings(*[get(name) for name in names]))
+
+    def _exposure(self) -> Exposure:
         """The exposure model to use, or the estimator that fits it here."""
         get = self.getOrDefault
-        given = get("exposureModel")
-        if given is not None:
-            if not isinstance(given, PoissonFactorization | PoissonFactorizationModel):
-                raise TypeError(
-                    f"exposureModel: found {given!r}, expected a PoissonFactorization, or a model that it fitted"
-                )
+        given, warm = get("exposureModel"), get("initialModel")
+        if isinstance(given, PoissonFactorization | PoissonFactorizationModel):
             return given
-        names = ("userCol", "itemCol", "seed", "numUserBlocks", "numItemBlocks", "exchange", "precision")
+        names = ["userCol", "itemCol", "seed", "numUserBlocks", "numItemBlocks", "exchange", "precision"]
+        names += ["checkpointInterval", "validationIndicatorCol", "patience"]
         exposure = PoissonFactorization(
             rank=get("exposureRank"),
-            checkpointInterval=get("checkpointInterval"),
+            initialModel=warm.exposureModel if isinstance(warm, DeconfoundedMFModel) else None,
             **{n: get(n) for n in names},
         )
         exposure.listener = self.listener
         return exposure
-
-    def _layout_settings(self, exposure: PoissonFactorization | PoissonFactorizationModel | None) -> LayoutSettings:
-        exposure_width = 2 * exposure.getOrDefault("rank") if exposure is not None else 0
-        return layout_settings(self, max(self.getOrDefault("rank") + 1, exposure_width))
-
-    def _settings(self) -> OutcomeSettings:
-        get = self.getOrDefault
-        weighted = get("outcome") == "weighted"
-        unobserved = get("unobservedWeight")
-        if unobserved is None:
-            unobserved = 1.0 if weighted or get("adjustment") == "deconfounded" else 0.0
-        return OutcomeSettings(
-            rank=get("rank"),
-            max_iter=get("maxIter"),
-            tol=get("tol"),
-            off=Off(unobserved, weighted),
-            reg=Regulariser(get("userReg"), get("itemReg"), get("confounderReg"), get("interceptReg")),
-            alpha=get("alpha") if weighted else 0.0,
-            fit_intercept=get("fitIntercept"),
-            seed=get("seed"),
-            checkpoint_interval=get("checkpointInterval"),
-            precision=get("precision"),
-        )

@@ -1,48 +1,97 @@
 """The fitted outcome model: predictions, their two parts, and rankings."""
 
 from pyspark.ml import Model
-from pyspark.ml.param.shared import HasPredictionCol
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from dcrec_spark.data.ids import index_ids
+from dcrec_spark.models.explain import explain_pairs
 from dcrec_spark.models.exposure import PoissonFactorizationModel
 from dcrec_spark.models.factors import dot, gamma_mean
 from dcrec_spark.models.layout import require_columns
+from dcrec_spark.models.outcome_fold_in import fold_in_rows, with_exposure
+from dcrec_spark.models.outcome_tables import POSTERIOR, Facts
 from dcrec_spark.models.params import OutcomeParams
+from dcrec_spark.models.persistence import Persistent, Saved
 from dcrec_spark.models.recommend import Ranking, rank
+from dcrec_spark.models.starts import require_same_ids
 
 _OTHER = {"user": "item", "item": "user"}
 
 
-class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
+class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
     """A fitted outcome model.
 
-    userFactors : DataFrame[id, features: array<double>, gamma: double]; gamma is 0 without adjustment.
-    itemFactors : DataFrame[id, features: array<double>].
-    intercept : beta_0. objectiveHistory : J after each sweep, all terms. meanRating : of the training ratings.
-    exposureModel : the stage 1 that the confounder comes from, or None.
+    userFactors : DataFrame[id, features: array<double>, gamma: double]; gamma is 0 without adjustment, and the same for
+    all users where it is global. itemFactors : DataFrame[id, features: array<double>]. With outcome="poisson" all of
+    them are posterior means.
+    intercept : beta_0. objectiveHistory : J, or the ELBO of outcome="poisson", after each sweep, all terms.
+    validationHistory : the held-out pairs' loss after each sweep (mean squared error; Poisson: mean negative log
+    likelihood), empty without any. degeneracies : what is wrong with the factors, in sentences.
+    meanRating : of the training ratings. exposureModel : the stage 1 that the confounder comes from, or None.
     """
 
     def __init__(
         self,
         users: DataFrame,
         items: DataFrame,
-        intercept: float,
+        facts: Facts,
         exposureModel: PoissonFactorizationModel | None,
-        objectiveHistory: list[float],
-        meanRating: float,
-        ownsExposureModel: bool = True,
+        owned: bool = True,
     ) -> None:
         super().__init__()
-        self._users = _with_exposure(users, exposureModel.userFactors if exposureModel else None)
-        self._items = _with_exposure(items, exposureModel.itemFactors if exposureModel else None)
-        self.intercept = intercept
+        self._users, self._items = users, items
+        self.facts = facts
         self.exposureModel = exposureModel
-        self.objectiveHistory = objectiveHistory
-        self.meanRating = meanRating
-        self._owns_exposure_model = ownsExposureModel
+        self._owns_exposure_model = owned
         self.numUsers = 0
         self.numItems = 0
+
+    @classmethod
+    def fitted(
+        cls,
+        users: DataFrame,
+        items: DataFrame,
+        facts: Facts,
+        exposureModel: PoissonFactorizationModel | None,
+        owned: bool = True,
+    ) -> "DeconfoundedMFModel":
+        """From the tables of :func:`fitted_outcome`; the exposure model's factors are put beside them.
+
+        owned : whether releasing this model releases the exposure model too.
+        """
+        users = with_exposure(users, exposureModel.userFactors if exposureModel else None)
+        items = with_exposure(items, exposureModel.itemFactors if exposureModel else None)
+        return cls(users, items, facts, exposureModel, owned)
+
+    @property
+    def intercept(self) -> float:
+        """beta_0."""
+        return self.facts.intercept
+
+    @property
+    def objectiveHistory(self) -> list[float]:
+        """J, or the ELBO, after each sweep."""
+        return self.facts.objective
+
+    @property
+    def validationHistory(self) -> list[float]:
+        """The held-out pairs' loss after each sweep."""
+        return self.facts.held_out
+
+    @property
+    def degeneracies(self) -> list[str]:
+        """What is wrong with the factors, in sentences."""
+        return self.facts.degeneracies
+
+    @property
+    def meanRating(self) -> float:
+        """Of the training ratings."""
+        return self.facts.mean_rating
+
+    def tables(self) -> tuple[DataFrame, DataFrame]:
+        """Users and items with all that the model knows of them; ``idx`` numbers the rows of a side."""
+        return self._users, self._items
 
     def materialised(self) -> "DeconfoundedMFModel":
         """Compute and cache the factors, so that what they were fitted from can be let go."""
@@ -56,6 +105,18 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
         self._items.unpersist()
         if self.exposureModel is not None and self._owns_exposure_model:
             self.exposureModel.release()
+
+    def _saved(self) -> Saved:
+        parts = {"exposureModel": self.exposureModel} if self.exposureModel is not None else {}
+        counts = {"numUsers": self.numUsers, "numItems": self.numItems}
+        return Saved({"users": self._users, "items": self._items}, {**self.facts.as_json(), **counts}, parts)
+
+    @classmethod
+    def _restored(cls, saved: Saved) -> "DeconfoundedMFModel":
+        frames = saved.frames["users"], saved.frames["items"]
+        model = cls(*frames, Facts.from_json(saved.facts), saved.parts.get("exposureModel"))
+        model.numUsers, model.numItems = saved.facts["numUsers"], saved.facts["numItems"]
+        return model
 
     @property
     def userFactors(self) -> DataFrame:
@@ -75,7 +136,8 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
         """
         known = self.exposureModel is not None
         exposure = {name: F.when(F.lit(known), F.col(name)) for name in ("exposure_shape", "exposure_rate")}
-        return self._users.drop("idx").withColumns(exposure), self._items.drop("idx").withColumns(exposure)
+        tables = [table.drop("idx", *POSTERIOR).withColumns(exposure) for table in self.tables()]
+        return tables[0], tables[1]
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         """Adds predictionCol and, where they are set, preferenceCol and confounderCol.
@@ -102,15 +164,51 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
             joined = joined.where(F.col("__user_preference").isNotNull() & F.col("__item_preference").isNotNull())
         return joined.select(*[F.col(f"`{c}`") for c in dataset.columns], *columns)
 
-    def recommendationTable(self, n: int, seen: DataFrame | None = None) -> DataFrame:
+    def foldInUsers(self, dataset: DataFrame) -> DataFrame:
+        """New users from their ratings of known items, other things as they were fitted.
+
+        dataset : the columns of training. Ratings of unknown items are left out; a user without any other gets the
+        prior mean. A training user with his own ratings gets his factors back. The result is cached; unpersist it
+        when done.
+
+        Returns DataFrame[id, features, gamma, exposure_shape, exposure_rate, outcome_shape, outcome_rate], to be
+        read, or handed to :meth:`extended`; arrays that the model has no use for are empty.
+        """
+        return fold_in_rows(self, dataset, "user")
+
+    def foldInItems(self, dataset: DataFrame) -> DataFrame:
+        """New items from the ratings of known users: the mirror image of foldInUsers, without gamma."""
+        return fold_in_rows(self, dataset, "item")
+
+    def extended(self, users: DataFrame | None = None, items: DataFrame | None = None) -> "DeconfoundedMFModel":
+        """This model with the users or items of a fold-in among its own; an id that it knows is replaced.
+
+        The exposure model stays as it is, and so does this model.
+        """
+        tables = [
+            table if new is None else _united(table, new) for table, new in ((self._users, users), (self._items, items))
+        ]
+        model = DeconfoundedMFModel(tables[0], tables[1], self.facts, self.exposureModel, owned=False)
+        return self._copyValues(model.materialised())
+
+    def withUsers(self, users: DataFrame) -> "DeconfoundedMFModel":
+        """This model with the users of a fold-in in place of its own; this one stays, and has to outlive it."""
+        ids = index_ids(users, "id")
+        rows = users.join(ids, "id").select("idx", *[c for c in self._users.columns if c != "idx"])
+        model = DeconfoundedMFModel(rows, self._items, self.facts, self.exposureModel, owned=False).materialised()
+        ids.unpersist()
+        return self._copyValues(model)
+
+    def recommendationTable(self, n: int, seen: DataFrame | None = None, users: DataFrame | None = None) -> DataFrame:
         """The n best items of every user by potential rating, one row per (user, rank).
 
         seen : user and item columns as in training, pairs to leave out; None ranks all items.
+        users : user column as in training; only the known ones among them get recommendations.
 
         Returns DataFrame[user_id, rank, item_id, score, preference, confounder]; the score is the sum of its two
         parts and the intercept. A user with fewer than n items left has fewer rows.
         """
-        return self._rank("user", self._users, n, seen)
+        return self._rank("user", self._users if users is None else self._chosen(users), n, seen)
 
     def recommendForAllUsers(self, n: int, seen: DataFrame | None = None) -> DataFrame:
         """As MLlib's ALS: DataFrame[user, recommendations: array<struct<item, rating>>], best first."""
@@ -118,14 +216,41 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
 
     def recommendForUserSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Like recommendForAllUsers, for the known users among those of ``dataset``'s user column."""
-        user = self.getOrDefault("userCol")
-        require_columns(dataset, [user], [])
-        chosen = self._users.join(dataset.select(F.col(user).alias("id")).distinct(), "id", "left_semi")
-        return self._as_arrays("user", self._rank("user", chosen, n, seen))
+        return self._as_arrays("user", self._rank("user", self._chosen(dataset), n, seen))
 
     def recommendForAllItems(self, n: int, seen: DataFrame | None = None) -> DataFrame:
         """As MLlib's ALS: DataFrame[item, recommendations: array<struct<user, rating>>], best first."""
         return self._as_arrays("item", self._rank("item", self._items, n, seen))
+
+    def explain(self, pairs: DataFrame, ratings: DataFrame, n: int = 5) -> DataFrame:
+        """What carries each score: the user's own ratings, one by one, and the confounder.
+
+        pairs : users and items, rated or not. ratings : those that the users were fitted or folded in with; the ratings
+        of other users, and those that validationIndicatorCol marks, are left out. Both have the columns of training.
+        n : reasons of each pair, at most.
+
+        Returns DataFrame[user_id, item_id, score, preference, confounder, intercept, baseline, reasons:
+        array<struct<item_id, rating, contribution>>, others], cached; unpersist it when done. It adds up:
+
+            score = preference + confounder + intercept
+            preference = baseline + contributions of the reasons + others
+
+        reasons : the largest contributions, by absolute value. others : the sum of the remaining ones. baseline : the
+        preference before any rating has its say: what the unobserved pairs, the intercept or the priors contribute.
+
+        Raises DataError for an unknown user or item, a user without ratings, and ratings by which the model would have
+        other preferences than it has. Least squares weighs a user's ratings against all items: after ``extended`` with
+        items, users from before have to be folded in again first.
+        """
+        return explain_pairs(self, pairs, ratings, n)
+
+    def explainRecommendations(
+        self, n_items: int, ratings: DataFrame, users: DataFrame | None = None, n: int = 3
+    ) -> DataFrame:
+        """:meth:`explain` for the ``n_items`` best unrated items of the known users in ``users``, or of all."""
+        ranked = self._rank("user", self._users if users is None else self._chosen(users), n_items, ratings)
+        names = {"user_id": self.getOrDefault("userCol"), "item_id": self.getOrDefault("itemCol")}
+        return self.explain(ranked.select(*names).withColumnsRenamed(names), ratings, n)
 
     def _rank(self, side: str, rows: DataFrame, n: int, seen: DataFrame | None) -> DataFrame:
         """The n best of the other side for each of ``rows``: user_id, rank, item_id, score and its parts."""
@@ -147,9 +272,19 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
             ranked = ranked.join(ids, names[name])
         return ranked.select("user_id", "rank", "item_id", "score", "preference", "confounder")
 
+    def _chosen(self, dataset: DataFrame) -> DataFrame:
+        """The users that ``dataset`` names, of those that are known."""
+        user = self.getOrDefault("userCol")
+        require_columns(dataset, [user], [])
+        wanted = dataset.select(F.col(user).alias("id")).distinct()
+        require_same_ids("user", wanted, self._users)
+        return self._users.join(wanted, "id", "left_semi")
+
     def _seen_idx(self, seen: DataFrame, names: dict[str, str]) -> DataFrame:
         user, item = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
         require_columns(seen, [user, item], [])
+        for side, name, table in (("user", user, self._users), ("item", item, self._items)):
+            require_same_ids(side, seen.select(F.col(name).alias("id")), table)
         users = self._users.select(F.col("id").alias(user), F.col("idx").alias(names["user"]))
         items = self._items.select(F.col("id").alias(item), F.col("idx").alias(names["item"]))
         return seen.select(user, item).join(users, user).join(items, item).select("row_idx", "col_idx")
@@ -165,13 +300,11 @@ class DeconfoundedMFModel(Model, OutcomeParams, HasPredictionCol):
         return table.groupBy(F.col(f"{side}_id").alias(columns[side])).agg(entry.alias("recommendations"))
 
 
-def _with_exposure(factors: DataFrame, exposure: DataFrame | None) -> DataFrame:
-    """The factors with ``exposure_shape, exposure_rate`` beside them; empty arrays where there is no exposure model."""
-    if exposure is None:
-        empty = F.expr("cast(array() as array<double>)")
-        return factors.withColumns({"exposure_shape": empty, "exposure_rate": empty})
-    named = exposure.select("id", F.col("shape").alias("exposure_shape"), F.col("rate").alias("exposure_rate"))
-    return factors.join(named, "id").select(*factors.columns, "exposure_shape", "exposure_rate")
+def _united(table: DataFrame, new: DataFrame) -> DataFrame:
+    """Both tables' rows, numbered anew; of an id in both the new row."""
+    columns = [c for c in table.columns if c != "idx"]
+    rows = table.join(new.select("id"), "id", "left_anti").select(*columns).unionByName(new.select(*columns))
+    return rows.join(index_ids(rows, "id"), "id").select("idx", *columns)
 
 
 def _scoring(factors: DataFrame, side: str) -> DataFrame:

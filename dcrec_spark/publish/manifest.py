@@ -6,10 +6,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dcrec_spark.errors import DataError
-from dcrec_spark.publish.files import Entry, Files
+from dcrec_spark.storage.files import Entry, Files
 
 MANIFEST = "manifest.json"
 RECORD = "run.json"
+
+
+class FolderFiles(NamedTuple):
+    """A directory that is no table: ``sha256`` of each data file by its path inside, at any depth."""
+
+    bytes: int
+    sha256: dict[str, str]
 
 
 class TableFiles(NamedTuple):
@@ -22,15 +29,29 @@ class TableFiles(NamedTuple):
 
 def fingerprint(files: Files, directory: str, rows: int) -> TableFiles:
     """A table's data files as they are on disk."""
-    return TableFiles(rows, sum(entry.bytes for entry in _data_files(files, directory)), _sha256(files, directory))
+    return TableFiles(rows, *fingerprint_folder(files, directory))
 
 
-def write_manifest(files: Files, directory: str, run_id: str, tables: Mapping[str, TableFiles]) -> None:
+def fingerprint_folder(files: Files, directory: str) -> FolderFiles:
+    """The data files of a directory and of all below it."""
+    found = _data_files(files, directory)
+    sha256 = {path: files.sha256(f"{directory}/{path}") for path in found}
+    return FolderFiles(sum(found.values()), sha256)
+
+
+def write_manifest(
+    files: Files,
+    directory: str,
+    run_id: str,
+    tables: Mapping[str, TableFiles],
+    folders: Mapping[str, FolderFiles],
+) -> None:
     """The last file of a run: a directory without it is not a whole run."""
     content = {
         "run_id": run_id,
         "record_sha256": files.sha256(f"{directory}/{RECORD}"),
         "tables": {name: table._asdict() for name, table in tables.items()},
+        "folders": {name: folder._asdict() for name, folder in folders.items()},
     }
     files.write(f"{directory}/{MANIFEST}", to_json(content))
 
@@ -41,12 +62,12 @@ def check_manifest(files: Files, directory: str) -> None:
         raise DataError(f"{directory} holds no {MANIFEST}: it is not a whole run")
     manifest = json.loads(files.read(f"{directory}/{MANIFEST}"))
     expected = {RECORD: manifest["record_sha256"]}
-    for name, table in manifest["tables"].items():
-        expected |= {f"{name}/{file}": sha256 for file, sha256 in table["sha256"].items()}
+    for name, part in {**manifest["tables"], **manifest.get("folders", {})}.items():
+        expected |= {f"{name}/{file}": sha256 for file, sha256 in part["sha256"].items()}
     found: dict[str, str] = {}
     for entry in files.list(directory):
         if entry.is_directory:
-            on_disk = _sha256(files, f"{directory}/{entry.name}")
+            on_disk = fingerprint_folder(files, f"{directory}/{entry.name}").sha256
             found |= {f"{entry.name}/{file}": sha256 for file, sha256 in on_disk.items()}
         elif entry.name != MANIFEST and _is_data(entry):
             found[entry.name] = files.sha256(f"{directory}/{entry.name}")
@@ -69,12 +90,18 @@ def _is_data(entry: Entry) -> bool:
     return not entry.name.startswith(("_", "."))
 
 
-def _data_files(files: Files, directory: str) -> list[Entry]:
-    return [entry for entry in files.list(directory) if _is_data(entry)]
-
-
-def _sha256(files: Files, directory: str) -> dict[str, str]:
-    return {entry.name: files.sha256(f"{directory}/{entry.name}") for entry in _data_files(files, directory)}
+def _data_files(files: Files, directory: str) -> dict[str, int]:
+    """Bytes by path inside the directory."""
+    found: dict[str, int] = {}
+    for entry in files.list(directory):
+        if not _is_data(entry):
+            continue
+        if entry.is_directory:
+            inside = _data_files(files, f"{directory}/{entry.name}")
+            found |= {f"{entry.name}/{path}": size for path, size in inside.items()}
+        else:
+            found[entry.name] = entry.bytes
+    return found
 
 
 def _what_happened(expected: str | None, found: str | None) -> str:

@@ -4,6 +4,7 @@
 
     <output>/CURRENT                              the run_id that readers read; replaced in one step
     <output>/run_id=<run_id>/<table>/*.parquet    appears in one step, whole, and never changes
+                            /model/               what else the run leaves, here a model: any files, at any depth
                             /run.json             the run's record
                             /manifest.json        checksums of all the above; written last
     <output>/failed/run_id=<run_id>/run.json      the record of a run that published nothing
@@ -18,41 +19,48 @@ overlap, the first to commit wins: the others find that the pointer has moved si
 raise ConflictError. To go back to an older run, write its run_id into ``CURRENT``.
 """
 
+import json
 import re
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError, DataError
-from dcrec_spark.publish.files import TEMPORARY_PREFIX, Files, open_files
 from dcrec_spark.publish.manifest import (
     RECORD,
+    FolderFiles,
     TableFiles,
     check_manifest,
     fingerprint,
+    fingerprint_folder,
     to_json,
     write_manifest,
 )
+from dcrec_spark.storage.files import TEMPORARY_PREFIX, Files, open_files
+from dcrec_spark.storage.staging import remove_stale, require_writable
+from dcrec_spark.storage.tables import write_table
 
 CURRENT = "CURRENT"
 COMMITTING = ".committing"
 LOCK = ".lock"
 FAILED = "failed"
 STAGING_PREFIX = ".staging-"
-# A staging directory in which no table was begun or ended for so long belongs to a run that died.
-STALE_STAGING_SECONDS = 2 * 24 * 3600
+SETTING = "output.path"
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
+# Writes something that is no table to the URI that it is given, a directory that does not exist yet.
+Save = Callable[[str], object]
+
+
 @dataclass(frozen=True)
 class StagedRun:
-    """Tables that are written and not published. ``base`` is the run that was current when staging began."""
+    """What is written and not published. ``base`` is the run that was current when staging began."""
 
     files: Files
     output: str
@@ -60,6 +68,7 @@ class StagedRun:
     path: str
     base: str | None
     tables: Mapping[str, TableFiles]
+    folders: Mapping[str, FolderFiles] = field(default_factory=dict)
 
     def uri(self, table: str) -> str:
         """Where Spark reads the staged table: ``spark.read.parquet(staged.uri("recommendations"))``."""
@@ -69,7 +78,7 @@ class StagedRun:
 def check_writable(output: str, spark: SparkSession | None = None) -> None:
     """ConfigError naming output.path when a run could not be published there. Leaves nothing behind."""
     files, path = open_files(output, spark)
-    _require_writable(files, path, output)
+    require_writable(files, path, output, SETTING)
 
 
 def publish(
@@ -79,13 +88,15 @@ def publish(
     tables: Mapping[str, DataFrame],
     record: Callable[[StagedRun], Mapping[str, object]],
     audit: Callable[[StagedRun], None] | None = None,
+    folders: Mapping[str, Save] | None = None,
 ) -> str:
     """Stage, audit, commit; returns the run's directory as a URI. Whatever fails, the old tables stay.
 
     record : makes the content of run.json, when the tables are staged and audited.
     audit : raises AuditError to refuse the tables.
+    folders : what else appears with the tables, by its name in the run's directory.
     """
-    staged = stage(spark, output, run_id, tables)
+    staged = stage(spark, output, run_id, tables, folders or {})
     try:
         if audit is not None:
             audit(staged)
@@ -95,29 +106,37 @@ def publish(
         raise
 
 
-def stage(spark: SparkSession, output: str, run_id: str, tables: Mapping[str, DataFrame]) -> StagedRun:
-    """Write each table once into a staging directory; nothing stays when one of them fails.
+def stage(
+    spark: SparkSession,
+    output: str,
+    run_id: str,
+    tables: Mapping[str, DataFrame],
+    folders: Mapping[str, Save] | None = None,
+) -> StagedRun:
+    """Write each table and folder once into a staging directory; nothing stays when one of them fails.
 
     ConfigError for an unusable output or name, DataError for a table written where the driver can't see it.
     """
     _require_name("run_id", run_id, RUN_ID)
-    for name in tables:
+    folders = folders or {}
+    for name in (*tables, *folders):
         _require_name("table", name, TABLE_NAME)
     files, root = open_files(output, spark)
-    _require_writable(files, root, output)
+    require_writable(files, root, output, SETTING)
     files.make_directory(root)
-    _remove_stale_staging(files, root)
+    remove_stale(files, root, (STAGING_PREFIX, TEMPORARY_PREFIX))
     with files.lock(f"{root}/{LOCK}"):
         _undo_interrupted_commit(files, root)
         base = _current(files, root)
     path = _staging_path(root, run_id)
     try:
         files.make_directory(path)
-        written = {name: _write_table(spark, files, f"{path}/{name}", table) for name, table in tables.items()}
+        written = {name: _write_table(files, f"{path}/{name}", table) for name, table in tables.items()}
+        saved = {name: _write_folder(files, f"{path}/{name}", save) for name, save in folders.items()}
     except BaseException:
         files.delete(path)
         raise
-    return StagedRun(files, root, run_id, path, base, written)
+    return StagedRun(files, root, run_id, path, base, written, saved)
 
 
 def commit(staged: StagedRun, record: Mapping[str, object]) -> str:
@@ -127,7 +146,7 @@ def commit(staged: StagedRun, record: Mapping[str, object]) -> str:
     """
     files, root = staged.files, staged.output
     files.write(f"{staged.path}/{RECORD}", to_json(record))
-    write_manifest(files, staged.path, staged.run_id, staged.tables)
+    write_manifest(files, staged.path, staged.run_id, staged.tables, staged.folders)
     with files.lock(f"{root}/{LOCK}"):
         _undo_interrupted_commit(files, root)
         _require_unchanged(staged)
@@ -156,6 +175,22 @@ def current_run(output: str, spark: SparkSession | None = None) -> str | None:
     return _current(files, root)
 
 
+def current_directory(output: str, spark: SparkSession | None = None) -> str | None:
+    """The published run's directory as a URI; None when nothing has been published yet."""
+    files, root = open_files(output, spark)
+    run_id = _current(files, root)
+    return None if run_id is None else files.uri(_run_path(root, run_id))
+
+
+def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[str, Any] | None:
+    """run.json of a published run; None where there is none."""
+    files, path = open_files(run_directory, spark, setting="run directory")
+    if not files.exists(f"{path}/{RECORD}"):
+        return None
+    record: dict[str, Any] = json.loads(files.read(f"{path}/{RECORD}"))
+    return record
+
+
 def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
     """A published table. The DataFrame stays on the run it was opened on, whatever is published later."""
     _require_name("table", table, TABLE_NAME)
@@ -175,20 +210,13 @@ def verify(run_directory: str, spark: SparkSession | None = None) -> None:
     check_manifest(files, path)
 
 
-def _write_table(spark: SparkSession, files: Files, path: str, table: DataFrame) -> TableFiles:
-    observed = Observation()
-    counted = table.observe(observed, F.count(F.lit(1)).alias("rows"))
-    counted.write.parquet(files.uri(path))
-    rows = int(observed.get["rows"])
-    found = spark.read.schema(table.schema).parquet(files.uri(path)).count()
-    if found != rows:
-        raise DataError(
-            f"{rows} rows were written to {files.uri(path)}, and {found} are there: the executors wrote to "
-            "disks of their own; set output.path to one that all nodes share (hdfs://, or a shared mount)"
-        )
-    for name in ["", *(entry.name for entry in files.list(path))]:
-        files.sync(f"{path}/{name}")
-    return fingerprint(files, path, rows)
+def _write_table(files: Files, path: str, table: DataFrame) -> TableFiles:
+    return fingerprint(files, path, write_table(files, path, table, SETTING))
+
+
+def _write_folder(files: Files, path: str, save: Save) -> FolderFiles:
+    save(files.uri(path))
+    return fingerprint_folder(files, path)
 
 
 def _swap(staged: StagedRun) -> None:
@@ -228,17 +256,6 @@ def _require_unchanged(staged: StagedRun) -> None:
         )
 
 
-def _remove_stale_staging(files: Files, root: str) -> None:
-    oldest = time.time() - STALE_STAGING_SECONDS
-    for entry in files.list(root):
-        if not entry.name.startswith((STAGING_PREFIX, TEMPORARY_PREFIX)):
-            continue
-        path = f"{root}/{entry.name}"
-        inside = files.list(path) if entry.is_directory else []
-        if all(touched.modified < oldest for touched in [entry, *inside]):
-            files.delete(path)
-
-
 def _current(files: Files, root: str) -> str | None:
     return _read_run_id(files, f"{root}/{CURRENT}") if files.exists(f"{root}/{CURRENT}") else None
 
@@ -262,13 +279,3 @@ def _staging_path(root: str, run_id: str) -> str:
 def _require_name(what: str, value: str, pattern: re.Pattern[str]) -> None:
     if pattern.fullmatch(value) is None:
         raise ConfigError(f"{what} is {value!r}; expected text that matches {pattern.pattern}")
-
-
-def _require_writable(files: Files, path: str, output: str) -> None:
-    try:
-        files.check_writable(path)
-    except OSError as error:
-        raise ConfigError(
-            f"output.path is {output!r}, where this user can not write ({error}); "
-            "choose a directory in which it may create files"
-        ) from error

@@ -1,4 +1,4 @@
-"""Running the main job inside the tests' own Spark session, and reading what it left behind."""
+"""Running a job inside the tests' own Spark session, and reading what it left behind."""
 
 import json
 import signal
@@ -12,7 +12,7 @@ import pandas as pd
 import structlog
 from click.testing import CliRunner
 
-from dcrec_spark.cli import job_command
+from dcrec_spark.cli import Job, job_command
 from dcrec_spark.pipeline import retrain
 from dcrec_spark.publish.parquet import current_run
 
@@ -45,10 +45,15 @@ class Outcome:
 
 def run_retrain(settings: Mapping[str, object], *options: str) -> Outcome:
     """``jobs/retrain.py --set name=value ... options``, in process."""
+    return run_job(retrain, settings, *options)
+
+
+def run_job(job: Job, settings: Mapping[str, object], *options: str) -> Outcome:
+    """The same for any job."""
     overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        result = CliRunner().invoke(job_command(retrain, "The main job."), [*overrides, *options])
+        result = CliRunner().invoke(job_command(job, "The job."), [*overrides, *options])
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)

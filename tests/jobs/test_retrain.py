@@ -99,7 +99,7 @@ def test_every_row_is_counted(run: Path, ratings: pd.DataFrame) -> None:
     }
     assert record["tables"] == expected
     assert {name: len(read_table(run, name)) for name in TABLES} == expected
-    assert {path.name for path in run.iterdir()} == TABLES | {"run.json", "manifest.json"}
+    assert {path.name for path in run.iterdir()} == TABLES | {"model", "run.json", "manifest.json"}
     verify(str(run))
 
 

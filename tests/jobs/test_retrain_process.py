@@ -35,7 +35,7 @@ def job(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Popen[
             yield process
         finally:
             process.kill()
-            process.communicate(timeout=60)
+            process.communicate(timeout=240)
 
 
 def wait_for(text: str, log: Path, process: subprocess.Popen[str], seconds: float = 120) -> None:
@@ -56,7 +56,7 @@ def test_a_run_that_is_stopped_says_so_and_publishes_nothing(
     with job({**settings, "spark.master": "local[2]"}, log) as process:
         wait_for('"iteration": 3', log, process)
         process.send_signal(number)
-        assert process.wait(timeout=60) == 6, log.read_text()
+        assert process.wait(timeout=240) == 6, log.read_text()
 
     record = failure_of(output)
     assert (record["status"], record["exit_code"]) == ("interrupted", 6)
@@ -73,7 +73,7 @@ def test_the_command_line_answers_without_starting_spark(options: list[str], cod
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert run.returncode == code

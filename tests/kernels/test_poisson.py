@@ -10,9 +10,10 @@ from scipy.special import gammaln
 
 from dcrec_spark.kernels import rows
 from dcrec_spark.kernels.gamma import divergence, geometric_mean
-from dcrec_spark.kernels.poisson import CountBlock, log_rates, pair_means, update_shape
+from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, settle_shape, update_shape
 from tests.problems import assert_same, count_block, random_counts
 from tests.reference import poisson as dense
+from tests.reference import poisson_outcome as outcome
 from tests.reference.poisson import Array
 
 PRIORS = dense.Priors(0.3, 0.4, 0.5, 0.6)
@@ -68,7 +69,8 @@ def sweep(problem: Problem) -> Problem:
 
 def elbo(problem: Problem) -> float:
     counts, users, items = problem
-    fitted = log_rates(count_block(counts), users.geometric_mean, items.geometric_mean)
+    block = count_block(counts)
+    fitted = log_rates(block, rates(block, users.geometric_mean, items.geometric_mean))
     expected = users.mean.sum(axis=0) @ items.mean.sum(axis=0)
     far = divergence(*users, PRIORS.user_shape, PRIORS.user_rate)
     far += divergence(*items, PRIORS.item_shape, PRIORS.item_rate)
@@ -156,12 +158,10 @@ def test_heavy_rows_in_pieces_give_the_same(piece: int, monkeypatch: pytest.Monk
         block = count_block(counts)
         arguments = block, users.geometric_mean, items.geometric_mean
         monkeypatch.setattr(rows, "PIECE", 1 << 15)
-        shape, fitted = update_shape(0.3, *arguments), log_rates(*arguments)
-        means = pair_means(block, users.mean, items.mean)
+        shape, fitted = update_shape(0.3, *arguments), rates(*arguments)
         monkeypatch.setattr(rows, "PIECE", piece)
         np.testing.assert_allclose(update_shape(0.3, *arguments), shape, rtol=1e-13)
-        assert log_rates(*arguments) == pytest.approx(fitted, rel=1e-13)
-        np.testing.assert_allclose(pair_means(block, users.mean, items.mean), means, rtol=1e-14)
+        np.testing.assert_allclose(rates(*arguments), fitted, rtol=1e-14)
 
 
 def test_pieces_cover_each_row_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,12 +172,12 @@ def test_pieces_cover_each_row_in_order(monkeypatch: pytest.MonkeyPatch) -> None
 
 @examples
 @given(SEEDS)
-def test_pair_means_are_a_hat_of_the_exposed_pairs(seed: int) -> None:
+def test_inner_products_of_means_are_a_hat_of_the_exposed_pairs(seed: int) -> None:
     problem = sweep(random_problem(seed))
     table = dense.a_hat(twin_of(problem))
     block, mirror = count_block(problem.counts), count_block(problem.counts.T)
-    by_user = pair_means(block, problem.users.mean, problem.items.mean)
-    by_item = pair_means(mirror, problem.items.mean, problem.users.mean)
+    by_user = rows.inner_products(block.row_ptr, block.col, problem.users.mean, problem.items.mean)
+    by_item = rows.inner_products(mirror.row_ptr, mirror.col, problem.items.mean, problem.users.mean)
     exposed = problem.counts > 0
     np.testing.assert_allclose(by_user, table[exposed], rtol=1e-12)
     np.testing.assert_allclose(by_item, table.T[exposed.T], rtol=1e-12)
@@ -188,11 +188,13 @@ def test_pair_means_are_a_hat_of_the_exposed_pairs(seed: int) -> None:
 def test_single_precision_agrees_to_a_hundred_thousandth(seed: int) -> None:
     counts, users, items = random_problem(seed)
     own, other = users.geometric_mean, items.geometric_mean
+    block = count_block(counts)
     single = count_block(counts, "float32"), own.astype(np.float32), other.astype(np.float32)
     shape = update_shape(0.3, *single)
     assert shape.dtype == np.float32
     np.testing.assert_allclose(shape, update_shape(0.3, count_block(counts), own, other), rtol=1e-5)
-    assert log_rates(*single) == pytest.approx(log_rates(count_block(counts), own, other), rel=1e-5, abs=1e-5)
+    expected = log_rates(block, rates(block, own, other))
+    assert log_rates(single[0], rates(*single)) == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
 def test_inputs_are_left_alone() -> None:
@@ -202,5 +204,86 @@ def test_inputs_are_left_alone() -> None:
     for array in (*block, own, other):
         array.flags.writeable = False
     update_shape(0.3, block, own, other)
-    log_rates(block, own, other)
-    pair_means(block, own, other)
+    log_rates(block, rates(block, own, other))
+    settle_shape(0.3, block, users.shape, users.rate, other, 1e-6, 10)
+
+
+# Settling
+
+
+@examples
+@given(SEEDS)
+def test_settled_rows_rest_and_do_not_depend_on_the_others(seed: int) -> None:
+    """One more update moves nothing; a row comes out as it does alone; a row without counts is its prior."""
+    counts, users, items = random_problem(seed)
+    other = items.geometric_mean
+    settled = settle_shape(0.3, count_block(counts), users.shape, users.rate, other, 1e-9, 20_000)
+    again = update_shape(0.3, count_block(counts), geometric_mean(settled, users.rate), other)
+    np.testing.assert_allclose(again, settled, rtol=1e-6)
+    for row in range(len(counts)):
+        alone = settle_shape(
+            0.3, count_block(counts[row : row + 1]), users.shape[row : row + 1], users.rate, other, 1e-9, 20_000
+        )
+        np.testing.assert_allclose(alone[0], settled[row], rtol=1e-12)
+    assert (settled[0] == 0.3).all()
+
+
+# The Poisson outcome: a component beside the factors, and an offset
+
+
+class OutcomeProblem(NamedTuple):
+    data: outcome.OutcomeData
+    state: outcome.OutcomeState
+
+
+def random_outcome(seed: int, confounder: str) -> OutcomeProblem:
+    rng = np.random.default_rng(seed)
+    n_users, n_items = rng.integers(3, 9, 2)
+    ratings = random_counts(rng, n_users, n_items, 5)
+    weights, a_hat = rng.uniform(0.2, 3.0, ratings.shape), rng.gamma(0.5, 1.0, ratings.shape)
+    data = outcome.OutcomeData(ratings, weights, a_hat, confounder)
+    state = outcome.outcome_sweep(outcome.initial_outcome_state(rng, data, rank=2), data)
+    return OutcomeProblem(data, state)
+
+
+def g(shape: Array, rate: Array) -> Array:
+    return geometric_mean(shape, rate)
+
+
+@examples
+@given(SEEDS)
+def test_users_with_a_weight_of_their_own_are_the_twins(seed: int) -> None:
+    """The confounder's component stands in the last column, its values beside the nonzeros; the intercept is known."""
+    data, state = random_outcome(seed, "user")
+    block = count_block(data.ratings)
+    at = np.nonzero(data.ratings)
+    block = block._replace(
+        counts=(data.weights * data.ratings)[at],
+        beside=data.a_hat[at],
+        offset=np.full(len(at[0]), g(state.intercept_shape, state.intercept_rate)[0]),
+    )
+    own = np.column_stack([g(state.user_shape, state.user_rate), g(state.confounder_shape, state.confounder_rate)])
+    shape = update_shape(np.array([0.3, 0.3, 1.0]), block, own, g(state.item_shape, state.item_rate))
+    expected = outcome.update_users(state, data)
+    np.testing.assert_allclose(shape[:, :2], expected.user_shape, rtol=1e-10)
+    np.testing.assert_allclose(shape[:, 2], expected.confounder_shape, rtol=1e-10)
+
+
+@examples
+@given(SEEDS)
+def test_items_beside_a_known_part_are_the_twins(seed: int) -> None:
+    data, state = random_outcome(seed, "user")
+    at = np.nonzero(data.ratings.T)
+    drawn = (g(state.confounder_shape, state.confounder_rate)[:, None] * data.a_hat).T[at]
+    block = count_block(data.ratings.T)._replace(
+        counts=(data.weights * data.ratings).T[at], offset=drawn + g(state.intercept_shape, state.intercept_rate)
+    )
+    own, other = g(state.item_shape, state.item_rate), g(state.user_shape, state.user_rate)
+    np.testing.assert_allclose(
+        update_shape(0.3, block, own, other), outcome.update_items(state, data).item_shape, rtol=1e-10
+    )
+
+
+def test_a_count_of_zero_adds_nothing_to_the_log_rates() -> None:
+    block = CountBlock(np.array([0, 2]), np.array([0, 1]), np.array([0.0, 2.0]))
+    assert log_rates(block, np.array([0.0, np.e])) == pytest.approx(2.0)

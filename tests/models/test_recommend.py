@@ -9,7 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import DataError
+from dcrec_spark.kernels.ridge import Shared
 from dcrec_spark.models import recommend
+from dcrec_spark.models.outcome_tables import Facts
 from tests.reference import topn as dense
 from tests.reference.poisson import Array
 
@@ -55,7 +57,8 @@ def make_fitted(spark: SparkSession, confounder: bool) -> Fitted:
         for ids, mean in ((USERS, pi), (ITEMS, lam))
     ]
     exposure = PoissonFactorizationModel(*stage_one, [0.0]) if confounder else None
-    model = DeconfoundedMFModel(users, items, INTERCEPT, exposure, [0.0], 3.0).materialised()
+    facts = Facts(Shared(INTERCEPT), mean_rating=3.0, objective=[0.0], held_out=[], degeneracies=[])
+    model = DeconfoundedMFModel.fitted(users, items, facts, exposure).materialised()
     model._setDefault(userCol="user", itemCol="item")
     seen_table = rng.random((N_USERS, N_ITEMS)) < 0.5
     seen_table[0], seen_table[1] = False, True

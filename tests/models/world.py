@@ -1,6 +1,6 @@
 """A small world of ratings with awkward ids, and the dense twins of both stages on it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy.special import ndtri
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.kernels.gamma import noise
 from tests.reference import poisson as dense_poisson
+from tests.reference import poisson_outcome as dense_outcome
 from tests.reference import ridge as dense
 from tests.reference.poisson import Array
 
@@ -26,6 +27,7 @@ EXPOSURE: dict[str, Any] = {
     "itemRatePrior": PRIORS.item_rate,
     "seed": 17,
 }
+OUTCOME_PRIORS = dense_outcome.OutcomePriors(0.4, 0.5, 0.6, 0.7, 1.1, 0.9, 0.2, 0.8)
 OUTCOME: dict[str, Any] = {
     "rank": 3,
     "maxIter": 2,
@@ -35,6 +37,14 @@ OUTCOME: dict[str, Any] = {
     "itemReg": 1.3,
     "confounderReg": 0.4,
     "interceptReg": 0.2,
+    "userShapePrior": OUTCOME_PRIORS.user_shape,
+    "userRatePrior": OUTCOME_PRIORS.user_rate,
+    "itemShapePrior": OUTCOME_PRIORS.item_shape,
+    "itemRatePrior": OUTCOME_PRIORS.item_rate,
+    "confounderShapePrior": OUTCOME_PRIORS.confounder_shape,
+    "confounderRatePrior": OUTCOME_PRIORS.confounder_rate,
+    "interceptShapePrior": OUTCOME_PRIORS.intercept_shape,
+    "interceptRatePrior": OUTCOME_PRIORS.intercept_rate,
     "seed": 5,
 }
 
@@ -73,33 +83,105 @@ class World:
         for _ in range(EXPOSURE["maxIter"]):
             state = dense_poisson.cavi_sweep(state, exposures, PRIORS)
             elbo.append(dense_poisson.elbo(state, exposures, PRIORS))
-        return ExposureTwin(state, elbo)
+        return ExposureTwin(dense_poisson.settled_users(state, exposures, PRIORS), elbo)
 
-    def outcome_twin(
-        self, spark: SparkSession, outcome: str, a_hat: Array | None, sweeps: int = OUTCOME["maxIter"]
+    def gaussian_twin(
+        self, spark: SparkSession, outcome: str, a_hat: Array | None = None, sweeps: int = OUTCOME["maxIter"], **of: Any
     ) -> "OutcomeTwin":
-        """Stage 2 with the parameters of OUTCOME; the users are solved once more at the end."""
-        problem = self.problem(outcome, a_hat)
+        """Least squares with the parameters of OUTCOME; the users are solved once more at the end."""
+        problem = self.problem(outcome, a_hat, **of)
         uniform = np.clip(noise(OUTCOME["seed"], self.keys(spark)[1], OUTCOME["rank"]), 2.0**-53, 1 - 2.0**-53)
-        n_users = len(self.users)
-        factors = dense.Factors(np.zeros((n_users, OUTCOME["rank"])), 0.1 * ndtri(uniform), np.zeros(n_users), 0.0)
+        n_users, intercept = len(self.users), self.first_intercept(outcome, problem)
+        nothing = np.zeros((n_users, OUTCOME["rank"]))
+        factors = dense.Factors(nothing, 0.1 * ndtri(uniform), np.zeros(n_users), intercept)
         objective = []
         for _ in range(sweeps):
             factors = dense.sweep(problem, factors)
             objective.append(dense.objective(problem, factors))
-        return OutcomeTwin(problem, dense.update_users(problem, factors), objective)
+        factors = dense.update_users(problem, factors)
+        now = dense.objective(problem, factors)
+        gain = (now - dense.objective(problem, dense.sweep(problem, factors))) / abs(now)
+        return OutcomeTwin(
+            objective,
+            factors.user_preference,
+            factors.confounder_weight,
+            factors.item_attribute,
+            factors.intercept,
+            dense.predict(problem, factors),
+            gain,
+        )
 
-    def problem(self, outcome: str, a_hat: Array | None) -> dense.Problem:
-        """What stage 2 minimises; without ``a_hat`` the classical model."""
+    def first_intercept(self, outcome: str, problem: dense.Problem) -> float:
+        """The ridge of the mean rating on all pairs, without factors; an observed pair weighs as a mean one."""
+        observed = self.counts > 0
+        mean = self.ratings[observed].mean()
+        weight = observed.sum() * (1.0 + OUTCOME["alpha"] * mean if outcome == "weighted" else 1.0)
+        return float(mean * weight / (weight + problem.weights[~observed].sum() + problem.intercept_reg))
+
+    def poisson_twin(
+        self,
+        spark: SparkSession,
+        a_hat: Array | None = None,
+        sweeps: int = OUTCOME["maxIter"],
+        confounder: str = "user",
+        inverse_propensity: Array | None = None,
+    ) -> "OutcomeTwin":
+        """The Poisson outcome with the parameters of OUTCOME; the users settle at the end."""
+        drawn = np.zeros(self.ratings.shape) if a_hat is None else a_hat
+        weights = np.ones(self.ratings.shape) if inverse_propensity is None else inverse_propensity
+        data = dense_outcome.OutcomeData(self.ratings, weights, drawn, confounder)
+        priors, keys = OUTCOME_PRIORS, self.keys(spark)
+        state = dense_outcome.initial_outcome_state(np.random.default_rng(0), data, OUTCOME["rank"], priors, noise=0.0)
+        state = replace(
+            state,
+            user_shape=priors.user_shape * (1.0 + noise(OUTCOME["seed"], keys[0], OUTCOME["rank"])),
+            item_shape=priors.item_shape * (1.0 + noise(OUTCOME["seed"] + 1, keys[1], OUTCOME["rank"])),
+        )
+        objective = []
+        for _ in range(sweeps):
+            state = dense_outcome.update_items(dense_outcome.update_users(state, data, priors), data, priors)
+            objective.append(dense_outcome.outcome_elbo(state, data, priors))
+            state = dense_outcome.update_shared(state, data, priors)
+        state = dense_outcome.settled_users(state, data, priors)
+        now = dense_outcome.outcome_elbo(state, data, priors)
+        more = dense_outcome.outcome_elbo(dense_outcome.outcome_sweep(state, data, priors), data, priors)
+        gamma = np.zeros(len(self.users)) if a_hat is None else state.confounder_mean
+        return OutcomeTwin(
+            objective,
+            state.user_mean,
+            np.broadcast_to(gamma, len(self.users)),
+            state.item_mean,
+            state.intercept_mean,
+            dense_outcome.predict(state, data),
+            (more - now) / abs(now),
+        )
+
+    def problem(self, outcome: str, a_hat: Array | None, confounder: str = "user", **of: Any) -> dense.Problem:
+        """What least squares minimises; without ``a_hat`` the classical model."""
         settings = {
             "alpha": OUTCOME["alpha"],
             "user_reg": OUTCOME["userReg"],
             "item_reg": OUTCOME["itemReg"],
             "confounder_reg": OUTCOME["confounderReg"],
             "intercept_reg": OUTCOME["interceptReg"],
+            **of,
         }
-        confounder = "none" if a_hat is None else "user"
+        confounder = "none" if a_hat is None else confounder
         return dense.make_problem(outcome, confounder, self.ratings, self.counts > 0, a_hat, **settings)
+
+    def inverse_propensity(self) -> Array:
+        """(U, I), of the observed pairs: 1 / p by the paper's rule, normalised to mean 1; elsewhere 1."""
+        observed = self.counts > 0
+        relative = 0.25 ** np.maximum(0.0, 4.0 - self.ratings[observed])
+        low, high = 0.0, 1e9
+        for _ in range(200):
+            middle = (low + high) / 2.0
+            too_much = np.minimum(1.0, middle * relative).mean() > 0.05
+            low, high = (low, middle) if too_much else (middle, high)
+        weights = np.ones(self.ratings.shape)
+        weights[observed] = 1.0 / np.minimum(1.0, low * relative)
+        weights[observed] /= weights[observed].mean()
+        return weights
 
     def keys(self, spark: SparkSession) -> list[Array]:
         """The hash of each user's and each item's id: what a row's first noise comes from."""
@@ -120,9 +202,15 @@ class ExposureTwin(NamedTuple):
 
 
 class OutcomeTwin(NamedTuple):
-    problem: dense.Problem
-    factors: dense.Factors
+    """Objectives after each sweep; the final factors; predictions (U, I); relative gain of one more sweep."""
+
     objective: list[float]
+    user_features: Array
+    gamma: Array
+    item_features: Array
+    intercept: float
+    predicted: Array
+    gain: float
 
 
 def tables(n_users: int, n_items: int) -> tuple[Array, Array]:

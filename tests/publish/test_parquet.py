@@ -18,8 +18,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DataError
-from dcrec_spark.publish import parquet
-from dcrec_spark.publish.files import LocalFiles, open_files
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import (
     StagedRun,
@@ -33,6 +31,9 @@ from dcrec_spark.publish.parquet import (
     stage,
     verify,
 )
+from dcrec_spark.storage import tables
+from dcrec_spark.storage.files import LocalFiles, open_files
+from tests.storage.dying import DyingFiles, Killed
 
 TABLES = ("recommendations", "user_factors")
 
@@ -148,8 +149,8 @@ def test_a_table_that_fails_leaves_nothing_half_written(spark: SparkSession, tmp
 def test_rows_written_where_the_driver_can_not_see_them_are_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = parquet.Observation.get.fget
-    monkeypatch.setattr(parquet.Observation, "get", property(lambda self: {"rows": write(self)["rows"] + 4}))
+    write = tables.Observation.get.fget
+    monkeypatch.setattr(tables.Observation, "get", property(lambda self: {"rows": write(self)["rows"] + 4}))
     with pytest.raises(DataError, match=r"9 rows were written to file:.*, and 5 are there.*set output\.path"):
         stage(spark, str(tmp_path), "r1", tables_of(spark, "r1"))
     assert hidden_names(tmp_path) == set()
@@ -181,6 +182,36 @@ def test_a_pointer_that_names_no_run_is_reported(spark: SparkSession, tmp_path: 
     (tmp_path / "CURRENT").write_text("r1")
     with pytest.raises(DataError, match=r"run r1 .* has no table recommendations"):
         read_current(spark, str(tmp_path), "recommendations")
+
+
+def test_what_is_no_table_is_published_too_and_checked_to_its_last_file(spark: SparkSession, tmp_path: Path) -> None:
+    def save(uri: str) -> None:
+        inside = Path(uri.removeprefix("file://"), "data", "frames")
+        inside.mkdir(parents=True)
+        for name, content in (("part-0", "whole"), ("part-1", "whole"), ("_SUCCESS", ""), (".part-0.crc", "?")):
+            (inside / name).write_text(content)
+
+    publish(spark, str(tmp_path), "r1", tables_of(spark, "r1"), record_of, folders={"model": save})
+    run = tmp_path / "run_id=r1"
+    verify(str(run))
+    frames = run / "model" / "data" / "frames"
+    (frames / ".part-0.crc").unlink()
+    verify(str(run))
+    (frames / "part-0").write_text("wh0le")
+    (frames / "part-1").rename(frames / "part-2")
+    found = "part-0 is changed; model/data/frames/part-1 is missing; model/data/frames/part-2 is not of this run"
+    with pytest.raises(DataError, match=f"differs from its manifest: model/data/frames/{found}"):
+        verify(str(run))
+
+
+def test_a_folder_that_fails_leaves_nothing_half_written(spark: SparkSession, tmp_path: Path) -> None:
+    def fail(uri: str) -> None:
+        Path(uri.removeprefix("file://")).mkdir()
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        publish(spark, str(tmp_path), "r1", {}, record_of, folders={"model": fail})
+    assert os.listdir(tmp_path) == [".lock"]
 
 
 # The right to write
@@ -268,35 +299,6 @@ def test_a_failed_run_leaves_its_record_beside_the_published_ones(tmp_path: Path
 
 
 # Death at every step
-
-
-class Killed(BaseException):
-    """Not an Exception, like a signal: nothing may catch it and carry on."""
-
-
-class DyingFiles(LocalFiles):
-    """Dies at the n-th change, before or after making it, and then changes nothing more: like a process."""
-
-    def __init__(self, changes_left: int, after: bool) -> None:
-        self.changes_left = changes_left
-        self.after = after
-
-    def _change(self, make: Callable[[], None]) -> None:
-        self.changes_left -= 1
-        if self.changes_left == 0 and self.after:
-            make()
-        if self.changes_left <= 0:
-            raise Killed
-        make()
-
-    def write(self, path: str, content: bytes) -> None:
-        self._change(lambda: LocalFiles.write(self, path, content))
-
-    def rename(self, source: str, target: str) -> None:
-        self._change(lambda: LocalFiles.rename(self, source, target))
-
-    def delete(self, path: str) -> None:
-        self._change(lambda: LocalFiles.delete(self, path))
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

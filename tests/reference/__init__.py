@@ -4,6 +4,9 @@
     poisson_outcome  stage 2 with Poisson ratings: preference, confounder and intercept share each rating
     ridge            stage 2 with Gaussian ratings: the objective J and its exact coordinate updates
     low_rank         the sums over all pairs as Gram matrices: what the fast code does, without its speed
+    metrics          the metrics of a list and of an evaluation, user by user
+    predictive       the exposure predictive check: distribution and worth of held-out exposures
+    explain          what each of a user's ratings contributes to a preference
     topn             scores of all pairs in two parts, and the best unseen items of each user
 
 They form U x I arrays and are meant for problems of a few dozen users. Names follow the package: exposure

@@ -116,6 +116,17 @@ def cavi_sweep(state: State, exposures: Array, priors: Priors = Priors()) -> Sta
     return cavi_items(cavi_users(state, exposures, priors), exposures, priors)
 
 
+def settled_users(state: State, exposures: Array, priors: Priors = Priors(), updates: int = 200) -> State:
+    """The users where these items hold them: equal shares of each user's count to start from, then step by step."""
+    rank = state.user_shape.shape[1]
+    shape = priors.user_shape + np.tile(exposures.sum(axis=1, keepdims=True) / rank, (1, rank))
+    rate = priors.user_rate + np.tile(state.item_mean.sum(axis=0), (len(shape), 1))
+    state = replace(state, user_shape=shape, user_rate=rate)
+    for _ in range(updates):
+        state = cavi_users(state, exposures, priors)
+    return state
+
+
 def a_hat(state: State) -> Array:
     """The substitute confounder of every pair, (U, I): E[pi_u] . E[lambda_i]."""
     table = np.zeros((state.user_mean.shape[0], state.item_mean.shape[0]))

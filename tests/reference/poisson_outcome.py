@@ -212,12 +212,38 @@ def update_intercept(state: OutcomeState, data: OutcomeData, priors: OutcomePrio
     return replace(state, intercept_shape=np.array([shape]), intercept_rate=np.array([rate]))
 
 
-def outcome_sweep(state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()) -> OutcomeState:
-    """Users, items, the global gamma if any, the intercept if any; phi is refreshed before each."""
-    state = update_items(update_users(state, data, priors), data, priors)
+def update_shared(state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()) -> OutcomeState:
+    """The global gamma if there is one and the intercept if there is one, both from the same fresh phi."""
+    moved = state
     if data.confounder == "global":
-        state = update_global_confounder(state, data, priors)
-    return update_intercept(state, data, priors) if data.fit_intercept else state
+        moved = update_global_confounder(state, data, priors)
+    if data.fit_intercept:
+        fresh = update_intercept(state, data, priors)
+        moved = replace(moved, intercept_shape=fresh.intercept_shape, intercept_rate=fresh.intercept_rate)
+    return moved
+
+
+def outcome_sweep(state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()) -> OutcomeState:
+    """Users, items, then what all pairs share."""
+    return update_shared(update_items(update_users(state, data, priors), data, priors), data, priors)
+
+
+def settled_users(
+    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors(), updates: int = 200
+) -> OutcomeState:
+    """The users where all else holds them: equal shares of each user's ratings to start from, then step by step."""
+    per_user = data.confounder == "user" and bool(data.a_hat.any())
+    components = state.user_shape.shape[1] + per_user
+    share = (data.weights * data.ratings).sum(axis=1) / components
+    shape = priors.user_shape + np.tile(share[:, None], (1, state.user_shape.shape[1]))
+    rate = priors.user_rate + np.tile(state.item_mean.sum(axis=0), (len(shape), 1))
+    state = replace(state, user_shape=shape, user_rate=rate)
+    if per_user:
+        gamma_rate = priors.confounder_rate + data.a_hat.sum(axis=1)
+        state = replace(state, confounder_shape=priors.confounder_shape + share, confounder_rate=gamma_rate)
+    for _ in range(updates):
+        state = update_users(state, data, priors)
+    return state
 
 
 def outcome_elbo(

@@ -164,6 +164,21 @@ def intercept_system(problem: Problem, factors: Factors) -> tuple[Array, Array]:
     return normal_equations(np.ones((target.size, 1)), target.ravel(), problem.weights.ravel(), regs)
 
 
+def shared_system(problem: Problem, factors: Factors) -> tuple[Array, Array]:
+    """A and b of [beta_0, gamma] where one gamma is for all, of beta_0 alone where not; rows: all pairs."""
+    preference = problem.mask * (factors.user_preference @ factors.item_attribute.T)
+    ones = np.ones(problem.ratings.size)
+    if problem.confounder == "global":
+        design, drawn, regs = np.column_stack([ones, problem.a_hat.ravel()]), 0.0, [problem.confounder_reg]
+    else:
+        design, drawn, regs = ones[:, None], factors.confounder_weight[:, None] * problem.a_hat, []
+    regs = np.array([problem.intercept_reg, *regs])
+    if not problem.fit_intercept:
+        design, regs = design[:, 1:], regs[1:]
+    target = (problem.ratings - preference - drawn).ravel()
+    return normal_equations(design, target, problem.weights.ravel(), regs)
+
+
 def update_users(problem: Problem, factors: Factors) -> Factors:
     """Every theta_u, and gamma_u with it when each user has one."""
     rank = factors.user_preference.shape[1]
@@ -195,9 +210,18 @@ def update_intercept(problem: Problem, factors: Factors) -> Factors:
     return replace(factors, intercept=float(np.linalg.solve(*intercept_system(problem, factors))[0]))
 
 
-def sweep(problem: Problem, factors: Factors) -> Factors:
-    """Users, items, the global gamma if there is one, the intercept if there is one."""
-    factors = update_items(problem, update_users(problem, factors))
+def update_shared(problem: Problem, factors: Factors) -> Factors:
+    """beta_0 and, where it is global, the gamma of all users, together."""
+    if not problem.fit_intercept and problem.confounder != "global":
+        return factors
+    solution = list(np.linalg.solve(*shared_system(problem, factors)))
+    if problem.fit_intercept:
+        factors = replace(factors, intercept=float(solution.pop(0)))
     if problem.confounder == "global":
-        factors = update_confounder(problem, factors)
-    return update_intercept(problem, factors) if problem.fit_intercept else factors
+        factors = replace(factors, confounder_weight=np.full_like(factors.confounder_weight, solution[0]))
+    return factors
+
+
+def sweep(problem: Problem, factors: Factors) -> Factors:
+    """Users, items, then what all pairs share."""
+    return update_shared(problem, update_items(problem, update_users(problem, factors)))

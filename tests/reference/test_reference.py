@@ -154,6 +154,7 @@ def test_each_block_is_solved_to_a_flat_objective_and_the_objective_never_rises(
     blocks += [(ridge.update_items, ["item_attribute"])]
     blocks += [(ridge.update_confounder, ["confounder_weight"])] * (confounder == "global")
     blocks += [(ridge.update_intercept, ["intercept"])]
+    blocks += [(ridge.update_shared, ["intercept"] + ["confounder_weight"] * (confounder == "global"))]
     for _ in range(3):
         for update, fields in blocks:
             before = ridge.objective(dense, factors)
@@ -166,12 +167,12 @@ def test_each_block_is_solved_to_a_flat_objective_and_the_objective_never_rises(
 
 
 @models
-def test_a_sweep_is_users_items_gamma_intercept(outcome: str, confounder: str, unobserved_weight: float | None) -> None:
+def test_a_sweep_is_users_items_and_what_all_pairs_share(
+    outcome: str, confounder: str, unobserved_weight: float | None
+) -> None:
     dense, _, factors = small_problem(2, outcome, confounder, unobserved_weight, True)
     expected = ridge.update_items(dense, ridge.update_users(dense, factors))
-    if confounder == "global":
-        expected = ridge.update_confounder(dense, expected)
-    expected = ridge.update_intercept(dense, expected)
+    expected = ridge.update_shared(dense, expected)
     actual = ridge.sweep(dense, factors)
     np.testing.assert_array_equal(actual.user_preference, expected.user_preference)
     np.testing.assert_array_equal(actual.item_attribute, expected.item_attribute)

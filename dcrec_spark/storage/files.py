@@ -1,6 +1,6 @@
-"""The few file operations that publishing needs, on the local file system or on HDFS.
+"""The few file operations that publishing and saving need, on the local file system or on HDFS.
 
-Publishing rests on three promises of the store: a directory is renamed in one step, a small file is replaced
+Both rest on three promises of the store: a directory is renamed in one step, a small file is replaced
 in one step, and a lock is let go when its holder dies. Object stores do not, and are refused.
 """
 
@@ -157,7 +157,7 @@ class LocalFiles:
             deadline = time.monotonic() + LOCAL_LOCK_SECONDS
             while not _try_lock(stream.fileno()):
                 if time.monotonic() > deadline:
-                    raise ConflictError(f"another publisher holds {path} for over {LOCAL_LOCK_SECONDS:.0f} s")
+                    raise ConflictError(f"another process holds {path} for over {LOCAL_LOCK_SECONDS:.0f} s")
                 time.sleep(POLL_SECONDS)
             yield
 
@@ -181,16 +181,16 @@ def open_files(path: str, spark: SparkSession | None = None, setting: str = "out
     scheme, host, inside = (parts[name] or "" for name in ("scheme", "host", "path")) if parts else ("", "", "")
     if scheme == "hdfs":
         _require_plain(path, inside, setting)
-        from dcrec_spark.publish.hadoop import HadoopFiles  # only where a JVM is at hand
+        from dcrec_spark.storage.hadoop import HadoopFiles  # only where a JVM is at hand
 
         return HadoopFiles(spark, path, setting), inside.rstrip("/") or "/"
     if scheme == "" or (scheme == "file" and not host and inside.startswith("/")):
         _require_plain(path, inside, setting)
         return LocalFiles(), str(Path(inside).absolute())
-    why = "is an object store, which can not rename a directory in one step, so readers could see half a run"
+    why = "is an object store, which can not rename a directory in one step, so readers could see half of a result"
     raise ConfigError(
         f"{setting} is {path!r}: {scheme}: {why if scheme in OBJECT_STORES else 'is not supported'}; "
-        "use a path on HDFS (hdfs://) or on a local or shared file system, or publish to a catalog table"
+        "use a path on HDFS (hdfs://) or on a local or shared file system"
     )
 
 

@@ -1,4 +1,4 @@
-"""The file operations of publishing, equal on the local file system and through Hadoop's interface."""
+"""The file operations of publishing and saving, equal on the local file system and through Hadoop's interface."""
 
 import hashlib
 import os
@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConflictError
-from dcrec_spark.publish import files as files_module
-from dcrec_spark.publish.files import Files, LocalFiles
-from dcrec_spark.publish.hadoop import HadoopFiles
+from dcrec_spark.storage import files as files_module
+from dcrec_spark.storage.files import Files, LocalFiles
+from dcrec_spark.storage.hadoop import HadoopFiles
 
 
 @pytest.fixture(params=["local", "hadoop"])
@@ -92,7 +92,7 @@ def test_a_write_that_fails_keeps_the_old_file(tmp_path: Path, monkeypatch: pyte
 def test_a_held_lock_is_a_conflict_and_a_freed_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files_module, "LOCAL_LOCK_SECONDS", 0.1)
     path = f"{tmp_path}/.lock"
-    conflict = pytest.raises(ConflictError, match="another publisher holds")
+    conflict = pytest.raises(ConflictError, match="another process holds")
     with LocalFiles().lock(path), conflict, LocalFiles().lock(path):
         pass
     with LocalFiles().lock(path):

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError
-from dcrec_spark.publish.files import TEMPORARY_PREFIX, Entry
+from dcrec_spark.storage.files import TEMPORARY_PREFIX, Entry
 
 # HDFS gives a dead writer's lease to the next one after its soft limit of 60 s.
 LOCK_SECONDS = 120.0
@@ -21,7 +21,7 @@ POLL_SECONDS = 0.5
 
 
 class HadoopFiles:
-    """``dcrec_spark.publish.files.Files`` on the file system that ``uri`` names."""
+    """``dcrec_spark.storage.files.Files`` on the file system that ``uri`` names."""
 
     def __init__(self, spark: SparkSession | None, uri: str, setting: str) -> None:
         if spark is None or not hasattr(spark, "_jsparkSession"):
@@ -110,7 +110,7 @@ class HadoopFiles:
         deadline = time.monotonic() + LOCK_SECONDS
         while (stream := self._try_append(path)) is None:
             if time.monotonic() > deadline:
-                raise ConflictError(f"another publisher holds {path} for over {LOCK_SECONDS:.0f} s")
+                raise ConflictError(f"another process holds {path} for over {LOCK_SECONDS:.0f} s")
             time.sleep(POLL_SECONDS)
         try:
             yield
@@ -153,6 +153,11 @@ class HadoopFiles:
             if "AlreadyBeingCreatedException" in message or "RecoveryInProgressException" in message:
                 return None
             raise OSError(f"{path}: {message}") from error
+
+
+def default_file_system(spark: SparkSession) -> str:
+    """Where Spark looks for a path without a scheme: ``file:///``, or ``hdfs://namenode``."""
+    return str(spark._jsparkSession.sessionState().newHadoopConf().get("fs.defaultFS"))
 
 
 @contextmanager

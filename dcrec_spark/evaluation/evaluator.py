@@ -1,0 +1,73 @@
+"""The metrics as a pyspark.ml Evaluator, for CrossValidator and TrainValidationSplit."""
+
+import math
+
+from pyspark import keyword_only
+from pyspark.ml.evaluation import Evaluator
+from pyspark.ml.param.shared import HasPredictionCol
+from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
+from pyspark.sql import DataFrame
+
+from dcrec_spark.errors import DataError
+from dcrec_spark.evaluation.metrics import evaluate
+from dcrec_spark.evaluation.settings import Columns, MetricSettings
+from dcrec_spark.kernels.metrics import GAINS
+from dcrec_spark.models.params import HasIds, choice, declare, initialise, number, text
+
+_AT_K = {"ndcg_at_k": "ndcg", "recall": "recall", "precision": "precision", "map": "map"}
+_ERRORS = ("mse", "mae", "item_mse", "item_mae")
+
+
+class RatingEvaluator(
+    Evaluator, HasIds, HasPredictionCol, DefaultParamsReadable["RatingEvaluator"], DefaultParamsWritable
+):
+    """One metric of predictions against held-out ratings; ``dcrec_spark.evaluation.metrics`` has them all at once.
+
+    In cross-validation, random folds leave users and items without training: give the estimator a coldStartStrategy
+    of "drop" or "mean".
+
+    ``evaluate`` raises DataError for predictions that are not finite, for input that cannot be used, and where the
+    metric is undefined, which a search would otherwise take for the best or the worst.
+    """
+
+    ratingCol = declare("ratingCol", "column of held-out ratings", text("ratingCol"))
+    metricName = declare(
+        "metricName",
+        "ndcg: of each user's test items, the whole list; ndcg_at_k, recall, precision, map: of the first k; mse, mae: "
+        "over ratings; item_mse, item_mae: of each item, averaged over items",
+        choice("metricName", "ndcg", *_AT_K, *_ERRORS),
+    )
+    k = declare("k", "length of the list, for ndcg_at_k, recall, precision and map", number("k", int, 1))
+    relevance = declare("relevance", "a test rating from here on makes an item relevant", number("relevance", float, 0))
+    gain = declare("gain", "what a test rating is worth in ndcg", choice("gain", *GAINS))
+
+    @keyword_only
+    def __init__(
+        self,
+        *,
+        userCol: str = "user",
+        itemCol: str = "item",
+        ratingCol: str = "rating",
+        predictionCol: str = "prediction",
+        metricName: str = "ndcg",
+        k: int = 5,
+        relevance: float = 3.0,
+        gain: str = "2^rel-1",
+    ) -> None:
+        super().__init__()
+        initialise(self)
+
+    def isLargerBetter(self) -> bool:
+        """False for errors, True for all else."""
+        return self.getOrDefault("metricName") not in _ERRORS
+
+    def _evaluate(self, dataset: DataFrame) -> float:
+        get = self.getOrDefault
+        settings = MetricSettings(ks=(get("k"),), relevance=get("relevance"), gain=get("gain"), replications=0)
+        columns = Columns(get("userCol"), get("itemCol"), get("ratingCol"))
+        name = get("metricName")
+        measure = f"{_AT_K[name]}@{get('k')}" if name in _AT_K else name
+        value = evaluate(dataset, get("predictionCol"), columns, settings).as_dict()[measure]
+        if math.isnan(value):
+            raise DataError(f"{measure} is undefined: no user has a test item that is relevant or worth any gain")
+        return value

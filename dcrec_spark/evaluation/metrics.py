@@ -1,0 +1,232 @@
+"""Metrics of predictions and of recommendations against held-out ratings, on Spark, with bootstrap intervals.
+
+:func:`evaluate` ranks each user's test items by their predictions, and measures the errors. :func:`evaluate_ranking`
+judges lists of recommendations drawn from the whole catalogue, which is what users get to see. Both take one job with
+one exchange of the rows, by user, and a small one of sums by item; only sums reach the driver.
+
+    metrics = evaluate(model.transform(test))
+    metrics.as_dict()                      {"ndcg": 0.78, "ndcg@5": 0.71, "recall@5": 0.64, ..., "item_mae": 1.1}
+    metrics.estimates()["ndcg"]            Estimate(value=0.78, ci_low=0.77, ci_high=0.79, n=290)
+
+    both = join_predictions({"deconfounded": one.transform(test), "classical": other.transform(test)})
+    metrics = evaluate(both, models={"deconfounded": "deconfounded", "classical": "classical"})
+    metrics.difference("deconfounded", "classical").estimates()
+
+Users and items are told apart by 64-bit hashes of their ids: with a million users, two are taken for one with a
+probability of 3e-8.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from dcrec_spark.arrays import Array
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.evaluation.entries import ranking_tally, rating_tally
+from dcrec_spark.evaluation.result import Metrics, Score
+from dcrec_spark.evaluation.settings import Columns, MetricSettings
+from dcrec_spark.evaluation.tally import Resampling, Sums, add_up
+from dcrec_spark.models.layout import require_columns
+
+_PLAIN = Columns()
+_USUAL = MetricSettings()
+
+
+def evaluate(
+    predictions: DataFrame,
+    models: Mapping[str, str] | str = "prediction",
+    columns: Columns = _PLAIN,
+    settings: MetricSettings = _USUAL,
+    catalogue_size: int | None = None,
+) -> Metrics:
+    """Ranking metrics over each user's test items, errors over test ratings and over items.
+
+    Parameters
+    ----------
+    predictions : a row for each test rating, with a column of predictions for each model.
+    models : name of a model -> its column; or the column of the only one.
+    catalogue_size : number of items that could be recommended. Without it there is no ``coverage@k``, the share of
+        them that is among the first k test items of some user.
+
+    Returns
+    -------
+    Metrics for each model: ``ndcg`` (of the whole list), ``ndcg@k``, ``recall@k``, ``precision@k``, ``map@k``, means
+    over users; ``mse``, ``mae``, means over ratings; ``item_mse``, ``item_mae``, means over items of each item's own
+    mean; ``coverage@k``, which has no interval. A metric that no user has is NaN, with n = 0.
+
+    Raises
+    ------
+    DataError : a column is missing or of the wrong type; no test ratings; a null id, an unusable rating, a pair given
+        twice; a prediction that is NaN, null or infinite, unless ``settings.missing`` is "drop".
+    """
+    of_model = {models: models} if isinstance(models, str) else dict(models)
+    require_columns(predictions, [columns.user, columns.item], [columns.rating, *of_model.values()])
+    rows = predictions.select(
+        _key(columns.user).alias("user_key"),
+        _sortable(predictions, columns.item).alias("item"),
+        _key(columns.item).alias("item_key"),
+        _number(columns.rating).alias("rating"),
+        *(_number(column).alias(f"prediction_{model}") for model, column in enumerate(of_model.values())),
+    )
+    tally = rating_tally(len(of_model), settings)
+    sums = add_up(rows.repartition("user_key"), tally, Resampling(settings.replications, settings.seed))
+    _require_ratings(sums, columns)
+    _require_predictions(sums, list(of_model.values()), settings)
+    scores = {name: dict(_scores(sums, model, catalogue_size, "")) for model, name in enumerate(of_model)}
+    return Metrics(settings, scores, {name: int(sums[name]) for name in ("rows", "users", "dropped")})
+
+
+def evaluate_ranking(
+    recommendations: DataFrame,
+    test: DataFrame,
+    catalogue_size: int,
+    model: str = "model",
+    columns: Columns = _PLAIN,
+    settings: MetricSettings = _USUAL,
+) -> Metrics:
+    """Metrics of lists drawn from the whole catalogue, against test ratings.
+
+    Parameters
+    ----------
+    recommendations : ``user_id, rank`` (from 1) and ``item_id``, as recommendationTable gives them; leave out what a
+        user has rated in training. Lists should be as long as the largest k.
+    test : a row for each test rating, with the columns that ``columns`` names.
+    catalogue_size : number of items that could be recommended.
+    model : what the model is called in the result.
+
+    Returns
+    -------
+    Metrics ``catalogue_ndcg@k``, ``catalogue_recall@k``, ``catalogue_precision@k``, ``catalogue_map@k`` over users
+    with test ratings: an item without a test rating is no gain and no hit, and a user without recommendations has
+    missed everything (``counts["users_without_list"]``). ``catalogue_coverage@k``: over all lists of the table.
+
+    Raises
+    ------
+    DataError : a column is missing or of the wrong type; no test ratings; a null id, an unusable rating or rank; a
+        pair or a rank given twice; no list as long as a k.
+    """
+    require_columns(recommendations, ["user_id", "item_id"], ["rank"])
+    require_columns(test, [columns.user, columns.item], [columns.rating])
+    listed = recommendations.select(
+        _key("user_id").alias("user_key"),
+        _key("item_id").alias("item_key"),
+        _number("rank").alias("rank"),
+        F.lit(None).cast("double").alias("rating"),
+        F.lit(False).alias("tested"),
+    )
+    tested = test.select(
+        _key(columns.user).alias("user_key"),
+        _key(columns.item).alias("item_key"),
+        F.lit(None).cast("double").alias("rank"),
+        _number(columns.rating).alias("rating"),
+        F.lit(True).alias("tested"),
+    )
+    by_user = listed.unionByName(tested).repartition("user_key")
+    sums = add_up(by_user, ranking_tally(settings), Resampling(settings.replications, settings.seed))
+    _require_ratings(sums, columns)
+    _require_lists(sums, settings)
+    scores = {model: dict(_scores(sums, 0, catalogue_size, "catalogue_"))}
+    return Metrics(settings, scores, {name: int(sums[name]) for name in ("rows", "users", "users_without_list")})
+
+
+def join_predictions(
+    frames: Mapping[str, DataFrame], columns: Columns = _PLAIN, prediction: str = "prediction"
+) -> DataFrame:
+    """Predictions of several models for the same test ratings, side by side.
+
+    frames : name of a model -> its ``user, item, rating, prediction``.
+
+    Returns the columns of ``columns`` and one for each model, called as the model. A pair that some frame lacks gets
+    no prediction there, so that ``evaluate`` refuses it or drops it for all; where frames disagree about the rating
+    it is null, and refused.
+    """
+    keys = [columns.user, columns.item]
+    named = [
+        frame.select(*map(_quoted, keys), _quoted(columns.rating).alias(f"__rating_{n}"), _quoted(prediction).alias(m))
+        for n, (m, frame) in enumerate(frames.items())
+    ]
+    joined = reduce(lambda one, other: one.join(other, keys, "full"), named)
+    ratings = [F.col(f"__rating_{number}") for number in range(len(named))] * 2  # least takes two or more
+    agreed = F.when(F.least(*ratings) == F.greatest(*ratings), F.least(*ratings))
+    return joined.select(*map(_quoted, keys), agreed.alias(columns.rating), *map(_quoted, frames))
+
+
+def _quoted(column: str) -> Column:
+    return F.col(f"`{column}`")
+
+
+def _number(column: str) -> Column:
+    return _quoted(column).cast("double")
+
+
+def _key(column: str) -> Column:
+    """The hash of an id, null for none; an integer hashes as its digits, so its type does not matter."""
+    return F.when(_quoted(column).isNotNull(), F.xxhash64(_quoted(column).cast("string")))
+
+
+def _sortable(frame: DataFrame, column: str) -> Column:
+    """Ids in a type that sorts as they do."""
+    return _quoted(column).cast("string" if isinstance(frame.schema[column].dataType, StringType) else "long")
+
+
+def _scores(sums: Sums, model: int, catalogue_size: int | None, prefix: str) -> Iterator[tuple[str, Score]]:
+    for name, parts in sums.items():
+        number, _, measure = name.partition(" ")
+        if number != str(model) or not parts.ndim:
+            continue
+        if not measure.startswith("coverage"):
+            yield prefix + measure, _score(parts, int(sums["users"]) if measure in ("mse", "mae") else None)
+        elif catalogue_size is not None:
+            yield prefix + measure, _coverage(int(parts[0, 0]), catalogue_size)
+
+
+def _score(parts: Array, units: int | None) -> Score:
+    total, weight = parts.T
+    value, n = np.divide(total, weight, out=np.full(len(weight), np.nan), where=weight > 0), int(weight[0])
+    return Score(value, n, n if units is None else units)
+
+
+def _coverage(shown: int, catalogue_size: int) -> Score:
+    if shown > catalogue_size:
+        raise ConfigError(f"catalogue_size: found {catalogue_size}, expected at least the {shown} items that are shown")
+    return Score(np.array([shown / catalogue_size]), catalogue_size, units=0)
+
+
+def _require_ratings(sums: Sums, columns: Columns) -> None:
+    rows = int(sums.get("rows", 0))
+    if not rows:
+        raise DataError("there is nothing to evaluate: the input has no rows")
+    faults = {
+        "null_ids": f"{columns.user} or {columns.item} is null",
+        "unusable_ratings": f"{columns.rating} is null, infinite, negative, or over 1000 where gain is a power of 2",
+        "unusable_ranks": "rank is null, or below 1",
+        "duplicates": f"they repeat a pair of {columns.user} and {columns.item}; keep one",
+        "ranks_given_twice": "they repeat a rank of their user",
+    }
+    for name, fault in faults.items():
+        if sums.get(name):
+            raise DataError(f"{int(sums[name])} of {rows} rows cannot be evaluated: {fault}")
+
+
+def _require_predictions(sums: Sums, columns: list[str], settings: MetricSettings) -> None:
+    rows, dropped = int(sums["rows"]), int(sums["dropped"])
+    if dropped and settings.missing == "refuse":
+        each = ", ".join(f"{int(sums[f'missing {number}'])} in column {name!r}" for number, name in enumerate(columns))
+        raise DataError(
+            f"{dropped} of {rows} test ratings have no finite prediction ({each}), as users and items have that were "
+            "not in training: predict with coldStartStrategy mean or drop, or evaluate with missing='drop', and mind n"
+        )
+    if dropped == rows:
+        raise DataError(
+            f"none of the {rows} test ratings has a finite prediction: are they of the same users and items?"
+        )
+
+
+def _require_lists(sums: Sums, settings: MetricSettings) -> None:
+    for k in settings.ks:
+        if not sums[f"lists_of {k}"]:
+            raise DataError(f"no user with test ratings has a list of {k} recommendations: rank more, or ask for less")

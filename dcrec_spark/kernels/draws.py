@@ -1,0 +1,75 @@
+"""Random draws that belong to a row's id: Gamma and Poisson, from counter-based noise.
+
+Every draw is a function of (seed, path, key of the id) alone, so that it is the same in whatever block, task or retry
+it is made. A path says what a draw is for: the number of a replication, the side, the attempt.
+"""
+
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, pdtrc
+
+from dcrec_spark.kernels.gamma import Floats, noise
+
+Keys = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+_STEPS = 2.0**53  # of `noise`, from 0 to 1
+
+
+def stream(seed: int, *path: int) -> int:
+    """A seed for what ``path`` names, unrelated to those of other paths and other seeds."""
+    for step in path:
+        seed = int(noise(seed, np.array([step], np.int64), 1)[0, 0] * _STEPS)
+    return seed
+
+
+def gamma_draws(seed: int, key: Keys, shape: Floats) -> Floats:
+    """Draws of Gamma(shape, 1) by Marsaglia and Tsang (2000); (n, L), like ``shape``.
+
+    Attempt t of a row takes noise(stream(seed, t), key), so that what one row needs never moves another. Their method
+    wants shapes from 1: Gamma(shape + 1) is drawn and multiplied by U^(1 / shape).
+    """
+    rank = shape.shape[1]
+    d = shape + 2.0 / 3.0
+    c = 1.0 / np.sqrt(9.0 * d)
+    drawn = np.empty_like(d)
+    pending = np.ones(d.shape, np.bool_)
+    rows = np.arange(len(key))
+    for attempt in count(1):
+        if not len(rows):
+            break
+        uniform = noise(stream(seed, attempt), key[rows], 2 * rank)
+        proposal, accepted = _marsaglia_tsang(d[rows], c[rows], uniform[:, :rank], uniform[:, rank:])
+        accepted &= pending[rows]
+        drawn[rows] = np.where(accepted, proposal, drawn[rows])
+        pending[rows] &= ~accepted
+        rows = rows[pending[rows].any(axis=1)]
+    return drawn * (1.0 - noise(stream(seed, 0), key, rank)) ** (1.0 / shape)
+
+
+def _marsaglia_tsang(d: Floats, c: Floats, uniform: Floats, other: Floats) -> tuple[Floats, Flags]:
+    with np.errstate(invalid="ignore", divide="ignore"):  # a normal below -1 / c is no proposal
+        normal = ndtri(uniform)
+        v = (1.0 + c * normal) ** 3
+        accepted = (v > 0.0) & (np.log1p(-other) < 0.5 * normal**2 + d * (1.0 - v + np.log(v)))
+    return d * v, accepted
+
+
+def poisson_draws(uniform: Floats, mean: Floats) -> NDArray[np.int64]:
+    """Draws of Poisson(mean), mean > 0, by inversion of ``uniform`` in [0, 1); (n,).
+
+    From where a normal distribution would be, up and down to the smallest k with P(X > k) < 1 - uniform.
+    """
+    above = 1.0 - uniform
+    guess = np.floor(mean + np.sqrt(mean) * ndtri(np.clip(uniform, 1.0 / _STEPS, None)))
+    drawn = np.maximum(guess, 0.0)
+    for step in (1.0, -1.0):
+        moving = np.arange(len(mean))
+        while len(moving):
+            at = drawn[moving] if step > 0 else drawn[moving] - 1.0
+            beyond = pdtrc(np.maximum(at, 0.0), mean[moving]) >= above[moving]
+            moving = moving[beyond if step > 0 else (at >= 0.0) & ~beyond]
+            drawn[moving] += step
+    return drawn.astype(np.int64)

@@ -1,0 +1,142 @@
+"""What a preference is made of: one contribution of each of the user's ratings, and a baseline, exactly.
+
+    preference_ui = baseline_ui + sum_j contribution_uij            j: what u has rated
+
+Least squares: the row of user u solves A x = right + sum_j pull_j s_j with s_j = [beta_j; a_hat_uj], so that with
+v_i = A^-1 [beta_i; 0] the contribution is pull_j v_i . s_j, and the baseline v_i . right. The weights stand in A, too:
+a contribution is what the rating pulls, given how much all of them weigh.
+
+Poisson: what the user's shapes have above their prior comes from the ratings, by the shares that they have in it,
+
+    share_jk = R_j g_jk / sum_j' R_j' g_j'k                         R_j = y_uj / rate_uj
+    contribution_uij = sum_k E[beta_ik] (shape_uk - prior_k) share_jk / rate_uk
+
+and the baseline is the prior's part. Where the shapes are at rest, (shape_uk - prior_k) share_jk = R_j g_uk g_jk.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcrec_spark.kernels.gamma import Floats, geometric_mean
+from dcrec_spark.kernels.poisson import CountBlock, rates
+from dcrec_spark.kernels.ridge import RatingBlock, System, assembled, gather, solve
+
+# Contributions of one user that are formed at once: 32 MB of them.
+TABLE = 1 << 22
+
+
+class Wanted(NamedTuple):
+    """The pairs to explain, in row order.
+
+    row_ptr (n + 1,), col (P,) places in the inbox. reasons : how many of each pair at most.
+    order : (nnz,), of the block's nonzeros; of equal contributions the one with the smaller number comes first.
+    """
+
+    row_ptr: NDArray[np.int64]
+    col: NDArray[np.int32]
+    reasons: int
+    order: NDArray[np.int64]
+
+    def of_row(self, row: int) -> NDArray[np.int32]:
+        """The places of one row's pairs."""
+        return self.col[self.row_ptr[row] : self.row_ptr[row + 1]]
+
+
+class UserGammas(NamedTuple):
+    """q of the users' factors: prior shapes (F,), shape and rate (n, F); the confounder weight, if any, at the end."""
+
+    prior: Floats
+    shape: Floats
+    rate: Floats
+
+
+class Explained(NamedTuple):
+    """preference, baseline, others (P,) of each pair, and its reasons: the largest contributions by absolute value.
+
+    A contribution of zero is no reason; others is the sum of the rest: preference = baseline + reasons + others.
+    n_reasons (P,); reason_at, contribution (R,) pair after pair, reason_at being places among the block's nonzeros.
+    """
+
+    preference: Floats
+    baseline: Floats
+    others: Floats
+    n_reasons: NDArray[np.int64]
+    reason_at: NDArray[np.int64]
+    contribution: Floats
+
+
+class _Parts(NamedTuple):
+    """One row: the baseline of its pairs (P,); contributions are of_pair (P, F) times of_rating (J, F)."""
+
+    baseline: Floats
+    of_pair: Floats
+    of_rating: Floats
+
+
+def explain_ridge(block: RatingBlock, system: System, wanted: Wanted) -> Explained:
+    """Preferences of the rows that ``system`` determines. A row without a solution has NaN, and no reasons."""
+    return _collected(_ridge_parts(block, system, wanted), block.row_ptr, wanted)
+
+
+def explain_poisson(block: CountBlock, users: UserGammas, cols: Floats, means: Floats, wanted: Wanted) -> Explained:
+    """Preferences of posterior means. cols, means : (m, K), exp(E[log beta]) and E[beta] of the inbox."""
+    return _collected(_poisson_parts(block, users, cols, means, wanted), block.row_ptr, wanted)
+
+
+def _ridge_parts(block: RatingBlock, system: System, wanted: Wanted) -> Iterator[_Parts]:
+    bordered = system.border.shape[1] > 0
+    for row, (matrix, _) in enumerate(assembled(block, system)):
+        start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
+        of_pair = solve(matrix, system.sources[wanted.of_row(row)].T).T
+        of_rating = gather(system.sources, block, start, end, bordered) * system.pull[start:end, None]
+        yield _Parts(of_pair @ system.right[row], of_pair, of_rating)
+
+
+def _poisson_parts(
+    block: CountBlock, users: UserGammas, cols: Floats, means: Floats, wanted: Wanted
+) -> Iterator[_Parts]:
+    rank = cols.shape[1]
+    per_rate = block.counts / rates(block, geometric_mean(users.shape, users.rate), cols)
+    above = ((users.shape - users.prior) / users.rate)[:, :rank]
+    prior = (users.prior / users.rate)[:, :rank]
+    for row in range(len(above)):
+        start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
+        share = per_rate[start:end, None] * cols[block.col[start:end]]
+        total = share.sum(axis=0)
+        share /= np.where(total > 0, total, 1.0)
+        sought = means[wanted.of_row(row)]
+        yield _Parts(sought @ prior[row], sought * above[row], share)
+
+
+def _collected(rows: Iterator[_Parts], row_ptr: NDArray[np.int64], wanted: Wanted) -> Explained:
+    found = []
+    for row, (baseline, of_pair, of_rating) in enumerate(rows):
+        start, end = int(row_ptr[row]), int(row_ptr[row + 1])
+        step = max(1, TABLE // max(1, end - start))
+        for at in range(0, max(1, len(of_pair)), step):
+            piece = slice(at, at + step)
+            table = of_pair[piece] @ of_rating.T
+            found.append(_ranked(baseline[piece], table, wanted.order[start:end], start, wanted.reasons))
+    return Explained(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _ranked(baseline: Floats, table: Floats, order: NDArray[np.int64], start: int, most: int) -> Explained:
+    """Of a table of contributions (P, J) the largest of each row, those that are zero left out."""
+    keys = np.broadcast_to(order, table.shape), -np.abs(table)
+    ranked = np.lexsort(keys, axis=1)[:, :most]
+    largest = np.take_along_axis(table, ranked, axis=1)
+    rest = table.copy()
+    np.put_along_axis(rest, ranked, 0.0, axis=1)
+    others = rest.sum(axis=1)
+    chosen = np.abs(largest) > 0
+    return Explained(
+        baseline + (largest.sum(axis=1) + others),
+        baseline,
+        others,
+        chosen.sum(axis=1),
+        start + ranked[chosen],
+        largest[chosen],
+    )

@@ -1,0 +1,34 @@
+"""Propensities from ratings alone, as in the paper (after Schnabel et al. 2016).
+
+    p = k for y >= pivot, k decay^(pivot - y) below; at most 1; k such that the mean over all pairs is ``target``
+
+The ratings of the unrated pairs are unknown; the observed distribution stands in for theirs.
+"""
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dcrec_spark.kernels.gamma import Floats
+
+
+def relative_propensity(rating: Floats, decay: float, pivot: float) -> Floats:
+    """p / k of each rating; (n,), in (0, 1]."""
+    return np.asarray(np.power(decay, np.maximum(0.0, pivot - rating)))
+
+
+def solve_scale(relative: Floats, count: Floats, target: float) -> float:
+    """The k with which the mean of min(1, k * relative) is ``target``.
+
+    relative, count : (n,) > 0, each distinct value and how often it occurs. target : in (0, 1].
+    """
+    share = count / count.sum()
+
+    def excess(k: float) -> float:
+        return float(np.minimum(1.0, k * relative) @ share) - target
+
+    plain = target / float(relative @ share)
+    if plain * relative.max() <= 1.0:
+        return plain
+    if target >= 1.0:
+        return float(1.0 / relative.min())
+    return float(brentq(excess, plain, 1.0 / relative.min(), xtol=1e-300, rtol=1e-14))

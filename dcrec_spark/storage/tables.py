@@ -1,0 +1,29 @@
+"""A DataFrame as a directory of Parquet files that the driver sees whole."""
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from dcrec_spark.errors import DataError
+from dcrec_spark.storage.files import Files
+
+
+def write_table(files: Files, path: str, table: DataFrame, setting: str) -> int:
+    """Write the table to a directory that does not exist yet, safe on disk; returns its number of rows.
+
+    Raises
+    ------
+    DataError : naming ``setting``, when the rows are not all where the driver looks for them.
+    """
+    observed = Observation()
+    counted = table.observe(observed, F.count(F.lit(1)).alias("rows"))
+    counted.write.parquet(files.uri(path))
+    rows = int(observed.get["rows"])
+    found = table.sparkSession.read.schema(table.schema).parquet(files.uri(path)).count()
+    if found != rows:
+        raise DataError(
+            f"{rows} rows were written to {files.uri(path)}, and {found} are there: the executors wrote to "
+            f"disks of their own; set {setting} to one that all nodes share (hdfs://, or a shared mount)"
+        )
+    for name in ["", *(entry.name for entry in files.list(path))]:
+        files.sync(f"{path}/{name}")
+    return rows

@@ -1,0 +1,342 @@
+"""Evaluation on Spark against plain loops, whatever the partitions; intervals, differences, and what is refused."""
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark import schemas
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.evaluation.metrics import evaluate, join_predictions
+from dcrec_spark.evaluation.result import Metrics
+from dcrec_spark.evaluation.settings import Columns, MetricSettings
+from dcrec_spark.kernels.bootstrap import poisson_weights
+from tests.reference import metrics as slow
+from tests.reference.metrics import Row, Variant
+
+USERS = ["", "zoë", "a`tick", "ж", "用户", "🦊", "u7", "u8", "u9"]
+ITEMS = [-(2**40), 3, 5, 10, 2**33, 2**62, 7]
+KS = (1, 3)
+SETTINGS = MetricSettings(ks=KS, replications=5, seed=3)
+
+
+def draw(seed: int = 0) -> list[Row]:
+    """Whole predictions, so that many are equal; the first user likes nothing."""
+    rng = np.random.default_rng(seed)
+    return [
+        Row(
+            user, item, float(rng.integers(0, 3) if user == USERS[0] else rng.integers(0, 6)), float(rng.integers(0, 7))
+        )
+        for user, item in product(USERS, ITEMS)
+        if rng.random() < 0.6
+    ]
+
+
+def frame(spark: SparkSession, rows: list[Row], partitions: int = 2, order: int = 0) -> DataFrame:
+    shuffled = [tuple(rows[at]) for at in np.random.default_rng(order).permutation(len(rows))]
+    schema = "user string, item long, rating double, prediction double"
+    return spark.createDataFrame(shuffled, schema).repartition(partitions)
+
+
+def assert_is(found: Metrics, expected: dict[str, tuple[float, int]]) -> None:
+    estimates = found.estimates()
+    assert estimates.keys() == expected.keys()
+    for measure, (value, n) in expected.items():
+        assert estimates[measure].value == pytest.approx(value, rel=1e-12), measure
+        assert estimates[measure].n == n, measure
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("settings", "variant"),
+    [
+        (SETTINGS, Variant()),
+        (MetricSettings(KS, relevance=4.0, gain="2^(rel-1)", clip=(1.0, 5.0)), Variant("2^(rel-1)", 4.0)),
+    ],
+    ids=["usual", "papers-gain-clipped"],
+)
+def test_every_metric_is_the_loops(spark: SparkSession, settings: MetricSettings, variant: Variant) -> None:
+    rows = draw()
+    assert_is(evaluate(frame(spark, rows), settings=settings), slow.evaluate(rows, KS, variant, settings.clip))
+
+
+def test_item_ids_of_any_type_break_ties_in_their_order(spark: SparkSession) -> None:
+    """10 comes after 9 among numbers, before it among strings; all predictions are equal."""
+    rows = [Row("u", item, rating, 1.0) for item, rating in ((10, 5.0), (9, 3.0), (-1, 0.0))]
+    rows += [row._replace(user="v", rating=5 - row.rating) for row in rows]
+    settings = MetricSettings(ks=(1, 2), replications=0)
+    columns = Columns("who", "what.it", "stars")
+    for kind, as_id in (("int", int), ("string", str)):
+        named = frame(spark, rows).select(
+            F.col("user").alias("who"),
+            F.col("item").cast(kind).alias("what.it"),
+            F.col("rating").alias("stars"),
+            "prediction",
+        )
+        found = evaluate(named, columns=columns, settings=settings)
+        expected = slow.evaluate([row._replace(item=as_id(row.item)) for row in rows], (1, 2), Variant())
+        assert_is(found, expected)
+
+
+def test_order_and_partitions_change_nothing(spark: SparkSession) -> None:
+    """The replications neither."""
+    rows = draw(4)
+    one, other = (evaluate(frame(spark, rows, *how), settings=SETTINGS, catalogue_size=9) for how in ((1, 1), (7, 2)))
+    for measure, score in one.scores["prediction"].items():
+        again = other.scores["prediction"][measure]
+        assert score.n == again.n
+        np.testing.assert_allclose(score.resampled, again.resampled, rtol=1e-12, atol=1e-14)
+
+
+def test_other_users_change_nothing_about_a_users_resamples(spark: SparkSession) -> None:
+    """The sums with all users are those of the two halves together."""
+    rows = draw(5)
+    halves = [[row for row in rows if (row.user in USERS[:4]) == first] for first in (True, False)]
+    whole, *parts = (evaluate(frame(spark, part), settings=SETTINGS) for part in (rows, *halves))
+    n = [len(part) for part in halves]
+    values = [part.scores["prediction"]["mse"].resampled[0] for part in parts]
+    assert whole.as_dict()["mse"] == pytest.approx(np.average(values, weights=n))
+
+
+def test_coverage_is_the_share_of_the_catalogue_that_somebody_sees(spark: SparkSession) -> None:
+    """First places: item 1 for both users; first two: items 1, 2 and 3."""
+    rows = [
+        Row(user, item, 3.0, -float(place))
+        for user, items in (("u", [1, 2]), ("v", [1, 3]))
+        for place, item in enumerate(items)
+    ]
+    found = evaluate(frame(spark, rows), settings=MetricSettings((1, 2)), catalogue_size=10)
+    assert found.estimates()["coverage@1"] == (1 / 10, None, None, 10)
+    assert found.estimates()["coverage@2"] == (3 / 10, None, None, 10)
+    with pytest.raises(ConfigError, match="catalogue_size: found 2, expected at least the 3 items"):
+        evaluate(frame(spark, rows), settings=MetricSettings((1, 2)), catalogue_size=2)
+
+
+def test_a_metric_that_nobody_has_is_not_a_number(spark: SparkSession) -> None:
+    found = evaluate(frame(spark, [Row("u", 1, 0.0, 2.0), Row("v", 2, 0.0, 1.0)]), settings=SETTINGS).estimates()
+    for measure in ("ndcg", "recall@1", "map@3"):
+        assert math.isnan(found[measure].value)
+        assert found[measure][1:] == (None, None, 0)
+    assert found["mse"].value == 2.5
+
+
+# Intervals and differences
+
+
+def test_one_user_has_no_interval(spark: SparkSession) -> None:
+    """Whatever the number of his ratings; the items have one."""
+    found = evaluate(frame(spark, [Row("u", item, 3.0, float(item)) for item in range(5)])).estimates()
+    assert [found[measure].ci_low for measure in ("ndcg", "recall@5", "mse", "mae")] == [None] * 4
+    assert (found["mse"].n, found["ndcg"].n) == (5, 1)
+    assert found["item_mse"].ci_low is not None
+
+
+def resampled_loops(spark: SparkSession, rows: list[Row], side: str, seed: int) -> list[list[Row]]:
+    """The rows of each replication: each user, or item, taken as often as the hash of its id says."""
+    ids = sorted({getattr(row, side) for row in rows})
+    hashed = spark.createDataFrame([(str(i),) for i in ids], "id string").coalesce(1).select(F.xxhash64("id"))
+    weights = poisson_weights(seed, np.array(hashed.collect())[:, 0], SETTINGS.replications)
+    times = dict(zip(ids, weights.tolist(), strict=True))
+    return [
+        [
+            row._replace(**{side: (getattr(row, side), copy)})
+            for row in rows
+            for copy in range(times[getattr(row, side)][replication])
+        ]
+        for replication in range(SETTINGS.replications)
+    ]
+
+
+def test_replications_are_evaluations_of_the_resampled_users_and_items(spark: SparkSession) -> None:
+    rows = draw(6)
+    found = evaluate(frame(spark, rows), settings=SETTINGS).scores["prediction"]
+    for side, seed, chosen in (("user", 3, ["ndcg", "recall@3", "mse"]), ("item", 4, ["item_mse", "item_mae"])):
+        expected = [slow.evaluate(copy, KS, Variant()) for copy in resampled_loops(spark, rows, side, seed)]
+        for measure in chosen:
+            np.testing.assert_allclose(found[measure].resampled[1:], [e[measure][0] for e in expected], rtol=1e-12)
+
+
+def test_models_meet_the_same_resamples_together_or_apart(spark: SparkSession) -> None:
+    rows = draw(7)
+    other = [row._replace(prediction=-row.prediction) for row in rows]
+    frames = {"good one": frame(spark, rows), "its.opposite": frame(spark, other, 3, 1)}
+    together = evaluate(join_predictions(frames), {name: name for name in frames}, settings=SETTINGS)
+    apart = [evaluate(f.withColumnRenamed("prediction", name), name, settings=SETTINGS) for name, f in frames.items()]
+    for one in (together, apart[0].joined(apart[1])):
+        assert_is_difference = one.difference("good one", "its.opposite")
+        (name,) = assert_is_difference.scores
+        assert name == "good one - its.opposite"
+        for measure, score in assert_is_difference.scores[name].items():
+            mine, theirs = (each.scores[model][measure] for each, model in zip(apart, frames, strict=True))
+            np.testing.assert_allclose(score.resampled, mine.resampled - theirs.resampled, atol=1e-12)
+            assert score.n == mine.n
+
+
+def test_the_difference_of_a_model_to_itself_is_certainly_zero(spark: SparkSession) -> None:
+    twice = frame(spark, draw(8)).withColumn("again", F.col("prediction"))
+    found = evaluate(twice, {"one": "prediction", "two": "again"}).difference("one", "two")
+    for measure, estimate in found.estimates().items():
+        assert estimate[:3] == (0.0, 0.0, 0.0), measure
+
+
+def test_what_cannot_be_compared_is_refused(spark: SparkSession) -> None:
+    rows = draw(9)
+    one = evaluate(frame(spark, rows), settings=SETTINGS)
+    fewer = evaluate(frame(spark, rows[1:]).withColumnRenamed("prediction", "fewer"), "fewer", settings=SETTINGS)
+    with pytest.raises(DataError, match="a paired difference needs the same test ratings"):
+        one.joined(fewer).difference("prediction", "fewer")
+    with pytest.raises(ConfigError, match="model 'prediction' is in both"):
+        one.joined(one)
+    with pytest.raises(ConfigError, match="metrics of different settings"):
+        one.joined(evaluate(frame(spark, rows), settings=MetricSettings(seed=1, replications=0)))
+    with pytest.raises(ConfigError, match="model: found 'third', expected one of 'prediction'"):
+        one.as_dict("third")
+
+
+def test_the_table_is_the_published_one_and_names_the_variants(spark: SparkSession) -> None:
+    found = evaluate(
+        frame(spark, draw()), settings=MetricSettings((3,), 4.0, "2^(rel-1)", (1.0, 5.0)), catalogue_size=7
+    )
+    table = found.table(spark, run_id="r1", split="test")
+    assert schemas.conform(table, schemas.METRICS, "metrics").schema == schemas.METRICS
+    rows = {row.metric: row for row in table.collect()}
+    assert list(rows) == [
+        "ndcg(2^(rel-1))",
+        "ndcg@3(2^(rel-1))",
+        "recall@3(rating>=4)",
+        "precision@3(rating>=4)",
+        "map@3(rating>=4)",
+        "mse(clipped to 1..5)",
+        "mae(clipped to 1..5)",
+        "coverage@3",
+        "item_mse(clipped to 1..5)",
+        "item_mae(clipped to 1..5)",
+    ]
+    mse = rows["mse(clipped to 1..5)"]
+    assert (mse.run_id, mse.model, mse.split, mse.n) == ("r1", "prediction", "test", len(draw()))
+    assert mse.ci_low < mse.value < mse.ci_high
+    assert rows["coverage@3"].ci_low is None
+
+
+def test_an_interval_covers_the_truth_as_often_as_it_says(spark: SparkSession) -> None:
+    """The mean error of 150 worlds of 40 users, each with an error of its own; 90 % intervals."""
+    rng = np.random.default_rng(2)
+    covered = []
+    for world in range(3):
+        columns = {f"m{n}": rng.standard_normal(40) for n in range(50)}
+        rows = [(f"{world}-{u}", 1, 0.0, *map(float, (c[u] for c in columns.values()))) for u in range(40)]
+        schema = "user string, item int, rating double, " + ", ".join(f"{name} double" for name in columns)
+        settings = MetricSettings(replications=400, confidence=0.9)
+        found = evaluate(spark.createDataFrame(rows, schema), {name: name for name in columns}, settings=settings)
+        covered += [
+            e.ci_low <= math.sqrt(2 / math.pi) <= e.ci_high for e in (found.estimates(m)["mae"] for m in columns)
+        ]
+    assert np.mean(covered) == pytest.approx(0.9, abs=0.08)
+
+
+# What is refused
+
+
+def test_missing_predictions_are_counted_and_refused_or_dropped_for_all(spark: SparkSession) -> None:
+    rows = draw(10)
+    holes = {0: float("nan"), 1: float("inf")}
+    spoilt = [row._replace(prediction=holes.get(at, row.prediction)) for at, row in enumerate(rows)]
+    other = F.when((F.col("user") != rows[2].user) | (F.col("item") != rows[2].item), 1.0)
+    both = frame(spark, spoilt).withColumn("other", other)
+    models = {"one": "prediction", "two": "other"}
+    with pytest.raises(
+        DataError, match=rf"3 of {len(rows)} test ratings .* \(2 in column 'prediction', 1 in column 'other'\)"
+    ):
+        evaluate(both, models)
+    found = evaluate(both, models, settings=MetricSettings(KS, missing="drop"))
+    assert found.counts == {"rows": len(rows), "users": len(USERS), "dropped": 3}
+    expected = slow.evaluate(rows[3:], KS, Variant())
+    assert {m: e[::3] for m, e in found.estimates("one").items()} == {m: pytest.approx(e) for m, e in expected.items()}
+    assert found.estimates("two")["mse"].n == len(rows) - 3
+    with pytest.raises(DataError, match=f"none of the {len(rows)} test ratings has a finite prediction"):
+        evaluate(both.withColumn("prediction", F.lit(None).cast("double")), settings=MetricSettings(missing="drop"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        ({"user": None}, "1 of 2 rows cannot be evaluated: user or item is null"),
+        ({"item": None}, "1 of 2 rows cannot be evaluated: user or item is null"),
+        ({"rating": None}, "1 of 2 rows cannot be evaluated: rating is null, infinite, negative"),
+        ({"rating": -1.0}, "1 of 2 rows cannot be evaluated: rating is null, infinite, negative"),
+        ({"rating": 2000.0}, "over 1000 where gain is a power of 2"),
+        ({"user": "u", "item": 1}, "1 of 2 rows cannot be evaluated: they repeat a pair of user and item"),
+    ],
+)
+def test_rows_that_cannot_be_used_are_refused(spark: SparkSession, spoil: dict[str, Any], message: str) -> None:
+    rows = [Row("u", 1, 3.0, 2.0), Row("v", 2, 4.0, 1.0)._replace(**spoil)]
+    with pytest.raises(DataError, match=message):
+        evaluate(frame(spark, rows))
+
+
+def test_frames_that_cannot_be_used_are_refused(spark: SparkSession) -> None:
+    good = frame(spark, draw())
+    with pytest.raises(DataError, match="there is nothing to evaluate"):
+        evaluate(good.limit(0))
+    with pytest.raises(DataError, match="column 'score' is missing"):
+        evaluate(good, "score")
+    with pytest.raises(DataError, match="column 'prediction' is of type string, expected numbers"):
+        evaluate(good.withColumn("prediction", F.lit("1")))
+    disagreeing = {"a": good, "b": good.withColumn("rating", F.col("rating") + 1)}
+    with pytest.raises(DataError, match="rating is null"):
+        evaluate(join_predictions(disagreeing), {"a": "a", "b": "b"})
+    lacking = {"a": good, "b": good.where("item != 3")}
+    with pytest.raises(DataError, match=r"\(0 in column 'a', [1-9] in column 'b'\)"):
+        evaluate(join_predictions(lacking), {"a": "a", "b": "b"})
+
+
+def test_counts_beyond_the_range_of_powers_have_linear_gains(spark: SparkSession) -> None:
+    rows = [Row("u", 1, 2000.0, 1.0), Row("u", 2, 1000.0, 2.0)]
+    found = evaluate(frame(spark, rows), settings=MetricSettings(gain="rel", replications=0))
+    assert_is(found, slow.evaluate(rows, (5,), Variant("rel")))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ks": ()}, "ks: found"),
+        ({"ks": (0,)}, "ks: found"),
+        ({"ks": (1.5,)}, "ks: found"),
+        ({"relevance": float("nan")}, "relevance: found nan"),
+        ({"gain": "2"}, "gain: found '2', expected one of"),
+        ({"clip": (5.0, 1.0)}, "clip: found"),
+        ({"missing": "nan"}, "missing: found 'nan', expected one of refuse, drop"),
+        ({"replications": -1}, "replications: found -1"),
+        ({"confidence": 1.0}, "confidence: found 1.0"),
+    ],
+)
+def test_settings_out_of_range_are_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        MetricSettings(**change)
+
+
+# Cost
+
+
+def test_the_rows_are_exchanged_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By user; what follows is an exchange of a few cells."""
+    plans: list[str] = []
+    frames = type(frame(spark, draw()))
+    to_arrow = frames.toArrow
+
+    def recorded(self: DataFrame) -> Any:
+        plans.append(self._jdf.queryExecution().optimizedPlan().toString())
+        return to_arrow(self)
+
+    monkeypatch.setattr(frames, "toArrow", recorded)
+    evaluate(spark.range(0, 10).selectExpr("id user", "id item", "1.0 rating", "2.0 prediction"), catalogue_size=10)
+    (plan,) = plans
+    assert plan.count("RepartitionByExpression") == 1
+    assert plan.count("FlatMapGroupsInArrow") == 1
+    assert not any(word in plan for word in ("Join", "Window", "Sort"))

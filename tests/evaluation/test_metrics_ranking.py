@@ -1,0 +1,151 @@
+"""Lists from the whole catalogue against loops: hits, misses, users without a list, and what is refused."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.evaluation.metrics import evaluate_ranking
+from dcrec_spark.evaluation.settings import Columns, MetricSettings
+from tests.reference import metrics as slow
+from tests.reference.metrics import Variant
+
+N_USERS, N_ITEMS = 12, 15
+KS = (1, 4)
+SETTINGS = MetricSettings(KS, replications=20)
+
+
+class Answers(NamedTuple):
+    """Lists of items, best first, and test ratings, by user."""
+
+    lists: dict[str, list[str]]
+    ratings: dict[str, dict[str, float]]
+
+    def recommendations(self, spark: SparkSession, partitions: int = 2) -> DataFrame:
+        rows = [(user, rank, item) for user, own in self.lists.items() for rank, item in enumerate(own, start=1)]
+        return spark.createDataFrame(rows, "user_id string, rank int, item_id string").repartition(partitions)
+
+    def test(self, spark: SparkSession, partitions: int = 2) -> DataFrame:
+        rows = [(user, item, rating) for user, own in self.ratings.items() for item, rating in own.items()]
+        return spark.createDataFrame(rows, "user string, item string, rating double").repartition(partitions)
+
+    def slowly(self, variant: Variant) -> dict[str, tuple[float, int]]:
+        found = {}
+        for k in KS:
+            for name, metric in slow.AT_K.items():
+                values = []
+                for user, ratings in self.ratings.items():
+                    own = self.lists.get(user, [])
+                    missed = [rating for item, rating in ratings.items() if item not in own]
+                    values.append(metric([ratings.get(item) for item in own], missed, k, variant))
+                found[f"catalogue_{name}@{k}"] = slow.mean(values)
+            shown = {item for own in self.lists.values() for item in own[:k]}
+            found[f"catalogue_coverage@{k}"] = len(shown) / N_ITEMS, N_ITEMS
+        return found
+
+
+def draw(seed: int = 0) -> Answers:
+    """The first user has no list, the second no test ratings, the third short ones; some like nothing."""
+    rng = np.random.default_rng(seed)
+    users, items = [f"ü{n}" for n in range(N_USERS)], [f"i{n}" for n in range(N_ITEMS)]
+    lists = {user: [str(i) for i in rng.permutation(items)[: 2 if user == users[2] else 5]] for user in users[1:]}
+    ratings = {
+        user: {str(item): float(rng.integers(0, 6)) for item in rng.permutation(items)[: int(rng.integers(1, 8))]}
+        for user in users
+        if user != users[1]
+    }
+    return Answers(lists, ratings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "variant"),
+    [(SETTINGS, Variant()), (MetricSettings(KS, 4.0, "2^(rel-1)", replications=0), Variant("2^(rel-1)", 4.0))],
+    ids=["usual", "papers-gain"],
+)
+def test_every_metric_is_the_loops(spark: SparkSession, settings: MetricSettings, variant: Variant) -> None:
+    """An item without a test rating is worth nothing under either gain."""
+    answers = draw()
+    found = evaluate_ranking(answers.recommendations(spark), answers.test(spark), N_ITEMS, settings=settings)
+    expected = answers.slowly(variant)
+    estimates = found.estimates("model")
+    assert estimates.keys() == expected.keys()
+    for measure, (value, n) in expected.items():
+        assert estimates[measure].value == pytest.approx(value, rel=1e-12), measure
+        assert estimates[measure].n == n, measure
+    assert found.counts["users_without_list"] == 1
+
+
+def test_partitions_change_nothing_and_ids_may_differ_in_type(spark: SparkSession) -> None:
+    """Integers here, long integers there: the same ids."""
+    answers = draw(1)
+    number = {name: F.regexp_extract(name, r"\d+", 0) for name in ("user_id", "item_id", "user", "item")}
+    listed, test = answers.recommendations(spark, 7), answers.test(spark, 5)
+    listed = listed.withColumns({name: number[name].cast("int") for name in ("user_id", "item_id")})
+    test = test.select(number["user"].cast("long").alias("u"), number["item"].cast("long").alias("i"), "rating")
+    one = evaluate_ranking(listed, test, N_ITEMS, columns=Columns("u", "i"), settings=SETTINGS)
+    other = evaluate_ranking(listed.repartition(1), test.repartition(2), N_ITEMS, "it", Columns("u", "i"), SETTINGS)
+    for measure, score in one.scores["model"].items():
+        np.testing.assert_allclose(score.resampled, other.scores["it"][measure].resampled, rtol=1e-12, atol=1e-14)
+    assert one.as_dict().keys() == draw(1).slowly(Variant()).keys()
+
+
+def test_two_tables_are_compared_on_the_same_users(spark: SparkSession) -> None:
+    """The second leaves out half of the lists, which then count as missed."""
+    answers = draw(2)
+    half = Answers({user: own for user, own in answers.lists.items() if user > "ü5"}, answers.ratings)
+    frames = {"all": answers, "half": half}
+    found = [
+        evaluate_ranking(these.recommendations(spark), answers.test(spark), N_ITEMS, name, settings=SETTINGS)
+        for name, these in frames.items()
+    ]
+    difference = found[0].joined(found[1]).difference("all", "half").estimates()["catalogue_recall@4"]
+    assert difference.value == pytest.approx(
+        answers.slowly(Variant())["catalogue_recall@4"][0] - half.slowly(Variant())["catalogue_recall@4"][0]
+    )
+    assert difference.value > 0
+
+
+def spoilt(answers: Answers, spark: SparkSession, fault: str) -> tuple[DataFrame, DataFrame]:
+    listed, test = answers.recommendations(spark), answers.test(spark)
+    first = (F.col("user_id") == "ü3") & (F.col("rank") == 1)
+    changes: dict[str, Any] = {
+        "rank twice": (listed.withColumn("rank", F.when(first, F.lit(2)).otherwise(F.col("rank"))), test),
+        "rank 0": (listed.withColumn("rank", F.when(first, F.lit(0)).otherwise(F.col("rank"))), test),
+        "item twice": (listed.union(listed.where(first).withColumn("rank", F.lit(6))), test),
+        "pair twice": (listed, test.union(test.limit(1))),
+        "null id": (listed.withColumn("item_id", F.when(~first, F.col("item_id"))), test),
+        "negative": (listed, test.withColumn("rating", -F.col("rating") - 1)),
+        "short": (listed.where("rank <= 3"), test),
+        "no rank": (listed.drop("rank"), test),
+        "nothing": (listed.limit(0), test.limit(0)),
+    }
+    return changes[fault]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("rank twice", "1 of .* rows cannot be evaluated: they repeat a rank of their user"),
+        ("rank 0", "1 of .* rows cannot be evaluated: rank is null, or below 1"),
+        ("item twice", "1 of .* rows cannot be evaluated: they repeat a pair of user and item"),
+        ("pair twice", "1 of .* rows cannot be evaluated: they repeat a pair of user and item"),
+        ("null id", "1 of .* rows cannot be evaluated: user or item is null"),
+        ("negative", "rating is null, infinite, negative"),
+        ("short", "no user with test ratings has a list of 4 recommendations"),
+        ("no rank", "column 'rank' is missing"),
+        ("nothing", "there is nothing to evaluate"),
+    ],
+)
+def test_tables_that_cannot_be_used_are_refused(spark: SparkSession, fault: str, message: str) -> None:
+    listed, test = spoilt(draw(), spark, fault)
+    with pytest.raises(DataError, match=message):
+        evaluate_ranking(listed, test, N_ITEMS, settings=SETTINGS)
+
+
+def test_a_catalogue_smaller_than_what_is_shown_is_refused(spark: SparkSession) -> None:
+    answers = draw()
+    with pytest.raises(ConfigError, match="catalogue_size: found 3, expected at least"):
+        evaluate_ranking(answers.recommendations(spark), answers.test(spark), 3, settings=SETTINGS)

@@ -1,0 +1,197 @@
+"""Parts are disjoint and complete, have the shares they should, and depend on seed and ids alone."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from functools import reduce
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.evaluation.settings import Columns
+from dcrec_spark.evaluation.splits import hold_out_users, is_held_out, split_by_time, split_pairs, split_within_users
+
+SHARES = (0.6, 0.2, 0.2)
+Split = Callable[[DataFrame], list[DataFrame]]
+SPLITS: dict[str, Split] = {
+    "pairs": lambda df: split_pairs(df, SHARES, seed=1),
+    "within users": lambda df: split_within_users(df, SHARES, seed=1),
+    "time": lambda df: split_by_time(df, SHARES),
+    "time within users": lambda df: split_by_time(df, SHARES, within_users=True, seed=1),
+    "users": lambda df: list(hold_out_users(df, 0.3, 0.5, seed=1)),
+}
+each_split = pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS.keys())
+
+
+def ratings(spark: SparkSession, n_users: int = 40) -> DataFrame:
+    """User u has u + 1 ratings; times come in pairs, one for each two consecutive rows."""
+    pairs = spark.range(n_users).selectExpr("id user", "explode(sequence(0, id)) item")
+    row = F.expr("user * (user + 1) div 2 + item")
+    return pairs.select(
+        "user", "item", F.lit(1.0).alias("rating"), F.expr("timestamp_seconds(0)").alias("timestamp")
+    ).select("user", "item", "rating", F.timestamp_seconds((row / 2).cast("long") * 1000).alias("timestamp"))
+
+
+def pairs_of(part: DataFrame) -> set[tuple[int, int]]:
+    return {(row.user, row.item) for row in part.select("user", "item").collect()}
+
+
+def all_pairs_of(parts: list[DataFrame]) -> list[set[tuple[int, int]]]:
+    """Of each part, by one job."""
+    marked = [part.select("user", "item", F.lit(number).alias("part")) for number, part in enumerate(parts)]
+    rows = reduce(DataFrame.unionAll, marked).collect()
+    return [{(row.user, row.item) for row in rows if row.part == number} for number in range(len(parts))]
+
+
+@each_split
+def test_parts_are_disjoint_and_complete(spark: SparkSession, split: Split) -> None:
+    parts = split(ratings(spark))
+    found = all_pairs_of(parts)
+    assert sum(map(len, found)) == 820
+    assert set.union(*found) == {(user, item) for user in range(40) for item in range(user + 1)}
+    assert all(found)
+    assert all(part.columns == ["user", "item", "rating", "timestamp"] for part in parts)
+
+
+@each_split
+def test_partitions_order_and_type_of_ids_change_nothing(spark: SparkSession, split: Split) -> None:
+    there = ratings(spark)
+    shuffled = there.repartition(5, "item").orderBy(F.desc("item")).withColumn("user", F.col("user").cast("int"))
+    assert all_pairs_of(split(shuffled)) == all_pairs_of(split(there))
+
+
+@pytest.mark.parametrize("name", ["pairs", "within users", "time within users", "users"])
+def test_other_users_change_nothing(spark: SparkSession, name: str) -> None:
+    fewer = ratings(spark).where("user % 3 = 0")
+    expected = [{pair for pair in part if pair[0] % 3 == 0} for part in all_pairs_of(SPLITS[name](ratings(spark)))]
+    assert all_pairs_of(SPLITS[name](fewer)) == expected
+
+
+@pytest.mark.parametrize("name", ["pairs", "users"])
+def test_other_items_change_nothing_where_a_pair_or_user_is_drawn_for_itself(spark: SparkSession, name: str) -> None:
+    """Whether a user is held out; of the two parts of his ratings the counts are exact, so they depend on all."""
+    few = ratings(spark).where("item % 2 = 0")
+    fewer, there = (all_pairs_of(SPLITS[name](df)) for df in (few, ratings(spark)))
+    for part in range(1 if name == "users" else 3):
+        assert fewer[part] == {pair for pair in there[part] if pair[1] % 2 == 0}
+
+
+@pytest.mark.parametrize("name", ["pairs", "within users", "users"])
+def test_another_seed_is_another_split(spark: SparkSession, name: str) -> None:
+    other: dict[str, Split] = {
+        "pairs": lambda df: split_pairs(df, SHARES, seed=2),
+        "within users": lambda df: split_within_users(df, SHARES, seed=2),
+        "users": lambda df: list(hold_out_users(df, 0.3, 0.5, seed=2)),
+    }
+    one, two = (pairs_of(split(ratings(spark))[0]) for split in (SPLITS[name], other[name]))
+    assert one != two
+
+
+def test_pairs_have_their_shares_in_expectation(spark: SparkSession) -> None:
+    """Four standard deviations; and no part prefers an item or a user."""
+    for part, share in zip(all_pairs_of(split_pairs(ratings(spark, 120), SHARES)), SHARES, strict=True):
+        for condition, n in ((lambda u, i: True, 7260), (lambda u, i: i < 20, 2210), (lambda u, i: u < 60, 1830)):
+            found = sum(condition(*pair) for pair in part) / n
+            assert found == pytest.approx(share, abs=4 * (share * (1 - share) / n) ** 0.5)
+
+
+@pytest.mark.parametrize("name", ["within users", "time within users"])
+def test_each_user_has_exactly_his_shares(spark: SparkSession, name: str) -> None:
+    """Of n ratings the first part has round(0.6 n), the first two round(0.8 n), halves rounded up."""
+    counts = [Counter(user for user, _ in part) for part in all_pairs_of(SPLITS[name](ratings(spark)))]
+    for user in range(40):
+        n = user + 1
+        first, both = int(n * 0.6 + 0.5), int(n * 0.8 + 0.5)
+        assert [count[user] for count in counts] == [first, both - first, n - both]
+
+
+def test_parts_follow_each_other_in_time(spark: SparkSession) -> None:
+    """820 ratings, two for each moment: cut at the 492nd and the 656th, which begin a moment."""
+    spans = [
+        part.agg(F.count("*"), F.min("timestamp"), F.max("timestamp")).collect()[0]
+        for part in SPLITS["time"](ratings(spark))
+    ]
+    assert [span[0] for span in spans] == [492, 164, 164]
+    assert spans[0][2] < spans[1][1]
+    assert spans[1][2] < spans[2][1]
+
+
+def test_each_users_parts_follow_each_other_in_time(spark: SparkSession) -> None:
+    times: dict[int, list[list[float]]] = defaultdict(lambda: [[], [], []])
+    for number, part in enumerate(SPLITS["time within users"](ratings(spark))):
+        for row in part.collect():
+            times[row.user][number].append(row.timestamp.timestamp())
+    for parts in times.values():
+        for earlier, later in ((0, 1), (1, 2)):
+            assert max(parts[earlier], default=0) <= min(parts[later], default=2**40)
+
+
+@pytest.mark.parametrize("kind", ["long", "date"])
+def test_equal_times_stay_together(spark: SparkSession, kind: str) -> None:
+    """Of ten ratings seven share a moment, the third to the ninth: the cut at half comes before it."""
+    seconds = [-(10**9), 0, *[10**9] * 7, 2 * 10**9]
+    frame = spark.createDataFrame([(n, n, at) for n, at in enumerate(seconds)], "user long, item long, at long")
+    types = {"date": F.to_date(F.timestamp_seconds("at")), "timestamp": F.timestamp_seconds("at")}
+    parts = split_by_time(
+        frame.withColumn("at", types.get(kind, F.col("at").cast(kind if kind != "date" else "long"))), (0.5, 0.5), "at"
+    )
+    assert [part.count() for part in parts] == [2, 8]
+
+
+def test_a_cut_after_the_last_time_leaves_nothing(spark: SparkSession) -> None:
+    one = spark.createDataFrame([(1, 1, 5)], "user long, item long, timestamp long")
+    assert [part.count() for part in split_by_time(one, (0.8, 0.2))] == [1, 0]
+    assert [part.count() for part in split_by_time(one, (0.2, 0.8))] == [0, 1]
+
+
+def test_held_out_users_are_not_in_training(spark: SparkSession) -> None:
+    parts = all_pairs_of(list(hold_out_users(ratings(spark, 200), 0.3, fold_in=0.75, seed=5)))
+    users = [{user for user, _ in part} for part in parts]
+    assert not users[0] & (users[1] | users[2])
+    assert len(users[1]) / 200 == pytest.approx(0.3, abs=4 * (0.3 * 0.7 / 200) ** 0.5)
+    folded_in = Counter(user for user, _ in parts[1])
+    assert all(folded_in[user] == int((user + 1) * 0.75 + 0.5) for user in users[1])
+    random_test = ratings(spark, 200).where(is_held_out("user", 0.3, seed=5))
+    assert {user for user, _ in pairs_of(random_test)} == users[1]
+
+
+def test_strings_and_odd_column_names(spark: SparkSession) -> None:
+    """An id hashes as its text, so numbers as strings go where the numbers went."""
+    named = ratings(spark).select(F.col("user").cast("string").alias("who.is"), F.col("item").alias("it is"))
+    columns = Columns("who.is", "it is")
+    plain, (half, _) = split_pairs(ratings(spark), (0.5, 0.5))[0], split_pairs(named, (0.5, 0.5), columns=columns)
+    assert {(int(row[0]), row[1]) for row in half.collect()} == pairs_of(plain)
+    assert sum(part.count() for part in split_within_users(named, (0.5, 0.5), columns=columns)) == 820
+
+
+def test_pairs_and_users_are_drawn_without_an_exchange(spark: SparkSession) -> None:
+    there = ratings(spark)
+    for part in (*split_pairs(there, SHARES), hold_out_users(there, 0.3).train):
+        assert "Exchange" not in part._jdf.queryExecution().executedPlan().toString()
+    within = split_within_users(there.repartition(3), SHARES)[0]._jdf.queryExecution().executedPlan().toString()
+    assert within.count("Exchange hashpartitioning(user") == 1
+
+
+@pytest.mark.parametrize("shares", [(1.0,), (0.5, 0.4), (1.2, -0.2), ()])
+def test_shares_that_are_none_are_refused(spark: SparkSession, shares: tuple[float, ...]) -> None:
+    with pytest.raises(ConfigError, match="shares: found"):
+        split_pairs(ratings(spark), shares)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_everybody_or_nobody_cannot_be_held_out(spark: SparkSession, share: float) -> None:
+    with pytest.raises(ConfigError, match="shares: found"):
+        hold_out_users(ratings(spark), share)
+
+
+def test_times_that_cannot_be_used_are_refused(spark: SparkSession) -> None:
+    there = ratings(spark)
+    with pytest.raises(DataError, match="column 'when' is missing"):
+        split_by_time(there, SHARES, "when")
+    with pytest.raises(
+        DataError, match="column 'rating' is of type double, expected timestamps, dates or whole numbers"
+    ):
+        split_by_time(there, SHARES, "rating")
+    with pytest.raises(DataError, match="column 'timestamp' has 1 nulls in 820 rows"):
+        split_by_time(there.withColumn("timestamp", F.when(F.expr("user + item > 0"), F.col("timestamp"))), SHARES)

@@ -1,0 +1,258 @@
+"""The life of a published model: recommended from, folded into, started from, and refused where it does not fit."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pandas as pd
+import pytest
+
+from dcrec_spark.cli import Job
+from dcrec_spark.errors import DataError
+from dcrec_spark.pipeline import retrain
+from dcrec_spark.publish.parquet import current_run, verify
+from dcrec_spark.serving import fold_in, recommend
+from tests.jobs.job import failure_of, names_in, read_table, record_of, run_directory, run_job, run_retrain
+
+FIT = {
+    "exposure.rank": 2,
+    "exposure.max_iter": 40,
+    "exposure.tol": 2e-3,
+    "outcome.rank": 2,
+    "outcome.alpha": 1,
+    "outcome.max_iter": 40,
+    "outcome.tol": 2e-3,
+    "recommend.top_n": 3,
+    "validation.scale_min": 1,
+    "validation.scale_max": 5,
+}
+NEW = {"u03": "n03", "u11": "n11"}
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def ratings() -> pd.DataFrame:
+    """Of 20 users and 15 items, drawn by a hash: about half of the pairs."""
+    drawn = [(f"u{u:02}", f"i{i:02}", crc32(f"{u},{i}".encode())) for u in range(20) for i in range(15)]
+    return pd.DataFrame([(u, i, 1.0 + h // 7 % 5) for u, i, h in drawn if h % 2], columns=["user", "item", "rating"])
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ratings.parquet and the output directory ``nightly``, which holds one run."""
+    folder = tmp_path_factory.mktemp("trained")
+    ratings().to_parquet(folder / "ratings.parquet")
+    places = {"input.path": folder / "ratings.parquet", "output.path": folder / "nightly"}
+    outcome = run_retrain({**FIT, **places, "model.warm_start": "previous"})
+    assert outcome.code == 0, outcome
+    return folder
+
+
+@pytest.fixture
+def settings(trained: Path, tmp_path: Path) -> dict[str, Any]:
+    """For a job that serves the model to the users of the training."""
+    places = {"model.path": trained / "nightly", "input.path": trained / "ratings.parquet"}
+    return {**FIT, **places, "output.path": tmp_path / "out"}
+
+
+def recommended(run: Path) -> pd.DataFrame:
+    columns = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
+    return read_table(run, "recommendations")[columns].sort_values(["user_id", "rank"], ignore_index=True)
+
+
+def assert_same_tables(found: pd.DataFrame, expected: pd.DataFrame, tolerance: float) -> None:
+    pd.testing.assert_frame_equal(found, expected, rtol=0, atol=tolerance, check_dtype=True)
+
+
+# ---- the model beside the tables
+
+
+def test_a_changed_or_missing_file_of_the_model_is_found(trained: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(run_directory(trained / "nightly"), tmp_path / "run"))
+    verify(str(run))
+    metadata = run / "model" / "metadata" / "part-00000"
+    metadata.write_text(metadata.read_text() + " ")
+    factors = next((run / "model").glob("data-*/parts/exposureModel/data-*/frames/users/*.parquet"))
+    factors.unlink()
+    with pytest.raises(DataError, match=r"model/data-.*\.parquet is missing; model/metadata/part-00000 is changed"):
+        verify(str(run))
+
+
+# ---- recommend
+
+
+def test_the_model_recommends_what_its_run_published(trained: Path, settings: dict[str, Any]) -> None:
+    outcome = run_job(recommend, settings)
+
+    assert outcome.code == 0, outcome
+    origin, run = run_directory(trained / "nightly"), run_directory(settings["output.path"])
+    assert_same_tables(recommended(run), recommended(origin), 1e-12)
+    first, record = record_of(origin), record_of(run)
+    assert (record["job"], record["status"]) == ("recommend", "published")
+    for name in ("model_version", "intercept", "data_fingerprint"):
+        assert record[name] == first[name], name
+    assert record["source"] == {
+        "path": f"file://{origin}/model", "model_version": first["model_version"], "run_id": first["run_id"]
+    }  # fmt: skip
+    assert set(read_table(run, "recommendations").model_version) == {first["model_version"]}
+    assert {path.name for path in run.iterdir()} == {"recommendations", "rejects", "runs", "run.json", "manifest.json"}
+    verify(str(run))
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_a_list_of_users_is_served_alone(form: str, trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:
+    wanted = pd.DataFrame({"user": ["u03", "u07", "u03", "stranger"]})
+    (tmp_path / "users").mkdir()
+    file = tmp_path / "users" / f"part-0.{form}"
+    wanted.to_parquet(file) if form == "parquet" else wanted.to_csv(file, index=False)
+    whose = {"model.path": run_directory(trained / "nightly"), "recommend.users": tmp_path / "users"}
+
+    outcome = run_job(recommend, {**settings, **whose, "recommend.exclude_seen": "false"})
+
+    assert outcome.code == 0, outcome
+    run = run_directory(settings["output.path"])
+    assert recommended(run).user_id.tolist() == ["u03"] * 3 + ["u07"] * 3
+    record = record_of(run)
+    assert (record["counts"]["users_asked"], record["counts"]["users_known"]) == (3, 2)
+    assert "1 of the 3 users in recommend.users are not in the model" in record["warnings"][0]
+
+
+# ---- fold in
+
+
+def test_users_of_the_training_by_other_names_get_the_same(
+    trained: Path, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """New names, the same ratings, and one of an item that the model does not know."""
+    known = ratings().query("user in @NEW").replace({"user": NEW})
+    pd.concat([known, pd.DataFrame([("n03", "unknown", 3.0)], columns=known.columns)]).to_parquet(tmp_path / "new")
+
+    origin = run_directory(trained / "nightly")
+
+    outcome = run_job(fold_in, {**settings, "model.path": origin / "model", "input.path": tmp_path / "new"})
+
+    assert outcome.code == 0, outcome
+    run = run_directory(settings["output.path"])
+    before = recommended(origin).query("user_id in @NEW").replace({"user_id": NEW}).reset_index(drop=True)
+    assert_same_tables(recommended(run), before, 1e-6)
+    factors, old = (read_table(d, "user_factors").set_index("id") for d in (run, origin))
+    assert sorted(factors.index) == sorted(NEW.values())
+    for name, new in NEW.items():
+        for column in ("features", "exposure_shape", "exposure_rate"):
+            assert factors.loc[new, column] == pytest.approx(old.loc[name, column], abs=1e-6)
+    record = record_of(run)
+    assert (record["job"], record["counts"]["users"], record["counts"]["ratings_of_unknown_items"]) == ("fold_in", 2, 1)
+    assert record["model_version"] == record_of(origin)["model_version"]
+    assert len(read_table(run, "rejects")) == 0
+
+
+def test_a_single_new_user_with_a_bad_row(trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:
+    rows = ["new,i01,5", "new,i02,1", "new,i03,9"]
+    (tmp_path / "new.csv").write_text("\n".join(["user,item,rating", *rows]))
+    places = {"input.format": "csv", "input.path": tmp_path / "new.csv", "validation.max_reject_share": 0.5}
+
+    outcome = run_job(fold_in, {**settings, **places})
+
+    assert outcome.code == 0, outcome
+    run = run_directory(settings["output.path"])
+    table = recommended(run)
+    assert table.user_id.tolist() == ["new"] * 3
+    assert not {"i01", "i02"} & set(table.item_id)
+    assert [list(reasons) for reasons in read_table(run, "rejects").reasons] == [["out_of_scale"]]
+
+
+# ---- a warm start
+
+
+def test_a_warm_start_takes_fewer_iterations_and_says_from_where(
+    trained: Path, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    output = Path(shutil.copytree(trained / "nightly", tmp_path / "nightly"))
+    origin = run_directory(output)
+    cold = record_of(origin)
+    assert cold["source"] is None
+    assert any(warning.startswith("a cold start: there is no previous run") for warning in cold["warnings"])
+
+    outcome = run_retrain({**settings, "output.path": output, "model.warm_start": "previous"})
+
+    assert outcome.code == 0, outcome
+    warm = record_of(run_directory(output))
+    assert warm["source"]["run_id"] == cold["run_id"]
+    assert warm["source"]["path"] == f"file://{origin}/model"
+    for stage in ("exposure", "outcome"):
+        assert warm["iterations"][stage] < cold["iterations"][stage], stage
+        assert warm["iterations"][stage] == len(warm["objectives"][stage])
+    assert warm["config_hash"] == cold["config_hash"]
+    assert warm["model_version"] != cold["model_version"]  # the same settings and data, another start
+    assert not list(run_directory(output).glob("model/data-*/params/*"))  # its predecessor is not saved in it
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"outcome.rank": 3}, "initialModel was fitted with rank=2 (here 3): a warm start needs the same"),
+        ({"exposure.rank": 3}, "initialModel has 2 exposure factors, and rank is 3"),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_a_start_from_another_kind_of_model_is_refused_before_the_fit(
+    changed: dict[str, Any], said: str, options: list[str], trained: Path, settings: dict[str, Any]
+) -> None:
+    outcome = run_retrain({**settings, **changed, "model.warm_start": trained / "nightly"}, *options)
+    assert outcome.code == 2
+    assert outcome.message.startswith(f"setting model.warm_start: {said}")
+    if not options:
+        assert "fit" not in failure_of(settings["output.path"])["timings"]
+
+
+# ---- refusals
+
+NOT_SERVED: dict[str, tuple[list[Job], dict[str, Any], int, str]] = {
+    "no model is named": ([recommend, fold_in], {"model.path": "null"}, 2, "setting model.path: found null"),
+    "nothing is there": ([recommend, fold_in], {"model.path": "{folder}/no"}, 3, "model.path: there is no saved"),
+    "it is no model": ([recommend, fold_in], {"model.path": "{folder}/ratings.parquet"}, 3, "is no model that dcrec"),
+    "its run has no model": ([recommend], {"model.path": "{folder}/without"}, 3, "is a run without a model"),
+    "nobody knows what was seen": ([recommend], {"input.path": "null"}, 2, "setting recommend.exclude_seen is true"),
+    "no ratings are named": ([fold_in], {"input.path": "null"}, 2, "setting input.path: found null"),
+    "no ratings are there": ([recommend, fold_in], {"input.path": "{folder}/none"}, 3, "check input.path"),
+    "no list is there": ([recommend], {"recommend.users": "{folder}/none.csv"}, 3, "check recommend.users"),
+    "a list of nobody": ([recommend], {"recommend.users": "{folder}/strangers"}, 3, "knows none of its 1 users"),
+    "a list without users": ([recommend], {"recommend.users": "{folder}/items"}, 3, "no column 'user': found 'item'"),
+    "ids of another kind": ([recommend, fold_in], {"input.path": "{folder}/numbers"}, 2, "input: user ids are bigint"),
+    "a list of another kind": ([recommend], {"recommend.users": "{folder}/numbers"}, 2, "users: user ids are bigint"),
+    "the model's own place": ([recommend, fold_in], {"output.path": "{folder}/nightly"}, 2, "setting output.path: "),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(trained: Path) -> Path:
+    """Beside the model: what does not go with it."""
+    pd.DataFrame({"user": ["stranger"]}).to_parquet(trained / "strangers")
+    pd.DataFrame({"item": ["i01"]}).to_parquet(trained / "items")
+    pd.DataFrame({"user": [1, 2], "item": [1, 2], "rating": [3.0, 4.0]}).to_parquet(trained / "numbers")
+    (trained / "without").mkdir()
+    (trained / "without" / "run.json").write_text("{}")
+    return trained
+
+
+@pytest.mark.parametrize("what", NOT_SERVED)
+def test_what_cannot_be_served_is_refused(what: str, folder: Path, settings: dict[str, Any], tmp_path: Path) -> None:
+    jobs, changed, code, said = NOT_SERVED[what]
+    before = current_run(str(folder / "nightly"))
+    chosen = {name: value.format(folder=folder) for name, value in changed.items()}
+    for job in jobs:
+        outcome = run_job(job, {**settings, **chosen})
+        assert outcome.code == code, outcome
+        assert said in outcome.message
+        assert names_in(tmp_path / "out") == set()
+    assert current_run(str(folder / "nightly")) == before
+
+
+@pytest.mark.parametrize("job", [recommend, fold_in, retrain])
+def test_a_dry_run_checks_and_writes_nothing(job: Job, trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:
+    outcome = run_job(job, {**settings, "model.warm_start": trained / "nightly"}, "--dry-run")
+    assert outcome.code == 0, outcome
+    assert "nothing was written" in outcome.printed
+    assert os.listdir(tmp_path) == []

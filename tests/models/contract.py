@@ -1,0 +1,306 @@
+"""What every estimator of the package promises to those who know pyspark.ml.
+
+A configuration of an estimator is a class in test_contract.py::
+
+    class TestClassical(OutcomeContract, world=NUMBERS, adjustment="none"):
+        ...
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from pyspark.ml import Estimator, Model, Pipeline, PipelineModel
+from pyspark.ml.param import Params
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.models.world import NAMES, World, by_id, exposure, outcome
+from tests.problems import assert_same
+
+NO_COLUMN, NO_SIZE = ("", 3), (float("nan"), float("inf"), -1.0, "1", True)
+GAMMAS = ("user", "item", "confounder", "intercept")
+# Every Param has values that it refuses; None as well, unless it is the default.
+WRONG: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("userCol", "itemCol", "ratingCol", "countCol", "exposureCol"), NO_COLUMN),
+    **dict.fromkeys(("predictionCol", "preferenceCol", "confounderCol"), NO_COLUMN),
+    **dict.fromkeys(("propensityCol", "validationIndicatorCol"), NO_COLUMN),
+    **dict.fromkeys(("rank", "exposureRank", "checkpointInterval"), (0, 2.5, True, "3", float("inf"))),
+    **dict.fromkeys(("patience", "restarts"), (0, 1.5, True)),
+    **dict.fromkeys(("numUserBlocks", "numItemBlocks"), (0, -3, 1.5)),
+    **{f"{of}{of_what}Prior": (0.0, *NO_SIZE) for of in GAMMAS for of_what in ("Shape", "Rate")},
+    **dict.fromkeys(("propensityMean", "propensityDecay"), (0.0, 1.5, *NO_SIZE)),
+    "propensityPivot": ("4", float("inf")),
+    "weightCap": (0.5, *NO_SIZE),
+    "confounderWeight": ("x", 1),
+    "initialModel": ("x", 1, Pipeline()),
+    **dict.fromkeys(("userReg", "itemReg", "confounderReg", "interceptReg"), NO_SIZE),
+    **dict.fromkeys(("tol", "alpha", "unobservedWeight"), NO_SIZE),
+    **dict.fromkeys(("outcome", "adjustment", "exchange", "precision", "coldStartStrategy"), ("x", 1)),
+    "maxIter": (-1, 0.5),
+    "seed": (0.5, "1", True),
+    "fitIntercept": (1, "yes"),
+    "exposureModel": ("x", 1, Pipeline),
+}
+
+
+class EstimatorContract:
+    """``make(**settings)`` is the estimator, fitted on ``world``; ``output`` names the Param of what it adds.
+
+    ``cold(value)``: whether that is what an unknown id gets.
+    """
+
+    make: ClassVar[Callable[..., Any]]
+    output: ClassVar[str]
+    history: ClassVar[str]
+    cold: ClassVar[Callable[[Any], bool]]
+    world: ClassVar[World]
+    settings: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls, world: World = NAMES, **settings: Any) -> None:
+        cls.world, cls.settings = world, settings
+
+    @classmethod
+    def new(cls) -> Any:
+        return cls.make(maxIter=2, **cls.settings)
+
+    @classmethod
+    def factors(cls, model: Any) -> dict[str, DataFrame]:
+        """Everything that is known of each id."""
+        raise NotImplementedError
+
+    @classmethod
+    def tables(cls, model: Any, pairs: DataFrame) -> dict[str, DataFrame]:
+        """All that the model says."""
+        return {"answers": model.transform(pairs), **cls.factors(model)}
+
+    @pytest.fixture
+    def estimator(self) -> Any:
+        return self.new()
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def ratings(cls, spark: SparkSession) -> DataFrame:
+        return cls.world.frame(spark)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def pairs(cls, spark: SparkSession) -> DataFrame:
+        """All pairs of known ids, and three with a strange user, a strange item, and none."""
+        users, items = cls.world.users, cls.world.items
+        strange = "stranger" if isinstance(users[0], str) else 5
+        rows = [(u, i, True) for u in users for i in items]
+        rows += [(strange, items[0], False), (users[0], strange * 2, False), (None, items[0], False)]
+        user_type, item_type = cls.world.id_types
+        return spark.createDataFrame(rows, f"user {user_type}, item {item_type}, known boolean")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def trainer(cls, spark: SparkSession) -> Any:
+        """The estimator of the model; no test changes it."""
+        return cls.new()
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def model(cls, trainer: Any, ratings: DataFrame) -> Iterator[Any]:
+        (fitted,) = trainer.fit(ratings, [{trainer.maxIter: 1}])
+        yield fitted
+        fitted.release()
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def said(cls, model: Any, pairs: DataFrame) -> dict[str, Any]:
+        """What the fitted model says, to the last bit."""
+        return exactly(cls.tables(model, pairs))
+
+    # Params
+
+    def test_every_param_is_explained_and_has_the_default_of_the_constructor(self, estimator: Any) -> None:
+        defaults = defaults_of(estimator)
+        assert {param.name for param in estimator.params} == defaults.keys()
+        explained = type(estimator)().explainParams().splitlines()
+        for param in estimator.params:
+            assert len(param.doc) > 5, param.name
+            assert estimator._defaultParamMap[param] == defaults[param.name]
+            assert f"{param.name}: {param.doc} (default: {defaults[param.name]})" in explained
+
+    def test_a_wrong_value_is_refused_by_the_name_of_its_param(self, estimator: Any) -> None:
+        """However it comes: to the constructor, to ``set``, in the map of a copy; and nothing has changed."""
+        before = values_of(estimator)
+        for param in estimator.params:
+            for value in WRONG[param.name]:
+                refusal = pytest.raises(TypeError, match=rf"{param.name}: found {re.escape(repr(value))}, expected")
+                with refusal:
+                    type(estimator)(**{param.name: value})
+                with refusal:
+                    estimator.set(param, value)
+                with refusal:
+                    estimator.copy({param: value})
+        assert values_of(estimator) == before
+
+    def test_none_is_refused_where_it_is_not_the_default(self, estimator: Any) -> None:
+        for name, default in defaults_of(estimator).items():
+            if default is None:
+                assert type(estimator)(**{name: None}).getOrDefault(name) is None
+                continue
+            refusal = pytest.raises(TypeError, match=rf"{name}: found None, expected")
+            with refusal:
+                type(estimator)(**{name: None})
+            with refusal:
+                estimator.copy({estimator.getParam(name): None})
+
+    def test_an_unknown_param_is_refused(self, estimator: Any) -> None:
+        with pytest.raises(TypeError, match="ranc"):
+            type(estimator)(ranc=3)
+
+    def test_a_copy_is_independent_and_keeps_the_listener(self, estimator: Any) -> None:
+        before, estimator.listener = values_of(estimator), print
+        copied = estimator.copy({estimator.seed: 99})
+        assert (copied.uid, copied.listener, copied.getOrDefault("seed")) == (estimator.uid, print, 99)
+        copied.set(copied.userCol, "reader")
+        assert values_of(estimator) == before
+
+    # Fit
+
+    def test_a_list_of_maps_gives_a_list_of_models(self, trainer: Any, model: Any) -> None:
+        """Here one, fitted with one iteration, and the estimator has two as before."""
+        assert len(getattr(model, self.history)) == 1
+        assert (model.getOrDefault("maxIter"), trainer.getOrDefault("maxIter")) == (1, 2)
+        assert values_of(trainer) == values_of(self.new())
+
+    def test_a_model_has_the_params_and_the_uid_of_its_estimator(
+        self, trainer: Any, model: Any, pairs: DataFrame
+    ) -> None:
+        """As those of MLlib, so that a map made for the estimator holds for the model too."""
+        mine, theirs = values_of(model), values_of(trainer) | {"maxIter": 1}
+        assert theirs.keys() - mine.keys() <= {"exposureModel"}  # what came of it is the model's own
+        assert mine == {name: theirs[name] for name in mine}
+        assert model.uid == trainer.uid
+        assert model.transform(pairs, {trainer.getParam(self.output): "told"}).columns[-1] == "told"
+
+    def test_ids_come_back_as_they_went_in(self, model: Any) -> None:
+        types = {"string": "string", "int": "int", "long": "bigint"}
+        for side, ids, sql_type in zip(
+            ("users", "items"), (self.world.users, self.world.items), self.world.id_types, strict=True
+        ):
+            frame = self.factors(model)[side]
+            assert frame.schema["id"].dataType.simpleString() == types[sql_type]
+            assert by_id(frame)["id"] == ids
+
+    def test_known_pairs_have_a_number_and_cold_ids_none(self, model: Any, pairs: DataFrame) -> None:
+        rows = model.transform(pairs).collect()
+        assert len(rows) == len(self.world.users) * len(self.world.items) + 3
+        for row in rows:
+            value = row[model.getOrDefault(self.output)]
+            assert np.isfinite(value) if row.known else self.cold(value), row
+
+    # Pipelines and persistence
+
+    def test_a_loaded_estimator_is_the_saved_one(self, estimator: Any, tmp_path: Path) -> None:
+        estimator.write().save(f"{tmp_path}/estimator")
+        loaded = type(estimator).read().load(f"{tmp_path}/estimator")
+        assert (loaded.uid, values_of(loaded)) == (estimator.uid, values_of(estimator))
+        assert [p.name for p in loaded._paramMap] == [p.name for p in estimator._paramMap]
+
+    def test_a_loaded_pipeline_fits_the_same_model_laid_out_another_way(
+        self, estimator: Any, model: Any, ratings: DataFrame, pairs: DataFrame, tmp_path: Path
+    ) -> None:
+        """Told so by a map. Neither blocks nor their exchange change the result beyond rounding."""
+        Pipeline(stages=[estimator]).save(f"{tmp_path}/pipeline")
+        layout = {estimator.numUserBlocks: 3, estimator.numItemBlocks: 2, estimator.exchange: "blocks"}
+        output = {estimator.getParam(self.output): "told"}
+        fitted = Pipeline.load(f"{tmp_path}/pipeline").fit(ratings, {estimator.maxIter: 1, **layout, **output})
+        (stage,) = fitted.stages
+        assert [stage.getOrDefault(param.name) for param in layout] == [3, 2, "blocks"]
+        for name, frame in self.factors(stage).items():
+            assert_same_rows(by_id(frame), by_id(self.factors(model)[name]), 1e-8)
+        assert_same(known(fitted.transform(pairs)), known(model.transform(pairs)), 1e-8)
+        stage.release()
+
+    def test_a_loaded_model_says_the_same_to_the_last_bit(
+        self, model: Any, pairs: DataFrame, said: dict[str, Any], tmp_path: Path
+    ) -> None:
+        """Saved in a pipeline's model and found there by the name of its class."""
+        PipelineModel([model]).write().overwrite().save(f"{tmp_path}/pipeline")
+        (loaded,) = PipelineModel.load(f"{tmp_path}/pipeline").stages
+        assert type(loaded) is type(model)
+        assert exactly(self.tables(loaded, pairs)) == said
+        assert (loaded.uid, values_of(loaded), facts_of(loaded)) == (model.uid, values_of(model), facts_of(model))
+        loaded.release()
+
+
+class ExposureContract(EstimatorContract):
+    """Estimators of who looks at what."""
+
+    make, output, history = staticmethod(exposure), "exposureCol", "elboHistory"
+    cold = staticmethod(lambda value: value is None)
+
+    @classmethod
+    def factors(cls, model: Any) -> dict[str, DataFrame]:
+        return {"users": model.userFactors, "items": model.itemFactors}
+
+
+class OutcomeContract(EstimatorContract):
+    """Estimators of what they think of it; with an exposure model of their own it is fitted in one iteration."""
+
+    make, output, history = staticmethod(outcome), "predictionCol", "objectiveHistory"
+    cold = staticmethod(np.isnan)
+
+    @classmethod
+    def new(cls) -> Any:
+        estimator = super().new()
+        if estimator.getOrDefault("adjustment") == "deconfounded":
+            estimator.set(estimator.exposureModel, exposure(maxIter=1))
+        return estimator
+
+    @classmethod
+    def factors(cls, model: Any) -> dict[str, DataFrame]:
+        return dict(zip(("users", "items"), model.factorTables(), strict=True))
+
+    @classmethod
+    def tables(cls, model: Any, pairs: DataFrame) -> dict[str, DataFrame]:
+        with_parts = model.copy({model.preferenceCol: "preference", model.confounderCol: "confounder"})
+        return {
+            **super().tables(with_parts, pairs),
+            "ranking": model.recommendationTable(3, pairs.limit(4)),
+        }
+
+
+def defaults_of(estimator: Estimator[Any]) -> dict[str, Any]:
+    parameters = inspect.signature(type(estimator).__init__).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def values_of(instance: Params) -> dict[str, Any]:
+    """Param by Param; what is inside an estimator or model that is a value, too."""
+    values = {param.name: instance.getOrDefault(param) for param in instance.params}
+    return {name: (type(v), values_of(v)) if isinstance(v, Estimator | Model) else v for name, v in values.items()}
+
+
+def facts_of(model: Any) -> dict[str, Any]:
+    """Its numbers and histories."""
+    public = {name: value for name, value in vars(model).items() if not name.startswith("_")}
+    return {name: value for name, value in public.items() if isinstance(value, float | int | list)}
+
+
+def exactly(tables: dict[str, DataFrame]) -> dict[str, list[str]]:
+    """The rows as text that tells each bit, in an order of their own."""
+    return {name: sorted(repr(row) for row in table.collect()) for name, table in tables.items()}
+
+
+def known(answers: DataFrame) -> Any:
+    """The numbers of the known pairs, in the order of their ids; they are in the last column."""
+    rows = answers.where("known").orderBy("user", "item").collect()
+    return np.array([row[-1] for row in rows])
+
+
+def assert_same_rows(found: dict[str, Any], expected: dict[str, Any], tolerance: float) -> None:
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        if name == "id" or values.dtype == object:  # null where there is no exposure model
+            assert list(found[name]) == list(values)
+        else:
+            assert_same(found[name], values, tolerance)

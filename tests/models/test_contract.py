@@ -1,0 +1,25 @@
+"""The contract of every estimator, by configuration."""
+
+from tests.models.contract import ExposureContract, OutcomeContract
+from tests.models.world import NUMBERS
+
+
+class TestExposure(ExposureContract): ...
+
+
+class TestExposureCounts(ExposureContract, world=NUMBERS, countCol="count"): ...
+
+
+class TestWeightedDeconfounded(OutcomeContract): ...
+
+
+class TestProbabilisticDeconfounded(OutcomeContract, world=NUMBERS, outcome="probabilistic"): ...
+
+
+class TestClassical(OutcomeContract, world=NUMBERS, adjustment="none"): ...
+
+
+class TestPoissonDeconfounded(OutcomeContract, outcome="poisson"): ...
+
+
+class TestInversePropensities(OutcomeContract, world=NUMBERS, outcome="probabilistic", adjustment="ipw"): ...

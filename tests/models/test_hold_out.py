@@ -1,0 +1,83 @@
+"""Holding exposures out: every one by itself, by its ids and the seed alone."""
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark import hold_out_exposures
+from dcrec_spark.errors import ConfigError, DataError
+from tests.models.world import NAMES
+
+
+def grid(spark: SparkSession, n_users: int, n_items: int, count: int = 1) -> DataFrame:
+    """All pairs, each exposed ``count`` times, with a column beside."""
+    pairs = spark.range(n_users * n_items)
+    return pairs.selectExpr(
+        f"concat('u', id div {n_items}) as user", f"id % {n_items} as item", f"{count} as plays", "id * 0.5 as rating"
+    )
+
+
+def held(frame: DataFrame) -> dict[tuple[object, object], float]:
+    return {(row.user, row.item): row.held_out for row in frame.collect()}
+
+
+def test_each_pair_is_in_training_or_held_out(spark: SparkSession) -> None:
+    """Whole, with its other columns as they were, and about the share that was asked for."""
+    pairs = grid(spark, 50, 40)
+    split = hold_out_exposures(pairs, share=0.3, seed=1)
+    assert split.training.columns == pairs.columns
+    assert split.exposures.columns == [*pairs.columns, "held_out", "held_out_share"]
+    left = {(row.user, row.item): row.rating for row in split.training.collect()}
+    rows = split.exposures.collect()
+    assert {row.held_out_share for row in rows} == {0.3}
+    assert {(row.user, row.item): row.rating for row in rows if row.held_out == 0.0} == left
+    assert {row.held_out for row in rows} == {0.0, 1.0}
+    assert len(left) == pytest.approx(0.7 * 2000, abs=4 * np.sqrt(2000 * 0.21))
+
+
+def test_users_and_items_are_held_out_alike(spark: SparkSession) -> None:
+    """Neither side's numbers vary more than binomial ones: the hash mixes both ids."""
+    table = np.zeros((60, 60))
+    for (user, item), part in held(hold_out_exposures(grid(spark, 60, 60), seed=3).exposures).items():
+        table[int(str(user)[1:]), int(str(item))] = part
+    for sums in (table.sum(axis=0), table.sum(axis=1)):
+        assert 0.5 < sums.var() / (60 * 0.2 * 0.8) < 1.7
+
+
+def test_the_units_of_a_count_are_held_out_one_by_one(spark: SparkSession) -> None:
+    """Binomially; what is left keeps its column and type, and pairs with nothing left are not in training."""
+    split = hold_out_exposures(grid(spark, 40, 25, count=3), count="plays", share=0.4)
+    parts = held(split.exposures)
+    frequencies = np.bincount(np.array(list(parts.values()), int), minlength=4) / 1000
+    np.testing.assert_allclose(frequencies, [0.216, 0.432, 0.288, 0.064], atol=0.06)
+    left = {(row.user, row.item): row.plays for row in split.training.collect()}
+    assert left == {pair: 3 - part for pair, part in parts.items() if part < 3}
+    assert dict(split.training.dtypes)["plays"] == "int"
+
+
+def test_order_and_partitions_change_nothing_and_the_seed_does(spark: SparkSession) -> None:
+    one = held(hold_out_exposures(NAMES.frame(spark, 2, 0), seed=5).exposures)
+    assert held(hold_out_exposures(NAMES.frame(spark, 7, 99), seed=5).exposures) == one
+    assert held(hold_out_exposures(NAMES.frame(spark), seed=6).exposures) != one
+
+
+def test_a_count_of_zero_has_nothing_to_hold_out(spark: SparkSession) -> None:
+    split = hold_out_exposures(grid(spark, 3, 3, count=0), count="plays")
+    assert set(held(split.exposures).values()) == {0.0}
+    assert split.training.count() == 0
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.2, float("nan")])
+def test_a_share_outside_is_refused(spark: SparkSession, share: float) -> None:
+    with pytest.raises(ConfigError, match=r"share: found .* between 0 and 1"):
+        hold_out_exposures(grid(spark, 2, 2), share=share)
+
+
+def test_unusable_input_is_named(spark: SparkSession) -> None:
+    pairs = grid(spark, 2, 2)
+    with pytest.raises(DataError, match="'viewer' is missing"):
+        hold_out_exposures(pairs, user="viewer")
+    with pytest.raises(DataError, match="'held_out' is there already"):
+        hold_out_exposures(hold_out_exposures(pairs).exposures)
+    with pytest.raises(DataError, match=r"'rating': 2 rows are no whole numbers >= 0, such as 0.5"):
+        hold_out_exposures(pairs, count="rating")

@@ -1,0 +1,185 @@
+"""How fits begin and end: from a fitted model, from several seeds, by held-out pairs; and fits that come to nothing."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark import DeconfoundedMF
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.models.degenerate import degeneracies, vanished
+from dcrec_spark.models.history import Patience
+from tests.models.world import NAMES, NUMBERS, by_id, exposure, outcome
+from tests.problems import assert_same
+
+OUTCOMES = ["weighted", "poisson"]
+
+
+def marked(spark: SparkSession, share: int = 4) -> DataFrame:
+    """About one pair in ``share`` is held out."""
+    held = F.pmod(F.xxhash64("user", "item"), F.lit(share)) == 0
+    return NAMES.frame(spark).withColumn("held", held)
+
+
+# Warm
+
+
+@pytest.mark.parametrize("kind", OUTCOMES)
+def test_a_warm_start_goes_on_where_the_model_ended(spark: SparkSession, kind: str) -> None:
+    """Three sweeps and three more are six, up to the users, whom a fit settles at its end."""
+    settings: dict[str, Any] = {"outcome": kind, "adjustment": "none", "exchange": "broadcast"}
+    first = outcome(**settings, maxIter=3).fit(NAMES.frame(spark))
+    warm = outcome(**settings, maxIter=3, initialModel=first).fit(NAMES.frame(spark))
+    whole = outcome(**settings, maxIter=6).fit(NAMES.frame(spark))
+    if kind == "weighted":  # the users are solved from the items anyway
+        np.testing.assert_allclose(warm.objectiveHistory, whole.objectiveHistory[3:], rtol=1e-9)
+        assert_same(by_id(warm.itemFactors)["features"], by_id(whole.itemFactors)["features"], 1e-8)
+    else:
+        assert warm.objectiveHistory[0] > first.objectiveHistory[-1]
+        assert warm.objectiveHistory[-1] > whole.objectiveHistory[-1] - 0.01 * abs(whole.objectiveHistory[-1])
+    for model in (first, warm, whole):
+        model.release()
+
+
+def test_new_ids_start_from_the_seed_and_known_ones_where_they_were(spark: SparkSession) -> None:
+    """Both stages: the exposure model of the given model starts stage 1. No iteration: the start itself is seen."""
+    data = NUMBERS.frame(spark)
+    first = outcome(exposureModel=exposure(), exposureRank=2).fit(data)
+    newcomers = data.withColumn("item", F.when(F.col("item") == 3, F.lit(4)).otherwise(F.col("item")))
+    warm = outcome(initialModel=first, exposureRank=2, maxIter=0).fit(newcomers)
+    before, after = by_id(first.itemFactors), by_id(warm.itemFactors)
+    known = [i for i in after["id"] if i != 4]
+    assert_same(
+        after["features"][[after["id"].index(i) for i in known]],
+        before["features"][[before["id"].index(i) for i in known]],
+        1e-12,
+    )
+    assert np.abs(after["features"][after["id"].index(4)]).max() < 0.5  # small noise, not a factor of the fit
+    assert warm.exposureModel is not None
+    assert first.exposureModel is not None
+    assert warm.exposureModel.elboHistory[0] > first.exposureModel.elboHistory[0]
+    first.release()
+    warm.release()
+
+
+def test_a_start_of_another_kind_is_refused(spark: SparkSession) -> None:
+    first = outcome(adjustment="none", maxIter=1).fit(NUMBERS.frame(spark))
+    with pytest.raises(
+        ConfigError, match=r"initialModel was fitted with rank=3 \(here 4\): a warm start needs the same"
+    ):
+        outcome(adjustment="none", rank=4, initialModel=first).fit(NUMBERS.frame(spark))
+    with pytest.raises(ConfigError, match="outcome='weighted'"):
+        outcome(adjustment="none", outcome="poisson", initialModel=first).fit(NUMBERS.frame(spark))
+    with pytest.raises(ConfigError, match="user ids are string here and int in the given model: cast them alike"):
+        outcome(adjustment="none", initialModel=first).fit(NAMES.frame(spark))
+    stage_one = exposure(maxIter=1).fit(NUMBERS.frame(spark))
+    with pytest.raises(TypeError, match=r"initialModel: found .*, expected a fitted DeconfoundedMFModel"):
+        outcome(adjustment="none", initialModel=stage_one).fit(NUMBERS.frame(spark))
+    first.release()
+
+
+# Held-out pairs
+
+
+@pytest.mark.parametrize("kind", OUTCOMES)
+@pytest.mark.parametrize("exchange", ["broadcast", "blocks"])
+def test_the_held_out_loss_is_that_of_the_predictions(spark: SparkSession, kind: str, exchange: str) -> None:
+    """Mean squared error, or minus the Poisson log likelihood; held-out pairs take no part in the fit."""
+    data = marked(spark)
+    estimator = outcome(outcome=kind, exposureModel=exposure(), validationIndicatorCol="held", maxIter=2, patience=9)
+    estimator = estimator.copy({estimator.exchange: exchange})
+    model = estimator.fit(data)
+    assert len(model.validationHistory) == 2
+    assert model.meanRating == pytest.approx(data.where("not held").agg(F.avg("rating")).collect()[0][0])
+    held = data.where("held").withColumnRenamed("rating", "truth").toPandas()
+    predicted = {(r.user, r.item): r.prediction for r in model.transform(data.where("held")).collect()}
+    m = np.array([predicted[pair] for pair in zip(held.user, held.item, strict=True)])
+    loss = np.square(held.truth - m) if kind == "weighted" else m - held.truth * np.log(m)
+    # The users settle after the last sweep, so that the model is a little past the loss that it stopped at.
+    assert model.validationHistory[-1] == pytest.approx(loss.mean(), rel=0.25)
+    model.release()
+
+
+def test_held_out_pairs_take_no_part(spark: SparkSession) -> None:
+    """The objective is that of a fit that never saw them."""
+    data = marked(spark)
+    without = outcome(adjustment="none", maxIter=1).fit(data.where("not held"))
+    beside = outcome(adjustment="none", maxIter=1, validationIndicatorCol="held").fit(data)
+    assert (without.numUsers, without.numItems) == (beside.numUsers, beside.numItems)
+    np.testing.assert_allclose(beside.objectiveHistory, without.objectiveHistory, rtol=1e-9)
+
+
+def test_a_fit_ends_when_the_held_out_loss_stops_falling_and_keeps_its_best(spark: SparkSession) -> None:
+    """Without regularisation the training error falls for ever, and the held-out error does not."""
+    free = {"userReg": 1e-3, "itemReg": 1e-3, "outcome": "probabilistic", "adjustment": "none"}
+    estimator = outcome(**free, maxIter=40, patience=2, validationIndicatorCol="held")
+    model = estimator.fit(marked(spark))
+    losses = model.validationHistory
+    best = int(np.argmin(losses))
+    assert len(losses) == best + 1 + 2 < 40
+    stopped = outcome(**free, maxIter=best + 1, validationIndicatorCol="held").fit(marked(spark))
+    assert_same(by_id(model.itemFactors)["features"], by_id(stopped.itemFactors)["features"], 1e-9)
+    assert_same(by_id(model.userFactors)["features"], by_id(stopped.userFactors)["features"], 1e-9)
+
+
+def test_what_is_no_held_out_column_is_named(spark: SparkSession) -> None:
+    data = NAMES.frame(spark)
+    estimator = outcome(adjustment="none", validationIndicatorCol="held")
+    with pytest.raises(DataError, match="column 'held' is missing"):
+        estimator.fit(data)
+    with pytest.raises(DataError, match="column 'held' is of type int, expected true or false"):
+        estimator.fit(data.withColumn("held", F.lit(1)))
+    with pytest.raises(DataError, match=r"all \d+ rows are held out"):
+        estimator.fit(data.withColumn("held", F.lit(True)))
+
+
+def test_patience_counts_from_the_best() -> None:
+    patience = Patience(2)
+    assert [patience.improved_by(loss) for loss in (3.0, 2.0, 2.5, 1.0, 1.5)] == [True, True, False, True, False]
+    assert not patience.exhausted
+    assert not patience.improved_by(1.0)
+    assert patience.exhausted
+
+
+# Restarts
+
+
+def test_of_several_seeds_the_best_objective_is_kept(spark: SparkSession) -> None:
+    data = NUMBERS.frame(spark)
+    stages = [outcome(adjustment="none", restarts=2), exposure(restarts=2)]
+    histories = [stages[0].fit(data).objectiveHistory, stages[1].fit(data).elboHistory]
+    alone = [outcome(adjustment="none", seed=seed).fit(data).objectiveHistory for seed in (5, 7)]
+    assert histories[0] == min(alone, key=lambda history: history[-1])
+    alone = [exposure(seed=seed).fit(data).elboHistory for seed in (17, 19)]
+    assert histories[1] == max(alone, key=lambda history: history[-1])
+
+
+# Fits that come to nothing
+
+
+def test_factors_that_vanish_are_named(spark: SparkSession) -> None:
+    model = outcome(outcome="probabilistic", adjustment="none", itemReg=1e12, maxIter=3).fit(NUMBERS.frame(spark))
+    assert vanished(model.degeneracies)
+    assert model.degeneracies == ["outcome: all 3 factors are zero: less regularisation, or more data"]
+    assert isinstance(model.getOrDefault("rank"), int)
+
+
+def test_zero_and_duplicate_factors_are_named() -> None:
+    """Factors 0 and 2 are parallel on both sides, factor 1 is gone, factor 3 is parallel on one side only."""
+    rng = np.random.default_rng(0)
+    users, items = rng.standard_normal((2, 9, 4))
+    users[:, 2], items[:, 2] = 3.0 * users[:, 0], -items[:, 0]
+    users[:, 1] = 0.0
+    users[:, 3] = users[:, 0]
+    assert degeneracies("outcome", users.T @ users, items.T @ items) == [
+        "outcome: factor 1 is zero: a smaller rank would do",
+        "outcome: factors 0, 2 are copies of one another: a smaller rank, or another seed",
+    ]
+    assert degeneracies("outcome", np.eye(3), np.eye(3)) == []
+
+
+def test_contradictions_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match=r"unobservedWeight=0\.0 with outcome=poisson"):
+        DeconfoundedMF(outcome="poisson", unobservedWeight=0.0).fit(NAMES.frame(spark))

@@ -1,0 +1,128 @@
+"""Metrics by plain loops: one user's list at a time, each formula as it is written on paper.
+
+A list is a sequence of test ratings, best first; None stands for an item without a test rating. ``missed`` are the
+user's test ratings that are not in the list. Worked by hand, relevant from 3 on, gain 2^rel - 1::
+
+    list [5, None, 2], missed [4]
+    DCG@2 = 31/log2(2) = 31;  DCG = 31 + 3/log2(4) = 32.5
+    ideal: gains 31, 15, 3;   DCG@2 = 31 + 15/log2(3) = 40.464;  DCG = 41.964
+    NDCG@2 = 0.7661;  NDCG = 0.7745
+    hits@2 = 1 of 2 relevant: Recall@2 = 1/2, Precision@2 = 1/2, AP@2 = (1/1)/2 = 1/2
+
+    list [2, 4, 3], nothing missed
+    hits@2 = 1 of 2: Recall@2 = 1/2, Precision@2 = 1/2, AP@2 = (1/2)/2 = 1/4
+    Recall@3 = 1, Precision@3 = 2/3, AP@3 = (1/2 + 2/3)/2 = 7/12
+    Recall@1 = 0/min(1, 2) = 0
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import log2
+from typing import NamedTuple
+
+List = Sequence[float | None]
+
+
+class Variant(NamedTuple):
+    """What a rating is worth in NDCG, and from where on it is relevant."""
+
+    gain: str = "2^rel-1"
+    relevance: float = 3.0
+
+    def worth(self, rating: float) -> float:
+        if self.gain == "rel":
+            return rating
+        return 2**rating - 1 if self.gain == "2^rel-1" else 2 ** (rating - 1)
+
+
+def dcg(gains: Sequence[float], k: float) -> float:
+    return sum(gain / log2(place + 1) for place, gain in enumerate(gains, start=1) if place <= k)
+
+
+def ndcg(ranked: List, missed: Sequence[float], k: float, variant: Variant) -> float | None:
+    """None for a user whose ratings are worth nothing."""
+    found = [0.0 if rating is None else variant.worth(rating) for rating in ranked]
+    ideal = sorted([*found, *map(variant.worth, missed)], reverse=True)
+    return dcg(found, k) / dcg(ideal, k) if dcg(ideal, k) > 0 else None
+
+
+def is_relevant(rating: float | None, variant: Variant) -> bool:
+    return rating is not None and rating >= variant.relevance
+
+
+def n_relevant(ranked: List, missed: Sequence[float], variant: Variant) -> int:
+    return sum(is_relevant(rating, variant) for rating in [*ranked, *missed])
+
+
+def recall(ranked: List, missed: Sequence[float], k: int, variant: Variant) -> float | None:
+    """None for a user without a relevant item; so for the next two."""
+    relevant = n_relevant(ranked, missed, variant)
+    return sum(is_relevant(rating, variant) for rating in ranked[:k]) / min(k, relevant) if relevant else None
+
+
+def precision(ranked: List, missed: Sequence[float], k: int, variant: Variant) -> float | None:
+    if not n_relevant(ranked, missed, variant):
+        return None
+    return sum(is_relevant(rating, variant) for rating in ranked[:k]) / k
+
+
+def average_precision(ranked: List, missed: Sequence[float], k: int, variant: Variant) -> float | None:
+    relevant = n_relevant(ranked, missed, variant)
+    if not relevant:
+        return None
+    total = 0.0
+    for place in range(1, min(k, len(ranked)) + 1):
+        if is_relevant(ranked[place - 1], variant):
+            total += sum(is_relevant(rating, variant) for rating in ranked[:place]) / place
+    return total / min(k, relevant)
+
+
+AT_K: dict[str, Callable[[List, Sequence[float], int, Variant], float | None]] = {
+    "ndcg": ndcg,
+    "recall": recall,
+    "precision": precision,
+    "map": average_precision,
+}
+
+
+class Row(NamedTuple):
+    """A test rating and its prediction; users and items by ids that sort."""
+
+    user: object
+    item: object
+    rating: float
+    prediction: float
+
+
+def ranked_ratings(rows: Sequence[Row], user: object) -> list[float]:
+    """A user's test ratings by falling prediction; of equal predictions the smaller item id first."""
+    own = sorted((row for row in rows if row.user == user), key=lambda row: (-row.prediction, row.item))
+    assert all(one.item != other.item for one, other in pairwise(own))
+    return [row.rating for row in own]
+
+
+def mean(values: Sequence[float | None]) -> tuple[float, int]:
+    """Of those that are defined, and their number."""
+    defined = [value for value in values if value is not None]
+    return (sum(defined) / len(defined) if defined else float("nan")), len(defined)
+
+
+def evaluate(
+    rows: Sequence[Row], ks: Sequence[int], variant: Variant, clip: tuple[float, float] | None = None
+) -> dict[str, tuple[float, int]]:
+    """measure -> value and number of units."""
+    lists = [ranked_ratings(rows, user) for user in sorted({row.user for row in rows})]
+    found = {"ndcg": mean([ndcg(own, [], float("inf"), variant) for own in lists])}
+    for k in ks:
+        for name, metric in AT_K.items():
+            found[f"{name}@{k}"] = mean([metric(own, [], k, variant) for own in lists])
+    errors = [(row.item, clipped(row.prediction, clip) - row.rating) for row in rows]
+    for name, loss in (("mse", lambda error: error**2), ("mae", abs)):
+        found[name] = mean([loss(error) for _, error in errors])
+        of_items = [mean([loss(e) for item, e in errors if item == this])[0] for this in {item for item, _ in errors}]
+        found[f"item_{name}"] = mean(of_items)
+    return found
+
+
+def clipped(value: float, clip: tuple[float, float] | None) -> float:
+    return value if clip is None else min(max(value, clip[0]), clip[1])

@@ -20,7 +20,7 @@ Held-out pairs, where there are any, are no nonzeros of the fit, but need the sa
 their own, ``held_row_ptr``, ``held_col`` and ``held_`` before the name of each value, with the same inbox.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,21 @@ class Side:
     def release(self) -> None:
         """Let go of the cached blocks."""
         self.frame.unpersist()
+
+
+@dataclass(frozen=True)
+class LocalSide:
+    """A side whose only block is in this process: for data that one task can work on, without Spark."""
+
+    name: str
+    n_rows: int
+    data: pa.BinaryScalar
+
+    def release(self) -> None:
+        """Does nothing: no part of it is kept on the cluster."""
+
+
+AnySide = Side | LocalSide
 
 
 def rows_in_block(n_rows: int, n_blocks: int, block: int) -> int:
@@ -127,6 +142,32 @@ def build_side(
 
     built = placed.repartitionById(n_blocks, "block").mapInArrow(build, BLOCK_SCHEMA)
     return Side(name, n_rows, n_blocks, place_blocks(built, n_blocks))
+
+
+def local_side(
+    name: str,
+    pairs: Mapping[str, Array],
+    row_key: Array,
+    n_source_rows: int,
+    values: Sequence[str],
+    dtype: str,
+) -> LocalSide:
+    """The one block of a side that stays in this process.
+
+    pairs : ``row``, ``col``, the ``values`` and perhaps ``held_out``, (n,) each. row_key : (rows,) hashes of the ids.
+    """
+    n, rows = len(pairs["row"]), len(row_key)
+    columns = {
+        "row": np.concatenate([pairs["row"], np.arange(rows)]).astype(np.int64),
+        "col": pa.array(np.concatenate([pairs["col"], np.zeros(rows)]).astype(np.int64), mask=np.arange(n + rows) >= n),
+        "key": np.concatenate([np.zeros(n, np.int64), row_key]),
+        "block": np.zeros(n + rows, np.int32),
+        **{v: np.concatenate([pairs[v], np.zeros(rows)]) for v in values},
+    }
+    if "held_out" in pairs:
+        columns["held_out"] = np.concatenate([pairs["held_out"], np.zeros(rows, np.bool_)])
+    built = build_block(pa.table(columns), 1, (n_source_rows, 1), values, dtype)
+    return LocalSide(name, rows, built.column("data")[0])
 
 
 def place_blocks(built: DataFrame, n_blocks: int) -> DataFrame:

@@ -84,6 +84,7 @@ def test_the_package_is_found() -> None:
         ("models", {"errors", "version", "arrays", "blocks", "kernels", "engine", "data", "storage"}),
         ("publish", {"errors", "storage"}),
         ("evaluation", {"errors", "arrays", "schemas", "kernels", "engine", "data", "models"}),
+        ("trials", {"errors", "arrays", "engine", "models", "evaluation"}),
     ],
 )
 def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> None:
@@ -105,7 +106,7 @@ def test_only_the_jobs_own_steps_publish() -> None:
 
 @pytest.mark.parametrize("top", ["pipeline", "serving", "job_steps", "saved_model", "cli", "demo", "console", "record"])
 def test_nothing_below_uses_the_jobs_own_steps(top: str) -> None:
-    below = {"config", "data", "engine", "evaluation", "kernels", "models", "publish", "storage"}
+    below = {"config", "data", "engine", "evaluation", "kernels", "models", "publish", "storage", "trials"}
     assert {module for module, uses in USES.items() if part_of(module) in below and top in uses} == set()
 
 

@@ -10,21 +10,23 @@ gets the same inbox.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.arrays import Array, pack, unpack
-from dcrec_spark.blocks import Side, place_blocks
+from dcrec_spark.blocks import AnySide, LocalSide, Side, place_blocks
 from dcrec_spark.engine.lineage import Kept, broadcast, checkpoint, keep
 from dcrec_spark.engine.worker import forget_zip_importers
 from dcrec_spark.errors import FitError
 
 Arrays = Mapping[str, Array]
+SomeSide = TypeVar("SomeSide", Side, LocalSide)
 
 OUTBOX = "to_block int, from_block int, kind string, data binary"
 _POSTS = [("to_block", pa.int32()), ("from_block", pa.int32()), ("kind", pa.string()), ("data", pa.binary())]
@@ -107,8 +109,10 @@ def _ended(state: State) -> State:
     return Placed(state.sums, outbox)
 
 
-def half_step(side: Side, kernel: Kernel, source: State | None = None, own: State | None = None) -> State:
+def half_step(side: AnySide, kernel: Kernel, source: State | None = None, own: State | None = None) -> State:
     """Update every row of ``side``: one Spark job, and one exchange where a placed result is read.
+
+    A side that is in this process is updated here, by the same kernel, without Spark.
 
     Parameters
     ----------
@@ -119,10 +123,14 @@ def half_step(side: Side, kernel: Kernel, source: State | None = None, own: Stat
     ------
     FitError : a row is no longer finite; names the side and how many.
     """
+    if isinstance(side, LocalSide):
+        state: State = _hold(_local_posts(side, kernel, source, own))
+        _require_finite(side, state)
+        return state
     box = broadcast(side.frame.sparkSession, _held(source, own))
     outbox = _outbox(side, kernel, box, source, own)
     if side.held:
-        state: State = _hold(outbox)
+        state = _hold(outbox.toArrow())
         box.destroy()
     else:
         read_before = (state.boxes for state in (source, own) if isinstance(state, Placed))
@@ -132,11 +140,15 @@ def half_step(side: Side, kernel: Kernel, source: State | None = None, own: Stat
     return state
 
 
-def rebuild(side: Side, kernel: Kernel, source: State, own: State) -> Side:
+def rebuild(side: SomeSide, kernel: Kernel, source: State, own: State) -> SomeSide:
     """The side with new block contents: each block becomes the memory that ``kernel`` returns for it.
 
     The new blocks are there when this returns, so that the old ones can be let go.
     """
+    if isinstance(side, LocalSide):
+        posts = _local_posts(side, kernel, source, own)
+        at = pc.index(posts["kind"], MEMORY).as_py()
+        return LocalSide(side.name, side.n_rows, posts["data"][at])  # type: ignore[return-value]  # of this very kind
     box = broadcast(side.frame.sparkSession, _held(source, own))
     outbox = _outbox(replace(side, held=False), kernel, box, source, own)
     contents = outbox.where(F.col("kind") == MEMORY).select(F.col("to_block").alias("block"), "data")
@@ -162,6 +174,10 @@ def _held(source: State | None, own: State | None) -> dict[str, Any]:
         "rows": source.rows if isinstance(source, Held) else None,
         "memory": own.memory if isinstance(own, Held) else {},
     }
+
+
+def _local_posts(side: LocalSide, kernel: Kernel, source: State | None, own: State | None) -> pa.Table:
+    return _update_block(0, side.data, [], kernel, _held(source, own), everyone=True)
 
 
 def _outbox(side: Side, kernel: Kernel, box: Any, source: State | None, own: State | None) -> DataFrame:
@@ -231,8 +247,8 @@ def _post(block: int, arrays: Arrays, update: Update, everyone: bool) -> pa.Tabl
     return pa.table([to_block, [block] * len(posts), kind, data], schema=pa.schema(_POSTS))
 
 
-def _hold(outbox: DataFrame) -> Held:
-    posts = outbox.toArrow().sort_by("from_block").to_pylist()
+def _hold(outbox: pa.Table) -> Held:
+    posts = outbox.sort_by("from_block").to_pylist()
     rows = [unpack(p["data"])["rows"] for p in posts if p["kind"] == MESSAGE]
     memory = {p["from_block"]: p["data"] for p in posts if p["kind"] == MEMORY}
     return Held(_total(posts), np.concatenate(rows), memory)
@@ -253,7 +269,7 @@ def _total(posts: list[dict[str, Any]]) -> dict[str, Array]:
     return totals
 
 
-def _require_finite(side: Side, state: State) -> None:
+def _require_finite(side: AnySide, state: State) -> None:
     bad = int(state.sums["rows_not_finite"])
     if bad:
         state.release()

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from functools import reduce
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
@@ -29,7 +30,7 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.entries import ranking_tally, rating_tally
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
-from dcrec_spark.evaluation.tally import Resampling, Sums, add_up
+from dcrec_spark.evaluation.tally import Resampling, Sums, add_up, add_up_here
 from dcrec_spark.models.layout import require_columns
 
 _PLAIN = Columns()
@@ -74,6 +75,32 @@ def evaluate(
     )
     tally = rating_tally(len(of_model), settings)
     sums = add_up(rows.repartition("user_key"), tally, Resampling(settings.replications, settings.seed))
+    return _rating_metrics(sums, of_model, columns, settings, catalogue_size)
+
+
+def evaluate_arrays(
+    pairs: Mapping[str, Array],
+    predictions: Mapping[str, Array],
+    settings: MetricSettings = _USUAL,
+    catalogue_size: int | None = None,
+) -> Metrics:
+    """:func:`evaluate` of what is in this process, without Spark: the same numbers.
+
+    Parameters
+    ----------
+    pairs : ``user_key, item, item_key, rating``, (n,) each: a hash of the user's id, a number that sorts as the item's
+        id, a hash of that, the test rating.
+    predictions : name of a model -> (n,).
+    """
+    columns = {f"prediction_{number}": column for number, column in enumerate(predictions.values())}
+    tally = rating_tally(len(predictions), settings)(pa.table({**pairs, **columns}))
+    sums = add_up_here(tally, Resampling(settings.replications, settings.seed))
+    return _rating_metrics(sums, {name: name for name in predictions}, _PLAIN, settings, catalogue_size)
+
+
+def _rating_metrics(
+    sums: Sums, of_model: Mapping[str, str], columns: Columns, settings: MetricSettings, catalogue_size: int | None
+) -> Metrics:
     _require_ratings(sums, columns)
     _require_predictions(sums, list(of_model.values()), settings)
     scores = {name: dict(_scores(sums, model, catalogue_size, "")) for model, name in enumerate(of_model)}

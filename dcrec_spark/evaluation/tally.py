@@ -95,6 +95,14 @@ def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: R
     return _added([unpack(cell) for cell in merged.toArrow().sort_by("bucket")["data"].to_pylist()])
 
 
+def add_up_here(tally: Tally, resampling: Resampling) -> Sums:
+    """The sums of a tally that has everything, without Spark."""
+    cells = _cells(tally, resampling, 1)
+    parts = {cell["bucket"]: unpack(cell["data"]) for cell in cells.to_pylist()}
+    users = parts.pop(_USERS)
+    return _added([users, *(_item_sums([part], resampling.of_items()) for part in parts.values())])
+
+
 def _cells(tally: Tally, resampling: Resampling, n_buckets: int) -> pa.RecordBatch:
     sums = resampling.sums(tally.user_key, tally.per_user)
     cells = {_USERS: sums | {name: np.array(count) for name, count in tally.counts.items()}}

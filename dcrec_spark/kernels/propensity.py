@@ -32,3 +32,9 @@ def solve_scale(relative: Floats, count: Floats, target: float) -> float:
     if target >= 1.0:
         return float(1.0 / relative.min())
     return float(brentq(excess, plain, 1.0 / relative.min(), xtol=1e-300, rtol=1e-14))
+
+
+def raw_weights(rating: Floats, scale: float, decay: float, pivot: float, cap: float | None) -> Floats:
+    """1 / p of each rating, (n,), at most ``cap``; p = min(1, scale * relative)."""
+    weight: Floats = 1.0 / np.minimum(1.0, scale * relative_propensity(rating, decay, pivot))
+    return weight if cap is None else np.minimum(weight, cap)

@@ -4,15 +4,14 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from dcrec_spark.blocks import Side
-from dcrec_spark.engine.half_step import State, Turn, Update, half_step, rebuild
+from dcrec_spark.engine.half_step import SomeSide, State, Turn, Update, half_step, rebuild
 from dcrec_spark.kernels.rows import inner_products
 from dcrec_spark.models.gamma_poisson import means
 
 
 def attach_confounder(
-    users: Side, items: Side, user_exposure: State, item_exposure: State, kept: ExitStack
-) -> tuple[Side, Side]:
+    users: SomeSide, items: SomeSide, user_exposure: State, item_exposure: State, kept: ExitStack
+) -> tuple[SomeSide, SomeSide]:
     """Blocks that carry a_hat beside each rating and the exposure factors of their rows.
 
     user_exposure, item_exposure : states whose memories hold the exposure model's shape and rate.

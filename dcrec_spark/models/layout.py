@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from pyspark.ml.param import Params
 from pyspark.sql import DataFrame
@@ -20,6 +21,26 @@ LARGEST_HELD_BYTES = 512 * 2**20
 # A block's cell is then some 70 MB. Spark copies a cell about six times on its way to Python, and doubles buffers
 # as they grow: with twice as much, a heap of 6 GB and two tasks ran out of memory.
 BLOCK_NONZEROS = 2_000_000
+
+
+class LaidOut(Protocol):
+    """What the steps of a model have to know of the blocks that they work on."""
+
+    @property
+    def nonzeros(self) -> int:
+        """Pairs of the fit."""
+
+    @property
+    def means(self) -> Mapping[str, float]:
+        """Of each value over the pairs of the fit."""
+
+    @property
+    def held_out(self) -> bool:
+        """Whether there are held-out pairs beside them."""
+
+    @property
+    def n_pairs(self) -> float:
+        """U x I."""
 
 
 @dataclass(frozen=True)

@@ -61,16 +61,26 @@ class Facts:
     @property
     def intercept(self) -> float:
         """beta_0; its posterior mean for the Poisson outcome."""
-        if isinstance(self.shared, Shared):
-            return self.shared.intercept
-        return self.shared.intercept.mean if self.shared.intercept else 0.0
+        return intercept_of(self.shared)
 
     @property
     def gamma(self) -> float:
         """The gamma of all users where there is one, else 0."""
-        if isinstance(self.shared, Shared):
-            return self.shared.gamma
-        return self.shared.gamma.mean if self.shared.gamma else 0.0
+        return shared_gamma_of(self.shared)
+
+
+def intercept_of(shared: Shared | SharedGammas) -> float:
+    """beta_0 among the terms that all pairs share; its posterior mean for the Poisson outcome."""
+    if isinstance(shared, Shared):
+        return shared.intercept
+    return shared.intercept.mean if shared.intercept else 0.0
+
+
+def shared_gamma_of(shared: Shared | SharedGammas) -> float:
+    """The gamma of all users among them, else 0."""
+    if isinstance(shared, Shared):
+        return shared.gamma
+    return shared.gamma.mean if shared.gamma else 0.0
 
 
 def has_own_weights(params: Params) -> bool:

@@ -8,7 +8,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.ridge import Design, Regulariser
 from dcrec_spark.models.gamma_poisson import GammaPoisson, GammaPrior
 from dcrec_spark.models.gaussian import Gaussian
-from dcrec_spark.models.layout import Layout
+from dcrec_spark.models.layout import LaidOut
 
 OutcomeSteps = Gaussian | GammaPoisson
 
@@ -44,7 +44,7 @@ def require_same_kind(params: Params, warm: Params) -> None:
         raise ConfigError(f"initialModel was fitted with {found}: a warm start needs the same")
 
 
-def outcome_steps(params: Params, layout: Layout, again: int = 0) -> OutcomeSteps:
+def outcome_steps(params: Params, layout: LaidOut, again: int = 0) -> OutcomeSteps:
     """The steps of the model that the parameters name, on the blocks of ``layout``; ``again``: which restart."""
     steps = steps_for(params, layout.n_pairs, layout.held_out, again)
     if isinstance(steps, Gaussian) and steps.fit_intercept:
@@ -52,7 +52,7 @@ def outcome_steps(params: Params, layout: Layout, again: int = 0) -> OutcomeStep
     return steps
 
 
-def _first_intercept(steps: Gaussian, layout: Layout) -> float:
+def _first_intercept(steps: Gaussian, layout: LaidOut) -> float:
     """About where J is smallest while all factors are 0, every rating taken for a mean one.
 
     From 0 the factors and gamma take up the level of the ratings, and hand it over to the intercept only slowly: after

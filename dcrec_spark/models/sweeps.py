@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from dcrec_spark.blocks import Side
+from dcrec_spark.blocks import AnySide
 from dcrec_spark.engine.half_step import Arrays, Kernel, State, end_lineage, half_step
 from dcrec_spark.models.history import SLACK, History, Listener, Patience
 
@@ -130,7 +130,7 @@ class Owned:
 
 
 def alternate(
-    users: Side, items: Side, steps: Steps, stop: Stopping, listener: Listener, start: Start | None = None
+    users: AnySide, items: AnySide, steps: Steps, stop: Stopping, listener: Listener, start: Start | None = None
 ) -> Fit:
     """Sweep until the objective settles or the held-out loss stops falling; then settle the users once more.
 
@@ -166,14 +166,14 @@ class _Moment:
     shared: Any
 
 
-def _begin(users: Side, items: Side, steps: Steps, start: Start | None, owned: Owned) -> _Moment:
+def _begin(users: AnySide, items: AnySide, steps: Steps, start: Start | None, owned: Owned) -> _Moment:
     user_start, item_start = (start.users, start.items) if start else (None, None)
     user_state = owned.add(half_step(users, steps.start_users(), own=user_start)) if steps.remembers else None
     item_state = owned.add(half_step(items, steps.start_items(), own=item_start))
     return _Moment(user_state, item_state, start.shared if start else steps.shared)
 
 
-def _sweep(users: Side, items: Side, steps: Steps, now: _Moment, owned: Owned, history: History) -> _Moment:
+def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, owned: Owned, history: History) -> _Moment:
     remembered = now.items if steps.remembers else None
     user_state = owned.add(half_step(users, steps.users(now.shared), now.items, now.users))
     item_state = owned.add(half_step(items, steps.items(now.shared), user_state, remembered))

@@ -11,7 +11,7 @@ from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import DataError
 from dcrec_spark.models import layout
 from dcrec_spark.models.history import History
-from tests.models.world import NAMES, NUMBERS, OUTCOME, OutcomeTwin, World, by_id, exposure, outcome
+from tests.models.world import FAMILY, NAMES, NUMBERS, OUTCOME, TOL, OutcomeTwin, World, by_id, exposure, outcome
 from tests.problems import assert_same
 from tests.reference import ridge as dense
 from tests.reference.poisson import Array
@@ -62,24 +62,6 @@ def assert_same_model(one: DeconfoundedMFModel, other: DeconfoundedMFModel, tole
 
 # The twin
 
-# Outcome, adjustment, whose gamma, w0 where it is not the default.
-FAMILY = [
-    ("weighted", "none", "user", None),
-    ("weighted", "ipw", "user", None),
-    ("weighted", "deconfounded", "user", None),
-    ("weighted", "deconfounded", "global", None),
-    ("probabilistic", "none", "user", None),
-    ("probabilistic", "none", "user", 1.0),
-    ("probabilistic", "ipw", "user", None),
-    ("probabilistic", "deconfounded", "user", None),
-    ("probabilistic", "deconfounded", "user", 0.0),
-    ("probabilistic", "deconfounded", "global", None),
-    ("poisson", "none", "user", None),
-    ("poisson", "ipw", "user", None),
-    ("poisson", "deconfounded", "user", None),
-    ("poisson", "deconfounded", "global", None),
-]
-TOL = {"weighted": 0.03, "probabilistic": 0.01, "poisson": 0.003}
 LAYOUTS = [{"exchange": "broadcast"}, {"numUserBlocks": 2, "numItemBlocks": 3, "exchange": "blocks"}]
 
 
@@ -112,12 +94,7 @@ def test_every_member_of_the_family_is_its_dense_twin(
     sweeps = len(model.objectiveHistory)
     assert 2 < sweeps < 30
     a_hat = a_hat_of(stage_one) if adjustment == "deconfounded" else None
-    inverse_propensity = NAMES.inverse_propensity() if adjustment == "ipw" else None
-    if kind == "poisson":
-        twin = NAMES.poisson_twin(spark, a_hat, sweeps, weight, inverse_propensity)
-    else:
-        of = {"confounder": weight, "unobserved_weight": w0, "inverse_propensity": inverse_propensity}
-        twin = NAMES.gaussian_twin(spark, kind, a_hat, sweeps, **of)
+    twin = NAMES.twin(spark, kind, a_hat, sweeps, weight, w0, adjustment == "ipw")
     assert_is_the_twin(model, NAMES, twin, 1e-4 if kind == "poisson" else 1e-8)  # users settle to a tolerance there
     assert twin.gain < TOL[kind]
     model.release()

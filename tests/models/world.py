@@ -48,6 +48,25 @@ OUTCOME: dict[str, Any] = {
     "seed": 5,
 }
 
+# Outcome, adjustment, whose gamma, w0 where it is not the default.
+FAMILY = [
+    ("weighted", "none", "user", None),
+    ("weighted", "ipw", "user", None),
+    ("weighted", "deconfounded", "user", None),
+    ("weighted", "deconfounded", "global", None),
+    ("probabilistic", "none", "user", None),
+    ("probabilistic", "none", "user", 1.0),
+    ("probabilistic", "ipw", "user", None),
+    ("probabilistic", "deconfounded", "user", None),
+    ("probabilistic", "deconfounded", "user", 0.0),
+    ("probabilistic", "deconfounded", "global", None),
+    ("poisson", "none", "user", None),
+    ("poisson", "ipw", "user", None),
+    ("poisson", "deconfounded", "user", None),
+    ("poisson", "deconfounded", "global", None),
+]
+TOL = {"weighted": 0.03, "probabilistic": 0.01, "poisson": 0.003}
+
 
 @dataclass(frozen=True)
 class World:
@@ -117,6 +136,27 @@ class World:
         mean = self.ratings[observed].mean()
         weight = observed.sum() * (1.0 + OUTCOME["alpha"] * mean if outcome == "weighted" else 1.0)
         return float(mean * weight / (weight + problem.weights[~observed].sum() + problem.intercept_reg))
+
+    def twin(
+        self,
+        spark: SparkSession,
+        outcome: str,
+        a_hat: Array | None,
+        sweeps: int,
+        confounder: str,
+        unobserved_weight: float | None,
+        ipw: bool,
+    ) -> "OutcomeTwin":
+        """A member of the family."""
+        inverse_propensity = self.inverse_propensity() if ipw else None
+        if outcome == "poisson":
+            return self.poisson_twin(spark, a_hat, sweeps, confounder, inverse_propensity)
+        of = {
+            "confounder": confounder,
+            "unobserved_weight": unobserved_weight,
+            "inverse_propensity": inverse_propensity,
+        }
+        return self.gaussian_twin(spark, outcome, a_hat, sweeps, **of)
 
     def poisson_twin(
         self,

@@ -28,6 +28,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.shuffle.partitions": "4",
             "spark.default.parallelism": "2",
             "spark.driver.memory": "2g",
+            # Every plan runs once or twice here: to compile it, twice over, takes longer. The tests in processes of
+            # their own, and those on clusters, run as users do.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             # Workers find the tests' own functions, installed or not.
             "spark.executorEnv.PYTHONPATH": str(ROOT),

@@ -48,6 +48,14 @@ class Ratings:
         """Some of the ratings, of the same users and items."""
         return replace(self, user=self.user[chosen], item=self.item[chosen], rating=self.rating[chosen])
 
+    def of_users(self, users: Ints) -> "Ratings":
+        """The same ratings where only ``users``, sorted places of all that have any, are users."""
+        return replace(self, user=np.searchsorted(users, self.user), user_key=self.user_key[users])
+
+    def of_items(self, items: Ints) -> "Ratings":
+        """The same for items."""
+        return replace(self, item=np.searchsorted(items, self.item), item_key=self.item_key[items])
+
 
 @dataclass(frozen=True)
 class Exposure:

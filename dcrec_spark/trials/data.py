@@ -45,10 +45,13 @@ class Parts:
         user, item, rating = (np.concatenate([self.of[n][c] for n in names]) for c in ("user", "item", "rating"))
         return Ratings(user, item, rating, self.user_key, self.item_key)
 
-    def known(self, part: str, *training: str) -> "Parts":
-        """``part`` without the pairs whose user or item is in none of the ``training`` parts."""
-        fitted, pairs = self.ratings(*training), self.of[part]
-        kept = np.isin(pairs["user"], fitted.user) & np.isin(pairs["item"], fitted.item)
+    def known(self, part: str, training: tuple[str, ...], folded_in: tuple[str, ...] | None = None) -> "Parts":
+        """``part`` without the pairs whose user or item is in none of the ``training`` parts.
+
+        folded_in : the parts that make users known, where these are not those of training.
+        """
+        items, users, pairs = self.ratings(*training).item, self.ratings(*(folded_in or training)).user, self.of[part]
+        kept = np.isin(pairs["user"], users) & np.isin(pairs["item"], items)
         chosen = {name: column[kept] for name, column in pairs.items()}
         return Parts(self.user_ids, self.item_ids, self.user_key, self.item_key, {**self.of, part: chosen})
 

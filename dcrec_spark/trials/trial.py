@@ -10,8 +10,17 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from dcrec_spark.arrays import Array
+from dcrec_spark.errors import DataError
 from dcrec_spark.models.exposure import PoissonFactorization
-from dcrec_spark.models.in_memory import Exposure, Ratings, fit_exposure, fit_outcome
+from dcrec_spark.models.in_memory import (
+    Exposure,
+    Ints,
+    Outcome,
+    Ratings,
+    fit_and_fold_in,
+    fit_exposure,
+    fit_outcome,
+)
 from dcrec_spark.models.outcome import DeconfoundedMF
 from dcrec_spark.trials.data import Parts
 from dcrec_spark.trials.side_by_side import Result, side_by_side
@@ -23,7 +32,9 @@ Confounder = Literal["fitted", "permuted", "popularity"]
 class Trial:
     """Parameters of the estimators, by their names.
 
-    data : which of the data sets. fit, predict : names of its parts.
+    data : which of the data sets. fit, predict : names of its parts. Users and items of the fit are those of its parts,
+    as an estimator has them, so the pairs to predict have to be of these (:meth:`Parts.known`).
+    fold_in : the part by which new users are folded in, whose scores are then asked for; empty for a plain fit.
     exposure : of PoissonFactorization; None where the adjustment has no confounder.
     confounder : "fitted" a_hat; or a placebo: "permuted", each user's a_hat dealt out to other items (the same deal for
     all users, so that it stays of low rank); "popularity", the item's number of exposures, scaled to the mean of a_hat.
@@ -34,12 +45,15 @@ class Trial:
     data: str = ""
     fit: tuple[str, ...] = ("train",)
     predict: tuple[str, ...] = ("validation",)
+    fold_in: str = ""
     confounder: Confounder = "fitted"
 
     @property
     def stage_one(self) -> str:
-        """What the exposure model depends on: trials that agree in it share one. Empty where there is none."""
-        return "" if self.exposure is None else json.dumps([self.data, self.fit, dict(self.exposure)], sort_keys=True)
+        """What the exposure model depends on: trials that agree in it share one. Empty where there is none to share."""
+        if self.exposure is None or self.fold_in:
+            return ""
+        return json.dumps([self.data, self.fit, dict(self.exposure)], sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -79,20 +93,49 @@ class Bench:
             self.exposures[name] = Exposure(found["users"].copy(), found["items"].copy(), tuple(found["elbo"]))
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Ratings of a fit, and which of the data set's users and items its rows are; both sorted."""
+
+    ratings: Ratings
+    users: Ints
+    items: Ints
+
+    @classmethod
+    def of(cls, ratings: Ratings, items: Ints | None = None) -> "_Rows":
+        """items : those of a fit before, for users to fold in; their ratings of others are left out."""
+        if items is not None:
+            ratings = ratings.only(np.isin(ratings.item, items))
+        users, items = np.unique(ratings.user), np.unique(ratings.item) if items is None else items
+        return cls(ratings.of_users(users).of_items(items), users, items)
+
+    def score(self, model: Outcome, pairs: Mapping[str, Array]) -> Array:
+        """Scores of a part's pairs."""
+        unknown = ~(np.isin(pairs["user"], self.users) & np.isin(pairs["item"], self.items))
+        if unknown.any():
+            raise DataError(f"{unknown.sum()} of {len(unknown)} pairs are of users or items that no fit knows")
+        return model.scores(np.searchsorted(self.users, pairs["user"]), np.searchsorted(self.items, pairs["item"]))
+
+
 def _fit_exposure(data: Mapping[str, Parts], trial: Trial) -> Result:
-    ratings = data[trial.data].ratings(*trial.fit)
-    found = fit_exposure(ratings, PoissonFactorization(**dict(trial.exposure or {})))
+    rows = _Rows.of(data[trial.data].ratings(*trial.fit))
+    found = fit_exposure(rows.ratings, PoissonFactorization(**dict(trial.exposure or {})))
     return {"users": found.users, "items": found.items, "elbo": np.array(found.elbo)}
 
 
 def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Trial) -> Result:
     data, exposures = shared
     start = time.perf_counter()
-    parts = data[trial.data]
-    ratings = parts.ratings(*trial.fit)
-    exposure = confounder(exposures[trial.stage_one], ratings, trial.confounder) if trial.stage_one else None
-    model = fit_outcome(ratings, DeconfoundedMF(**dict(trial.outcome)), exposure)
-    scores = {f"score {part}": model.scores(parts.of[part]["user"], parts.of[part]["item"]) for part in trial.predict}
+    parts, estimator = data[trial.data], DeconfoundedMF(**dict(trial.outcome))
+    rows = _Rows.of(parts.ratings(*trial.fit))
+    if trial.fold_in:
+        first = None if trial.exposure is None else PoissonFactorization(**dict(trial.exposure))
+        new = _Rows.of(parts.ratings(trial.fold_in), rows.items)
+        model, rows = fit_and_fold_in(rows.ratings, estimator, first, new.ratings), new
+    else:
+        own = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
+        model = fit_outcome(rows.ratings, estimator, own)
+    scores = {f"score {part}": rows.score(model, parts.of[part]) for part in trial.predict}
     facts = {"objective": np.array(model.objective), "gamma": model.gamma}
     return {**scores, **facts, "seconds": np.array(time.perf_counter() - start)}
 

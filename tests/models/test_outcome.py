@@ -11,7 +11,7 @@ from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import DataError
 from dcrec_spark.models import layout
 from dcrec_spark.models.history import History
-from tests.models.world import FAMILY, NAMES, NUMBERS, OUTCOME, TOL, OutcomeTwin, World, by_id, exposure, outcome
+from tests.models.world import NAMES, NUMBERS, OUTCOME, TOL, OutcomeTwin, World, by_id, exposure, outcome
 from tests.problems import assert_same
 from tests.reference import ridge as dense
 from tests.reference.poisson import Array
@@ -62,15 +62,24 @@ def assert_same_model(one: DeconfoundedMFModel, other: DeconfoundedMFModel, tole
 
 # The twin
 
+# The family is compared whole where it is fast, in test_in_memory; here, one of each kind of step, on Spark.
+ON_SPARK = [
+    ("weighted", "ipw", "user", None),
+    ("weighted", "deconfounded", "user", None),
+    ("probabilistic", "none", "user", None),
+    ("probabilistic", "deconfounded", "global", None),
+    ("poisson", "ipw", "user", None),
+    ("poisson", "deconfounded", "user", None),
+]
 LAYOUTS = [{"exchange": "broadcast"}, {"numUserBlocks": 2, "numItemBlocks": 3, "exchange": "blocks"}]
 
 
 @pytest.mark.parametrize(
     ("number", "kind", "adjustment", "weight", "w0"),
-    [(n, *member) for n, member in enumerate(FAMILY)],
-    ids=["-".join(map(str, member)) for member in FAMILY],
+    [(n, *member) for n, member in enumerate(ON_SPARK)],
+    ids=["-".join(map(str, member)) for member in ON_SPARK],
 )
-def test_every_member_of_the_family_is_its_dense_twin(
+def test_a_member_of_the_family_is_its_dense_twin(
     spark: SparkSession,
     stage_one: PoissonFactorizationModel,
     number: int,

@@ -9,13 +9,10 @@ large: the models are not quite linear, and most are judged on pairs that they w
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizationModel
-from dcrec_spark.models.factors import list_array
-from tests.models.world import by_id
+from dcrec_spark import DeconfoundedMF
+from dcrec_spark.models.in_memory import Exposure, Outcome, Ratings, fit_outcome
 from tests.reference.poisson import Array
 
 N_USERS, N_ITEMS, RANK, EXPOSURE_RANK = 150, 120, 2, 3
@@ -41,18 +38,10 @@ class Planted(NamedTuple):
     def a_hat(self) -> Array:
         return self.exposure[0] @ self.exposure[1].T
 
-    def frame(self, spark: SparkSession) -> DataFrame:
+    @property
+    def ratings(self) -> Ratings:
         user, item = np.nonzero(self.rated)
-        return spark.createDataFrame(pa.table({"user": user, "item": item, "rating": self.drawn[self.rated]}))
-
-    def exposure_model(self, spark: SparkSession) -> PoissonFactorizationModel:
-        """As if fitted: posteriors whose means are the planted exposures."""
-        tables = [
-            pa.table({"id": np.arange(len(mean)), "shape": list_array(mean), "rate": list_array(np.ones_like(mean))})
-            for mean in self.exposure
-        ]
-        model = PoissonFactorizationModel(*[spark.createDataFrame(table) for table in tables], elboHistory=[])
-        return model.copy({model.rank: EXPOSURE_RANK})
+        return Ratings(user, item, self.drawn[self.rated], np.arange(N_USERS), np.arange(N_ITEMS))
 
 
 def gaussian(gamma_mean: float, gamma_sd: float) -> Planted:
@@ -94,41 +83,29 @@ class Found(NamedTuple):
     intercept: float
 
 
-def found(world: Planted, model: DeconfoundedMFModel, weights: int) -> Found:
+def found(world: Planted, model: Outcome, weights: int) -> Found:
     """weights : how many gammas the planted model has."""
-    users, items = by_id(model.userFactors), by_id(model.itemFactors)
-    assert (len(users["id"]), len(items["id"])) == (N_USERS, N_ITEMS)
-    predicted = users["features"] @ items["features"].T + users["gamma"][:, None] * world.a_hat + model.intercept
+    predicted = model.users @ model.items.T + model.gamma[:, None] * world.a_hat + model.intercept
     parameters = RANK * (N_USERS + N_ITEMS - RANK) + weights + 1
     squared = ((predicted - world.expected) ** 2)[world.judged]
     return Found(
         float((squared / world.variance[world.judged]).mean() / (parameters / world.fitted.sum())),
         float(np.sqrt(squared.mean()) / world.expected[world.judged].std()),
         float(np.corrcoef(predicted[~world.rated], world.expected[~world.rated])[0, 1]),
-        users["gamma"],
+        model.gamma,
         model.intercept,
     )
 
 
-def both(spark: SparkSession, world: Planted, **settings: Any) -> tuple[Found, Found]:
+def both(world: Planted, **settings: Any) -> tuple[Found, Found]:
     """The deconfounded and the classical fit; the regularisers are noise over prior variance, by the mean weight."""
     weights = 1 if settings.get("confounderWeight") == "global" else N_USERS
     weight = 1.0 + settings.get("alpha", 0.0) * LEVEL
     reg = dict.fromkeys(["userReg", "itemReg", "confounderReg", "interceptReg"], NOISE**2 * weight)
     results = []
-    for adjustment in ("deconfounded", "none"):
-        estimator = DeconfoundedMF(
-            adjustment=adjustment,
-            rank=RANK,
-            exposureModel=world.exposure_model(spark),
-            maxIter=25,
-            tol=1e-4,
-            **reg,
-            **settings,
-        )
-        model = estimator.fit(world.frame(spark))
-        results.append(found(world, model, weights))
-        model.release()
+    for adjustment, exposure in (("deconfounded", Exposure(*world.exposure)), ("none", None)):
+        estimator = DeconfoundedMF(adjustment=adjustment, rank=RANK, maxIter=25, tol=1e-4, **reg, **settings)
+        results.append(found(world, fit_outcome(world.ratings, estimator, exposure), weights))
     return results[0], results[1]
 
 
@@ -156,11 +133,9 @@ def assert_only_the_first_passes(right: Found, wrong: Found) -> None:
         pytest.param(poisson(4.2), POISSON, id="poisson"),
     ],
 )
-def test_what_was_planted_is_found_with_a_gamma_for_each_user(
-    spark: SparkSession, world: Planted, settings: dict[str, Any]
-) -> None:
+def test_what_was_planted_is_found_with_a_gamma_for_each_user(world: Planted, settings: dict[str, Any]) -> None:
     """Users count by how much their ratings can tell of gamma: with a_hat near 0 they tell nothing."""
-    right, wrong = both(spark, world, **settings)
+    right, wrong = both(world, **settings)
     assert_only_the_first_passes(right, wrong)
     covariance = np.cov(right.gamma, world.gamma, aweights=(world.a_hat**2).sum(axis=1))
     assert covariance[0, 1] > 0.95 * np.sqrt(covariance[0, 0] * covariance[1, 1])
@@ -174,11 +149,9 @@ def test_what_was_planted_is_found_with_a_gamma_for_each_user(
         pytest.param(poisson(0.0), POISSON, id="poisson"),
     ],
 )
-def test_what_was_planted_is_found_with_one_gamma_for_all(
-    spark: SparkSession, world: Planted, settings: dict[str, Any]
-) -> None:
+def test_what_was_planted_is_found_with_one_gamma_for_all(world: Planted, settings: dict[str, Any]) -> None:
     """To four standard errors of a regression on a_hat, which is 1.2 % of gamma and 3.8 % (Poisson)."""
-    right, wrong = both(spark, world, confounderWeight="global", **settings)
+    right, wrong = both(world, confounderWeight="global", **settings)
     assert_only_the_first_passes(right, wrong)
     a_hat, variance = world.a_hat[world.fitted], world.variance[world.fitted]
     error = 1.0 / np.sqrt(((a_hat - a_hat.mean()) ** 2 / variance).sum())

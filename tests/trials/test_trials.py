@@ -90,7 +90,7 @@ def test_users_and_items_without_training_are_no_test(parts: Parts) -> None:
     train, validation = parts.of["train"], parts.of["validation"]
     seen = {name: column[(train["user"] < 9) & (train["item"] != 3)] for name, column in train.items()}
     small = Parts(parts.user_ids, parts.item_ids, parts.user_key, parts.item_key, {**parts.of, "train": seen})
-    known = small.known("validation", "train").of["validation"]
+    known = small.known("validation", ("train",)).of["validation"]
     kept = (validation["user"] < 9) & np.isin(validation["item"], seen["item"])
     assert 0 < kept.sum() < len(kept)
     np.testing.assert_array_equal(known["rating"], validation["rating"][kept])

@@ -1,0 +1,82 @@
+"""What is compared, and from which settings each row may choose.
+
+Every row of an outcome model draws as many settings, and those of the outcome are the same draws for all of its rows:
+none is tuned harder than another. A deconfounded row, and its placebos, draw settings of the confounder beside them.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dcrec_spark.studies.paper import ADJUSTMENTS, OUTCOMES
+from dcrec_spark.trials.trial import Confounder, Trial
+
+# The paper's grid: ranks of both stages, prior standard deviations 1 and 0.1, and so regularisers 1 and 100.
+RANKS = (1, 2, 5, 10, 20, 50, 100)
+REGULARISERS = (1.0, 100.0)
+_LEAST_SQUARES: dict[str, tuple[Any, ...]] = {"userReg": REGULARISERS, "itemReg": REGULARISERS}
+SPACE: dict[str, dict[str, tuple[Any, ...]]] = {
+    "weighted": {**_LEAST_SQUARES, "alpha": (0.1, 1.0, 10.0, 40.0)},
+    "probabilistic": _LEAST_SQUARES,
+    "poisson": {"userShapePrior": (0.1, 0.3, 1.0), "itemShapePrior": (0.1, 0.3, 1.0)},
+}
+CONFOUNDER: dict[str, tuple[Any, ...]] = {"confounderReg": REGULARISERS, "confounderWeight": ("user", "global")}
+PLACEBOS: tuple[Confounder, ...] = ("permuted", "popularity")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table. confounder : "fitted" unless it is a placebo."""
+
+    outcome: str
+    adjustment: str
+    confounder: Confounder = "fitted"
+
+    @property
+    def name(self) -> str:
+        """probabilistic-none, weighted-deconfounded-permuted, ..."""
+        return "-".join([self.outcome, self.adjustment, *([] if self.confounder == "fitted" else [self.confounder])])
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How hard each row is tuned: so many draws, of ranks up to ``most_rank``, fits of so many sweeps at most."""
+
+    draws: int
+    most_rank: int = 100
+    max_iter: int = 50
+    tol: float = 1e-4
+
+
+def rows(placebos: bool = True) -> list[Row]:
+    """The paper's nine, and a deconfounded row of each outcome for each placebo."""
+    nine = [Row(outcome, adjustment) for outcome in OUTCOMES for adjustment in ADJUSTMENTS]
+    return nine + [Row(o, "deconfounded", kind) for o in OUTCOMES for kind in PLACEBOS if placebos]
+
+
+def settings(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
+    """The draws of a row: parameters of DeconfoundedMF, and of PoissonFactorization or None."""
+    ranks = tuple(rank for rank in RANKS if rank <= budget.most_rank)
+    fit = {"maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}
+    ours = np.random.default_rng((seed, OUTCOMES.index(row.outcome), 0))
+    theirs = np.random.default_rng((seed, OUTCOMES.index(row.outcome), 1))
+    for _ in range(budget.draws):
+        outcome = _drawn(ours, {"rank": ranks, **SPACE[row.outcome]})
+        outcome |= {"outcome": row.outcome, "adjustment": row.adjustment, **fit}
+        more = _drawn(theirs, {"exposure_rank": ranks, **CONFOUNDER})
+        if row.adjustment != "deconfounded":
+            yield outcome, None
+            continue
+        exposure = {"rank": more.pop("exposure_rank"), "seed": seed}
+        yield outcome | more, exposure
+
+
+def trial(row: Row, of: tuple[Mapping[str, Any], Mapping[str, Any] | None], **parts: Any) -> Trial:
+    """One of a row's draws on some parts of a data set."""
+    return Trial(of[0], of[1], confounder=row.confounder, **parts)
+
+
+def _drawn(rng: np.random.Generator, space: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+    return {name: choices[int(rng.integers(len(choices)))] for name, choices in space.items()}

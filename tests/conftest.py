@@ -32,7 +32,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             # their own, and those on clusters, run as users do.
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            # Code of the first compiler takes deeper stacks, and lineages are read by recursion.
+            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m",
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             # Workers find the tests' own functions, installed or not.
             "spark.executorEnv.PYTHONPATH": str(ROOT),

@@ -39,11 +39,7 @@ class Comparison:
     seed: int
     replications: int = 200
     with_als: bool = True
-
-    @property
-    def steps(self) -> int:
-        """How many fits it takes, for progress."""
-        return len(self.rows) * (self.budget.draws + len(CHOICES))
+    by_activity: bool = True
 
 
 def compare(spark: SparkSession, of: Comparison, advance: Advance) -> Cell:
@@ -61,9 +57,27 @@ def compare(spark: SparkSession, of: Comparison, advance: Advance) -> Cell:
         predictions |= plain_rows | ({ALS_ROW: als[choice]} if als else {})
         by_choice[choice] = {
             "metrics": _figures(of.parts.evaluate(_TEST, predictions, _judged(of))),
-            "groups": _by_activity(of, predictions),
+            "groups": _by_activity(of, predictions) if of.by_activity else {},
         }
     return {"seed": of.seed, "test": len(of.parts.of[_TEST]["user"]), "choices": found, **by_choice}
+
+
+def stopped_early(
+    spark: SparkSession, of: Comparison, chosen: Mapping[str, Any], sweeps: Sequence[int], advance: Advance
+) -> Cell:
+    """sweeps -> row -> metrics of the chosen settings after so many sweeps of stage 2, of the test part."""
+    bench, found = Bench(spark, {"": of.parts}), {}
+    for most in sweeps:
+        trials = []
+        for row in of.rows:
+            outcome, exposure = chosen[row.name]["settings"]
+            trials.append(_final(of, row, ({**outcome, "maxIter": most, "tol": 0.0 if most < 10 else 1e-4}, exposure)))
+        predictions = {}
+        for row, fitted in zip(of.rows, bench.run(trials), strict=True):
+            predictions[row.name] = fitted.scores[_TEST]
+            advance(1)
+        found[str(most)] = _figures(of.parts.evaluate(_TEST, predictions, _judged(of)))
+    return found
 
 
 def _chosen(bench: Bench, of: Comparison, advance: Advance) -> tuple[Cell, dict[str, dict[str, Any]]]:

@@ -2,7 +2,7 @@
 
 | | training | test |
 | --- | --- | --- |
-| coat, yahoo-r3 | what users chose to rate, 80/20 within users into train and validation | items drawn at random, intact |
+| coat, yahoo-r3 | what users chose to rate, 80/20 within users (train, validation) | items drawn at random |
 | coat-new-users, ... | the same of some users; the others are folded in by theirs | random items of the others |
 | movielens-100k, -1m | 60/20 within users | the other 20 |
 """

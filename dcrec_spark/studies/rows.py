@@ -13,16 +13,24 @@ import numpy as np
 from dcrec_spark.studies.paper import ADJUSTMENTS, OUTCOMES
 from dcrec_spark.trials.trial import Confounder, Trial
 
-# The paper's grid: ranks of both stages, prior standard deviations 1 and 0.1, and so regularisers 1 and 100.
+# The paper's grid: ranks of both stages, prior standard deviations 1 and 0.1; a step between, and whether to fit an
+# intercept, are ours: with them probabilistic MF can do what MLlib's ALS does.
 RANKS = (1, 2, 5, 10, 20, 50, 100)
-REGULARISERS = (1.0, 100.0)
+REGULARISERS = (1.0, 10.0, 100.0)
 _LEAST_SQUARES: dict[str, tuple[Any, ...]] = {"userReg": REGULARISERS, "itemReg": REGULARISERS}
+_INTERCEPT: dict[str, tuple[Any, ...]] = {"fitIntercept": (True, False)}
 SPACE: dict[str, dict[str, tuple[Any, ...]]] = {
-    "weighted": {**_LEAST_SQUARES, "alpha": (0.1, 1.0, 10.0, 40.0)},
-    "probabilistic": _LEAST_SQUARES,
-    "poisson": {"userShapePrior": (0.1, 0.3, 1.0), "itemShapePrior": (0.1, 0.3, 1.0)},
+    "weighted": {**_LEAST_SQUARES, **_INTERCEPT, "alpha": (0.1, 1.0, 10.0, 40.0)},
+    "probabilistic": {**_LEAST_SQUARES, **_INTERCEPT},
+    "poisson": {"userShapePrior": (0.1, 0.3, 1.0), "itemShapePrior": (0.1, 0.3, 1.0), **_INTERCEPT},
 }
-CONFOUNDER: dict[str, tuple[Any, ...]] = {"confounderReg": REGULARISERS, "confounderWeight": ("user", "global")}
+_WEIGHT: dict[str, tuple[Any, ...]] = {"confounderWeight": ("user", "global")}
+CONFOUNDER: dict[str, dict[str, tuple[Any, ...]]] = {
+    "weighted": {"confounderReg": REGULARISERS, **_WEIGHT},
+    # Whether gamma a_hat is to explain the pairs without a rating too.
+    "probabilistic": {"confounderReg": REGULARISERS, **_WEIGHT, "unobservedWeight": (0.0, 1.0)},
+    "poisson": _WEIGHT,
+}
 PLACEBOS: tuple[Confounder, ...] = ("permuted", "popularity")
 
 
@@ -65,7 +73,7 @@ def settings(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, An
     for _ in range(budget.draws):
         outcome = _drawn(ours, {"rank": ranks, **SPACE[row.outcome]})
         outcome |= {"outcome": row.outcome, "adjustment": row.adjustment, **fit}
-        more = _drawn(theirs, {"exposure_rank": ranks, **CONFOUNDER})
+        more = _drawn(theirs, {"exposure_rank": ranks, **CONFOUNDER[row.outcome]})
         if row.adjustment != "deconfounded":
             yield outcome, None
             continue

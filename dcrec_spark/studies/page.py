@@ -1,0 +1,190 @@
+"""The results as one page of Markdown, a table as CSV for each study, and pictures."""
+
+import csv
+import platform
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from dcrec_spark.evaluation.simulate import Reading
+from dcrec_spark.studies.compare import Cell
+from dcrec_spark.studies.figures import sweep_figure
+from dcrec_spark.studies.paper import EXISTING_USERS, NEW_USERS, OUTCOMES, PER_ITEM, RANDOM_TEST, REGULAR_TEST, ROWS
+from dcrec_spark.studies.paper import Figures as PaperFigures
+from dcrec_spark.studies.profiles import Profile
+from dcrec_spark.studies.simulation import SWEEPS
+from dcrec_spark.studies.summary import Figure, difference, figure, row_names
+
+NAMES = {"ndcg": "NDCG", "recall@5": "Recall@5", "mse": "MSE", "item_mse": "MSE by item", "item_mae": "MAE by item"}
+READINGS: dict[Reading, str] = {"rate": "0.3 a rate", "scale": "0.3 a scale"}
+_PACKAGES = ("pyspark", "numpy", "scipy", "pyarrow")
+Results = Mapping[str, list[Cell]]
+
+
+def write_page(profile: Profile, results: Results, output: Path, command: str) -> Path:
+    """README.md, tables and pictures under ``output``.
+
+    results : data set -> cells by seed; "dense-outcome-3.0" -> cells by run; what is not there is left out, and said.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    lines = [*_head(profile, results, command), *_tables(profile, results, output)]
+    lines += [*_sweeps(profile, results, output), *_stopped(results)]
+    path = output / "README.md"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _head(profile: Profile, results: Results, command: str) -> Iterator[str]:
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    yield "# The studies"
+    yield f"\nMade by `{command}`, with Python {platform.python_version()}, {packages}; not edited by hand.\n"
+    yield from (f"* Cut: {what}" for what in profile.cut)
+    missing = [name for name, of in profile.data.items() if len(results.get(name, [])) < of.seeds]
+    yield from (f"* Not finished: {name}, {len(results.get(name, []))} of its seeds." for name in missing)
+    yield (
+        "\nFigures are means over seeds; in brackets the 95 % bootstrap interval over the test's users. Rows choose "
+        "their settings by validation NDCG (where it says so, by validation MSE), out of equally many draws; the "
+        "chosen ones are fitted to training and validation. The last columns are the paper's."
+    )
+
+
+# ---- tables
+
+
+def _tables(profile: Profile, results: Results, output: Path) -> Iterator[str]:
+    for name, title, metrics, paper in _studies():
+        cells = results.get(name)
+        if not cells:
+            continue
+        users = f"{len(cells)} seed{'s' if len(cells) > 1 else ''}, {cells[0]['test']:,} test ratings"
+        yield f"\n## {title}\n\n{users}.\n"
+        yield from _rows(cells, metrics, paper)
+        yield "\nDeconfounded, IPW and placebos against the classical row of the same outcome:\n"
+        yield from _differences(cells, metrics)
+        yield from _groups(cells, metrics[0])
+        _write_csv(output / f"{name}.csv", cells)
+
+
+def _studies() -> Iterator[tuple[str, str, tuple[str, ...], PaperFigures]]:
+    yield "coat", "Coat, existing users, random test", RANDOM_TEST, EXISTING_USERS["coat"]
+    yield "coat-new-users", "Coat, new users, random test", RANDOM_TEST, NEW_USERS["coat"]
+    yield "yahoo-r3", "Yahoo! R3, existing users, random test", RANDOM_TEST, EXISTING_USERS["yahoo-r3"]
+    for name, title in (("movielens-100k", "MovieLens 100K"), ("movielens-1m", "MovieLens 1M")):
+        yield name, f"{title}, regular test", (*PER_ITEM, "ndcg", "mse"), REGULAR_TEST[name]
+
+
+def _rows(cells: Sequence[Cell], metrics: Sequence[str], paper: PaperFigures) -> Iterator[str]:
+    of_paper = list(next(iter(paper.values())))
+    shown = metrics[: len(of_paper)]
+    heads = [NAMES[m] for m in metrics] + ["MSE, chosen by it"] + [f"paper: {NAMES[m]}" for m in shown]
+    yield _line(["", *heads])
+    yield _line(["---"] * (len(heads) + 1))
+    for row in row_names(cells, "ndcg"):
+        chosen = [("ndcg", m) for m in metrics] + [("mse", "mse")]
+        # Popularity is a number of ratings: it ranks, and predicts none.
+        ours = [
+            "" if row == "popularity" and m.endswith(("mse", "mae")) else _shown(figure(cells, c, row, m))
+            for c, m in chosen
+        ]
+        theirs = [f"{x:.3f}" for x in paper[row]] if row in paper else [""] * len(shown)
+        yield _line([row, *ours, *theirs])
+
+
+def _differences(cells: Sequence[Cell], metrics: Sequence[str]) -> Iterator[str]:
+    yield _line(["", *(NAMES[m] for m in metrics), "MSE, chosen by it"])
+    yield _line(["---"] * (len(metrics) + 2))
+    names = row_names(cells, "ndcg")
+    for outcome in OUTCOMES:
+        classical = f"{outcome}-none"
+        for row in (n for n in names if n.startswith(outcome) and n != classical):
+            found = [_marked(difference(cells, "ndcg", row, classical, m)) for m in metrics]
+            yield _line([row, *found, _marked(difference(cells, "mse", row, classical, "mse"))])
+    yield "\nBold: the interval leaves out 0."
+
+
+def _groups(cells: Sequence[Cell], metric: str) -> Iterator[str]:
+    groups = cells[0]["ndcg"]["groups"]
+    activities = {ratings for of in groups.values() for ratings in of["ratings"]}
+    if len(activities) < len(groups):  # all users are alike
+        return
+    yield f"\nDeconfounded minus classical, {NAMES[metric]}, by the users' number of training ratings:\n"
+    yield _line(["", *(f"{name}: {of['ratings'][0]} to {of['ratings'][1]}" for name, of in groups.items())])
+    yield _line(["---"] * (len(groups) + 1))
+    for outcome in OUTCOMES:
+        rows = f"{outcome}-deconfounded", f"{outcome}-none"
+        yield _line([outcome, *(_marked(difference(cells, "ndcg", *rows, metric, group)) for group in groups)])
+
+
+def _write_csv(path: Path, cells: Sequence[Cell]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["chosen_by", "row", "metric", "value", "ci_low", "ci_high", "sd_over_seeds", "seeds"])
+        for choice in ("ndcg", "mse"):
+            for row in row_names(cells, choice):
+                for metric in cells[0][choice]["metrics"][row]:
+                    found = figure(cells, choice, row, metric)
+                    table.writerow([choice, row, metric, *(f"{x:.5g}" for x in found), len(cells)])
+
+
+# ---- sweeps
+
+
+def _sweeps(profile: Profile, results: Results, output: Path) -> Iterator[str]:
+    for name, of in profile.simulations.items():
+        for sweep in SWEEPS:
+            cells = _points(results, name, sweep)
+            if not cells:
+                continue
+            density = min(c["density"] for found in cells.values() for c in found)
+            runs = min(len(found) for found in cells.values())
+            title = f"Simulation, {name} ({READINGS[of.reading]}), {of.size} x {of.size}"
+            yield f"\n## {title}: the {sweep}\n"
+            yield f"At least {density:.0%} of all pairs are rated; {runs} run{'s' if runs > 1 else ''} a point.\n"
+            for metric in ("mse", "ndcg"):
+                picture = output / f"{name}-{sweep}-{metric}.png"
+                drawn = sweep_figure(cells, sweep, metric, "ndcg", title)
+                drawn.savefig(picture, dpi=110, metadata={"Software": None})
+                yield f"![{NAMES[metric]} as the confounding of the {sweep} grows]({picture.name})\n"
+            yield from _sweep_table(cells)
+
+
+def _points(results: Results, name: str, sweep: str) -> dict[float, list[Cell]]:
+    start = f"{name}-{sweep}-"
+    found: dict[float, list[Cell]] = defaultdict(list)
+    for key, cells in results.items():
+        if key.startswith(start):
+            found[float(key.removeprefix(start))] += cells
+    return dict(sorted(found.items()))
+
+
+def _sweep_table(cells: Mapping[float, Sequence[Cell]]) -> Iterator[str]:
+    heads = [f"{at:g}" for at in cells]
+    yield _line(["MSE / NDCG", *heads])
+    yield _line(["---"] * (len(heads) + 1))
+    for row in ROWS:
+        found = [[figure(runs, "ndcg", row, metric).value for metric in ("mse", "ndcg")] for runs in cells.values()]
+        yield _line([row, *(f"{mse:.3f} / {ndcg:.3f}" for mse, ndcg in found)])
+
+
+def _stopped(results: Results) -> Iterator[str]:
+    for cell in results.get("coat-sweeps", []):
+        yield "\n## Coat: stopped early\n\nThe settings of the first seed, stage 2 stopped after so many sweeps:\n"
+        yield _line(["NDCG / MSE", *(f"{sweeps}" for sweeps in cell)])
+        yield _line(["---"] * (len(cell) + 1))
+        for row in ROWS:
+            found = [f"{of[row]['ndcg'][0]:.3f} / {of[row]['mse'][0]:.3f}" for of in cell.values()]
+            yield _line([row, *found])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _shown(of: Figure) -> str:
+    return f"{of.value:.3f} [{of.low:.3f}, {of.high:.3f}]"
+
+
+def _marked(of: Figure) -> str:
+    text = f"{of.value:+.3f} [{of.low:+.3f}, {of.high:+.3f}]"
+    return f"**{text}**" if of.leaves_out_zero else text

@@ -1,0 +1,71 @@
+"""All units of a profile, one after the other, with progress and the time left; then the page."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from dcrec_spark.studies.compare import Cell
+from dcrec_spark.studies.page import write_page
+from dcrec_spark.studies.profiles import Profile
+from dcrec_spark.studies.units import Unit, read, units, write
+
+_log = structlog.get_logger()
+
+
+def reproduce(
+    spark: SparkSession, profile: Profile, data: Path, work: Path, output: Path, command: str, only: Sequence[str] = ()
+) -> Path:
+    """Run what is not there yet, and write the page of all that is.
+
+    work : where each unit's result is kept; a run that was interrupted goes on there. only : beginnings of the names of
+    units to run; none: all. Returns the page.
+    """
+    chosen = [unit for unit in units(profile, data, work) if not only or unit.name.startswith(tuple(only))]
+    with _progress() as progress:
+        total = progress.add_task("all fits", total=sum(unit.steps for unit in chosen))
+        for unit in chosen:
+            _run_unit(spark, unit, work, progress, total)
+    return write_page(profile, collected(profile, data, work), output, command)
+
+
+def collected(profile: Profile, data: Path, work: Path) -> dict[str, list[Cell]]:
+    """Study -> what there is of its units: "coat" -> seeds, "dense-outcome-3.0" -> runs."""
+    found: dict[str, list[Cell]] = defaultdict(list)
+    for unit in units(profile, data, work):
+        cell = read(unit, work)
+        if cell is not None:
+            found[unit.name.split("-seed-")[0].split("-run-")[0]].append(cell)
+    return dict(found)
+
+
+def _run_unit(spark: SparkSession, unit: Unit, work: Path, progress: Progress, total: TaskID) -> None:
+    if read(unit, work) is not None:
+        progress.advance(total, unit.steps)
+        return
+    task = progress.add_task(unit.name, total=unit.steps)
+
+    def advance(steps: int) -> None:
+        progress.advance(task, steps)
+        progress.advance(total, steps)
+
+    write(unit, work, unit.run(spark, advance))
+    progress.remove_task(task)
+    _log.info("done", unit=unit.name)
+
+
+def _progress() -> Progress:
+    columns = TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn()
+    return Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True))

@@ -1,0 +1,61 @@
+"""The paper's sweeps: how strong the confounder is, in what users like and in how they rate."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from dcrec_spark.evaluation.simulate import Simulation
+from dcrec_spark.studies.compare import Advance, Cell, Comparison, compare
+from dcrec_spark.studies.datasets import simulated
+from dcrec_spark.studies.profiles import OfSimulation
+from dcrec_spark.studies.rows import rows
+
+# What stays where it is while the other one moves.
+PREFERENCE, OUTCOME = 0.6, 3.0
+SWEEPS = ("preference", "outcome")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One world of a sweep. sweep : which of the two moves. at : where it is."""
+
+    sweep: str
+    at: float
+    run: int
+
+    def settings(self, of: OfSimulation) -> Simulation:
+        """The world: runs of a sweep differ in all draws, points of a run in none that they need not."""
+        return Simulation(
+            n_users=of.size,
+            n_items=of.size,
+            n_factors=of.n_factors,
+            confounding_preference=self.at if self.sweep == "preference" else PREFERENCE,
+            confounding_outcome=self.at if self.sweep == "outcome" else OUTCOME,
+            gamma_reading=of.reading,
+            test_pairs_per_user=of.test_pairs_per_user,
+            seed=self.run,
+        )
+
+
+def points(of: OfSimulation) -> Iterator[Point]:
+    """All worlds of both sweeps, every point's first run before the second ones."""
+    for run in range(of.runs):
+        for sweep, values in zip(SWEEPS, (of.preference, of.outcome), strict=True):
+            for at in values:
+                yield Point(sweep, at, run)
+
+
+def n_steps(of: OfSimulation) -> int:
+    """Fits of one world."""
+    return len(rows(placebos=False)) * (of.budget.draws + 2)
+
+
+def compare_point(spark: SparkSession, of: OfSimulation, point: Point, advance: Advance) -> Cell:
+    """The nine rows on one world."""
+    parts = simulated(spark, point.settings(of), point.run)
+    comparison = Comparison(
+        parts, rows(placebos=False), of.budget, point.run, replications=0, with_als=False, by_activity=False
+    )
+    density = len(parts.ratings("train", "validation").user) / of.size**2
+    return {"density": round(density, 4), **compare(spark, comparison, advance)}

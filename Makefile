@@ -17,7 +17,7 @@ PLAIN    := $(if $(MAKE_TERMOUT),\033[0m)
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench nine-rows submit clean
+.PHONY: help demo test lint format bench nine-rows reproduce submit clean
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
@@ -44,6 +44,9 @@ bench: $(VENV)/.bench  ## Measure against MLlib and hpfrec (needs a C compiler)
 
 nine-rows: $(READY)  ## Fit the paper's nine models on Coat and MovieLens 100K: make nine-rows DATA=folder
 	@$(BIN)/python -m benchmarks.nine_rows $(if $(DATA),--data "$(DATA)") $(ARGS)
+
+reproduce: $(READY)  ## The paper's tables and figures: make reproduce DATA=folder PROFILE=quick (minutes) or full (hours)
+	@$(BIN)/python jobs/reproduce.py $(if $(DATA),--data "$(DATA)") $(if $(PROFILE),--profile $(PROFILE)) $(ARGS)
 
 submit: $(READY)  ## Run a job through spark-submit: make submit JOB=jobs/retrain.py ARGS="--dry-run"
 	@JAVA_HOME="$$($(BIN)/python -m dcrec_spark.java)" PYSPARK_PYTHON="$(BIN)/python" SPARK_CONF_DIR=conf \

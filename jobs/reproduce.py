@@ -3,8 +3,8 @@
 python jobs/reproduce.py --data DIR                      minutes: Coat and small simulations
 python jobs/reproduce.py --data DIR --profile full       hours: all data sets, seeds, sweeps, placebos
 
-DIR has coat/ (train.ascii, test.ascii), ml-100k/u.data, ml-1m/ratings.dat, and yahoo-r3/ where you have it. What was done
-is kept under --work: the same command goes on after an interruption.
+DIR has coat/ (train.ascii, test.ascii), ml-100k/u.data, ml-1m/ratings.dat, and yahoo-r3/ where you have it.
+What was done is kept under --work: the same command goes on after an interruption.
 """
 
 import sys

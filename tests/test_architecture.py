@@ -85,6 +85,7 @@ def test_the_package_is_found() -> None:
         ("publish", {"errors", "storage"}),
         ("evaluation", {"errors", "arrays", "schemas", "kernels", "engine", "data", "models"}),
         ("trials", {"errors", "arrays", "engine", "models", "evaluation"}),
+        ("studies", {"errors", "arrays", "config", "kernels", "data", "models", "evaluation", "trials"}),
     ],
 )
 def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> None:
@@ -106,7 +107,7 @@ def test_only_the_jobs_own_steps_publish() -> None:
 
 @pytest.mark.parametrize("top", ["pipeline", "serving", "job_steps", "saved_model", "cli", "demo", "console", "record"])
 def test_nothing_below_uses_the_jobs_own_steps(top: str) -> None:
-    below = {"config", "data", "engine", "evaluation", "kernels", "models", "publish", "storage", "trials"}
+    below = {"config", "data", "engine", "evaluation", "kernels", "models", "publish", "storage", "studies", "trials"}
     assert {module for module, uses in USES.items() if part_of(module) in below and top in uses} == set()
 
 

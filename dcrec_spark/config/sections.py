@@ -191,6 +191,21 @@ class RecommendConfig(Section):
     exclude_seen: bool = True
 
 
+class SimulationConfig(Section):
+    """The world that jobs/simulate.py draws; its seed is run.seed."""
+
+    n_users: Positive = 5000
+    n_items: Positive = 5000
+    n_factors: Positive = 10
+    confounding_preference: Share = 0.6
+    confounding_outcome: NonNegativeReal = 3.0
+    gamma_shape: PositiveReal = 0.3
+    gamma_spread: PositiveReal = 0.3
+    gamma_reading: Literal["rate", "scale"] = "scale"
+    test_pairs_per_user: Natural = 20
+    test_pairs: Literal["all", "unseen", "withheld"] = "all"
+
+
 class OutputConfig(Section):
     """Where the tables go."""
 
@@ -209,6 +224,7 @@ class RunConfig(Section):
     engine: EngineConfig = EngineConfig()
     model: ModelConfig = ModelConfig()
     recommend: RecommendConfig = RecommendConfig()
+    simulation: SimulationConfig = SimulationConfig()
     output: OutputConfig = OutputConfig()
 
     # Dotted name -> text of the settings written with ${...}: what may be recorded in place of their values.

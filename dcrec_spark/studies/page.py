@@ -41,7 +41,10 @@ def _head(profile: Profile, results: Results, command: str) -> Iterator[str]:
     yield f"\nMade by `{command}`, with Python {platform.python_version()}, {packages}; not edited by hand.\n"
     yield from (f"* Cut: {what}" for what in profile.cut)
     missing = [name for name, of in profile.data.items() if len(results.get(name, [])) < of.seeds]
-    yield from (f"* Not finished: {name}, {len(results.get(name, []))} of its seeds." for name in missing)
+    yield from (
+        f"* Not finished: {name}, {len(results.get(name, []))} of its {profile.data[name].seeds} seeds."
+        for name in missing
+    )
     yield (
         "\nFigures are means over seeds; in brackets the 95 % bootstrap interval over the test's users. Rows choose "
         "their settings by validation NDCG (where it says so, by validation MSE), out of equally many draws; the "

@@ -1,0 +1,68 @@
+"""jobs/simulate.py: the world as published tables, the same for the same seed, ready for the next job."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dcrec_spark.evaluation.simulate import Simulation, expected_outcomes
+from dcrec_spark.publish.parquet import verify
+from dcrec_spark.simulate_job import simulate_world
+from tests.jobs.job import read_table, record_of, run_directory, run_job
+
+WORLD = {"simulation.n_users": 60, "simulation.n_items": 40, "simulation.n_factors": 4, "run.seed": 7}
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def drawn(output: Path, **more: Any) -> Path:
+    outcome = run_job(simulate_world, {**WORLD, **more, "output.path": output})
+    assert outcome.code == 0, outcome
+    assert "60 users x 40 items" in outcome.printed
+    return run_directory(output)
+
+
+def test_a_world_and_its_truth_are_published(tmp_path: Path) -> None:
+    run = drawn(tmp_path / "out")
+    verify(str(run))
+    ratings, test, users, items = (read_table(run, name) for name in ("ratings", "test", "users", "items"))
+    assert record_of(run)["counts"] == {"ratings": len(ratings), "test": 60 * 20, "users": 60, "items": 40}
+    assert len(ratings) == len(ratings.drop_duplicates(["user", "item"])) > 0
+    assert set(ratings.rating) <= {1.0, 2.0, 3.0, 4.0, 5.0}
+    # The truth leads to the test's expectations: min(1 + Poisson((theta + g_y c) . beta), 5).
+    confounder, preference = (np.stack(users.sort_values("user")[name]) for name in ("confounder", "preference"))
+    rate = (preference + 3.0 * confounder) @ np.stack(items.sort_values("item").attribute).T
+    n = np.arange(200)
+    of_pair = rate[test.user, test.item]
+    log_factorial = np.cumsum(np.log(np.maximum(n, 1)))
+    chance = np.exp(n * np.log(of_pair)[:, None] - of_pair[:, None] - log_factorial)
+    np.testing.assert_allclose(test.expected, (chance * np.minimum(1 + n, 5)).sum(axis=1), rtol=1e-9)
+    settings = Simulation(n_users=60, n_items=40, n_factors=4, seed=7)
+    np.testing.assert_array_equal(
+        test.expected, expected_outcomes(settings, test.user.to_numpy(), test.item.to_numpy())
+    )
+
+
+def test_the_same_seed_draws_the_same_world(tmp_path: Path) -> None:
+    worlds = [read_table(drawn(tmp_path / name), "ratings") for name in ("one", "other")]
+    one, other = (world.sort_values(["user", "item"], ignore_index=True) for world in worlds)
+    pd.testing.assert_frame_equal(one, other)
+
+
+def test_the_rate_reading_exposes_more(tmp_path: Path) -> None:
+    scale, rate = (
+        len(read_table(drawn(tmp_path / kind, **{"simulation.gamma_reading": kind}), "ratings"))
+        for kind in ("scale", "rate")
+    )
+    assert rate > 3 * scale
+
+
+def test_a_dry_run_writes_nothing_and_more_tests_than_items_are_refused(tmp_path: Path) -> None:
+    outcome = run_job(simulate_world, {**WORLD, "output.path": tmp_path / "out"}, "--dry-run")
+    assert outcome.code == 0
+    assert not (tmp_path / "out").exists()
+    refused = run_job(simulate_world, {**WORLD, "simulation.test_pairs_per_user": 41, "output.path": tmp_path / "out"})
+    assert refused.code == 2
+    assert "test_pairs_per_user is 41; expected from 0 to n_items = 40" in refused.message

@@ -1,0 +1,186 @@
+"""The studies on tiny worlds: fair draws, cells that are kept, a page that says what was found."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark.studies import paper
+from dcrec_spark.studies.datasets import DATASETS
+from dcrec_spark.studies.page import write_page
+from dcrec_spark.studies.profiles import PROFILES, OfData, OfSimulation, Profile
+from dcrec_spark.studies.rows import Budget, Row, rows, settings
+from dcrec_spark.studies.run import collected, reproduce
+from dcrec_spark.studies.summary import difference, figure
+from dcrec_spark.studies.units import read, units
+
+TINY = Budget(draws=1, most_rank=2, max_iter=3)
+WORLD = OfSimulation("rate", 24, 3, 1, TINY, preference=(0.5,), outcome=(3.0,), test_pairs_per_user=8)
+
+
+def coat_files(folder: Path, sizes: tuple[int, int] = (30, 20)) -> Path:
+    """Training and test tables as Coat has them: a row of ratings for each user, 0 where there is none."""
+    rng = np.random.default_rng(2)
+    (folder / "coat").mkdir(parents=True)
+    for part, share in (("train", 0.5), ("test", 0.4)):
+        table = rng.integers(1, 6, sizes) * (rng.random(sizes) < share)
+        lines = "\n".join(" ".join(map(str, row)) for row in table)
+        (folder / "coat" / f"{part}.ascii").write_text(lines + "\n")
+    return folder
+
+
+# Rows
+
+
+def test_no_row_is_tuned_harder_than_another() -> None:
+    """All rows of an outcome draw the same settings of it, as often."""
+    budget = Budget(draws=7)
+    for outcome in paper.OUTCOMES:
+        drawn = {row.name: list(settings(row, budget, 3)) for row in rows() if row.outcome == outcome}
+        assert {len(draws) for draws in drawn.values()} == {7}
+        classical = [of[0] for of in drawn[f"{outcome}-none"]]
+        own = {"adjustment", "confounderReg", "confounderWeight"}
+        if outcome == "probabilistic":
+            own.add("unobservedWeight")
+        for name, draws in drawn.items():
+            shared = [{k: v for k, v in of[0].items() if k not in own} for of in draws]
+            assert shared == [{k: v for k, v in of.items() if k not in own} for of in classical], name
+            assert all((of[1] is not None) == ("deconfounded" in name) for of in draws)
+
+
+def test_placebos_are_the_deconfounded_rows_with_another_confounder() -> None:
+    fitted, permuted = Row("weighted", "deconfounded"), Row("weighted", "deconfounded", "permuted")
+    assert list(settings(fitted, TINY, 0)) == list(settings(permuted, TINY, 0))
+    assert {row.name for row in rows()} >= set(paper.ROWS)
+    assert len(rows()) == 15
+
+
+def test_the_papers_tables_are_whole() -> None:
+    tables = [*paper.EXISTING_USERS.values(), *paper.NEW_USERS.values(), *paper.REGULAR_TEST.values()]
+    assert all(list(table) == paper.ROWS for table in tables)
+    assert paper.EXISTING_USERS["coat"]["weighted-deconfounded"] == (0.744, 0.581, 1.569)
+
+
+# Data
+
+
+def test_coat_keeps_its_random_test_but_for_what_is_in_training(spark: SparkSession, tmp_path: Path) -> None:
+    folder = coat_files(tmp_path)
+    parts = DATASETS["coat"](spark, folder, 0)
+    train, test = (np.loadtxt(folder / "coat" / f"{name}.ascii") for name in ("train", "test"))
+    fit = parts.ratings("train", "validation")
+    assert len(fit.user) == pytest.approx((train > 0).sum(), abs=3)  # a validation pair of an unknown item is left out
+    pairs = parts.of["test"]
+    assert len(pairs["user"]) == ((test > 0) & (train == 0)).sum()
+    known = np.zeros((len(parts.user_key), len(parts.item_key)), bool)
+    known[fit.user, fit.item] = True
+    assert not known[pairs["user"], pairs["item"]].any()
+
+
+def test_new_users_are_in_no_part_of_the_fit(spark: SparkSession, tmp_path: Path) -> None:
+    parts = DATASETS["coat-new-users"](spark, coat_files(tmp_path), 0)
+    fitted, new = set(parts.ratings("train", "validation").user), set(parts.of["fold_in"]["user"])
+    assert fitted
+    assert new
+    assert not fitted & new
+    assert set(parts.of["test"]["user"]) <= new
+
+
+def test_yahoo_r3_is_read_from_its_original_files(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "yahoo-r3"
+    folder.mkdir()
+    train = [(user, song, 1 + (user + song) % 5) for user in range(1, 13) for song in range(1, 11) if (user * song) % 3]
+    test = [(user, song, 1 + user % 5) for user in range(1, 13) for song in (3, 6, 9)]
+    for name, triples in (("train", train), ("test", test)):
+        text = "".join(f"{user}\t{song}\t{rating}\n" for user, song, rating in triples)
+        (folder / f"ydata-ymusic-rating-study-v1_0-{name}.txt").write_text(text)
+    parts = DATASETS["yahoo-r3"](spark, tmp_path, 0)
+    assert len(parts.ratings("train", "validation").user) == len(train)
+    random = set(test) - set(train)
+    songs = {song for _, song, _ in train}
+    assert len(parts.of["test"]["user"]) == sum(song in songs for _, song, _ in random)
+
+
+# Runs
+
+
+@pytest.fixture(scope="module")
+def profile() -> Profile:
+    data = {"coat": OfData(1, TINY, with_als=False), "coat-new-users": OfData(1, TINY)}
+    return Profile(data, {"dense": WORLD}, sweeps=(1, 3), cut=["Everything is tiny."])
+
+
+@pytest.fixture(scope="module")
+def work(spark: SparkSession, profile: Profile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("studies")
+    coat_files(folder / "data")
+    reproduce(spark, profile, folder / "data", folder / "cells", folder / "page", "make reproduce")
+    return folder
+
+
+def test_everything_is_run_and_on_the_page(profile: Profile, work: Path) -> None:
+    found = collected(profile, work / "data", work / "cells")
+    assert found.keys() == {"coat", "coat-new-users", "coat-sweeps", "dense-preference-0.5", "dense-outcome-3.0"}
+    page = (work / "page" / "README.md").read_text()
+    assert "* Cut: Everything is tiny." in page
+    assert "Not finished" not in page
+    for row in (*paper.ROWS, "item-mean", "popularity"):
+        assert f"| {row} |" in page
+    shown = figure(found["coat"], "ndcg", "weighted-deconfounded", "ndcg")
+    assert f"{shown.value:.3f} [{shown.low:.3f}, {shown.high:.3f}]" in page
+    pictures = sorted(path.name for path in (work / "page").glob("*.png"))
+    assert pictures == [f"dense-{s}-{m}.png" for s in ("outcome", "preference") for m in ("mse", "ndcg")]
+
+
+def test_what_is_there_is_not_run_again(spark: SparkSession, profile: Profile, work: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (work / "cells").iterdir()}
+    lost = work / "cells" / "dense-outcome-3.0-run-0.json"
+    first = lost.read_text()
+    lost.unlink()
+    reproduce(spark, profile, work / "data", work / "cells", work / "page", "make reproduce")
+    after = {path: path.stat().st_mtime_ns for path in (work / "cells").iterdir()}
+    assert {path for path in after if after[path] != before[path]} == {lost}
+    assert json.loads(lost.read_text())["result"] == json.loads(first)["result"]  # and comes out the same
+
+
+def test_cells_of_other_settings_are_not_taken(profile: Profile, work: Path) -> None:
+    harder = replace(profile, data={"coat": OfData(1, Budget(draws=2, most_rank=2, max_iter=3), with_als=False)})
+    unit = next(iter(units(harder, work / "data", work / "cells")))
+    assert unit.name == "coat-seed-0"
+    assert read(unit, work / "cells") is None
+
+
+def test_a_page_of_half_a_study_says_so(profile: Profile, work: Path, tmp_path: Path) -> None:
+    found = collected(profile, work / "data", work / "cells")
+    del found["coat-new-users"]
+    page = write_page(profile, found, tmp_path, "make reproduce").read_text()
+    assert "* Not finished: coat-new-users, 0 of its 1 seeds." in page
+
+
+def test_profiles_name_data_sets_that_are_known() -> None:
+    for chosen in PROFILES.values():
+        assert chosen.data.keys() <= DATASETS.keys()
+        assert chosen.cut
+
+
+# Summaries
+
+
+def cell(*replications: float) -> dict[str, object]:
+    metrics = {"a": {"ndcg": list(replications)}, "b": {"ndcg": [0.5] * len(replications)}}
+    return {"ndcg": {"metrics": metrics, "groups": {}}}
+
+
+def test_a_figure_is_the_mean_over_seeds_with_the_users_interval() -> None:
+    low, high = cell(0.6, *np.linspace(0.5, 0.7, 101)), cell(0.8, *np.linspace(0.7, 0.9, 101))
+    found = figure([low, high], "ndcg", "a", "ndcg")
+    assert found.value == pytest.approx(0.7)
+    assert (found.low, found.high) == pytest.approx((0.605, 0.795))
+    assert found.sd == pytest.approx(np.sqrt(0.02))
+    against = difference([low, high], "ndcg", "a", "b", "ndcg")
+    assert against.value == pytest.approx(0.2)
+    assert against.leaves_out_zero
+    assert not difference([low, high], "ndcg", "b", "b", "ndcg").leaves_out_zero

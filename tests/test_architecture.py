@@ -84,6 +84,7 @@ def test_the_package_is_found() -> None:
         ("models", {"errors", "version", "arrays", "blocks", "kernels", "engine", "data", "storage"}),
         ("publish", {"errors", "storage"}),
         ("evaluation", {"errors", "arrays", "schemas", "kernels", "engine", "data", "models"}),
+        ("report", {"errors", "evaluation", "models"}),
     ],
 )
 def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> None:
@@ -103,9 +104,15 @@ def test_only_the_jobs_own_steps_publish() -> None:
     assert users <= {"publish", "pipeline", "serving", "job_steps", "saved_model", "record", "demo"}
 
 
-@pytest.mark.parametrize("top", ["pipeline", "serving", "job_steps", "saved_model", "cli", "demo", "console", "record"])
+@pytest.mark.parametrize(
+    "top",
+    [
+        *("pipeline", "serving", "evaluate_job", "evaluate_steps", "evaluate_facts", "job_steps", "model_input"),
+        *("saved_model", "cli", "demo", "console", "record"),
+    ],
+)
 def test_nothing_below_uses_the_jobs_own_steps(top: str) -> None:
-    below = {"config", "data", "engine", "evaluation", "kernels", "models", "publish", "storage"}
+    below = {"config", "data", "engine", "evaluation", "kernels", "models", "publish", "report", "storage"}
     assert {module for module, uses in USES.items() if part_of(module) in below and top in uses} == set()
 
 

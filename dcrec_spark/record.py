@@ -30,8 +30,8 @@ _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 class Run:
     """Facts of one run, gathered as it goes; ``run.json`` and the table ``runs`` say the same.
 
-    job : retrain, recommend or fold_in. timings : seconds by step, shared with the reporter that measures them.
-    source : the model that is served, or that the fit begins with.
+    job : retrain, recommend, fold_in or evaluate. timings : seconds by step, shared with the reporter that
+    measures them. source : the model that is served, or that the fit begins with.
     """
 
     run_id: str

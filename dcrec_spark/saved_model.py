@@ -8,6 +8,7 @@ A path is that of a saved model, of a run's directory, or of an output directory
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -53,6 +54,11 @@ def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
     parent, _, name = where.rpartition("/")
     record = (read_record(parent, spark) if name == FOLDER else None) or {}
     return SavedModel(model, Source(where, record.get("model_version") or model.uid, record.get("run_id")))
+
+
+def record_of(spark: SparkSession, source: Source) -> dict[str, Any] | None:
+    """run.json of the run that the model is of; None where it is of none."""
+    return None if source.run_id is None else read_record(source.path.rpartition("/")[0], spark)
 
 
 def previous_run(spark: SparkSession, output: str) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import RunConfig
@@ -19,11 +19,10 @@ from dcrec_spark.data.users import read_users
 from dcrec_spark.data.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.job_steps import factor_tables, open_job, output_path, publish_run, recommendation_table, reject_table
+from dcrec_spark.model_input import as_trained, id_columns, load_to_serve, model_path, require_ids_of
 from dcrec_spark.models.outcome_model import DeconfoundedMFModel
-from dcrec_spark.models.starts import require_same_ids
 from dcrec_spark.record import Run, fingerprint
-from dcrec_spark.saved_model import SavedModel, load_model
-from dcrec_spark.storage.files import open_files
+from dcrec_spark.saved_model import SavedModel
 from dcrec_spark.summary import dry_run_summary, run_summary
 
 
@@ -106,18 +105,18 @@ def _serve(
     tables: Tables,
 ) -> Served | None:
     output, timings = output_path(config), reporter.new_run()
-    path = _model_path(config)
+    path = model_path(config)
     spark = open_job(config, reporter, output, writes=not dry_run)
     with ExitStack() as kept:
         if dry_run:
-            request = opened(config, spark, _load(spark, path, output, kept))
+            request = opened(config, spark, load_to_serve(spark, path, output, kept))
             model = f"{request.saved.source.model_version} {request.saved.source.path}"
             reporter.show(dry_run_summary(config, request.raw, model, output))
             return None
         run = Run.begin(job, config, spark, timings)
         with run.recorded_on_failure(spark, output):
             with reporter.step("load the model"):
-                saved = _load(spark, path, output, kept)
+                saved = load_to_serve(spark, path, output, kept)
                 run.serves(saved)
             request = opened(config, spark, saved)
             with reporter.step("validate"):
@@ -128,31 +127,11 @@ def _serve(
     return Served(run, directory)
 
 
-def _model_path(config: RunConfig) -> str:
-    if config.model.path is None:
-        raise ConfigError(
-            "setting model.path: found null, expected a saved model, the directory of a run, or an output directory"
-        )
-    return config.model.path
-
-
 def _has_input(config: RunConfig) -> bool:
     given = config.input
     if given.format in ("table", "jdbc"):
         return given.table is not None or "query" in given.options
     return given.path is not None
-
-
-def _load(spark: SparkSession, path: str, output: str, kept: ExitStack) -> SavedModel:
-    saved = load_model(spark, path, "model.path")
-    kept.callback(saved.model.release)
-    files, root = open_files(output, spark)
-    if saved.source.path.startswith(f"{files.uri(root)}/"):
-        raise ConfigError(
-            f"setting output.path: {output!r} is where the model is published, and a run without a model would take "
-            "its place there for all who read the current run; choose another directory"
-        )
-    return saved
 
 
 # ---- recommend
@@ -161,12 +140,12 @@ def _load(spark: SparkSession, path: str, output: str, kept: ExitStack) -> Saved
 def _open_recommend(config: RunConfig, spark: SparkSession, saved: SavedModel) -> Request:
     raw = read_ratings(spark, config.input) if config.recommend.exclude_seen else None
     if raw is not None:
-        _require_ids_of(saved.model, raw, "input", ("user", "item"))
+        require_ids_of(saved.model, raw, "input", ("user", "item"))
     if config.recommend.users is None:
         return Request(saved, raw, None)
     known = saved.model.userFactors
     users = read_users(spark, config.recommend.users, config.input, known.schema["id"].dataType)
-    _require_ids_of(saved.model, users, USERS, ("user",))
+    require_ids_of(saved.model, users, USERS, ("user",))
     return Request(saved, raw, users)
 
 
@@ -177,7 +156,7 @@ def _recommend(work: Work) -> dict[str, DataFrame]:
         work.kept.callback(users.unpersist)
         _note_users(work, users)
         users = users.withColumnRenamed("user_id", model.getOrDefault("userCol"))
-    seen = None if work.seen is None else work.seen.select(*_id_columns(model))
+    seen = None if work.seen is None else work.seen.select(*id_columns(model))
     ranked = model.recommendationTable(work.config.recommend.top_n, seen, users)
     tables = {"recommendations": recommendation_table(ranked, work.run)}
     return tables if work.valid is None else {**tables, "rejects": reject_table(work.valid, work.run)}
@@ -209,15 +188,15 @@ def _note_users(work: Work, users: DataFrame) -> None:
 
 def _open_fold_in(config: RunConfig, spark: SparkSession, saved: SavedModel) -> Request:
     raw = read_ratings(spark, config.input)
-    _require_ids_of(saved.model, raw, "input", ("user", "item"))
-    _as_trained(saved.model, raw)
+    require_ids_of(saved.model, raw, "input", ("user", "item"))
+    as_trained(saved.model, raw)
     return Request(saved, raw, None)
 
 
 def _fold_in(work: Work) -> dict[str, DataFrame]:
     if work.valid is None:
         raise AssertionError("users are folded in by their ratings")
-    ratings = _as_trained(work.model, work.valid.ratings)
+    ratings = as_trained(work.model, work.valid.ratings)
     _note_ratings(work, work.valid.ratings)
     folded = work.model.foldInUsers(ratings)
     work.kept.callback(folded.unpersist)
@@ -253,38 +232,3 @@ def _validated(config: RunConfig, request: Request, run: Run, kept: ExitStack) -
     kept.callback(valid.unpersist)
     run.took_in(valid)
     return valid
-
-
-def _require_ids_of(model: DeconfoundedMFModel, given: DataFrame, where: str, sides: tuple[str, ...]) -> None:
-    """Refuse ids of another kind than the model's, which Spark would cast in silence or match with nothing."""
-    for side, table in zip(sides, model.tables(), strict=False):
-        try:
-            require_same_ids(side, given.select(F.col(f"{side}_id").alias("id")), table)
-        except ConfigError as error:
-            raise ConfigError(f"{where}: {error}; input.id_type does so for the input") from error
-
-
-def _as_trained(model: DeconfoundedMFModel, ratings: DataFrame) -> DataFrame:
-    """Ratings under the names that the model's columns had when it was fitted.
-
-    Raises
-    ------
-    ConfigError : the model needs a column that the input does not have.
-    """
-    rating = model.getOrDefault("ratingCol")
-    count = model.exposureModel.getOrDefault("countCol") if model.exposureModel is not None else None
-    propensity = model.facts.propensity.settings.column if model.facts.propensity is not None else None
-    more = {role: name for role, name in (("count", count), ("propensity", propensity)) if name not in (None, rating)}
-    missing = [role for role in more if role not in ratings.columns]
-    if missing:
-        raise ConfigError(
-            f"setting input.columns.{missing[0]}: found null, expected the column of which the model has learned"
-        )
-    return ratings.select(
-        *_id_columns(model), *[F.col(r).alias(name) for r, name in {"rating": rating, **more}.items()]
-    )
-
-
-def _id_columns(model: DeconfoundedMFModel) -> list[Column]:
-    get = model.getOrDefault
-    return [F.col("user_id").alias(get("userCol")), F.col("item_id").alias(get("itemCol"))]

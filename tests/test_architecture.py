@@ -86,6 +86,7 @@ def test_the_package_is_found() -> None:
         ("evaluation", {"errors", "arrays", "schemas", "kernels", "engine", "data", "models"}),
         ("trials", {"errors", "arrays", "engine", "models", "evaluation"}),
         ("studies", {"errors", "arrays", "config", "kernels", "data", "models", "evaluation", "trials"}),
+        ("report", {"errors", "evaluation", "models"}),
     ],
 )
 def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> None:
@@ -102,12 +103,19 @@ def test_arrays_and_settings_know_nothing_of_spark(part: str) -> None:
 
 def test_only_the_jobs_own_steps_publish() -> None:
     users = {part_of(module) for module, uses in USES.items() if any(part_of(used) == "publish" for used in uses)}
-    assert users <= {"publish", "pipeline", "serving", "job_steps", "saved_model", "record", "demo"}
+    assert users <= {"publish", "pipeline", "serving", "job_steps", "saved_model", "record", "demo", "simulate_job"}
 
 
-@pytest.mark.parametrize("top", ["pipeline", "serving", "job_steps", "saved_model", "cli", "demo", "console", "record"])
+@pytest.mark.parametrize(
+    "top",
+    [
+        *("pipeline", "serving", "evaluate_job", "evaluate_steps", "evaluate_facts", "job_steps", "model_input"),
+        *("saved_model", "cli", "demo", "console", "record", "simulate_job"),
+    ],
+)
 def test_nothing_below_uses_the_jobs_own_steps(top: str) -> None:
-    below = {"config", "data", "engine", "evaluation", "kernels", "models", "publish", "storage", "studies", "trials"}
+    below = {"config", "data", "engine", "evaluation", "kernels", "models", "publish", "report", "storage"}
+    below |= {"studies", "trials"}
     assert {module for module, uses in USES.items() if part_of(module) in below and top in uses} == set()
 
 

@@ -147,6 +147,9 @@ def test_configuration_does_not_change_after_it_is_read() -> None:
         ("run.name=../../etc", ["setting run.name", "'../../etc'", "letters, digits"]),
         ("run.run_date=20261120", ["setting run.run_date", "20261120", "YYYY-MM-DD"]),
         ("run.run_date=2026-13-01", ["setting run.run_date", "YYYY-MM-DD"]),
+        ("evaluation.cuts=5", ["setting evaluation.cuts", "found 5", "a list such as [5, 10]"]),
+        ("evaluation.cuts=[]", ["setting evaluation.cuts", "found []", "a list with a value or more"]),
+        ("evaluation.cuts=[0]", ["setting evaluation.cuts.0", "found 0", "a number >= 1"]),
         ("outcome.adjustment=ipv", ["found 'ipv'", "'deconfounded', 'none' or 'ipw'"]),
         ("validation.max_reject_share=5", ["found 5", "<= 1"]),
         ("input.header=maybe", ["found 'maybe'", "true or false"]),
@@ -279,6 +282,8 @@ def test_resolved_is_plain_json() -> None:
         "model.path=/elsewhere",
         "model.warm_start=previous",
         "recommend.users=/elsewhere",
+        "evaluation.test_path=/elsewhere",
+        "evaluation.cuts=[3]",
         "output.path=/elsewhere",
     ],
 )

@@ -8,6 +8,7 @@ from dcrec_spark.config.record import config_hash, mask_secrets, resolved
 from dcrec_spark.config.sections import (
     ColumnNames,
     EngineConfig,
+    EvaluationConfig,
     ExposureConfig,
     InputConfig,
     ModelConfig,
@@ -23,6 +24,7 @@ from dcrec_spark.config.sections import (
 __all__ = [
     "ColumnNames",
     "EngineConfig",
+    "EvaluationConfig",
     "ExposureConfig",
     "InputConfig",
     "ModelConfig",

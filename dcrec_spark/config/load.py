@@ -20,6 +20,8 @@ from dcrec_spark.errors import ConfigError
 _EXPECTED = {
     "model": "a section of settings",
     "dict": "names with their values",
+    "tuple_type": "a list such as [5, 10]",
+    "too_short": "a list with a value or more",
     "string_type": "text",
     "string_pattern_mismatch": "letters, digits, '.', '_' and '-', starting with a letter or digit",
     "int": "a whole number",

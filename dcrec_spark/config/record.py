@@ -21,7 +21,7 @@ _SECRETS_IN_TEXT = (
 
 # Settings that say where, when or how fast, not what: the answer is the same with other values of them.
 # Which rows were read is told by the fingerprint of the data, not by where they were; which model was served or begun
-# with by its version.
+# with by its version. How a model is judged changes nothing in it.
 _NO_INFLUENCE: dict[str, Any] = {
     "run": {"name", "run_date"},
     "spark": True,
@@ -29,6 +29,8 @@ _NO_INFLUENCE: dict[str, Any] = {
     "engine": {"num_user_blocks", "num_item_blocks", "exchange", "checkpoint_interval"},
     "model": True,
     "recommend": {"users"},
+    "evaluation": True,
+    "simulation": True,
     "output": True,
 }
 _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}

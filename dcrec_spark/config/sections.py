@@ -4,7 +4,7 @@ The defaults are here and nowhere else, so that ``ValidationConfig()`` means the
 and in a job shipped as a zip. ``conf/base.yaml`` is their annotated print-out; a test holds the two equal.
 """
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
@@ -206,6 +206,21 @@ class SimulationConfig(Section):
     test_pairs: Literal["all", "unseen", "withheld"] = "all"
 
 
+class EvaluationConfig(Section):
+    """What a saved model is judged by, and what goes into the report."""
+
+    test_path: Text | None = None
+    titles_path: Text | None = None
+    compare_with: Text | None = None
+    cuts: Annotated[tuple[Positive, ...], Field(min_length=1)] = (5, 10)
+    relevant_from: NonNegativeReal = 3.0
+    gain: Literal["2^rel-1", "2^(rel-1)", "rel"] = "2^rel-1"
+    bootstrap: Natural = 200
+    predictive_check: bool = True
+    sample_users: Natural = 3
+    reasons: Natural = 3
+
+
 class OutputConfig(Section):
     """Where the tables go."""
 
@@ -225,6 +240,7 @@ class RunConfig(Section):
     model: ModelConfig = ModelConfig()
     recommend: RecommendConfig = RecommendConfig()
     simulation: SimulationConfig = SimulationConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
     output: OutputConfig = OutputConfig()
 
     # Dotted name -> text of the settings written with ${...}: what may be recorded in place of their values.

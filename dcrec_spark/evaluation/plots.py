@@ -23,13 +23,14 @@ def plot_predictive_check(check: PredictiveCheck, bins: int = 20) -> Figure:
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     figure.patch.set_alpha(0.0)
     users, overall = figure.subplots(1, 2)
-    _p_values(users, check, check.histogram(bins))
-    _log_likelihoods(overall, check)
+    draw_p_values(users, check, check.histogram(bins))
+    draw_log_likelihoods(overall, check)
     figure.suptitle(f"Exposure predictive check ({check.verdict})", color=INK, fontsize=11)
     return figure
 
 
-def _p_values(axes: Axes, check: PredictiveCheck, counts: Sequence[int]) -> None:
+def draw_p_values(axes: Axes, check: PredictiveCheck, counts: Sequence[int]) -> None:
+    """How many users' p-values lie in each of ``len(counts)`` equal parts of 0 to 1."""
     bins = len(counts)
     axes.bar(np.arange(bins) / bins, counts, width=1.0 / bins, align="edge", color=FILL, edgecolor="none")
     level = check.numUsers / bins
@@ -39,10 +40,11 @@ def _p_values(axes: Axes, check: PredictiveCheck, counts: Sequence[int]) -> None
     axes.set_xlabel("p-value")
     axes.set_ylabel("users")
     axes.set_title(f"{check.numUsers:,} users, mean {check.meanUserPValue:.2f}", fontsize=10)
-    _dress(axes)
+    dress(axes)
 
 
-def _log_likelihoods(axes: Axes, check: PredictiveCheck) -> None:
+def draw_log_likelihoods(axes: Axes, check: PredictiveCheck) -> None:
+    """The real log-likelihood among the replicated ones, of each held-out exposure."""
     each = 1.0 / check.n
     axes.hist(check.replicated * each, bins=20, color=FILL, edgecolor="none", label="replicated")
     axes.axvline(check.logLikelihood * each, ymax=0.8, color=ACCENT, linewidth=2.0, label="real")
@@ -55,10 +57,11 @@ def _log_likelihoods(axes: Axes, check: PredictiveCheck) -> None:
     figures = f"p {check.pValue:.3f}, spread {check.spreadPValue:.3f}"
     axes.set_title(f"{check.n:,} held-out exposures, {figures}", fontsize=10)
     axes.legend(frameon=False, fontsize=9, labelcolor=INK, ncols=2, loc="upper center")
-    _dress(axes)
+    dress(axes)
 
 
-def _dress(axes: Axes) -> None:
+def dress(axes: Axes) -> None:
+    """No background, two spines, everything in the one ink."""
     axes.patch.set_alpha(0.0)
     axes.tick_params(colors=INK, labelsize=9)
     for text in (axes.title, axes.xaxis.label, axes.yaxis.label):

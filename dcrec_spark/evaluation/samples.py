@@ -1,0 +1,49 @@
+"""A few users, always the same ones, with what is recommended to them and why."""
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.models.outcome_model import DeconfoundedMFModel
+from dcrec_spark.models.reasons import because, titled
+
+_PARTS = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
+
+
+def sample_lists(ranked: DataFrame, n_users: int, n_items: int, seed: int) -> DataFrame:
+    """The first places of a few users: those with the smallest hashes of (seed, user)."""
+    users = ranked.select("user_id").distinct()
+    chosen = users.orderBy(F.xxhash64(F.lit(seed).cast("long"), F.col("user_id").cast("string")), "user_id")
+    rows = ranked.join(F.broadcast(chosen.limit(n_users)), "user_id", "left_semi")
+    return rows.where(F.col("rank") <= n_items).select(*_PARTS)
+
+
+def with_titles(frame: DataFrame, titles: DataFrame | None) -> DataFrame:
+    """``frame`` with a title for each item; one without goes by its id."""
+    by_id = F.col("item_id").cast("string")
+    if titles is None:
+        return frame.withColumn("title", by_id)
+    return frame.join(titles.select("item_id", "title"), "item_id", "left").withColumn(
+        "title", F.coalesce("title", by_id)
+    )
+
+
+def reasons_for(
+    model: DeconfoundedMFModel, lists: DataFrame, ratings: DataFrame, titles: DataFrame | None, n: int
+) -> pd.DataFrame:
+    """user_id, item_id, because: the ratings that carry each score, in words.
+
+    lists : user_id, item_id. ratings : those of the fit, under the names that the model knows.
+
+    Raises
+    ------
+    DataError : the ratings are not those of the fit.
+    """
+    names = {"user_id": model.getOrDefault("userCol"), "item_id": model.getOrDefault("itemCol")}
+    explained = model.explain(lists.select(*names).withColumnsRenamed(names), ratings, n)
+    try:
+        told = explained if titles is None else titled(explained, titles)
+        name = "item_id" if titles is None else "title"
+        return told.select("user_id", "item_id", because(name=name)).toPandas()
+    finally:
+        explained.unpersist()

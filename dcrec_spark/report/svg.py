@@ -1,0 +1,36 @@
+"""A matplotlib figure as markup inside a page: the page's colours and fonts, no background, nothing from outside."""
+
+import re
+from io import StringIO
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from dcrec_spark.evaluation.plots import ACCENT, FILL, INK
+
+_COLOURS = {INK: "var(--ink)", FILL: "var(--fill)", ACCENT: "var(--accent)"}
+# Of the parts of the picture. Those that something refers to are hashes, and stay.
+_NAMES = re.compile(r' id="[A-Za-z0-9.]+_\d+"')
+_ROOT = re.compile(r"<svg[^>]*>")
+_FAMILY = re.compile(r"(font: [^;\"']*?px) [^;\"]*")
+
+
+def inline_svg(figure: Figure, name: str, description: str) -> str:
+    """The figure as an ``<svg>`` element.
+
+    name : of the figure on its page: no other may have it, for what is defined in it goes by its hash. description :
+    what stands for the picture where it can't be seen; it is escaped here.
+    """
+    written = StringIO()
+    metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        figure.savefig(written, format="svg", metadata=metadata)
+    svg = written.getvalue()
+    svg = svg[svg.index("<svg") :]
+    width, height = (value * 72 for value in figure.get_size_inches())
+    label = description.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    root = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}">'
+    svg = _NAMES.sub("", _ROOT.sub(lambda _: root, svg, count=1))
+    for colour, variable in _COLOURS.items():
+        svg = svg.replace(colour, variable)
+    return _FAMILY.sub(r"\1 var(--font)", svg)

@@ -1,0 +1,108 @@
+"""What an evaluation compares with, and what it counts, against pandas and plain loops."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.evaluation.baselines import BASELINES, GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM, with_baselines
+from dcrec_spark.evaluation.distributions import counts_in_powers, histogram, reliability
+from dcrec_spark.evaluation.ranking_change import ranking_change
+
+TRAINING = [("a", 1, 5.0), ("a", 2, 1.0), ("b", 1, 3.0), ("c", 1, 4.0), ("c", 3, 2.0)]
+TEST = [("a", 3, 4.0), ("b", 2, 1.0), ("b", 4, 2.0)]
+SCHEMA = "user_id string, item_id long, rating double"
+
+
+def by_pair(frame: DataFrame) -> pd.DataFrame:
+    return frame.toPandas().sort_values(["user_id", "item_id"], ignore_index=True)
+
+
+def test_baselines(spark: SparkSession) -> None:
+    training, test = spark.createDataFrame(TRAINING, SCHEMA), spark.createDataFrame(TEST, SCHEMA)
+    found = by_pair(with_baselines(test, training, seed=3))
+    assert list(found.columns) == ["user_id", "item_id", "rating", *BASELINES]
+    assert found[GLOBAL_MEAN].tolist() == [3.0] * 3
+    assert found[ITEM_MEAN].tolist() == [2.0, 1.0, 3.0]  # the last item has no training rating
+    assert found[POPULARITY].tolist() == [1.0, 1.0, 0.0]
+    assert found[RANDOM].between(0, 1).all()
+
+
+def test_random_scores_depend_on_seed_and_ids_alone(spark: SparkSession) -> None:
+    pairs = [(str(u), i, 1.0) for u in range(40) for i in range(25)]
+    test = spark.createDataFrame(pairs, SCHEMA)
+    training = spark.createDataFrame(TRAINING, SCHEMA)
+    one = by_pair(with_baselines(test, training, seed=3))[RANDOM]
+    other = by_pair(with_baselines(test.repartition(7, "item_id"), training.limit(1), seed=3))[RANDOM]
+    assert one.equals(other)
+    assert not one.equals(by_pair(with_baselines(test, training, seed=4))[RANDOM])
+    assert one.mean() == pytest.approx(0.5, abs=0.03)
+    assert one.std() == pytest.approx(1 / np.sqrt(12), abs=0.01)
+
+
+def test_histograms(spark: SparkSession) -> None:
+    few = histogram(spark.createDataFrame([(v,) for v in (1.0, 3.0, 3.0, 5.0)], "x double"), "x")
+    assert few.bars.to_numpy().tolist() == [[1, 1, 1], [3, 3, 2], [5, 5, 1]]
+    assert (few.n, few.mean, few.deviation, few.lowest, few.highest) == (4, 3.0, np.sqrt(2), 1.0, 5.0)
+    values = np.random.default_rng(0).normal(size=500)
+    many = histogram(spark.createDataFrame(pd.DataFrame({"x": values})), "x", bins=10).bars
+    counts, edges = np.histogram(values, 10)
+    assert many.n.tolist() == counts.tolist()
+    assert many.low.tolist() == pytest.approx(edges[:-1])
+    assert many.high.tolist() == pytest.approx(edges[1:])
+
+
+def test_counts_in_powers_keep_empty_bars(spark: SparkSession) -> None:
+    counts = spark.createDataFrame([(n,) for n in (0, 1, 1, 2, 3, 16, 31)], "n long")
+    found = counts_in_powers(counts, "n")
+    bars = [[0, 0, 1], [1, 1, 2], [2, 3, 2], [4, 7, 0], [8, 15, 0], [16, 31, 2]]
+    assert found[["low", "high", "n"]].to_numpy().tolist() == bars
+
+
+def test_reliability(spark: SparkSession) -> None:
+    random = np.random.default_rng(1)
+    prediction = random.uniform(1, 5, 400)
+    rating = 0.5 * prediction + 1 + random.normal(scale=0.3, size=400)
+    frame = pd.DataFrame({"prediction": prediction, "rating": rating})
+    found = reliability(spark.createDataFrame(frame), "prediction", bins=5)
+    edges = np.linspace(prediction.min(), prediction.max(), 6)  # no prediction is three deviations away
+    expected = frame.groupby(np.clip(np.searchsorted(edges, prediction, "right") - 1, 0, 4))
+    assert found.bins.prediction.tolist() == pytest.approx(expected.prediction.mean().tolist())
+    assert found.bins.rating.tolist() == pytest.approx(expected.rating.mean().tolist())
+    assert found.bins.deviation.tolist() == pytest.approx(expected.rating.std().tolist())
+    assert found.bins.n.tolist() == expected.size().tolist()
+    assert found.slope == pytest.approx(np.polyfit(prediction, rating, 1)[0])
+    assert found.bias == pytest.approx((prediction - rating).mean())
+
+
+def test_predictions_that_are_all_the_same_have_no_slope(spark: SparkSession) -> None:
+    found = reliability(
+        spark.createDataFrame([(2.0, 1.0), (2.0, 4.0)], "prediction double, rating double"), "prediction"
+    )
+    assert found.bins[["prediction", "rating", "n"]].to_numpy().tolist() == [[2.0, 2.5, 2.0]]
+    assert np.isnan(found.slope)
+    assert found.bias == -0.5
+
+
+def test_changes_of_the_ranking(spark: SparkSession) -> None:
+    """Two users, lists of four, the first two places looked at."""
+    lists = {
+        "before": [("a", "pqrs"), ("b", "pqrs")],
+        "after": [("a", "qprs"), ("b", "strp")],  # a's two change places; b gets s from the third and t from beyond
+    }
+    tables = {
+        name: spark.createDataFrame(
+            [(u, i, n) for u, items in of for n, i in enumerate(items, 1)], "user_id string, item_id string, rank long"
+        )
+        for name, of in lists.items()
+    }
+    statistics = spark.createDataFrame([("p", 8), ("q", 6), ("r", 4), ("s", 2)], "item_id string, ratings long")
+    found = ranking_change(tables["before"], tables["after"], statistics, k=2, depth=4, shown=1)
+    assert (found.users, found.places, found.kept) == (2, 4, 0.5)
+    assert found.replaced.to_numpy().tolist() == [[0, 1], [1, 0], [2, 1]]
+    assert found.moves.to_numpy().tolist() == [[-1, 1], [1, 1], [3, 1]]
+    assert found.entered == 1
+    assert found.popularity == (7.0, 4.0)
+    assert found.items.to_dict("list") == {
+        "item_id": ["s", "p"], "before": [0, 2], "after": [1, 1], "ratings": [2, 8]
+    }  # fmt: skip

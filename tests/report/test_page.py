@@ -1,0 +1,212 @@
+"""The report as markup: what it says, that nothing gets out of its quotes, and that it needs nothing but itself."""
+
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dcrec_spark.report import words
+from dcrec_spark.report.facts import GammaFacts, Stage
+from dcrec_spark.report.fit_sections import settled
+from dcrec_spark.report.page import render
+from tests.report.made import EVIL, estimates, facts
+
+VOID = {"meta", "br", "path", "use"}
+
+
+class Read(HTMLParser):
+    """The page's elements, its text, and the text of each section."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.sections: dict[str, str] = {}
+        self._section = ""
+        self._open: list[str] = []
+        self.feed(page)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag == "section":
+            self._section = str(dict(attrs)["id"])
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value) for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        text = " ".join(data.split()).replace(words.MINUS, "-")
+        self.sections[self._section] = f"{self.sections.get(self._section, '')} {text}".strip()
+
+
+def section(name: str, **other: Any) -> str:
+    return Read(render(facts(**other))).sections[name]
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return render(facts())
+
+
+@pytest.fixture(scope="module")
+def read(page: str) -> Read:
+    return Read(page)
+
+
+def test_names_and_titles_stay_text(page: str, read: Read) -> None:
+    assert read.tags["script"] == 0
+    assert EVIL not in page
+    for where in ("short", "metrics", "change", "samples", "making"):
+        assert EVIL in read.sections[where], where
+    assert "Emma & <b>Ivanhoe</b> (5.0): +0.41" in read.sections["samples"]
+
+
+def test_nothing_comes_from_elsewhere(page: str, read: Read) -> None:
+    assert "http://" not in page
+    assert "https://" not in page
+    assert not read.tags.keys() & {"link", "img", "iframe", "object", "embed", "script", "base", "form"}
+    assert {name for _, name, _ in read.attributes} & {"src", "srcset", "data", "action"} == set()
+    targets = [value for _, name, value in read.attributes if name in ("href", "xlink:href")]
+    assert targets
+    assert all(str(target).startswith("#") for target in targets)
+    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", page))
+    assert "@import" not in page
+    assert "default-src 'none'" in page
+
+
+def test_what_is_referred_to_is_there_once(read: Read) -> None:
+    ids = Counter(str(value) for _, name, value in read.attributes if name == "id")
+    targets = {str(value)[1:] for _, name, value in read.attributes if name in ("href", "xlink:href")}
+    assert targets <= ids.keys()
+    assert [name for name, times in ids.items() if times > 1] == []
+
+
+def test_pictures_take_the_pages_colours_and_can_be_read_out(page: str, read: Read) -> None:
+    pictures = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(pictures) == read.tags["figure"] == read.tags["figcaption"] >= 15
+    for picture in pictures:
+        assert re.match(r'<svg viewBox="0 0 \d+(\.\d+)? \d+(\.\d+)?" role="img" aria-label="[^"]{30,}">', picture)
+        assert "var(--ink)" in picture
+        colours = set(re.findall(r"(?:fill|stroke): (#\w+)", picture)) - {"#ffffff"}
+        assert colours == set()
+    assert len(set(pictures)) == len(pictures)
+
+
+def test_every_table_has_a_caption_and_heads(read: Read) -> None:
+    assert read.tags["table"] == read.tags["caption"] >= 8
+    assert {value for tag, name, value in read.attributes if (tag, name) == ("th", "scope")} == {"col", "row"}
+
+
+def test_one_page_for_light_dark_wide_and_narrow(page: str) -> None:
+    assert "prefers-color-scheme: dark" in page
+    assert '<meta name="color-scheme" content="light dark">' in page
+    assert 'name="viewport" content="width=device-width' in page
+
+
+# ---- what it says
+
+
+def test_intervals_with_0_inside_show_no_difference(read: Read) -> None:
+    assert "no difference shown from preference alone" in read.sections["short"]
+    assert "better than item mean" in read.sections["short"]
+    table = read.sections["metrics"]
+    assert "+0.001 -0.002 to 0.004; no difference shown" in table
+    assert "+0.010 0.006 to 0.014; better" in table
+    assert "-0.090 -0.100 to -0.080; better" in table  # of an error, less is better
+    assert "-0.010 -0.012 to -0.008; worse" in table
+    assert "+0.001 no interval" in table
+
+
+@pytest.mark.parametrize(
+    ("measure", "low", "high", "said"),
+    [
+        ("ndcg", 0.1, 0.2, words.BETTER),
+        ("ndcg", -0.2, -0.1, words.WORSE),
+        ("mse", 0.1, 0.2, words.WORSE),
+        ("item_mae", -0.2, -0.1, words.BETTER),
+        ("mse", -0.1, 0.1, words.NONE),
+        ("ndcg", 0.0, 0.1, words.NONE),
+        ("ndcg", np.nan, np.nan, words.UNKNOWN),
+    ],
+)
+def test_verdicts(measure: str, low: float, high: float, said: str) -> None:
+    assert words.verdict(measure, low, high) == said
+
+
+def test_without_resamples_nothing_is_claimed() -> None:
+    metrics = facts().metrics
+    bare = estimates(("item mean", "ndcg", 0.01, np.nan, np.nan))
+    changed = type(metrics)(metrics.estimates.assign(low=np.nan, high=np.nan), bare, "rel", 3.0, 0.95, 0)
+    said = section("short", metrics=changed)
+    assert "NDCG 0.900: beside item mean." in said
+    assert "better" not in said
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([100.0, 50.0, 49.999], "3 iterations; settled, as the last relative change, 2.0e-05, is below tol = 0.0001"),
+        ([100.0, 50.0], "2 iterations; not settled: the last relative change, 5.0e-01, is not below tol = 0.0001"),
+        ([100.0], "1 iteration; with so few nothing can be said"),
+    ],
+)
+def test_whether_a_fit_settled(values: list[float], said: str) -> None:
+    assert said in settled(Stage("outcome", "J", False, values, 1e-4, 20))
+
+
+def test_data_that_were_left_out_are_counted(read: Read) -> None:
+    assert "25 test ratings of pairs that are in training too were dropped." in read.sections["data"]
+    assert "1 test rating of users or items that a model does not know was left out" in read.sections["data"]
+    assert "In training 5.9 % of all pairs" in read.sections["data"]
+
+
+def test_the_check_and_what_it_is_of(read: Read) -> None:
+    assert "Far from the middle: do not trust a_hat." in read.sections["check"]
+    assert "fitted anew" in read.sections["check"]
+    assert "why it was not done" in section("check", check="why it was not done")
+
+
+def test_gamma_of_each_user_of_all_and_of_none(read: Read) -> None:
+    assert "30 users (15.8 %) below 0" in read.sections["gamma"]
+    assert "One gamma for all users: 0.250." in section("gamma", gamma=GammaFacts(None, 0.25))
+    assert "no gamma: it adjusts for nothing" in section("gamma", adjustment="none", gamma=GammaFacts(None, None))
+    assert "inverse propensities instead" in section("gamma", adjustment="ipw", gamma=GammaFacts(None, None))
+
+
+def test_changes_of_the_ranking(read: Read) -> None:
+    said = read.sections["change"]
+    assert "25 % of the items in the first 10 places of this model are not in those of preference alone" in said
+    assert "100 users (11.1 %) keep all of their items" in said
+    assert f"{EVIL} 3 60 +57 12" in said
+    assert "8 80 2 -78 300" in said  # without a title it goes by its id
+    assert "nothing to compare" in section("change", change="there is nothing to compare")
+
+
+def test_other_outcomes_are_not_taken_for_ratings() -> None:
+    assert "not to be read as ratings" in section("reliability", outcome="weighted")
+    assert "not to be read as ratings" not in section("reliability")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.12345, "0.123"),
+        (-0.5, f"{words.MINUS}0.500"),
+        (123.456, "123.5"),
+        (1234567.8, "1,234,568"),
+        (float("nan"), words.DASH),
+    ],
+)
+def test_numbers(value: float, text: str) -> None:
+    assert words.number(value) == text

@@ -98,14 +98,15 @@ def publish_run(
 ) -> str:
     """Stage the tables and the run's own row, audit, commit; returns the run's directory as a URI.
 
-    seen : user_id, item_id that must not be recommended, or None.
+    seen : user_id, item_id that must not be recommended, or None. A run without recommendations has none to audit.
     """
 
     def audit(staged: parquet.StagedRun) -> None:
         audit_recommendations(spark.read.parquet(staged.uri("recommendations")), seen)
 
     with_runs = {**tables, "runs": run.as_row(spark)}
-    return parquet.publish(spark, output, run.run_id, with_runs, run.published, audit, folders)
+    audited = audit if "recommendations" in tables else None
+    return parquet.publish(spark, output, run.run_id, with_runs, run.published, audited, folders)
 
 
 def saver(model: DeconfoundedMFModel, spark: SparkSession) -> Callable[[str], object]:

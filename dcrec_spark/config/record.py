@@ -21,7 +21,7 @@ _SECRETS_IN_TEXT = (
 
 # Settings that say where, when or how fast, not what: the answer is the same with other values of them.
 # Which rows were read is told by the fingerprint of the data, not by where they were; which model was served or begun
-# with by its version.
+# with by its version. What a search tried does not show in a model fitted with the settings that it chose.
 _NO_INFLUENCE: dict[str, Any] = {
     "run": {"name", "run_date"},
     "spark": True,
@@ -29,6 +29,7 @@ _NO_INFLUENCE: dict[str, Any] = {
     "engine": {"num_user_blocks", "num_item_blocks", "exchange", "checkpoint_interval"},
     "model": True,
     "recommend": {"users"},
+    "tuning": True,
     "output": True,
 }
 _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}

@@ -52,6 +52,14 @@ class Parts:
         chosen = {name: column[kept] for name, column in pairs.items()}
         return Parts(self.user_ids, self.item_ids, self.user_key, self.item_key, {**self.of, part: chosen})
 
+    def among(self, *training: str) -> "Parts":
+        """All parts, of the users and items that are in some of the ``training`` parts, as if there were no others."""
+        fitted = self.ratings(*training)
+        users, items = np.unique(fitted.user), np.unique(fitted.item)
+        of = {name: _renumbered(pairs, users, items) for name, pairs in self.of.items()}
+        ids = self.user_ids.take(pa.array(users)), self.item_ids.take(pa.array(items))
+        return Parts(*ids, self.user_key[users], self.item_key[items], of)
+
     def evaluate(self, part: str, predictions: Mapping[str, Array], settings: MetricSettings) -> Metrics:
         """Metrics of predictions for the pairs of a part, in its order."""
         pairs = self.of[part]
@@ -111,6 +119,14 @@ def _index(table: pa.Table, side: str) -> _Index:
     key = np.zeros(len(ids), np.int64)
     key[place] = table[f"{side}_key"].to_numpy()
     return _Index(ids, key, place)
+
+
+def _renumbered(pairs: Mapping[str, Array], users: Array, items: Array) -> dict[str, Array]:
+    """Pairs of these users and items, sorted (n,) each, whose places among them become the indices."""
+    kept = np.isin(pairs["user"], users) & np.isin(pairs["item"], items)
+    chosen = {name: column[kept] for name, column in pairs.items()}
+    places = {"user": np.searchsorted(users, chosen["user"]), "item": np.searchsorted(items, chosen["item"])}
+    return {**chosen, **places}
 
 
 def _sorted(pairs: dict[str, Array]) -> dict[str, Array]:

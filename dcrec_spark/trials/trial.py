@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,8 +11,10 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from dcrec_spark.arrays import Array
+from dcrec_spark.errors import FitError
+from dcrec_spark.models.degenerate import degeneracies, vanished
 from dcrec_spark.models.exposure import PoissonFactorization
-from dcrec_spark.models.in_memory import Exposure, Ratings, fit_exposure, fit_outcome
+from dcrec_spark.models.in_memory import Exposure, Outcome, Ratings, fit_exposure, fit_outcome
 from dcrec_spark.models.outcome import DeconfoundedMF
 from dcrec_spark.trials.data import Parts
 from dcrec_spark.trials.side_by_side import Result, side_by_side
@@ -44,44 +47,71 @@ class Trial:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What came of a trial: scores of each part, (n,), in its order; the objective after each sweep; gamma, (U,)."""
+    """What came of a trial: scores of each part, (n,), in its order; the objective after each sweep; gamma, (U,).
+
+    vanished : whether nothing is left of the preference factors, so that the scores are the confounder's alone.
+    """
 
     scores: Mapping[str, Array]
     objective: Array
     gamma: Array
     seconds: float
+    vanished: bool = False
 
 
 @dataclass
 class Bench:
     """Fits trials side by side, each exposure model once.
 
-    data : name -> parts. Exposure models that were fitted stay here for later trials.
+    data : name -> parts. Exposure models that were fitted stay here for later trials, and so do their failures.
     """
 
     spark: SparkSession
     data: Mapping[str, Parts]
     exposures: dict[str, Exposure] = field(default_factory=dict)
+    failures: dict[str, FitError] = field(default_factory=dict)
 
     def run(self, trials: Sequence[Trial]) -> Iterator[Fitted]:
-        """The trials' results, in their order, as they are there."""
+        """The trials' results, in their order, as they are there.
+
+        Raises
+        ------
+        FitError : that of the first trial which has one.
+        """
+        for found in self.attempt(trials):
+            if isinstance(found, FitError):
+                raise found
+            yield found
+
+    def attempt(self, trials: Sequence[Trial]) -> Iterator[Fitted | FitError]:
+        """As :meth:`run`, with its FitError in the place of each trial that has one; the others go on."""
         self._fit_exposures(trials)
-        needed = {t.stage_one: self.exposures[t.stage_one] for t in trials if t.stage_one}
-        for found in side_by_side(self.spark, (dict(self.data), needed), list(trials), _fit):
-            scores = {name.removeprefix("score "): a for name, a in found.items() if name.startswith("score ")}
-            yield Fitted(scores, found["objective"], found["gamma"], float(found["seconds"]))
+        runnable = [trial for trial in trials if trial.stage_one not in self.failures]
+        needed = {t.stage_one: self.exposures[t.stage_one] for t in runnable if t.stage_one}
+        with closing(side_by_side(self.spark, (dict(self.data), needed), runnable, _fit)) as results:
+            for trial in trials:
+                failure = self.failures.get(trial.stage_one)
+                yield _fitted(next(results)) if failure is None else failure
 
     def _fit_exposures(self, trials: Sequence[Trial]) -> None:
-        new = {t.stage_one: t for t in trials if t.stage_one and t.stage_one not in self.exposures}
+        known = self.exposures.keys() | self.failures.keys()
+        new = {t.stage_one: t for t in trials if t.stage_one and t.stage_one not in known}
         for name, found in zip(
             new, side_by_side(self.spark, dict(self.data), list(new.values()), _fit_exposure), strict=True
         ):
-            self.exposures[name] = Exposure(found["users"].copy(), found["items"].copy(), tuple(found["elbo"]))
+            failure = _failure(found)
+            if failure is not None:
+                self.failures[name] = failure
+            else:
+                self.exposures[name] = Exposure(found["users"].copy(), found["items"].copy(), tuple(found["elbo"]))
 
 
 def _fit_exposure(data: Mapping[str, Parts], trial: Trial) -> Result:
     ratings = data[trial.data].ratings(*trial.fit)
-    found = fit_exposure(ratings, PoissonFactorization(**dict(trial.exposure or {})))
+    try:
+        found = fit_exposure(ratings, PoissonFactorization(**dict(trial.exposure or {})))
+    except FitError as error:
+        return _as_result(error)
     return {"users": found.users, "items": found.items, "elbo": np.array(found.elbo)}
 
 
@@ -91,10 +121,35 @@ def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Tria
     parts = data[trial.data]
     ratings = parts.ratings(*trial.fit)
     exposure = confounder(exposures[trial.stage_one], ratings, trial.confounder) if trial.stage_one else None
-    model = fit_outcome(ratings, DeconfoundedMF(**dict(trial.outcome)), exposure)
+    try:
+        model = fit_outcome(ratings, DeconfoundedMF(**dict(trial.outcome)), exposure)
+    except FitError as error:
+        return _as_result(error)
     scores = {f"score {part}": model.scores(parts.of[part]["user"], parts.of[part]["item"]) for part in trial.predict}
-    facts = {"objective": np.array(model.objective), "gamma": model.gamma}
+    facts = {"objective": np.array(model.objective), "gamma": model.gamma, "vanished": _has_vanished(model, ratings)}
     return {**scores, **facts, "seconds": np.array(time.perf_counter() - start)}
+
+
+def _has_vanished(model: Outcome, ratings: Ratings) -> Array:
+    size = len(model.users) * len(model.items) * ratings.rating.mean() ** 2
+    return np.array(vanished(degeneracies("outcome", model.users.T @ model.users, model.items.T @ model.items, size)))
+
+
+def _fitted(found: Result) -> Fitted | FitError:
+    failure = _failure(found)
+    if failure is not None:
+        return failure
+    scores = {name.removeprefix("score "): a for name, a in found.items() if name.startswith("score ")}
+    return Fitted(scores, found["objective"], found["gamma"], float(found["seconds"]), bool(found["vanished"]))
+
+
+def _as_result(error: FitError) -> Result:
+    """An error as it travels: side by side, what is raised ends all the others too."""
+    return {"error": np.frombuffer(str(error).encode(), np.uint8)}
+
+
+def _failure(found: Result) -> FitError | None:
+    return FitError(found["error"].tobytes().decode()) if "error" in found else None
 
 
 def confounder(fitted: Exposure, ratings: Ratings, kind: Confounder) -> Exposure:

@@ -1,7 +1,8 @@
 """What people see of a run: a live display on a terminal, JSON log lines elsewhere, a summary on both."""
 
+import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Self
@@ -88,6 +89,21 @@ class Reporter(AbstractContextManager["Reporter"]):
                 _log.info("iteration", step=stage, iteration=number, objective=objective)
 
         return iteration
+
+    def counter(self, name: str, total: int) -> Callable[[str], None]:
+        """What to call, with a note, for each of ``total`` things done: one log line, or one tick of a bar."""
+        done = itertools.count(1)
+        if self._live:
+            self._add(name, total)
+
+        def count(note: str) -> None:
+            number = next(done)
+            if self._live:
+                self._progress.update(self._tasks[name], completed=number, note=note)
+            else:
+                _log.info("done", step=name, number=number, of=total, note=note)
+
+        return count
 
     def _add(self, name: str, total: int) -> TaskID:
         self._tasks[name] = self._progress.add_task(name, total=total, note="")

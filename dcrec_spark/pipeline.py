@@ -2,10 +2,7 @@
 
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
-from pydantic import BaseModel
-from pydantic.alias_generators import to_camel
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.config import RunConfig
@@ -13,6 +10,7 @@ from dcrec_spark.console import Reporter
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, FitError
+from dcrec_spark.estimators import exposure_params, outcome_params
 from dcrec_spark.job_steps import (
     factor_tables,
     open_job,
@@ -116,21 +114,12 @@ def _estimator(
     ------
     ConfigError : the fit could not start from the given model.
     """
-    common = {"userCol": "user_id", "itemCol": "item_id", "seed": config.run.seed, **_params(config.engine)}
-    kind = config.exposure.kind
+    shared = config.engine, config.run.seed, ratings.columns
     exposure = PoissonFactorization(
-        **common,
-        **_params(config.exposure, leave_out={"kind"}),
-        countCol=None if kind == "binary" else ("count" if "count" in ratings.columns else "rating"),
-        initialModel=warm.model.exposureModel if warm else None,
+        **exposure_params(config.exposure, *shared), initialModel=warm.model.exposureModel if warm else None
     )
-    weighs = config.outcome.adjustment == "ipw" and "propensity" in ratings.columns
     outcome = DeconfoundedMF(
-        **common,
-        **_params(config.outcome),
-        propensityCol="propensity" if weighs else None,
-        exposureModel=exposure,
-        initialModel=warm.model if warm else None,
+        **outcome_params(config.outcome, *shared), exposureModel=exposure, initialModel=warm.model if warm else None
     )
     try:
         outcome.requireStart(ratings)
@@ -150,11 +139,6 @@ def _require_factors(model: DeconfoundedMFModel) -> None:
     found = [*exposure, *model.degeneracies]
     if vanished(found):
         raise FitError("; ".join(found))
-
-
-def _params(section: BaseModel, leave_out: set[str] | None = None) -> dict[str, Any]:
-    """The settings of a section as parameters of an estimator: user_reg -> userReg."""
-    return {to_camel(name): value for name, value in section.model_dump(exclude=leave_out).items()}
 
 
 def _tables(

@@ -92,6 +92,32 @@ REJECTS = StructType(
     ]
 )
 
+# One row for each trial of a search, and for each round that it was in.
+TRIALS = StructType(
+    [
+        StructField("search", StringType(), nullable=False),  # the same for the same data, split and metric
+        StructField("key", StringType(), nullable=False),  # of the search and all settings of the trial
+        StructField("run_id", StringType(), nullable=False),  # the run that fitted it
+        StructField("trial", IntegerType(), nullable=False),
+        StructField("rung", IntegerType(), nullable=False),
+        StructField("max_iter", IntegerType(), nullable=False),
+        StructField("parameters", StringType(), nullable=False),  # JSON of what was varied
+        StructField("exposure", StringType(), nullable=False),  # that of stage 1; equal where stage 1 is shared
+        StructField("status", StringType(), nullable=False),  # done | failed
+        StructField("error", StringType(), nullable=True),
+        StructField("metric", StringType(), nullable=False),
+        StructField("value", DoubleType(), nullable=True),
+        StructField("ci_low", DoubleType(), nullable=True),
+        StructField("ci_high", DoubleType(), nullable=True),
+        StructField("n", LongType(), nullable=True),
+        # The value, then that of each bootstrap resample; trials of one search met the same ones.
+        StructField("resampled", ArrayType(DoubleType(), containsNull=False), nullable=False),
+        StructField("metrics", MapType(StringType(), DoubleType(), valueContainsNull=False), nullable=False),
+        StructField("sweeps", IntegerType(), nullable=True),
+        StructField("seconds", DoubleType(), nullable=True),  # of stage 2
+    ]
+)
+
 RUNS = StructType(
     [
         StructField("run_id", StringType(), nullable=False),

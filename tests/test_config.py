@@ -52,14 +52,14 @@ def test_base_yaml_lists_the_settings_in_the_order_of_the_code() -> None:
         assert list(documented[section]) == list(RunConfig().model_dump()[section]), section
 
 
-@pytest.mark.parametrize("name", ["base.yaml", "demo.yaml", "cluster.yaml"])
+@pytest.mark.parametrize("name", ["base.yaml", "demo.yaml", "cluster.yaml", "tune.yaml"])
 def test_every_file_in_conf_loads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable, value in CLUSTER.items():
         monkeypatch.setenv(variable, value)
     assert load_config(CONF / name) is not None
 
 
-@pytest.mark.parametrize("name", ["demo.yaml", "cluster.yaml"])
+@pytest.mark.parametrize("name", ["demo.yaml", "cluster.yaml", "tune.yaml"])
 def test_other_files_hold_only_what_differs(name: str) -> None:
     defaults = RunConfig().model_dump(mode="json")
     for section, settings in yaml.safe_load((CONF / name).read_text(encoding="utf-8")).items():
@@ -284,6 +284,7 @@ def test_resolved_is_plain_json() -> None:
         "recommend.users=/elsewhere",
         "evaluation.test_path=/elsewhere",
         "evaluation.cuts=[3]",
+        "tuning.space.exposure.rank=[1]",
         "output.path=/elsewhere",
     ],
 )

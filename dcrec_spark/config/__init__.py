@@ -18,8 +18,10 @@ from dcrec_spark.config.sections import (
     RunConfig,
     RunSection,
     SparkConfig,
+    TuningConfig,
     ValidationConfig,
 )
+from dcrec_spark.config.space import Range
 
 __all__ = [
     "ColumnNames",
@@ -30,10 +32,12 @@ __all__ = [
     "ModelConfig",
     "OutcomeConfig",
     "OutputConfig",
+    "Range",
     "RecommendConfig",
     "RunConfig",
     "RunSection",
     "SparkConfig",
+    "TuningConfig",
     "ValidationConfig",
     "config_hash",
     "load_config",

@@ -21,7 +21,7 @@ _SECRETS_IN_TEXT = (
 
 # Settings that say where, when or how fast, not what: the answer is the same with other values of them.
 # Which rows were read is told by the fingerprint of the data, not by where they were; which model was served or begun
-# with by its version. How a model is judged changes nothing in it.
+# with by its version. How a model is judged, and what a search tried, change nothing in it.
 _NO_INFLUENCE: dict[str, Any] = {
     "run": {"name", "run_date"},
     "spark": True,
@@ -31,6 +31,7 @@ _NO_INFLUENCE: dict[str, Any] = {
     "recommend": {"users"},
     "evaluation": True,
     "simulation": True,
+    "tuning": True,
     "output": True,
 }
 _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}

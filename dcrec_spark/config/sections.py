@@ -4,14 +4,18 @@ The defaults are here and nowhere else, so that ``ValidationConfig()`` means the
 and in a job shipped as a zip. ``conf/base.yaml`` is their annotated print-out; a test holds the two equal.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
+from dcrec_spark.config.space import Choices, Range, read_space
 from dcrec_spark.config.types import (
     AtLeastOne,
+    AtLeastTwo,
+    Metric,
     Natural,
     NonNegativeReal,
+    Part,
     Positive,
     PositiveReal,
     Real,
@@ -221,6 +225,34 @@ class EvaluationConfig(Section):
     reasons: Natural = 3
 
 
+class TuningConfig(Section):
+    """Which settings of both stages are tried, how they are drawn, and by what they are chosen."""
+
+    space: dict[str, Any] = {}  # of Choices
+    search: Literal["grid", "random", "halving"] = "grid"
+    trials: Positive = 30
+    metric: Metric = "ndcg"
+    split: Literal["within_users", "time"] = "within_users"
+    validation_share: Part = 0.2
+    side_by_side: Literal["auto", True, False] = "auto"
+    reduction_factor: AtLeastTwo = 3
+    min_iter: Positive = 5
+
+    @field_validator("space", mode="before")
+    @classmethod
+    def _choices(cls, given: Any) -> dict[str, Choices]:
+        return read_space(given, {"exposure": ExposureConfig, "outcome": OutcomeConfig})
+
+    @model_validator(mode="after")
+    def _search_fits_its_space(self) -> Self:
+        ranges = [name for name, choices in self.space.items() if isinstance(choices, Range)]
+        if self.search == "grid" and ranges:
+            raise ValueError(f"search=random or halving for the range of {ranges[0]}: a grid is made of lists")
+        if self.search == "halving" and "outcome.max_iter" in self.space:
+            raise ValueError("no outcome.max_iter in space where search=halving, which sets it itself")
+        return self
+
+
 class OutputConfig(Section):
     """Where the tables go."""
 
@@ -241,6 +273,7 @@ class RunConfig(Section):
     recommend: RecommendConfig = RecommendConfig()
     simulation: SimulationConfig = SimulationConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    tuning: TuningConfig = TuningConfig()
     output: OutputConfig = OutputConfig()
 
     # Dotted name -> text of the settings written with ${...}: what may be recorded in place of their values.

@@ -1,5 +1,6 @@
 """The kinds of values that a setting can have. Each refuses what YAML would let slip through."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
@@ -42,6 +43,17 @@ def _one_word(value: str) -> str:
     return value
 
 
+_METRIC = re.compile(r"ndcg|(ndcg|recall|precision|map)@[1-9][0-9]*|(item_)?(mse|mae)")
+
+
+def _metric(value: str) -> str:
+    if not _METRIC.fullmatch(value):
+        raise ValueError(
+            "ndcg, ndcg@k, recall@k, precision@k, map@k (k a whole number), mse, mae, item_mse or item_mae"
+        )
+    return value
+
+
 Text = Annotated[str, StringConstraints(min_length=1), AfterValidator(_one_word)]
 # Becomes part of a path and of table rows.
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
@@ -54,6 +66,9 @@ NonNegativeReal = Annotated[Real, Field(ge=0)]
 PositiveReal = Annotated[Real, Field(gt=0)]
 Share = Annotated[Real, Field(ge=0, le=1)]
 SomeShare = Annotated[Real, Field(gt=0, le=1)]
+Part = Annotated[Real, Field(gt=0, lt=1)]
 AtLeastOne = Annotated[Real, Field(ge=1)]
+AtLeastTwo = Annotated[Whole, Field(ge=2)]
+Metric = Annotated[str, AfterValidator(_metric)]
 # Options handed on as they are, to Spark or to a reader: any name, text values.
 TextMap = Annotated[dict[str, str], BeforeValidator(_flat)]

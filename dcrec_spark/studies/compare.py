@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import structlog
 from pyspark.sql import SparkSession
 
 from dcrec_spark.arrays import Array
+from dcrec_spark.errors import FitError
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.studies.baselines import ALS_ROW, ALS_SETTINGS, baselines, mllib_als
@@ -18,6 +20,7 @@ from dcrec_spark.studies.rows import Budget, Row, settings, trial
 from dcrec_spark.trials.data import Parts
 from dcrec_spark.trials.trial import Bench, Trial
 
+_log = structlog.get_logger()
 SHOWN = ("ndcg", "recall@5", "mse", "mae", "item_mse", "item_mae")
 CHOICES = {"ndcg": -1.0, "mse": 1.0}  # times the metric: smallest is best
 _TRAIN, _VALIDATION, _TEST = "train", "validation", "test"
@@ -87,12 +90,15 @@ def _chosen(bench: Bench, of: Comparison, advance: Advance) -> tuple[Cell, dict[
     best: dict[str, dict[str, Any]] = {choice: {} for choice in CHOICES}
     validated: dict[str, dict[str, float]] = {choice: {} for choice in CHOICES}
     plain = MetricSettings(replications=0)
-    for (row, drawn), fitted in zip(draws, bench.run(trials), strict=True):
+    for (row, drawn), fitted in zip(draws, bench.attempt(trials), strict=True):
+        advance(1)
+        if isinstance(fitted, FitError):  # settings with which no fit is possible are no choice
+            _log.warning("a draw has failed", row=row.name, error=str(fitted))
+            continue
         metrics = of.parts.evaluate(_VALIDATION, {"it": fitted.scores[_VALIDATION]}, plain).as_dict()
         for choice, sign in CHOICES.items():
             if row.name not in best[choice] or sign * metrics[choice] < sign * validated[choice][row.name]:
                 best[choice][row.name], validated[choice][row.name] = drawn, metrics[choice]
-        advance(1)
     found = {
         choice: {name: {"validation": validated[choice][name], "settings": drawn} for name, drawn in rows.items()}
         for choice, rows in best.items()

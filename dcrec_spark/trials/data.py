@@ -55,12 +55,18 @@ class Parts:
         chosen = {name: column[kept] for name, column in pairs.items()}
         return Parts(self.user_ids, self.item_ids, self.user_key, self.item_key, {**self.of, part: chosen})
 
-    def evaluate(self, part: str, predictions: Mapping[str, Array], settings: MetricSettings) -> Metrics:
-        """Metrics of predictions for the pairs of a part, in its order."""
+    def evaluate(
+        self, part: str, predictions: Mapping[str, Array], settings: MetricSettings, catalogue: tuple[str, ...] = ()
+    ) -> Metrics:
+        """Metrics of predictions for the pairs of a part, in its order.
+
+        catalogue : the parts whose items could be recommended; all, if none is named.
+        """
         pairs = self.of[part]
         keys = {"user_key": self.user_key[pairs["user"]], "item_key": self.item_key[pairs["item"]]}
         table = {**keys, "item": pairs["item"], "rating": pairs["rating"]}
-        return evaluate_arrays(table, predictions, settings, len(self.item_key))
+        size = len(np.unique(self.ratings(*catalogue).item)) if catalogue else len(self.item_key)
+        return evaluate_arrays(table, predictions, settings, size)
 
 
 def gather(frames: Mapping[str, DataFrame], columns: Columns = _PLAIN) -> Parts:

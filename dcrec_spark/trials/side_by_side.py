@@ -1,6 +1,6 @@
 """One task for each piece of work, all tasks with the same data in reach."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ ROUNDS = 4
 
 def side_by_side(
     spark: SparkSession, shared: Shared, works: Sequence[Work], function: Callable[[Shared, Work], Result]
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """``function(shared, work)`` for each of ``works``, in their order, each in a task of its own.
 
     Results come as they are there, a few for each core at a time, so that the caller can record them. What fails ends

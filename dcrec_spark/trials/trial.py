@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,7 +11,8 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from dcrec_spark.arrays import Array
-from dcrec_spark.errors import DataError
+from dcrec_spark.errors import DataError, FitError
+from dcrec_spark.models.degenerate import degeneracies, vanished
 from dcrec_spark.models.exposure import PoissonFactorization
 from dcrec_spark.models.in_memory import (
     Exposure,
@@ -58,39 +60,63 @@ class Trial:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What came of a trial: scores of each part, (n,), in its order; the objective after each sweep; gamma, (U,)."""
+    """What came of a trial: scores of each part, (n,), in its order; the objective after each sweep; gamma, (U,).
+
+    vanished : whether nothing is left of the preference factors, so that the scores are the confounder's alone.
+    """
 
     scores: Mapping[str, Array]
     objective: Array
     gamma: Array
     seconds: float
+    vanished: bool = False
 
 
 @dataclass
 class Bench:
     """Fits trials side by side, each exposure model once.
 
-    data : name -> parts. Exposure models that were fitted stay here for later trials.
+    data : name -> parts. Exposure models that were fitted stay here for later trials, and so do their failures.
     """
 
     spark: SparkSession
     data: Mapping[str, Parts]
     exposures: dict[str, Exposure] = field(default_factory=dict)
+    failures: dict[str, FitError] = field(default_factory=dict)
 
     def run(self, trials: Sequence[Trial]) -> Iterator[Fitted]:
-        """The trials' results, in their order, as they are there."""
+        """The trials' results, in their order, as they are there.
+
+        Raises
+        ------
+        FitError : that of the first trial which has one.
+        """
+        for found in self.attempt(trials):
+            if isinstance(found, FitError):
+                raise found
+            yield found
+
+    def attempt(self, trials: Sequence[Trial]) -> Iterator[Fitted | FitError]:
+        """As :meth:`run`, with its FitError in the place of each trial that has one; the others go on."""
         self._fit_exposures(trials)
-        needed = {t.stage_one: self.exposures[t.stage_one] for t in trials if t.stage_one}
-        for found in side_by_side(self.spark, (dict(self.data), needed), list(trials), _fit):
-            scores = {name.removeprefix("score "): a for name, a in found.items() if name.startswith("score ")}
-            yield Fitted(scores, found["objective"], found["gamma"], float(found["seconds"]))
+        runnable = [trial for trial in trials if trial.stage_one not in self.failures]
+        needed = {t.stage_one: self.exposures[t.stage_one] for t in runnable if t.stage_one}
+        with closing(side_by_side(self.spark, (dict(self.data), needed), runnable, _fit)) as results:
+            for trial in trials:
+                failure = self.failures.get(trial.stage_one)
+                yield _fitted(next(results)) if failure is None else failure
 
     def _fit_exposures(self, trials: Sequence[Trial]) -> None:
-        new = {t.stage_one: t for t in trials if t.stage_one and t.stage_one not in self.exposures}
+        known = self.exposures.keys() | self.failures.keys()
+        new = {t.stage_one: t for t in trials if t.stage_one and t.stage_one not in known}
         for name, found in zip(
             new, side_by_side(self.spark, dict(self.data), list(new.values()), _fit_exposure), strict=True
         ):
-            self.exposures[name] = Exposure(found["users"].copy(), found["items"].copy(), tuple(found["elbo"]))
+            failure = _failure(found)
+            if failure is not None:
+                self.failures[name] = failure
+            else:
+                self.exposures[name] = Exposure(found["users"].copy(), found["items"].copy(), tuple(found["elbo"]))
 
 
 @dataclass(frozen=True)
@@ -119,25 +145,59 @@ class _Rows:
 
 def _fit_exposure(data: Mapping[str, Parts], trial: Trial) -> Result:
     rows = _Rows.of(data[trial.data].ratings(*trial.fit))
-    found = fit_exposure(rows.ratings, PoissonFactorization(**dict(trial.exposure or {})))
+    try:
+        found = fit_exposure(rows.ratings, PoissonFactorization(**dict(trial.exposure or {})))
+    except FitError as error:
+        return _as_result(error)
     return {"users": found.users, "items": found.items, "elbo": np.array(found.elbo)}
 
 
 def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Trial) -> Result:
     data, exposures = shared
     start = time.perf_counter()
-    parts, estimator = data[trial.data], DeconfoundedMF(**dict(trial.outcome))
+    parts = data[trial.data]
     rows = _Rows.of(parts.ratings(*trial.fit))
+    try:
+        model, scored = _model(parts, rows, trial, exposures)
+    except FitError as error:
+        return _as_result(error)
+    scores = {f"score {part}": scored.score(model, parts.of[part]) for part in trial.predict}
+    facts = {"objective": np.array(model.objective), "gamma": model.gamma}
+    spent = np.array(time.perf_counter() - start)
+    return {**scores, **facts, "vanished": _has_vanished(model, scored.ratings), "seconds": spent}
+
+
+def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Exposure]) -> tuple[Outcome, _Rows]:
+    """The fitted model, and which users and items it is of."""
+    estimator = DeconfoundedMF(**dict(trial.outcome))
     if trial.fold_in:
         first = None if trial.exposure is None else PoissonFactorization(**dict(trial.exposure))
         new = _Rows.of(parts.ratings(trial.fold_in), rows.items)
-        model, rows = fit_and_fold_in(rows.ratings, estimator, first, new.ratings), new
-    else:
-        own = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
-        model = fit_outcome(rows.ratings, estimator, own)
-    scores = {f"score {part}": rows.score(model, parts.of[part]) for part in trial.predict}
-    facts = {"objective": np.array(model.objective), "gamma": model.gamma}
-    return {**scores, **facts, "seconds": np.array(time.perf_counter() - start)}
+        return fit_and_fold_in(rows.ratings, estimator, first, new.ratings), new
+    own = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
+    return fit_outcome(rows.ratings, estimator, own), rows
+
+
+def _has_vanished(model: Outcome, ratings: Ratings) -> Array:
+    size = len(model.users) * len(model.items) * ratings.rating.mean() ** 2
+    return np.array(vanished(degeneracies("outcome", model.users.T @ model.users, model.items.T @ model.items, size)))
+
+
+def _fitted(found: Result) -> Fitted | FitError:
+    failure = _failure(found)
+    if failure is not None:
+        return failure
+    scores = {name.removeprefix("score "): a for name, a in found.items() if name.startswith("score ")}
+    return Fitted(scores, found["objective"], found["gamma"], float(found["seconds"]), bool(found["vanished"]))
+
+
+def _as_result(error: FitError) -> Result:
+    """An error as it travels: side by side, what is raised ends all the others too."""
+    return {"error": np.frombuffer(str(error).encode(), np.uint8)}
+
+
+def _failure(found: Result) -> FitError | None:
+    return FitError(found["error"].tobytes().decode()) if "error" in found else None
 
 
 def confounder(fitted: Exposure, ratings: Ratings, kind: Confounder) -> Exposure:

@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
-from dcrec_spark.errors import ConfigError
+from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.splits import split_within_users
@@ -14,7 +14,7 @@ from dcrec_spark.trials import data as trial_data
 from dcrec_spark.trials import side_by_side as waves
 from dcrec_spark.trials.data import Parts, gather
 from dcrec_spark.trials.side_by_side import side_by_side
-from dcrec_spark.trials.trial import Bench, Trial, confounder
+from dcrec_spark.trials.trial import Bench, Fitted, Trial, confounder
 
 SETTINGS = MetricSettings(ks=(2,), replications=20)
 EXPOSURE = {"rank": 2, "maxIter": 5}
@@ -70,6 +70,30 @@ def test_trials_are_fits_and_share_their_exposure_models(spark: SparkSession, pa
         alone = fit_outcome(ratings, DeconfoundedMF(**trial.outcome), exposure if trial.exposure else None)
         np.testing.assert_array_equal(result.scores["validation"], alone.scores(pairs["user"], pairs["item"]))
         np.testing.assert_array_equal(result.objective, alone.objective)
+
+
+def test_a_fit_that_fails_stands_in_its_place_and_ends_no_other(spark: SparkSession, parts: Parts) -> None:
+    outcome = {"outcome": "weighted", "rank": 2, "maxIter": 2}
+    hopeless = {**outcome, "alpha": 1e308}
+    trials = [Trial(hopeless, EXPOSURE), Trial(outcome, EXPOSURE), Trial({**outcome, "userReg": 1e12}, EXPOSURE)]
+    first, second, third = Bench(spark, {"": parts}).attempt(trials)
+    assert isinstance(first, FitError)
+    assert isinstance(second, Fitted)
+    assert isinstance(third, Fitted)
+    assert (second.vanished, third.vanished) == (False, True)
+    with pytest.raises(FitError):
+        list(Bench(spark, {"": parts}).run(trials))
+
+
+def test_an_exposure_model_that_fails_fails_all_that_need_it(spark: SparkSession, parts: Parts) -> None:
+    outcome = {"outcome": "weighted", "rank": 2, "maxIter": 2}
+    bench = Bench(spark, {"": parts})
+    needing, free = Trial(outcome, EXPOSURE), Trial({**outcome, "adjustment": "none"}, None)
+    bench.failures[needing.stage_one] = FitError("no exposure model")
+    found = list(bench.attempt([needing, free, needing]))
+    assert [str(f) if isinstance(f, FitError) else "fitted" for f in found] == [
+        "no exposure model", "fitted", "no exposure model"
+    ]  # fmt: skip
 
 
 def test_placebos_keep_the_size_of_the_confounder_and_nothing_else(parts: Parts) -> None:

@@ -1,0 +1,123 @@
+"""What a search may vary: settings of both stages, each with its choices or its range."""
+
+import difflib
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from dcrec_spark.config.types import Real
+
+_RANGE_WORDS = {"low", "high", "log", "int"}
+
+
+class Range(BaseModel):
+    """Numbers from low to high, both included; evenly spread, or so that each doubling is as likely (log)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    low: Real
+    high: Real
+    log: bool = False
+    int: bool = False
+
+    def at(self, place: float) -> float:
+        """The number at a place from 0 to 1; below 1 for whole numbers, of which each has an equal part."""
+        low, high = self.low, self.high + (1 if self.int else 0)
+        number = low * (high / low) ** place if self.log else low + (high - low) * place
+        return min(int(number), int(self.high)) if self.int else min(number, high)
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        if not self.low < self.high:
+            raise ValueError(f"low below high; found {self.low:g} and {self.high:g}")
+        if self.log and self.low <= 0:
+            raise ValueError(f"low above 0 where log is true; found {self.low:g}")
+        if self.int and not (self.low.is_integer() and self.high.is_integer()):
+            raise ValueError(f"whole numbers where int is true; found {self.low:g} and {self.high:g}")
+        return self
+
+
+Choices = tuple[Any, ...] | Range
+
+
+def read_space(given: Any, sections: Mapping[str, type[BaseModel]]) -> dict[str, Choices]:
+    """Dotted name of a setting -> its choices or its range, each value as the setting takes it.
+
+    given : as it was read from YAML; ``--set`` makes levels of dotted names.
+    sections : name -> the section whose settings may vary.
+
+    Raises
+    ------
+    ValueError : a setting is unknown, has no choices, or does not take one of its values; names it, the value found and
+        what is expected.
+    """
+    if not isinstance(given, Mapping):
+        raise ValueError(f"settings with their choices, such as {{exposure.rank: [5, 10]}}; found {given!r}")
+    return {name: _read(name, choices, sections) for name, choices in dict(_flat(given)).items()}
+
+
+def _flat(given: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, inner in given.items():
+        if isinstance(inner, Mapping) and inner and not _RANGE_WORDS & inner.keys():
+            yield from _flat(inner, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", inner
+
+
+def _read(name: str, choices: Any, sections: Mapping[str, type[BaseModel]]) -> Choices:
+    section, setting = _find(name, sections)
+    if isinstance(choices, Range | Mapping):
+        return _read_range(name, choices, section, setting)
+    if not isinstance(choices, list | tuple) or not choices:
+        raise ValueError(
+            f"a list of choices for {name}, such as [5, 10], or a range such as {{low: 5, high: 50}}; found {choices!r}"
+        )
+    return tuple(_taken(name, value, section, setting) for value in choices)
+
+
+def _find(name: str, sections: Mapping[str, type[BaseModel]]) -> tuple[type[BaseModel], str]:
+    section, _, setting = name.partition(".")
+    if section in sections and setting in sections[section].model_fields:
+        return sections[section], setting
+    known = [f"{section}.{field}" for section, model in sections.items() for field in model.model_fields]
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f"did you mean {nearest[0]}?" if nearest else f"for example {known[0]}"
+    raise ValueError(f"settings of {' or '.join(sections)}; found {name}: {hint}")
+
+
+def _read_range(name: str, given: Any, section: type[BaseModel], setting: str) -> Range:
+    try:
+        found = Range.model_validate(given)
+    except ValidationError as error:
+        raise ValueError(f"a range {{low, high, log, int}} for {name}: {_words(error)}") from None
+    for value in (found.low, found.high):
+        _taken(name, int(value) if value.is_integer() else value, section, setting)
+    if not found.int and _is_whole(section, setting, found):
+        raise ValueError(f"int: true in the range of {name}, which takes whole numbers")
+    return found
+
+
+def _is_whole(section: type[BaseModel], setting: str, found: Range) -> bool:
+    """Whether the setting refuses what lies between whole numbers."""
+    inside = found.low + (found.high - found.low) / math.pi
+    try:
+        section.model_validate({setting: inside})
+    except ValidationError:
+        return True
+    return False
+
+
+def _taken(name: str, value: Any, section: type[BaseModel], setting: str) -> Any:
+    try:
+        return getattr(section.model_validate({setting: value}), setting)
+    except ValidationError as error:
+        raise ValueError(f"values that {name} takes; found {value!r}: {_words(error)}") from None
+
+
+def _words(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part in _RANGE_WORDS)
+    said = first["msg"].removeprefix("Value error, ").replace("Input should", "it should")
+    return f"{place}: {said}" if place else said

@@ -1,0 +1,4 @@
+"""The search for settings: draw candidates, fit them, record each one, choose by what was held out.
+
+candidates ─ rounds of fits, side by side or one after the other ─ trials, recorded as they finish ─ choice ─ best.yaml
+"""

@@ -12,12 +12,13 @@ from dcrec_spark.studies.compare import Cell
 from dcrec_spark.studies.figures import sweep_figure
 from dcrec_spark.studies.paper import EXISTING_USERS, NEW_USERS, OUTCOMES, PER_ITEM, RANDOM_TEST, REGULAR_TEST, ROWS
 from dcrec_spark.studies.paper import Figures as PaperFigures
-from dcrec_spark.studies.profiles import Profile
+from dcrec_spark.studies.profiles import OfSimulation, Profile
 from dcrec_spark.studies.simulation import SWEEPS
 from dcrec_spark.studies.summary import Figure, difference, figure, row_names
 
 NAMES = {"ndcg": "NDCG", "recall@5": "Recall@5", "mse": "MSE", "item_mse": "MSE by item", "item_mae": "MAE by item"}
 READINGS: dict[Reading, str] = {"rate": "0.3 a rate", "scale": "0.3 a scale"}
+_AXES = {"preference": "g_theta", "outcome": "g_y"}
 _PACKAGES = ("pyspark", "numpy", "scipy", "pyarrow")
 Results = Mapping[str, list[Cell]]
 
@@ -143,13 +144,15 @@ def _sweeps(profile: Profile, results: Results, output: Path) -> Iterator[str]:
             runs = min(len(found) for found in cells.values())
             title = f"Simulation, {name} ({READINGS[of.reading]}), {of.size} x {of.size}"
             yield f"\n## {title}: the {sweep}\n"
-            yield f"At least {density:.0%} of all pairs are rated; {runs} run{'s' if runs > 1 else ''} a point.\n"
+            yield f"At least {density:.0%} of all pairs are rated; {runs} run{'s' if runs > 1 else ''} a point. Rows are"
+            yield "chosen by what is shown: for the MSE by validation MSE, for the NDCG by validation NDCG.\n"
             for metric in ("mse", "ndcg"):
                 picture = output / f"{name}-{sweep}-{metric}.png"
-                drawn = sweep_figure(cells, sweep, metric, "ndcg", title)
+                drawn = sweep_figure(cells, sweep, metric, metric, title)
                 drawn.savefig(picture, dpi=110, metadata={"Software": None})
                 yield f"![{NAMES[metric]} as the confounding of the {sweep} grows]({picture.name})\n"
-            yield from _sweep_table(cells)
+            yield from _sweep_table(cells, ROWS, f"{_AXES[sweep]}:")
+        yield from _ranks(of, results, name)
 
 
 def _points(results: Results, name: str, sweep: str) -> dict[float, list[Cell]]:
@@ -161,13 +164,23 @@ def _points(results: Results, name: str, sweep: str) -> dict[float, list[Cell]]:
     return dict(sorted(found.items()))
 
 
-def _sweep_table(cells: Mapping[float, Sequence[Cell]]) -> Iterator[str]:
+def _ranks(of: OfSimulation, results: Results, name: str) -> Iterator[str]:
+    cells = _points(results, name, "rank")
+    if not cells:
+        return
+    yield f"\n## Simulation, {name} ({READINGS[of.reading]}): the rank of the outcome model\n"
+    yield f"The world where both sweeps meet, of {of.n_factors} factors.\n"
+    yield from _sweep_table(cells, [row for row in ROWS if "ipw" not in row], "rank:")
+
+
+def _sweep_table(cells: Mapping[float, Sequence[Cell]], shown: Sequence[str], head: str) -> Iterator[str]:
+    """MSE of the rows that were chosen by it, NDCG of those that were chosen by that."""
     heads = [f"{at:g}" for at in cells]
-    yield _line(["MSE / NDCG", *heads])
+    yield _line([f"MSE / NDCG, {head}", *heads])
     yield _line(["---"] * (len(heads) + 1))
-    for row in ROWS:
-        found = [[figure(runs, "ndcg", row, metric).value for metric in ("mse", "ndcg")] for runs in cells.values()]
-        yield _line([row, *(f"{mse:.3f} / {ndcg:.3f}" for mse, ndcg in found)])
+    for row in shown:
+        found = [[figure(runs, metric, row, metric).value for metric in ("mse", "ndcg")] for runs in cells.values()]
+        yield _line([row, *(f"{mse:.3f} / {ndcg:.4f}" for mse, ndcg in found)])
 
 
 def _stopped(results: Results) -> Iterator[str]:

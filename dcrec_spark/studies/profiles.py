@@ -18,7 +18,10 @@ class OfData:
 
 @dataclass(frozen=True)
 class OfSimulation:
-    """A sweep over simulated worlds of ``size`` users and items: ``runs`` worlds for each point."""
+    """A sweep over simulated worlds of ``size`` users and items: ``runs`` worlds for each point.
+
+    ranks : of the outcome models, each compared for itself on the world where both sweeps meet.
+    """
 
     reading: Reading
     size: int
@@ -28,6 +31,7 @@ class OfSimulation:
     preference: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
     outcome: tuple[float, ...] = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
     test_pairs_per_user: int = 40
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,9 @@ class Profile:
     sweeps: tuple[int, ...] = (1, 2, 5, 50)
     cut: list[str] = field(default_factory=list)
 
+
+_POINTS = (0.0, 0.3, 0.6, 1.0), (0.0, 1.0, 3.0, 5.0)
+_OUTCOME_RANKS = (1, 2, 5, 10, 20)
 
 PROFILES = {
     "quick": Profile(
@@ -60,8 +67,8 @@ PROFILES = {
             "movielens-1m": OfData(1, Budget(draws=2, most_rank=10, max_iter=20), with_als=False),
         },
         simulations={
-            "dense": OfSimulation("rate", 250, 10, 2, Budget(3, 10, 30), (0.0, 0.3, 0.6, 1.0), (0.0, 1.0, 3.0, 5.0)),
-            "sparse": OfSimulation("scale", 250, 10, 2, Budget(3, 10, 30), (0.0, 0.3, 0.6, 1.0), (0.0, 1.0, 3.0, 5.0)),
+            "dense": OfSimulation("rate", 250, 10, 2, Budget(3, 10, 30), *_POINTS, ranks=_OUTCOME_RANKS),
+            "sparse": OfSimulation("scale", 250, 10, 2, Budget(3, 10, 30), *_POINTS, ranks=_OUTCOME_RANKS),
         },
         cut=[
             "Simulations are of 250 x 250 users and items instead of 5,000 x 5,000, 2 runs instead of 10; every row of "

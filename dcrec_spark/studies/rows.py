@@ -50,12 +50,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Budget:
-    """How hard each row is tuned: so many draws, of ranks up to ``most_rank``, fits of so many sweeps at most."""
+    """How hard each row is tuned: so many draws, of ranks up to ``most_rank``, fits of so many sweeps at most.
+
+    rank : the one of all outcome models, where it is given; that of the exposure model is drawn all the same.
+    """
 
     draws: int
     most_rank: int = 100
     max_iter: int = 50
     tol: float = 1e-4
+    rank: int | None = None
 
 
 def rows(placebos: bool = True) -> list[Row]:
@@ -71,7 +75,8 @@ def settings(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, An
     ours = np.random.default_rng((seed, OUTCOMES.index(row.outcome), 0))
     theirs = np.random.default_rng((seed, OUTCOMES.index(row.outcome), 1))
     for _ in range(budget.draws):
-        outcome = _drawn(ours, {"rank": ranks, **SPACE[row.outcome]})
+        own = ranks if budget.rank is None else (budget.rank,)
+        outcome = _drawn(ours, {"rank": own, **SPACE[row.outcome]})
         outcome |= {"outcome": row.outcome, "adjustment": row.adjustment, **fit}
         more = _drawn(theirs, {"exposure_rank": ranks, **CONFOUNDER[row.outcome]})
         if row.adjustment != "deconfounded":

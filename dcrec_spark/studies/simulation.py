@@ -1,15 +1,15 @@
 """The paper's sweeps: how strong the confounder is, in what users like and in how they rate."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
 from dcrec_spark.evaluation.simulate import Simulation
-from dcrec_spark.studies.compare import Advance, Cell, Comparison, compare
+from dcrec_spark.studies.compare import CHOICES, Advance, Cell, Comparison, compare
 from dcrec_spark.studies.datasets import simulated
 from dcrec_spark.studies.profiles import OfSimulation
-from dcrec_spark.studies.rows import rows
+from dcrec_spark.studies.rows import Row, rows
 
 # What stays where it is while the other one moves.
 PREFERENCE, OUTCOME = 0.6, 3.0
@@ -46,16 +46,25 @@ def points(of: OfSimulation) -> Iterator[Point]:
                 yield Point(sweep, at, run)
 
 
-def n_steps(of: OfSimulation) -> int:
+def n_steps(of: OfSimulation, n_rows: int) -> int:
     """Fits of one world."""
-    return len(rows(placebos=False)) * (of.budget.draws + 2)
+    return n_rows * (of.budget.draws + len(CHOICES))
+
+
+def compare_rank(spark: SparkSession, of: OfSimulation, rank: int, run: int, advance: Advance) -> Cell:
+    """Classical and deconfounded rows whose outcome models all have one rank, where the sweeps meet."""
+    chosen = replace(of, budget=replace(of.budget, rank=rank))
+    compared = [row for row in rows(placebos=False) if row.adjustment != "ipw"]
+    return _compare(spark, chosen, Point("outcome", OUTCOME, run), compared, advance)
 
 
 def compare_point(spark: SparkSession, of: OfSimulation, point: Point, advance: Advance) -> Cell:
     """The nine rows on one world."""
+    return _compare(spark, of, point, rows(placebos=False), advance)
+
+
+def _compare(spark: SparkSession, of: OfSimulation, point: Point, compared: Sequence[Row], advance: Advance) -> Cell:
     parts = simulated(spark, point.settings(of), point.run)
-    comparison = Comparison(
-        parts, rows(placebos=False), of.budget, point.run, replications=0, with_als=False, by_activity=False
-    )
+    comparison = Comparison(parts, compared, of.budget, point.run, replications=0, with_als=False, by_activity=False)
     density = len(parts.ratings("train", "validation").user) / of.size**2
     return {"density": round(density, 4), **compare(spark, comparison, advance)}

@@ -17,9 +17,10 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import DataError
 from dcrec_spark.studies.compare import CHOICES, Advance, Cell, Comparison, compare, stopped_early
 from dcrec_spark.studies.datasets import DATASETS
+from dcrec_spark.studies.paper import OUTCOMES, ROWS
 from dcrec_spark.studies.profiles import OfData, OfSimulation, Profile
-from dcrec_spark.studies.rows import rows
-from dcrec_spark.studies.simulation import Point, compare_point, n_steps, points
+from dcrec_spark.studies.rows import Budget, rows
+from dcrec_spark.studies.simulation import Point, compare_point, compare_rank, n_steps, points
 
 # Raised when what a unit computes changes: files of before are then no longer taken.
 VERSION = 1
@@ -51,6 +52,9 @@ def units(profile: Profile, data: Path, cells: Path) -> Iterator[Unit]:
     for name, world in profile.simulations.items():
         for point in points(world):
             yield _on_world(name, world, point)
+        for run in range(world.runs):
+            for rank in world.ranks:
+                yield _of_rank(name, world, rank, run)
 
 
 def _on_data(name: str, of: OfData, data: Path, seed: int) -> Unit:
@@ -60,7 +64,7 @@ def _on_data(name: str, of: OfData, data: Path, seed: int) -> Unit:
         parts = DATASETS[name](spark, data, seed)
         return compare(spark, Comparison(parts, compared, of.budget, seed, with_als=of.with_als), advance)
 
-    settings = [asdict(of.budget), of.placebos, of.with_als]
+    settings = [_given(of.budget), of.placebos, of.with_als]
     return Unit(f"{name}-seed-{seed}", len(compared) * (of.budget.draws + len(CHOICES)), settings, run)
 
 
@@ -81,13 +85,30 @@ def _stopped(profile: Profile, data: Path, cells: Path) -> Unit:
 
 
 def _on_world(name: str, of: OfSimulation, point: Point) -> Unit:
-    settings = [asdict(of.budget), of.reading, of.size, of.n_factors, of.test_pairs_per_user]
     return Unit(
         f"{name}-{point.sweep}-{point.at}-run-{point.run}",
-        n_steps(of),
-        settings,
+        n_steps(of, len(ROWS)),
+        _world(of),
         lambda spark, advance: compare_point(spark, of, point, advance),
     )
+
+
+def _of_rank(name: str, of: OfSimulation, rank: int, run: int) -> Unit:
+    return Unit(
+        f"{name}-rank-{rank}-run-{run}",
+        n_steps(of, len(ROWS) - len(OUTCOMES)),
+        [*_world(of), rank],
+        lambda spark, advance: compare_rank(spark, of, rank, run, advance),
+    )
+
+
+def _world(of: OfSimulation) -> list[Any]:
+    return [_given(of.budget), of.reading, of.size, of.n_factors, of.test_pairs_per_user]
+
+
+def _given(budget: Budget) -> dict[str, Any]:
+    """What is set of a budget: a setting that is added later changes no fingerprint of before."""
+    return {name: value for name, value in asdict(budget).items() if value is not None}
 
 
 def read(unit: Unit, cells: Path) -> Cell | None:

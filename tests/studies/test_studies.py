@@ -18,7 +18,7 @@ from dcrec_spark.studies.summary import difference, figure
 from dcrec_spark.studies.units import read, units
 
 TINY = Budget(draws=1, most_rank=2, max_iter=3)
-WORLD = OfSimulation("rate", 24, 3, 1, TINY, preference=(0.5,), outcome=(3.0,), test_pairs_per_user=8)
+WORLD = OfSimulation("rate", 24, 3, 1, TINY, preference=(0.5,), outcome=(3.0,), test_pairs_per_user=8, ranks=(2,))
 
 
 def coat_files(folder: Path, sizes: tuple[int, int] = (30, 20)) -> Path:
@@ -123,7 +123,9 @@ def work(spark: SparkSession, profile: Profile, tmp_path_factory: pytest.TempPat
 
 def test_everything_is_run_and_on_the_page(profile: Profile, work: Path) -> None:
     found = collected(profile, work / "data", work / "cells")
-    assert found.keys() == {"coat", "coat-new-users", "coat-sweeps", "dense-preference-0.5", "dense-outcome-3.0"}
+    simulated = {"dense-preference-0.5", "dense-outcome-3.0", "dense-rank-2"}
+    assert found.keys() == {"coat", "coat-new-users", "coat-sweeps", *simulated}
+    assert list(found["dense-rank-2"][0]["mse"]["metrics"])[:2] == ["probabilistic-none", "probabilistic-deconfounded"]
     page = (work / "page" / "README.md").read_text()
     assert "* Cut: Everything is tiny." in page
     assert "Not finished" not in page

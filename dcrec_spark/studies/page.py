@@ -144,8 +144,8 @@ def _sweeps(profile: Profile, results: Results, output: Path) -> Iterator[str]:
             runs = min(len(found) for found in cells.values())
             title = f"Simulation, {name} ({READINGS[of.reading]}), {of.size} x {of.size}"
             yield f"\n## {title}: the {sweep}\n"
-            yield f"At least {density:.0%} of all pairs are rated; {runs} run{'s' if runs > 1 else ''} a point. Rows are"
-            yield "chosen by what is shown: for the MSE by validation MSE, for the NDCG by validation NDCG.\n"
+            yield f"At least {density:.0%} of all pairs are rated; {runs} run{'s' if runs > 1 else ''} a point. Rows"
+            yield "are chosen by what is shown: for the MSE by validation MSE, for the NDCG by validation NDCG.\n"
             for metric in ("mse", "ndcg"):
                 picture = output / f"{name}-{sweep}-{metric}.png"
                 drawn = sweep_figure(cells, sweep, metric, metric, title)

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+
 from dcrec_spark.evaluation.simulate import Reading
 from dcrec_spark.studies.compare import Cell
 from dcrec_spark.studies.figures import sweep_figure
 from dcrec_spark.studies.paper import EXISTING_USERS, NEW_USERS, OUTCOMES, PER_ITEM, RANDOM_TEST, REGULAR_TEST, ROWS
 from dcrec_spark.studies.paper import Figures as PaperFigures
 from dcrec_spark.studies.profiles import OfSimulation, Profile
-from dcrec_spark.studies.simulation import SWEEPS
+from dcrec_spark.studies.simulation import SWEEPS, Point, truth
 from dcrec_spark.studies.summary import Figure, difference, figure, row_names
 
 NAMES = {"ndcg": "NDCG", "recall@5": "Recall@5", "mse": "MSE", "item_mse": "MSE by item", "item_mae": "MAE by item"}
@@ -152,6 +154,7 @@ def _sweeps(profile: Profile, results: Results, output: Path) -> Iterator[str]:
                 drawn.savefig(picture, dpi=110, metadata={"Software": None})
                 yield f"![{NAMES[metric]} as the confounding of the {sweep} grows]({picture.name})\n"
             yield from _sweep_table(cells, ROWS, f"{_AXES[sweep]}:")
+            yield from _truth(of, sweep, cells)
         yield from _ranks(of, results, name)
 
 
@@ -162,6 +165,16 @@ def _points(results: Results, name: str, sweep: str) -> dict[float, list[Cell]]:
         if key.startswith(start):
             found[float(key.removeprefix(start))] += cells
     return dict(sorted(found.items()))
+
+
+def _truth(of: OfSimulation, sweep: str, cells: Mapping[float, Sequence[Cell]]) -> Iterator[str]:
+    """Two more lines of a sweep's table: what the truth says of its worlds."""
+    found = [[truth(of, Point(sweep, at, run)) for run in range(len(runs))] for at, runs in cells.items()]
+    noise, variance, top = (np.mean([[world[n] for world in worlds] for worlds in found], axis=1) for n in range(3))
+    yield _line(
+        ["MSE: noise alone / the true mean", *(f"{n:.3f} / {v:.3f}" for n, v in zip(noise, variance, strict=True))]
+    )
+    yield _line(["pairs whose rating is 5", *(f"{share:.0%}" for share in top)])
 
 
 def _ranks(of: OfSimulation, results: Results, name: str) -> Iterator[str]:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+import numpy as np
 from pyspark.sql import SparkSession
 
-from dcrec_spark.evaluation.simulate import Simulation
+from dcrec_spark.evaluation.simulate import HIGHEST_RATING, Simulation, draw_block, draw_items, expected_rating
 from dcrec_spark.studies.compare import CHOICES, Advance, Cell, Comparison, compare
 from dcrec_spark.studies.datasets import simulated
 from dcrec_spark.studies.profiles import OfSimulation
@@ -14,6 +16,7 @@ from dcrec_spark.studies.rows import Row, rows
 # What stays where it is while the other one moves.
 PREFERENCE, OUTCOME = 0.6, 3.0
 SWEEPS = ("preference", "outcome")
+_USERS = 500
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,22 @@ def points(of: OfSimulation) -> Iterator[Point]:
         for sweep, values in zip(SWEEPS, (of.preference, of.outcome), strict=True):
             for at in values:
                 yield Point(sweep, at, run)
+
+
+class Truth(NamedTuple):
+    """Of all pairs: the MSE of their expectations, the variance of the ratings, the share at the top of the scale."""
+
+    noise: float
+    variance: float
+    at_the_top: float
+
+
+def truth(of: OfSimulation, point: Point) -> Truth:
+    """What no model can beat, what the mean rating reaches, and how much there is to tell apart; of some users."""
+    settings = point.settings(of)
+    block = draw_block(settings, np.arange(min(of.size, _USERS)), draw_items(settings))
+    noise = (block.rating - expected_rating(block.outcome_rate)) ** 2
+    return Truth(float(noise.mean()), float(block.rating.var()), float((block.rating == HIGHEST_RATING).mean()))
 
 
 def n_steps(of: OfSimulation, n_rows: int) -> int:

@@ -38,7 +38,7 @@ def job(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Popen[
             process.communicate(timeout=240)
 
 
-def wait_for(text: str, log: Path, process: subprocess.Popen[str], seconds: float = 120) -> None:
+def wait_for(text: str, log: Path, process: subprocess.Popen[str], seconds: float = 400) -> None:
     deadline = time.monotonic() + seconds
     while text not in log.read_text():
         assert process.poll() is None, log.read_text()

@@ -28,7 +28,7 @@ demo: $(READY)  ## See it work on simulated ratings; DATA=path takes a MovieLens
 	@$(BIN)/python -m dcrec_spark.demo $(if $(DATA),--data "$(DATA)")
 
 test: $(READY)  ## Run the tests, in TESTERS=2 processes; ARGS="-k session" picks some
-	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile --cov --cov-report=term $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder --cov --cov-report=term $(ARGS)
 
 lint: $(READY)  ## Check style and types
 	@$(BIN)/ruff check --quiet $(CODE)

@@ -51,3 +51,8 @@ def data_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no data sets in {folder}; DCREC_DATA may name another folder")
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Clusters first: they are few and slow, and would keep one process waiting for the other at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("cluster") is None)

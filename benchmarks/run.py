@@ -1,4 +1,4 @@
-"""make bench: ours against MLlib and hpfrec, evaluation, and the driver's memory; results in benchmarks/results.
+"""make bench: ours against MLlib and hpfrec, evaluation, fold-in, the driver's memory; results in benchmarks/results.
 
 python -m benchmarks.run                     everything (about twenty minutes on 2 cores)
 python -m benchmarks.run --only stage2-1m    one of them
@@ -72,6 +72,21 @@ def evaluation_1m(rounds: int) -> dict[str, object]:
     )
 
 
+def fold_in_1m(rounds: int) -> dict[str, object]:
+    """Fold-in of five of six users of MovieLens 1M, against a sweep of stage 2 over all ratings (the peer)."""
+    spark = build_session("bench", "local[2]")
+    ratings = speed.load(spark, data.movielens_1m())
+    is_old = F.pmod(F.xxhash64("user"), F.lit(6)) == 0
+    newcomers = ratings.where(~is_old).persist()
+    model = speed.fitted(ratings.where(is_old), RANK)
+    sizes = {"users": newcomers.select("user").distinct().count(), "ratings": newcomers.count()}
+    return sizes | speed.alternate(
+        rounds,
+        {"fold-in": lambda: speed.fold_in(model, newcomers)},
+        lambda: speed.ours(ratings, RANK, 1, 5, "float64").per_iteration("outcome"),
+    )
+
+
 def driver_memory(rounds: int) -> dict[str, object]:
     """Peak memory of the driver (MB) at 1M and at 10M synthetic ratings, both 70,000 x 10,000."""
     small, large = (memory.measure(data.synthetic(*LARGE, n)) for n in (1_000_000, 10_000_000))
@@ -85,6 +100,7 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "stage2-10m": stage2_10m,
     "warm-start-100k": warm_start_100k,
     "evaluation-1m": evaluation_1m,
+    "fold-in-1m": fold_in_1m,
     "driver-memory": driver_memory,
 }
 

@@ -10,7 +10,7 @@ import pandas as pd
 from pyspark.ml.recommendation import ALS
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.settings import MetricSettings
 
@@ -40,6 +40,21 @@ def ours(ratings: DataFrame, rank: int, exposure_iterations: int, sweeps: int, p
     exposure.listener = outcome.listener = clock
     outcome.fit(ratings).release()
     return clock
+
+
+def fitted(ratings: DataFrame, rank: int) -> DeconfoundedMFModel:
+    """A model as far as two sweeps take it: the work of a fold-in does not depend on more."""
+    exposure = PoissonFactorization(rank=rank, maxIter=10, tol=0.0)
+    return DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=2, tol=0.0).fit(ratings)
+
+
+def fold_in(model: DeconfoundedMFModel, ratings: DataFrame) -> Seconds:
+    """Both stages' factors of all users of ``ratings``."""
+    start = time.perf_counter()
+    folded = model.foldInUsers(ratings)
+    seconds = time.perf_counter() - start
+    folded.unpersist()
+    return seconds
 
 
 def evaluation(predictions: DataFrame) -> Seconds:

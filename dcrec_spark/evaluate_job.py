@@ -19,12 +19,11 @@ from dcrec_spark.data.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluate_facts import Found, gather, sample_users
 from dcrec_spark.evaluate_steps import Judged, check_exposures, judge, judged_by
-from dcrec_spark.job_steps import open_job, output_path, publish_run, reject_table
+from dcrec_spark.job_steps import file_writer, open_job, output_path, publish_run, reject_table
 from dcrec_spark.model_input import load_to_serve, model_path, require_ids_of
 from dcrec_spark.record import Run
 from dcrec_spark.report.page import render
 from dcrec_spark.saved_model import SavedModel, load_model, record_of
-from dcrec_spark.storage.files import open_files
 from dcrec_spark.summary import dry_run_summary, run_summary
 
 T = TypeVar("T")
@@ -110,7 +109,7 @@ def _evaluate(
         page = render(gather(config, run, Found(judged, verdicts, check, samples, request.titles, record)))
     with reporter.step("publish"):
         tables = {"metrics": verdicts.table(spark, run.run_id), "rejects": reject_table(training, run)}
-        directory = publish_run(spark, output, run, tables, None, {FOLDER: _page_writer(page, spark)})
+        directory = publish_run(spark, output, run, tables, None, {FOLDER: file_writer(spark, PAGE, page)})
     reporter.show(run_summary(config, run, directory))
     report = f"{directory}/{FOLDER}/{PAGE}"
     reporter.show(f"report    {report}")
@@ -189,14 +188,3 @@ def _judged(request: Request, training: Validated, test: Validated, kept: ExitSt
             f"that are in the training ratings too, and {judged.unknown} of users or items that a model does not know"
         )
     return judged
-
-
-def _page_writer(page: str, spark: SparkSession) -> Callable[[str], object]:
-    """What writes the page into a directory of its own."""
-
-    def write(uri: str) -> None:
-        files, directory = open_files(uri, spark, "output.path")
-        files.make_directory(directory)
-        files.write(f"{directory}/{PAGE}", page.encode())
-
-    return write

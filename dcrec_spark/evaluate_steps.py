@@ -13,8 +13,9 @@ from dcrec_spark.config import RunConfig
 from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, item_statistics, with_baselines
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.evaluation.settings import Columns, MetricSettings
+from dcrec_spark.evaluation.settings import Columns
 from dcrec_spark.evaluation.variants import exposure_estimator, one_list_for_all, preference_alone
+from dcrec_spark.job_steps import metric_settings
 from dcrec_spark.model_input import as_trained, id_columns
 from dcrec_spark.models.outcome_model import DeconfoundedMFModel
 from dcrec_spark.models.predictive_check import PredictiveCheck
@@ -142,13 +143,7 @@ def check_exposures(config: RunConfig, judged: Judged, kept: ExitStack) -> Predi
 
 def judge(config: RunConfig, judged: Judged, kept: ExitStack) -> Verdicts:
     """Predict the test, rank the catalogue, and measure both."""
-    settings = MetricSettings(
-        ks=config.evaluation.cuts,
-        relevance=config.evaluation.relevant_from,
-        gain=config.evaluation.gain,
-        replications=config.evaluation.bootstrap,
-        seed=config.run.seed,
-    )
+    settings = metric_settings(config, config.evaluation.cuts)
     predictions = with_baselines(judged.test, judged.training, config.run.seed)
     for name, model in judged.models.items():
         predictions = _predicted(model, predictions, name)

@@ -14,11 +14,13 @@ from dcrec_spark.console import Reporter
 from dcrec_spark.data.validate import Validated
 from dcrec_spark.engine.lineage import require_checkpoint_directory, set_checkpoint_directory
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.models.outcome_model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet
 from dcrec_spark.publish.audit import audit_recommendations
 from dcrec_spark.record import Run
 from dcrec_spark.session import build_session
+from dcrec_spark.storage.files import open_files
 
 
 def output_path(config: RunConfig) -> str:
@@ -107,6 +109,23 @@ def publish_run(
     with_runs = {**tables, "runs": run.as_row(spark)}
     audited = audit if "recommendations" in tables else None
     return parquet.publish(spark, output, run.run_id, with_runs, run.published, audited, folders)
+
+
+def metric_settings(config: RunConfig, cuts: tuple[int, ...]) -> MetricSettings:
+    """The variants of the metrics that the configuration names, for lists of these lengths."""
+    given = config.evaluation
+    return MetricSettings(cuts, given.relevant_from, given.gain, replications=given.bootstrap, seed=config.run.seed)
+
+
+def file_writer(spark: SparkSession, name: str, text: str) -> parquet.Save:
+    """What writes ``text`` to a file of that name into a directory of its own."""
+
+    def write(uri: str) -> None:
+        files, directory = open_files(uri, spark)
+        files.make_directory(directory)
+        files.write(f"{directory}/{name}", text.encode())
+
+    return write
 
 
 def saver(model: DeconfoundedMFModel, spark: SparkSession) -> Callable[[str], object]:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -208,8 +209,8 @@ def wait_for_worker(page: str, logs: list[Path], seconds: float = 60) -> None:
             with urllib.request.urlopen(page, timeout=5) as answer:
                 if json.load(answer)["aliveworkers"] == 1:
                     return
-        except OSError:
-            pass
+        except (ConnectionError, TimeoutError, urllib.error.URLError):
+            pass  # not listening yet, which is what is waited for
         time.sleep(0.2)
     raise AssertionError("\n".join(log.read_text() for log in logs))
 

@@ -42,6 +42,8 @@ class Choice:
         one, other = f"trial {self.best.trial}", f"trial {self.entries[1].trial}, the next one"
         interval = "" if low is None or high is None else f" ({low:+.4f} to {high:+.4f})"
         found = f"{self.best.metric} {value:+.4f}{interval}, paired"
+        if not interval:
+            return f"{one} is ahead of {other}: {found}; how much of it is luck was not asked (evaluation.bootstrap=0)"
         if self.is_clear:
             return f"{one} is better than {other}: {found}; the interval leaves out 0"
         return f"{one} cannot be told from {other}: {found}; the interval contains 0"

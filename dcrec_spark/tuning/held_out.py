@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
+from dcrec_spark import job_steps
 from dcrec_spark.config import RunConfig
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
@@ -88,7 +89,7 @@ def _usable(n_train: int, n_held_out: int, n_known: int) -> Sizes:
 def metric_settings(config: RunConfig) -> MetricSettings:
     """The usual metrics, and those of the list that ``tuning.metric`` asks for."""
     _, _, k = config.tuning.metric.partition("@")
-    return MetricSettings(ks=(_USUAL_K, int(k or _USUAL_K)), seed=config.run.seed)
+    return job_steps.metric_settings(config, (_USUAL_K, int(k or _USUAL_K)))
 
 
 def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:

@@ -6,7 +6,7 @@ ratings ─ validate ─ hold some out ─ fit and judge each candidate ─ tria
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
@@ -19,7 +19,7 @@ from dcrec_spark.console import Reporter
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validate import Validated, validate
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.job_steps import open_job, output_path, publish_run, reject_table
+from dcrec_spark.job_steps import file_writer, open_job, output_path, publish_run, reject_table
 from dcrec_spark.publish.parquet import current_directory, read_record
 from dcrec_spark.record import Run
 from dcrec_spark.storage.files import open_files
@@ -98,7 +98,7 @@ def _tune(
     with reporter.step("publish"):
         tables = {"trials": _table(spark, entries), "rejects": reject_table(valid, run)}
         chosen = next(candidate for candidate in candidates if candidate.number == choice.best.trial)
-        writer = _writer(_best_yaml(config, chosen, choice, run), spark)
+        writer = file_writer(spark, FILE, _best_yaml(config, chosen, choice, run))
         directory = publish_run(spark, output, run, tables, None, {FOLDER: writer})
     best = f"{directory}/{FOLDER}/{FILE}"
     reporter.show(search_summary(run, choice, directory, best))
@@ -186,14 +186,3 @@ def _best_yaml(config: RunConfig, chosen: Candidate, choice: Choice, run: Run) -
         "# Both stages whole; the rest is as before: python jobs/retrain.py --config best.yaml --set input.path=...\n\n"
     )
     return head + yaml.safe_dump(sections, sort_keys=False)
-
-
-def _writer(text: str, spark: SparkSession) -> Callable[[str], object]:
-    """What writes the file into a directory of its own."""
-
-    def write(uri: str) -> None:
-        files, directory = open_files(uri, spark)
-        files.make_directory(directory)
-        files.write(f"{directory}/{FILE}", text.encode())
-
-    return write

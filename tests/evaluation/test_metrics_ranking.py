@@ -28,7 +28,7 @@ class Answers(NamedTuple):
         rows = [(user, rank, item) for user, own in self.lists.items() for rank, item in enumerate(own, start=1)]
         return spark.createDataFrame(rows, "user_id string, rank int, item_id string").repartition(partitions)
 
-    def test(self, spark: SparkSession, partitions: int = 2) -> DataFrame:
+    def rated(self, spark: SparkSession, partitions: int = 2) -> DataFrame:
         rows = [(user, item, rating) for user, own in self.ratings.items() for item, rating in own.items()]
         return spark.createDataFrame(rows, "user string, item string, rating double").repartition(partitions)
 
@@ -68,7 +68,7 @@ def draw(seed: int = 0) -> Answers:
 def test_every_metric_is_the_loops(spark: SparkSession, settings: MetricSettings, variant: Variant) -> None:
     """An item without a test rating is worth nothing under either gain."""
     answers = draw()
-    found = evaluate_ranking(answers.recommendations(spark), answers.test(spark), N_ITEMS, settings=settings)
+    found = evaluate_ranking(answers.recommendations(spark), answers.rated(spark), N_ITEMS, settings=settings)
     expected = answers.slowly(variant)
     estimates = found.estimates("model")
     assert estimates.keys() == expected.keys()
@@ -82,7 +82,7 @@ def test_partitions_change_nothing_and_ids_may_differ_in_type(spark: SparkSessio
     """Integers here, long integers there: the same ids."""
     answers = draw(1)
     number = {name: F.regexp_extract(name, r"\d+", 0) for name in ("user_id", "item_id", "user", "item")}
-    listed, test = answers.recommendations(spark, 7), answers.test(spark, 5)
+    listed, test = answers.recommendations(spark, 7), answers.rated(spark, 5)
     listed = listed.withColumns({name: number[name].cast("int") for name in ("user_id", "item_id")})
     test = test.select(number["user"].cast("long").alias("u"), number["item"].cast("long").alias("i"), "rating")
     one = evaluate_ranking(listed, test, N_ITEMS, columns=Columns("u", "i"), settings=SETTINGS)
@@ -98,7 +98,7 @@ def test_two_tables_are_compared_on_the_same_users(spark: SparkSession) -> None:
     half = Answers({user: own for user, own in answers.lists.items() if user > "ü5"}, answers.ratings)
     frames = {"all": answers, "half": half}
     found = [
-        evaluate_ranking(these.recommendations(spark), answers.test(spark), N_ITEMS, name, settings=SETTINGS)
+        evaluate_ranking(these.recommendations(spark), answers.rated(spark), N_ITEMS, name, settings=SETTINGS)
         for name, these in frames.items()
     ]
     difference = found[0].joined(found[1]).difference("all", "half").estimates()["catalogue_recall@4"]
@@ -109,7 +109,7 @@ def test_two_tables_are_compared_on_the_same_users(spark: SparkSession) -> None:
 
 
 def spoilt(answers: Answers, spark: SparkSession, fault: str) -> tuple[DataFrame, DataFrame]:
-    listed, test = answers.recommendations(spark), answers.test(spark)
+    listed, test = answers.recommendations(spark), answers.rated(spark)
     first = (F.col("user_id") == "ü3") & (F.col("rank") == 1)
     changes: dict[str, Any] = {
         "rank twice": (listed.withColumn("rank", F.when(first, F.lit(2)).otherwise(F.col("rank"))), test),
@@ -148,4 +148,4 @@ def test_tables_that_cannot_be_used_are_refused(spark: SparkSession, fault: str,
 def test_a_catalogue_smaller_than_what_is_shown_is_refused(spark: SparkSession) -> None:
     answers = draw()
     with pytest.raises(ConfigError, match="catalogue_size: found 3, expected at least"):
-        evaluate_ranking(answers.recommendations(spark), answers.test(spark), 3, settings=SETTINGS)
+        evaluate_ranking(answers.recommendations(spark), answers.rated(spark), 3, settings=SETTINGS)

@@ -201,11 +201,15 @@ def test_inputs_are_left_alone() -> None:
     """They are read-only views in a fit."""
     counts, users, items = random_problem(5)
     block, own, other = count_block(counts), users.geometric_mean, items.geometric_mean
-    for array in (*block, own, other):
+    inputs = (*block, own, other, users.shape, users.rate)
+    before = [array.copy() for array in inputs]
+    for array in inputs:
         array.flags.writeable = False
     update_shape(0.3, block, own, other)
     log_rates(block, rates(block, own, other))
     settle_shape(0.3, block, users.shape, users.rate, other, 1e-6, 10)
+    for array, old in zip(inputs, before, strict=True):
+        np.testing.assert_array_equal(array, old)
 
 
 # Settling

@@ -257,6 +257,10 @@ def test_inputs_are_left_alone() -> None:
     """They are read-only views in a fit."""
     p = problem_of(5, ALL_TERMS, True)
     factors = (p.factors.user_preference, p.factors.item_attribute, p.factors.confounder_weight)
-    for array in (*p.users, *p.items, *factors):
+    inputs = [array for array in (*p.users, *p.items, *factors) if array is not None]
+    before = [array.copy() for array in inputs]
+    for array in inputs:
         array.flags.writeable = False
     sweep(p, p.factors)
+    for array, old in zip(inputs, before, strict=True):
+        np.testing.assert_array_equal(array, old)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import RunConfig, load_config
 from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.storage.files import LocalFiles
 from dcrec_spark.tuning.candidates import Candidate, draw
 from dcrec_spark.tuning.choice import choose, ranked
 from dcrec_spark.tuning.entry import Entry, Place
+from dcrec_spark.tuning.held_out import metric_settings
 from dcrec_spark.tuning.ledger import Ledger
 from dcrec_spark.tuning.search import Search, schedule
 from tests.tuning.searching import SETTINGS, Formula, config, outcome
@@ -209,6 +210,20 @@ def test_the_runner_up_is_compared_on_the_same_resamples() -> None:
     assert "trial 1 cannot be told from trial 3" in unclear.verdict()
     assert "contains 0" in unclear.verdict()
     assert "no second trial" in choose([one], SETTINGS).verdict()
+
+
+def test_without_resamples_nothing_is_said_about_luck() -> None:
+    (candidate, *_) = draw(config(RANKS))
+    place = Place("s", "r", 0, "ndcg")
+    one, two = (Entry.of(replace(candidate, number=n), place, outcome(n / 10, ())) for n in (1, 2))
+    found = choose([one, two], replace(SETTINGS, replications=0))
+    assert found.verdict().startswith("trial 2 is ahead of trial 1, the next one: ndcg +0.1000, paired; how much of it")
+
+
+def test_trials_are_measured_as_models_are_judged() -> None:
+    given = ["tuning.metric=ndcg@7", "evaluation.gain=rel", "evaluation.relevant_from=4", "evaluation.bootstrap=9"]
+    found = metric_settings(load_config(None, given))
+    assert (found.ks, found.gain, found.relevance, found.replications) == ((5, 7), "rel", 4.0, 9)
 
 
 def test_later_rounds_rank_before_better_values_of_earlier_ones() -> None:

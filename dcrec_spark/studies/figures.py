@@ -18,6 +18,7 @@ _NAMES = dict(zip(ADJUSTMENTS, ("classical", "IPW", "deconfounded"), strict=True
 _AXES = {
     "preference": r"confounding of the preference, $g_\theta$",
     "outcome": r"confounding of the rating, $g_y$",
+    "spread": "rate of the Gamma draws",
 }
 _METRICS = {"mse": "MSE", "ndcg": "NDCG"}
 

@@ -15,7 +15,8 @@ from dcrec_spark.studies.figures import sweep_figure
 from dcrec_spark.studies.paper import EXISTING_USERS, NEW_USERS, OUTCOMES, PER_ITEM, RANDOM_TEST, REGULAR_TEST, ROWS
 from dcrec_spark.studies.paper import Figures as PaperFigures
 from dcrec_spark.studies.profiles import OfSimulation, Profile
-from dcrec_spark.studies.simulation import SWEEPS, Point, truth
+from dcrec_spark.studies.rows import rows
+from dcrec_spark.studies.simulation import SPREAD, SWEEPS, Point, truth
 from dcrec_spark.studies.summary import Figure, difference, figure, row_names
 
 NAMES = {"ndcg": "NDCG", "recall@5": "Recall@5", "mse": "MSE", "item_mse": "MSE by item", "item_mae": "MAE by item"}
@@ -148,14 +149,21 @@ def _sweeps(profile: Profile, results: Results, output: Path) -> Iterator[str]:
             yield f"\n## {title}: the {sweep}\n"
             yield f"At least {density:.0%} of all pairs are rated; {runs} run{'s' if runs > 1 else ''} a point. Rows"
             yield "are chosen by what is shown: for the MSE by validation MSE, for the NDCG by validation NDCG.\n"
-            for metric in ("mse", "ndcg"):
-                picture = output / f"{name}-{sweep}-{metric}.png"
-                drawn = sweep_figure(cells, sweep, metric, metric, title)
-                drawn.savefig(picture, dpi=110, metadata={"Software": None})
-                yield f"![{NAMES[metric]} as the confounding of the {sweep} grows]({picture.name})\n"
+            yield from _pictures(cells, name, sweep, title, f"as the confounding of the {sweep} grows", output)
             yield from _sweep_table(cells, ROWS, f"{_AXES[sweep]}:")
             yield from _truth(of, sweep, cells)
         yield from _ranks(of, results, name)
+        yield from _spreads(of, results, name, output)
+
+
+def _pictures(
+    cells: Mapping[float, Sequence[Cell]], name: str, sweep: str, title: str, what: str, output: Path
+) -> Iterator[str]:
+    for metric in ("mse", "ndcg"):
+        picture = output / f"{name}-{sweep}-{metric}.png"
+        drawn = sweep_figure(cells, sweep, metric, metric, title)
+        drawn.savefig(picture, dpi=110, metadata={"Software": None})
+        yield f"![{NAMES[metric]} {what}]({picture.name})\n"
 
 
 def _points(results: Results, name: str, sweep: str) -> dict[float, list[Cell]]:
@@ -184,6 +192,29 @@ def _ranks(of: OfSimulation, results: Results, name: str) -> Iterator[str]:
     yield f"\n## Simulation, {name} ({READINGS[of.reading]}): the rank of the outcome model\n"
     yield f"The world where both sweeps meet, of {of.n_factors} factors.\n"
     yield from _sweep_table(cells, [row for row in ROWS if "ipw" not in row], "rank:")
+
+
+def _spreads(of: OfSimulation, results: Results, name: str, output: Path) -> Iterator[str]:
+    cells = _points(results, name, SPREAD)
+    if not cells:
+        return
+    title = f"Simulation, {name} the readings, {of.size} x {of.size}"
+    runs = min(len(found) for found in cells.values())
+    yield f"\n## {title}\n"
+    yield f"Another rate in place of the 0.3, where both sweeps meet; {runs} run{'s' if runs > 1 else ''} a point. Test"
+    yield "pairs are drawn from all pairs and left out of the ratings.\n"
+    yield from _pictures(cells, name, SPREAD, title, "as fewer pairs are rated", output)
+    yield from _sweep_table(cells, ROWS, "rate:")
+    yield _line(["pairs rated", *(f"{np.mean([cell['density'] for cell in found]):.0%}" for found in cells.values())])
+    yield from _truth(of, SPREAD, cells)
+    for metric in ("mse", "ndcg"):
+        yield f"\n{NAMES[metric]}, against the classical row of the same outcome (bold: the interval leaves out 0):\n"
+        yield _line([f"{NAMES[metric]}, rate:", *(f"{at:g}" for at in cells)])
+        yield _line(["---"] * (len(cells) + 1))
+        for row in rows():
+            if row.adjustment != "none":
+                against = (row.name, f"{row.outcome}-none", metric)
+                yield _line([row.name, *(_marked(difference(found, metric, *against)) for found in cells.values())])
 
 
 def _sweep_table(cells: Mapping[float, Sequence[Cell]], shown: Sequence[str], head: str) -> Iterator[str]:

@@ -20,7 +20,8 @@ class OfData:
 class OfSimulation:
     """A sweep over simulated worlds of ``size`` users and items: ``runs`` worlds for each point.
 
-    ranks : of the outcome models, each compared for itself on the world where both sweeps meet.
+    ranks : of the outcome models, each compared for itself on the world where both sweeps meet. spreads : in place of
+    the 0.3, on that world; the larger the rate, the fewer pairs are rated.
     """
 
     reading: Reading
@@ -32,6 +33,7 @@ class OfSimulation:
     outcome: tuple[float, ...] = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
     test_pairs_per_user: int = 40
     ranks: tuple[int, ...] = ()
+    spreads: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ PROFILES = {
         simulations={
             "dense": OfSimulation("rate", 120, 10, 1, Budget(2, 5, 20), (0.0, 0.6, 1.0), (0.0, 3.0)),
             "sparse": OfSimulation("scale", 120, 10, 1, Budget(2, 5, 20), (0.0, 0.6, 1.0), (0.0, 3.0)),
+            "between": OfSimulation("rate", 120, 10, 1, Budget(2, 5, 20), (), (), spreads=(0.6, 1.7)),
         },
         cut=[
             "One seed, 4 draws of settings for each row, ranks up to 20; simulations of 120 x 120 instead of "
@@ -69,10 +72,12 @@ PROFILES = {
         simulations={
             "dense": OfSimulation("rate", 250, 10, 2, Budget(3, 10, 30), *_POINTS, ranks=_OUTCOME_RANKS),
             "sparse": OfSimulation("scale", 250, 10, 2, Budget(3, 10, 30), *_POINTS, ranks=_OUTCOME_RANKS),
+            # From the dense reading to the sparse one, which is a rate of 3.3.
+            "between": OfSimulation("rate", 250, 10, 2, Budget(6, 20), (), (), spreads=(0.3, 0.6, 1.0, 1.7, 3.3)),
         },
         cut=[
             "Simulations are of 250 x 250 users and items instead of 5,000 x 5,000, 2 runs instead of 10; every row of "
-            "them chooses among 3 draws of settings, of ranks up to 10.",
+            "them chooses among 3 draws of settings, of ranks up to 10 (between the readings 6, ranks up to 20).",
             "MovieLens 1M: one seed, 2 draws, ranks up to 10, at most 20 sweeps; without MLlib's ALS.",
             "Settings are drawn from the grid, as many for each row (12 on Coat), not searched whole.",
         ],

@@ -16,12 +16,13 @@ from dcrec_spark.studies.rows import Row, rows
 # What stays where it is while the other one moves.
 PREFERENCE, OUTCOME = 0.6, 3.0
 SWEEPS = ("preference", "outcome")
+SPREAD = "spread"
 _USERS = 500
 
 
 @dataclass(frozen=True)
 class Point:
-    """One world of a sweep. sweep : which of the two moves. at : where it is."""
+    """One world of a sweep. sweep : which of the two moves, or SPREAD. at : where it is."""
 
     sweep: str
     at: float
@@ -29,7 +30,7 @@ class Point:
 
     def settings(self, of: OfSimulation) -> Simulation:
         """The world: runs of a sweep differ in all draws, points of a run in none that they need not."""
-        return Simulation(
+        world = Simulation(
             n_users=of.size,
             n_items=of.size,
             n_factors=of.n_factors,
@@ -39,6 +40,8 @@ class Point:
             test_pairs_per_user=of.test_pairs_per_user,
             seed=self.run,
         )
+        # The paper's tests may be of pairs that are in the ratings too; where density is the question, none is.
+        return replace(world, gamma_spread=self.at, test_pairs="withheld") if self.sweep == SPREAD else world
 
 
 def points(of: OfSimulation) -> Iterator[Point]:
@@ -82,8 +85,20 @@ def compare_point(spark: SparkSession, of: OfSimulation, point: Point, advance: 
     return _compare(spark, of, point, rows(placebos=False), advance)
 
 
-def _compare(spark: SparkSession, of: OfSimulation, point: Point, compared: Sequence[Row], advance: Advance) -> Cell:
+def compare_spread(spark: SparkSession, of: OfSimulation, point: Point, advance: Advance) -> Cell:
+    """The nine rows and the placebos, with intervals, tested on pairs that no fit has seen."""
+    return _compare(spark, of, point, rows(), advance, replications=200)
+
+
+def _compare(
+    spark: SparkSession,
+    of: OfSimulation,
+    point: Point,
+    compared: Sequence[Row],
+    advance: Advance,
+    replications: int = 0,
+) -> Cell:
     parts = simulated(spark, point.settings(of), point.run)
-    comparison = Comparison(parts, compared, of.budget, point.run, replications=0, with_als=False, by_activity=False)
+    comparison = Comparison(parts, compared, of.budget, point.run, replications, with_als=False, by_activity=False)
     density = len(parts.ratings("train", "validation").user) / of.size**2
     return {"density": round(density, 4), **compare(spark, comparison, advance)}

@@ -20,7 +20,15 @@ from dcrec_spark.studies.datasets import DATASETS
 from dcrec_spark.studies.paper import OUTCOMES, ROWS
 from dcrec_spark.studies.profiles import OfData, OfSimulation, Profile
 from dcrec_spark.studies.rows import Budget, rows
-from dcrec_spark.studies.simulation import Point, compare_point, compare_rank, n_steps, points
+from dcrec_spark.studies.simulation import (
+    SPREAD,
+    Point,
+    compare_point,
+    compare_rank,
+    compare_spread,
+    n_steps,
+    points,
+)
 
 # Raised when what a unit computes changes: files of before are then no longer taken.
 VERSION = 1
@@ -55,6 +63,8 @@ def units(profile: Profile, data: Path, cells: Path) -> Iterator[Unit]:
         for run in range(world.runs):
             for rank in world.ranks:
                 yield _of_rank(name, world, rank, run)
+            for spread in world.spreads:
+                yield _of_spread(name, world, Point(SPREAD, spread, run))
 
 
 def _on_data(name: str, of: OfData, data: Path, seed: int) -> Unit:
@@ -99,6 +109,15 @@ def _of_rank(name: str, of: OfSimulation, rank: int, run: int) -> Unit:
         n_steps(of, len(ROWS) - len(OUTCOMES)),
         [*_world(of), rank],
         lambda spark, advance: compare_rank(spark, of, rank, run, advance),
+    )
+
+
+def _of_spread(name: str, of: OfSimulation, point: Point) -> Unit:
+    return Unit(
+        f"{name}-{SPREAD}-{point.at}-run-{point.run}",
+        n_steps(of, len(rows())),
+        _world(of),
+        lambda spark, advance: compare_spread(spark, of, point, advance),
     )
 
 

@@ -14,6 +14,7 @@ from dcrec_spark.studies.page import write_page
 from dcrec_spark.studies.profiles import PROFILES, OfData, OfSimulation, Profile
 from dcrec_spark.studies.rows import Budget, Row, rows, settings
 from dcrec_spark.studies.run import collected, reproduce
+from dcrec_spark.studies.simulation import Point
 from dcrec_spark.studies.summary import difference, figure
 from dcrec_spark.studies.units import read, units
 
@@ -110,7 +111,8 @@ def test_yahoo_r3_is_read_from_its_original_files(spark: SparkSession, tmp_path:
 @pytest.fixture(scope="module")
 def profile() -> Profile:
     data = {"coat": OfData(1, TINY, with_als=False), "coat-new-users": OfData(1, TINY)}
-    return Profile(data, {"dense": WORLD}, sweeps=(1, 3), cut=["Everything is tiny."])
+    between = replace(WORLD, preference=(), outcome=(), ranks=(), spreads=(0.6,))
+    return Profile(data, {"dense": WORLD, "between": between}, sweeps=(1, 3), cut=["Everything is tiny."])
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +125,7 @@ def work(spark: SparkSession, profile: Profile, tmp_path_factory: pytest.TempPat
 
 def test_everything_is_run_and_on_the_page(profile: Profile, work: Path) -> None:
     found = collected(profile, work / "data", work / "cells")
-    simulated = {"dense-preference-0.5", "dense-outcome-3.0", "dense-rank-2"}
+    simulated = {"dense-preference-0.5", "dense-outcome-3.0", "dense-rank-2", "between-spread-0.6"}
     assert found.keys() == {"coat", "coat-new-users", "coat-sweeps", *simulated}
     assert list(found["dense-rank-2"][0]["mse"]["metrics"])[:2] == ["probabilistic-none", "probabilistic-deconfounded"]
     page = (work / "page" / "README.md").read_text()
@@ -134,7 +136,18 @@ def test_everything_is_run_and_on_the_page(profile: Profile, work: Path) -> None
     shown = figure(found["coat"], "ndcg", "weighted-deconfounded", "ndcg")
     assert f"{shown.value:.3f} [{shown.low:.3f}, {shown.high:.3f}]" in page
     pictures = sorted(path.name for path in (work / "page").glob("*.png"))
-    assert pictures == [f"dense-{s}-{m}.png" for s in ("outcome", "preference") for m in ("mse", "ndcg")]
+    drawn = ("between-spread", "dense-outcome", "dense-preference")
+    assert pictures == [f"{sweep}-{metric}.png" for sweep in drawn for metric in ("mse", "ndcg")]
+    between = page[page.index("## Simulation, between the readings") :]
+    assert "| poisson-deconfounded-permuted | " in between
+
+
+def test_between_the_readings_no_test_pair_is_in_the_ratings() -> None:
+    """The rate makes the world sparser; the paper's sweeps keep theirs."""
+    world = Point("spread", 1.7, 4).settings(WORLD)
+    assert (world.gamma_spread, world.test_pairs, world.gamma_reading, world.seed) == (1.7, "withheld", "rate", 4)
+    paper_world = Point("outcome", 3.0, 4).settings(WORLD)
+    assert replace(world, gamma_spread=0.3, test_pairs="all") == paper_world
 
 
 def test_what_is_there_is_not_run_again(spark: SparkSession, profile: Profile, work: Path) -> None:

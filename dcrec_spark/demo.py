@@ -32,6 +32,7 @@ WORLD = Simulation(
     n_factors=5,
     confounding_preference=0.6,
     confounding_outcome=3.0,
+    gamma_spread=1.0,
     gamma_reading="rate",
     test_pairs="withheld",
     test_pairs_per_user=60,
@@ -42,9 +43,11 @@ SHOWN_USERS, SHOWN_ITEMS = 3, 5
 _STORY = """\
 Ratings exist only where somebody chose to look, and what makes people look also shapes what they say.
 This demo draws a world in which that is so, and in which, unlike in yours, the truth is known: what every
-user would have rated every item. Two recommenders learn from the same ratings. Who is closer to the truth?
+user would have rated every item. Two recommenders learn from the same ratings, with the same settings.
+Who is closer to the truth?
 
-    {users} users x {items} items, {ratings:,} ratings; {test:,} pairs withheld, with their true ratings"""
+    {users} users x {items} items, {ratings:,} ratings, {seen:.2f} on average; of all pairs, seen or not, {all:.2f}
+    {test:,} random pairs are withheld, with their true ratings"""
 
 
 @click.command()
@@ -66,13 +69,20 @@ def _show_simulation(reporter: Reporter) -> None:
         world = simulate(spark, WORLD)
         ratings, test = str(OUTPUT / "ratings"), world.test.persist()
         world.ratings.write.mode("overwrite").parquet(ratings)
-        counts = {"ratings": spark.read.parquet(ratings).count(), "test": test.count()}
-    story = _STORY.format(users=WORLD.n_users, items=WORLD.n_items, **counts)
+        facts = _sizes_and_means(spark.read.parquet(ratings), test)
+    story = _STORY.format(users=WORLD.n_users, items=WORLD.n_items, **facts)
     reporter.show(Panel(story, title="What would people rate, if they were made to look?", border_style="cyan"))
     runs = {name: _run(name, {"input.path": ratings}, reporter) for name in MODELS}
     reporter.show(_against_truth(spark, runs, world, test))
     reporter.show(_recommendations(spark, runs["deconfounded"], None, world))
     reporter.show(_next_steps())
+
+
+def _sizes_and_means(ratings: DataFrame, test: DataFrame) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for size, mean, frame in (("ratings", "seen", ratings), ("test", "all", test)):
+        found[size], found[mean] = frame.agg(F.count("*"), F.avg("rating")).collect()[0]
+    return found
 
 
 def _show_movielens(data: Path, reporter: Reporter) -> None:
@@ -154,7 +164,8 @@ def _recommendations(spark: SparkSession, run: Retrained, titles: DataFrame | No
 
 
 def _caption(run: Retrained) -> str:
-    return f"score = preference + confounder + {run.model.intercept:.2f}"
+    intercept = run.model.intercept
+    return f"score = preference + confounder {'-' if intercept < 0 else '+'} {abs(intercept):.2f}"
 
 
 def _titled(chosen: DataFrame, titles: DataFrame) -> DataFrame:

@@ -15,8 +15,8 @@ from dcrec_spark.studies.figures import sweep_figure
 from dcrec_spark.studies.paper import EXISTING_USERS, NEW_USERS, OUTCOMES, PER_ITEM, RANDOM_TEST, REGULAR_TEST, ROWS
 from dcrec_spark.studies.paper import Figures as PaperFigures
 from dcrec_spark.studies.profiles import OfSimulation, Profile
-from dcrec_spark.studies.rows import rows
-from dcrec_spark.studies.simulation import SPREAD, SWEEPS, Point, truth
+from dcrec_spark.studies.rows import PLAIN_RANK, plain_rows
+from dcrec_spark.studies.simulation import SPREAD, SWEEPS, Point, spread_rows, truth
 from dcrec_spark.studies.summary import Figure, difference, figure, row_names
 
 NAMES = {"ndcg": "NDCG", "recall@5": "Recall@5", "mse": "MSE", "item_mse": "MSE by item", "item_mae": "MAE by item"}
@@ -198,23 +198,42 @@ def _spreads(of: OfSimulation, results: Results, name: str, output: Path) -> Ite
     cells = _points(results, name, SPREAD)
     if not cells:
         return
-    title = f"Simulation, {name} the readings, {of.size} x {of.size}"
+    title = f"Simulation, between the readings, {of.size} x {of.size}, {of.n_factors} factors"
     runs = min(len(found) for found in cells.values())
-    yield f"\n## {title}\n"
+    yield f"\n## {title}{', plain settings' if of.budget.plain else ''}\n"
     yield f"Another rate in place of the 0.3, where both sweeps meet; {runs} run{'s' if runs > 1 else ''} a point. Test"
-    yield "pairs are drawn from all pairs and left out of the ratings.\n"
-    yield from _pictures(cells, name, SPREAD, title, "as fewer pairs are rated", output)
-    yield from _sweep_table(cells, ROWS, "rate:")
+    yield "pairs are drawn from all pairs and left out of the ratings."
+    if of.budget.plain:
+        yield from _plain_table(cells)
+    else:
+        yield ""
+        yield from _pictures(cells, name, SPREAD, title, "as fewer pairs are rated", output)
+        yield from _sweep_table(cells, ROWS, "rate:")
     yield _line(["pairs rated", *(f"{np.mean([cell['density'] for cell in found]):.0%}" for found in cells.values())])
     yield from _truth(of, SPREAD, cells)
     for metric in ("mse", "ndcg"):
         yield f"\n{NAMES[metric]}, against the classical row of the same outcome (bold: the interval leaves out 0):\n"
         yield _line([f"{NAMES[metric]}, rate:", *(f"{at:g}" for at in cells)])
         yield _line(["---"] * (len(cells) + 1))
-        for row in rows():
+        for row in spread_rows(of):
             if row.adjustment != "none":
                 against = (row.name, f"{row.outcome}-none", metric)
                 yield _line([row.name, *(_marked(difference(found, metric, *against)) for found in cells.values())])
+
+
+def _plain_table(cells: Mapping[float, Sequence[Cell]]) -> Iterator[str]:
+    """What validation says beside what is true: it is made of pairs that users chose, the test is not."""
+    yield f"Rank {PLAIN_RANK} in both stages; of all settings only one strength of the priors is chosen, by validation."
+    yield "`global`: one gamma for all users; the placebos have that too. Validation is a part of what was rated.\n"
+    yield _line(["MSE, validation / test; NDCG, test; rate:", *(f"{at:g}" for at in cells)])
+    yield _line(["---"] * (len(cells) + 1))
+    for row in plain_rows():
+        found = []
+        for runs in cells.values():
+            validation = np.mean([cell["choices"]["mse"][row.name]["validation"] for cell in runs])
+            mse, ndcg = (figure(runs, metric, row.name, metric).value for metric in ("mse", "ndcg"))
+            found.append(f"{validation:.3f} / {mse:.3f}; {ndcg:.4f}")
+        yield _line([row.name, *found])
 
 
 def _sweep_table(cells: Mapping[float, Sequence[Cell]], shown: Sequence[str], head: str) -> Iterator[str]:

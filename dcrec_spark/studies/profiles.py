@@ -48,6 +48,9 @@ class Profile:
 
 _POINTS = (0.0, 0.3, 0.6, 1.0), (0.0, 1.0, 3.0, 5.0)
 _OUTCOME_RANKS = (1, 2, 5, 10, 20)
+# From the dense reading to the sparse one, which is a rate of 3.3.
+_SPREADS = (0.3, 0.6, 1.0, 1.7, 3.3)
+_PLAIN = Budget(4, plain=True)
 
 PROFILES = {
     "quick": Profile(
@@ -56,6 +59,7 @@ PROFILES = {
             "dense": OfSimulation("rate", 120, 10, 1, Budget(2, 5, 20), (0.0, 0.6, 1.0), (0.0, 3.0)),
             "sparse": OfSimulation("scale", 120, 10, 1, Budget(2, 5, 20), (0.0, 0.6, 1.0), (0.0, 3.0)),
             "between": OfSimulation("rate", 120, 10, 1, Budget(2, 5, 20), (), (), spreads=(0.6, 1.7)),
+            "plain-5": OfSimulation("rate", 120, 5, 1, Budget(4, max_iter=20, plain=True), (), (), spreads=(1.0,)),
         },
         cut=[
             "One seed, 4 draws of settings for each row, ranks up to 20; simulations of 120 x 120 instead of "
@@ -72,8 +76,9 @@ PROFILES = {
         simulations={
             "dense": OfSimulation("rate", 250, 10, 2, Budget(3, 10, 30), *_POINTS, ranks=_OUTCOME_RANKS),
             "sparse": OfSimulation("scale", 250, 10, 2, Budget(3, 10, 30), *_POINTS, ranks=_OUTCOME_RANKS),
-            # From the dense reading to the sparse one, which is a rate of 3.3.
-            "between": OfSimulation("rate", 250, 10, 2, Budget(6, 20), (), (), spreads=(0.3, 0.6, 1.0, 1.7, 3.3)),
+            "between": OfSimulation("rate", 250, 10, 2, Budget(6, 20), (), (), spreads=_SPREADS),
+            "plain-10": OfSimulation("rate", 250, 10, 3, _PLAIN, (), (), spreads=_SPREADS),
+            "plain-5": OfSimulation("rate", 250, 5, 3, _PLAIN, (), (), spreads=_SPREADS),
         },
         cut=[
             "Simulations are of 250 x 250 users and items instead of 5,000 x 5,000, 2 runs instead of 10; every row of "

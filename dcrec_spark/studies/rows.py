@@ -32,27 +32,38 @@ CONFOUNDER: dict[str, dict[str, tuple[Any, ...]]] = {
     "poisson": _WEIGHT,
 }
 PLACEBOS: tuple[Confounder, ...] = ("permuted", "popularity")
+# Plain settings: all that differs between the rows of an outcome is the confounder. Only what was rated speaks of
+# probabilistic MF's ratings and confounder; one strength of the priors is chosen.
+PLAIN: dict[str, list[dict[str, Any]]] = {
+    "weighted": [{"userReg": r, "itemReg": r, "alpha": 1.0} for r in (1.0, 3.0, 10.0, 30.0)],
+    "probabilistic": [{"userReg": r, "itemReg": r, "unobservedWeight": 0.0} for r in (1.0, 3.0, 10.0, 30.0)],
+    "poisson": [{"userShapePrior": a, "itemShapePrior": a} for a in (0.1, 0.3, 1.0, 3.0)],
+}
+PLAIN_RANK = 10
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table. confounder : "fitted" unless it is a placebo."""
+    """A line of a table. confounder : "fitted" unless a placebo. weight : whose gamma, where that is not drawn."""
 
     outcome: str
     adjustment: str
     confounder: Confounder = "fitted"
+    weight: str | None = None
 
     @property
     def name(self) -> str:
-        """probabilistic-none, weighted-deconfounded-permuted, ..."""
-        return "-".join([self.outcome, self.adjustment, *([] if self.confounder == "fitted" else [self.confounder])])
+        """probabilistic-none, weighted-deconfounded-permuted, poisson-deconfounded-global-popularity, ..."""
+        placebo = None if self.confounder == "fitted" else self.confounder
+        return "-".join(filter(None, (self.outcome, self.adjustment, self.weight, placebo)))
 
 
 @dataclass(frozen=True)
 class Budget:
     """How hard each row is tuned: so many draws, of ranks up to ``most_rank``, fits of so many sweeps at most.
 
-    rank : the one of all outcome models, where it is given; that of the exposure model is drawn all the same.
+    rank : the one of all outcome models, where it is given; that of the exposure model is drawn all the same. plain :
+    nothing is drawn, and each row has the settings of PLAIN.
     """
 
     draws: int
@@ -60,6 +71,18 @@ class Budget:
     max_iter: int = 50
     tol: float = 1e-4
     rank: int | None = None
+    plain: bool | None = None
+
+
+def plain_rows() -> list[Row]:
+    """Of each outcome the classical row, a gamma for each user, one for all, and the placebos with one for all."""
+    weighed: list[tuple[str, Confounder]] = [("user", "fitted"), ("global", "fitted")]
+    weighed += [("global", kind) for kind in PLACEBOS]
+    return [
+        row
+        for outcome in OUTCOMES
+        for row in (Row(outcome, "none"), *(Row(outcome, "deconfounded", kind, weight) for weight, kind in weighed))
+    ]
 
 
 def rows(placebos: bool = True) -> list[Row]:
@@ -70,6 +93,9 @@ def rows(placebos: bool = True) -> list[Row]:
 
 def settings(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
     """The draws of a row: parameters of DeconfoundedMF, and of PoissonFactorization or None."""
+    if budget.plain:
+        yield from _plain(row, budget, seed)
+        return
     ranks = tuple(rank for rank in RANKS if rank <= budget.most_rank)
     fit = {"maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}
     ours = np.random.default_rng((seed, OUTCOMES.index(row.outcome), 0))
@@ -84,6 +110,14 @@ def settings(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, An
             continue
         exposure = {"rank": more.pop("exposure_rank"), "seed": seed}
         yield outcome | more, exposure
+
+
+def _plain(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
+    exposure = {"rank": PLAIN_RANK, "seed": seed} if row.adjustment == "deconfounded" else None
+    own = {"outcome": row.outcome, "adjustment": row.adjustment, "rank": PLAIN_RANK}
+    own |= {} if row.weight is None else {"confounderWeight": row.weight}
+    for given in PLAIN[row.outcome]:
+        yield {**own, **given, "maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}, exposure
 
 
 def trial(row: Row, of: tuple[Mapping[str, Any], Mapping[str, Any] | None], **parts: Any) -> Trial:

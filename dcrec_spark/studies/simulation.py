@@ -11,7 +11,7 @@ from dcrec_spark.evaluation.simulate import HIGHEST_RATING, Simulation, draw_blo
 from dcrec_spark.studies.compare import CHOICES, Advance, Cell, Comparison, compare
 from dcrec_spark.studies.datasets import simulated
 from dcrec_spark.studies.profiles import OfSimulation
-from dcrec_spark.studies.rows import Row, rows
+from dcrec_spark.studies.rows import Row, plain_rows, rows
 
 # What stays where it is while the other one moves.
 PREFERENCE, OUTCOME = 0.6, 3.0
@@ -86,8 +86,13 @@ def compare_point(spark: SparkSession, of: OfSimulation, point: Point, advance: 
 
 
 def compare_spread(spark: SparkSession, of: OfSimulation, point: Point, advance: Advance) -> Cell:
-    """The nine rows and the placebos, with intervals, tested on pairs that no fit has seen."""
-    return _compare(spark, of, point, rows(), advance, replications=200)
+    """The rows of :func:`spread_rows`, with intervals, tested on pairs that no fit has seen."""
+    return _compare(spark, of, point, spread_rows(of), advance, replications=200)
+
+
+def spread_rows(of: OfSimulation) -> list[Row]:
+    """The nine rows and the placebos; or those of plain settings."""
+    return plain_rows() if of.budget.plain else rows()
 
 
 def _compare(

@@ -28,6 +28,7 @@ from dcrec_spark.studies.simulation import (
     compare_spread,
     n_steps,
     points,
+    spread_rows,
 )
 
 # Raised when what a unit computes changes: files of before are then no longer taken.
@@ -115,7 +116,7 @@ def _of_rank(name: str, of: OfSimulation, rank: int, run: int) -> Unit:
 def _of_spread(name: str, of: OfSimulation, point: Point) -> Unit:
     return Unit(
         f"{name}-{SPREAD}-{point.at}-run-{point.run}",
-        n_steps(of, len(rows())),
+        n_steps(of, len(spread_rows(of))),
         _world(of),
         lambda spark, advance: compare_spread(spark, of, point, advance),
     )

@@ -12,7 +12,7 @@ from dcrec_spark.studies import paper
 from dcrec_spark.studies.datasets import DATASETS
 from dcrec_spark.studies.page import write_page
 from dcrec_spark.studies.profiles import PROFILES, OfData, OfSimulation, Profile
-from dcrec_spark.studies.rows import Budget, Row, rows, settings
+from dcrec_spark.studies.rows import Budget, Row, plain_rows, rows, settings
 from dcrec_spark.studies.run import collected, reproduce
 from dcrec_spark.studies.simulation import Point
 from dcrec_spark.studies.summary import difference, figure
@@ -57,6 +57,19 @@ def test_placebos_are_the_deconfounded_rows_with_another_confounder() -> None:
     assert list(settings(fitted, TINY, 0)) == list(settings(permuted, TINY, 0))
     assert {row.name for row in rows()} >= set(paper.ROWS)
     assert len(rows()) == 15
+
+
+def test_plain_settings_differ_in_the_confounder_alone() -> None:
+    budget = Budget(draws=4, plain=True)
+    for outcome in paper.OUTCOMES:
+        drawn = {row.name: list(settings(row, budget, 3)) for row in plain_rows() if row.outcome == outcome}
+        assert len(drawn) == 5
+        own = {"adjustment", "confounderWeight"}
+        shared = [[{k: v for k, v in of[0].items() if k not in own} for of in draws] for draws in drawn.values()]
+        assert all(of == shared[0] for of in shared)
+        assert len(shared[0]) == budget.draws
+        weights = [draws[0][0].get("confounderWeight") for draws in drawn.values()]
+        assert weights == [None, "user", "global", "global", "global"]
 
 
 def test_the_papers_tables_are_whole() -> None:
@@ -112,7 +125,10 @@ def test_yahoo_r3_is_read_from_its_original_files(spark: SparkSession, tmp_path:
 def profile() -> Profile:
     data = {"coat": OfData(1, TINY, with_als=False), "coat-new-users": OfData(1, TINY)}
     between = replace(WORLD, preference=(), outcome=(), ranks=(), spreads=(0.6,))
-    return Profile(data, {"dense": WORLD, "between": between}, sweeps=(1, 3), cut=["Everything is tiny."])
+    plain = replace(between, budget=replace(TINY, draws=4, plain=True))
+    return Profile(
+        data, {"dense": WORLD, "between": between, "plain": plain}, sweeps=(1, 3), cut=["Everything is tiny."]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +141,7 @@ def work(spark: SparkSession, profile: Profile, tmp_path_factory: pytest.TempPat
 
 def test_everything_is_run_and_on_the_page(profile: Profile, work: Path) -> None:
     found = collected(profile, work / "data", work / "cells")
-    simulated = {"dense-preference-0.5", "dense-outcome-3.0", "dense-rank-2", "between-spread-0.6"}
+    simulated = {"dense-preference-0.5", "dense-outcome-3.0", "dense-rank-2", "between-spread-0.6", "plain-spread-0.6"}
     assert found.keys() == {"coat", "coat-new-users", "coat-sweeps", *simulated}
     assert list(found["dense-rank-2"][0]["mse"]["metrics"])[:2] == ["probabilistic-none", "probabilistic-deconfounded"]
     page = (work / "page" / "README.md").read_text()
@@ -140,6 +156,7 @@ def test_everything_is_run_and_on_the_page(profile: Profile, work: Path) -> None
     assert pictures == [f"{sweep}-{metric}.png" for sweep in drawn for metric in ("mse", "ndcg")]
     between = page[page.index("## Simulation, between the readings") :]
     assert "| poisson-deconfounded-permuted | " in between
+    assert "| weighted-deconfounded-global-popularity | " in page[page.index("plain settings") :]
 
 
 def test_between_the_readings_no_test_pair_is_in_the_ratings() -> None:

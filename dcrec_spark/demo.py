@@ -41,12 +41,12 @@ WORLD = Simulation(
 SHOWN_USERS, SHOWN_ITEMS = 3, 5
 
 _STORY = """\
-Ratings exist only where somebody chose to look, and what makes people look also shapes what they say.
-This demo draws a world in which that is so, and in which, unlike in yours, the truth is known: what every
-user would have rated every item. Two recommenders learn from the same ratings, with the same settings.
-Who is closer to the truth?
+Ratings exist only where somebody chose to look, and what makes people look also shapes what they say. This demo draws \
+a world in which that is so, and in which, unlike in yours, the truth is known: what every user would have rated every \
+item. Two recommenders learn from the same ratings, with the same settings. Who is closer to the truth?
 
-    {users} users x {items} items, {ratings:,} ratings, {seen:.2f} on average; of all pairs, seen or not, {all:.2f}
+    {users} users x {items} items, {ratings:,} ratings
+    {seen:.2f} is the average of what was rated; that of all pairs, seen or not, is {all:.2f}
     {test:,} random pairs are withheld, with their true ratings"""
 
 
@@ -116,7 +116,8 @@ def _against_truth(spark: SparkSession, runs: Mapping[str, Retrained], world: Si
     table.add_column("true rating of\nits top 10", justify="right")
     errors, worth = {}, {}
     for name, run in runs.items():
-        predicted = run.model.transform(test.withColumnsRenamed({"user": "user_id", "item": "item_id"}))
+        pairs = test.withColumnsRenamed({"user": "user_id", "item": "item_id"})
+        predicted = run.model.transform(pairs, {run.model.coldStartStrategy: "mean"})
         errors[name] = _mean(predicted, F.pow(F.col("prediction") - F.col("rating"), 2))
         top = read_current(spark, str(OUTPUT / name), "recommendations")
         pairs = top.select(F.col("user_id").alias("user"), F.col("item_id").alias("item"))

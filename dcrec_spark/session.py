@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.java import ensure_java, without_incubator_warning
 
 DEFAULT_MASTER = "local[*]"
+_PARTITIONS_PER_CORE = 4
 _LOOPBACK = "127.0.0.1"
 _MIB = 2**20
 _PROPERTY = re.compile(r"^\s*([^\s#!=:]+)\s*[=:\s]\s*(.*?)\s*$", re.MULTILINE)
@@ -142,6 +143,8 @@ def _local_settings() -> dict[str, str]:
         "spark.driver.host": _LOOPBACK,
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.ui.enabled": "false",
+        # Spark's 200 are for clusters: here they are 200 tasks one after the other, and as many files in each table.
+        "spark.sql.shuffle.partitions": str(min(200, _PARTITIONS_PER_CORE * (os.cpu_count() or 1))),
     }
     if not _is_submitted():  # else the JVM has its memory already
         settings["spark.driver.memory"] = f"{_heap(_memory()) // _MIB}m"

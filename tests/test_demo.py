@@ -17,8 +17,6 @@ from dcrec_spark import demo
 from dcrec_spark.publish.parquet import current_run, verify
 from dcrec_spark.session import conf_directory
 
-SHUFFLES = "spark.sql.shuffle.partitions"
-
 
 @pytest.fixture
 def output(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -31,9 +29,7 @@ def output(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(demo, "WORLD", replace(demo.WORLD, n_users=60, n_items=50, test_pairs_per_user=10))
     monkeypatch.setattr(demo, "OUTPUT", tmp_path / "demo")
     monkeypatch.setenv("COLUMNS", "200")
-    before = spark.conf.get(SHUFFLES)
     yield tmp_path / "demo"
-    spark.conf.set(SHUFFLES, str(before))
     structlog.reset_defaults()
 
 

@@ -101,6 +101,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_a_local_session_is_complete_by_itself(outside: pytest.MonkeyPatch) -> None:
     outside.setattr(session, "_memory", lambda: 16 * 2**30)
+    outside.setattr(os, "cpu_count", lambda: 3)
 
     settings = session._settings("name", None, {})
 
@@ -112,6 +113,7 @@ def test_a_local_session_is_complete_by_itself(outside: pytest.MonkeyPatch) -> N
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "4096m",
         "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "12",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -128,6 +130,7 @@ def test_on_a_cluster_nothing_local_is_imposed() -> None:
     settings = session._settings("name", "spark://somewhere:7077", {})
 
     local_only = {"spark.driver.host", "spark.driver.memory", "spark.ui.enabled", "spark.pyspark.python"}
+    local_only.add("spark.sql.shuffle.partitions")
     assert settings["spark.master"] == "spark://somewhere:7077"
     assert not local_only & settings.keys()
 

@@ -20,11 +20,15 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from dcrec_spark.engine.half_step import half_step
 from dcrec_spark.java import ensure_java
 from dcrec_spark.models.exposure import PoissonFactorization
 from dcrec_spark.models.outcome import DeconfoundedMF
 from dcrec_spark.publish.parquet import verify
+from tests.engine.test_half_step import neighbours, rows_of, toy_sides
+from tests.engine.toy_kernels import key_rows
 from tests.jobs.job import SMALL, read_table, record_of, run_directory
+from tests.sides import Layout
 
 pytestmark = pytest.mark.cluster
 
@@ -41,7 +45,7 @@ import json, os, signal, sys
 from pathlib import Path
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.session import build_session
-from tests.test_cluster import fit, told
+from tests.test_cluster import fit, recomputed, told
 
 folder = Path(sys.argv[1])
 # The executors' logs go where SPARK_HOME is: to the test's own folder.
@@ -68,6 +72,7 @@ def kill_one(stage, iteration, objective):
 before = executors()
 result = {"broadcast": told(fit(ratings, "broadcast")), "blocks": told(fit(ratings, "blocks"))}
 result["disturbed"] = told(fit(ratings, "blocks", kill_one))
+result["recomputed"] = recomputed(spark)
 result |= {"refused": refused, "before": sorted(before), "killed": killed, "after": sorted(executors())}
 print(json.dumps(result))
 """
@@ -81,6 +86,21 @@ def fit(ratings: Any, exchange: str, listener: Any = None) -> Any:
     if listener is not None:
         estimator.listener = exposure.listener = listener
     return estimator.fit(ratings)
+
+
+def recomputed(spark: SparkSession) -> list[list[Any]]:
+    """The rows of a chain of placed results: while they are cached, and again when all of them have been let go.
+
+    The executors live on, and their workers have turned to other broadcasts in between.
+    """
+    with toy_sides(spark, Layout(2, 2, users_held=False, items_held=False)) as sides:
+        chain = [(sides.items, half_step(sides.items, key_rows))]
+        for side in (sides.users, sides.items, sides.users):
+            chain.append((side, half_step(side, neighbours, chain[-1][1])))
+        cached = [rows_of(*link).tolist() for link in chain]
+        for _, state in chain:
+            state.release()
+        return [cached, [rows_of(*link).tolist() for link in chain]]
 
 
 def told(model: Any) -> dict[str, Any]:
@@ -162,6 +182,11 @@ def test_an_executor_was_lost_on_the_way(on_the_cluster: dict[str, Any]) -> None
     (killed,) = on_the_cluster["killed"]
     assert killed in on_the_cluster["before"]
     assert killed not in on_the_cluster["after"]
+
+
+def test_what_executors_have_lost_is_recomputed_where_it_was(on_the_cluster: dict[str, Any]) -> None:
+    cached, again = on_the_cluster["recomputed"]
+    assert again == cached
 
 
 def test_a_cluster_without_a_checkpoint_directory_is_refused(on_the_cluster: dict[str, Any]) -> None:

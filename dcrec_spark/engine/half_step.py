@@ -134,8 +134,7 @@ def half_step(side: AnySide, kernel: Kernel, source: State | None = None, own: S
         box.destroy()
     else:
         read_before = (state.boxes for state in (source, own) if isinstance(state, Placed))
-        state = _place(outbox, frozenset([box]).union(*read_before))
-        box.unpersist()
+        state = _place(outbox, frozenset([box]).union(*read_before))  # which end_lineage destroys
     _require_finite(side, state)
     return state
 

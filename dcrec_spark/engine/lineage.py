@@ -132,5 +132,9 @@ def checkpoint(kept: Kept) -> Kept:
 
 
 def broadcast(spark: SparkSession, value: Any) -> Broadcast[Any]:
-    """``value`` once on each executor. Destroy it when nothing will read it again, recomputation included."""
+    """``value`` once on each executor. Destroy it when nothing will read it again, recomputation included.
+
+    Never unpersist it while something might: that deletes the file that Python workers read, and an executor which
+    still remembers where that file was does not fetch it again.
+    """
     return spark.sparkContext.broadcast(value)

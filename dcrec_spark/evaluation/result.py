@@ -94,6 +94,8 @@ class Metrics:
     def difference(self, model: str, baseline: str) -> "Metrics":
         """``model`` minus ``baseline``, with intervals of the paired differences: both met the same resamples.
 
+        Of coverage, which averages over no test ratings, the difference of the two shares, whatever the catalogues.
+
         Raises
         ------
         DataError : the two do not average over equally many units, so they were not given the same test ratings.
@@ -102,7 +104,7 @@ class Metrics:
         scores = {}
         for measure in (measure for measure in one if measure in other):
             mine, theirs = one[measure], other[measure]
-            if mine.n != theirs.n:
+            if mine.n != theirs.n and (mine.units or theirs.units):
                 raise DataError(
                     f"{measure}: {model!r} has n={mine.n} and {baseline!r} n={theirs.n}: a paired difference needs the "
                     "same test ratings for both; join_predictions keeps them together"

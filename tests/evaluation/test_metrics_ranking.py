@@ -93,15 +93,18 @@ def test_partitions_change_nothing_and_ids_may_differ_in_type(spark: SparkSessio
 
 
 def test_two_tables_are_compared_on_the_same_users(spark: SparkSession) -> None:
-    """The second leaves out half of the lists, which then count as missed."""
+    """The second leaves out half of the lists, which then count as missed, and its catalogue has an item more."""
     answers = draw(2)
     half = Answers({user: own for user, own in answers.lists.items() if user > "ü5"}, answers.ratings)
-    frames = {"all": answers, "half": half}
+    frames = {"all": (answers, N_ITEMS), "half": (half, N_ITEMS + 1)}
     found = [
-        evaluate_ranking(these.recommendations(spark), answers.rated(spark), N_ITEMS, name, settings=SETTINGS)
-        for name, these in frames.items()
+        evaluate_ranking(these.recommendations(spark), answers.rated(spark), n_items, name, settings=SETTINGS)
+        for name, (these, n_items) in frames.items()
     ]
-    difference = found[0].joined(found[1]).difference("all", "half").estimates()["catalogue_recall@4"]
+    differences = found[0].joined(found[1]).difference("all", "half").estimates()
+    one, other = (metrics.as_dict()["catalogue_coverage@4"] for metrics in found)
+    assert differences["catalogue_coverage@4"].value == pytest.approx(one - other)
+    difference = differences["catalogue_recall@4"]
     assert difference.value == pytest.approx(
         answers.slowly(Variant())["catalogue_recall@4"][0] - half.slowly(Variant())["catalogue_recall@4"][0]
     )

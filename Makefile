@@ -46,7 +46,8 @@ nine-rows: $(READY)  ## Fit the paper's nine models on Coat and MovieLens 100K: 
 	@$(BIN)/python -m benchmarks.nine_rows $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 reproduce: $(READY)  ## The paper's tables and figures: make reproduce DATA=folder PROFILE=quick (minutes) or full (hours)
-	@$(BIN)/python jobs/reproduce.py $(if $(DATA),--data "$(DATA)") $(if $(PROFILE),--profile $(PROFILE)) $(ARGS)
+	@$(BIN)/python jobs/reproduce.py $(if $(DATA),--set "studies.data=$(DATA)") --set studies.profile=$(or $(PROFILE),quick) \
+		--set output.path=docs/studies/$(or $(PROFILE),quick) $(ARGS)
 
 submit: $(READY)  ## Run a job through spark-submit: make submit JOB=jobs/retrain.py ARGS="--dry-run"
 	@JAVA_HOME="$$($(BIN)/python -m dcrec_spark.java)" PYSPARK_PYTHON="$(BIN)/python" SPARK_CONF_DIR=conf \

@@ -30,7 +30,7 @@ _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 class Run:
     """Facts of one run, gathered as it goes; ``run.json`` and the table ``runs`` say the same.
 
-    job : retrain, recommend, fold_in or evaluate. timings : seconds by step, shared with the reporter that
+    job : retrain, recommend, fold_in, ... timings : seconds by step, shared with the reporter that
     measures them. source : the model that is served, or that the fit begins with.
     """
 
@@ -114,6 +114,10 @@ class Run:
         """run.json of a run whose tables are about to be committed."""
         tables = {name: files.rows for name, files in staged.tables.items()}
         return {**self._facts("published", 0, None), "tables": tables}
+
+    def finished(self) -> dict[str, Any]:
+        """run.json of a run that publishes no tables."""
+        return self._facts("finished", 0, None)
 
     def as_row(self, spark: SparkSession) -> DataFrame:
         """The table ``runs``: one row."""

@@ -51,13 +51,13 @@ def test_both_models_are_compared_with_the_truth(output: Path) -> None:
     assert re.search(r"60 users x 50 items, [\d,]+ ratings", text)
     assert re.search(r"\d\.\d\d is the average of what was rated; that of all pairs, seen or not, is \d\.\d\d", text)
     assert "600 random pairs are withheld" in text
-    for name in ("deconfounded", "classical", "average"):
+    for name in ("deconfounded", "classical", "intercept-free", "average"):
         error, worth = row_of(name, text)
         assert 0 < error < 16, name
         assert 1 <= worth <= 5, name
     assert "Recommended by the deconfounded model" in text
     assert "score = preference + confounder" in text
-    for name in ("deconfounded", "classical"):
+    for name in demo.MODELS:
         verify(f"{output / name}/run_id={current_run(str(output / name))}")
 
 

@@ -32,6 +32,7 @@ _NO_INFLUENCE: dict[str, Any] = {
     "evaluation": True,
     "simulation": True,
     "tuning": True,
+    "studies": True,
     "output": True,
 }
 _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}

@@ -253,6 +253,15 @@ class TuningConfig(Section):
         return self
 
 
+class StudiesConfig(Section):
+    """Which of the paper's studies jobs/reproduce.py runs, on which data sets."""
+
+    data: Text | None = None
+    profile: Literal["quick", "full"] = "quick"
+    only: tuple[Text, ...] = ()
+    work: Text | None = None
+
+
 class OutputConfig(Section):
     """Where the tables go."""
 
@@ -274,6 +283,7 @@ class RunConfig(Section):
     simulation: SimulationConfig = SimulationConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     tuning: TuningConfig = TuningConfig()
+    studies: StudiesConfig = StudiesConfig()
     output: OutputConfig = OutputConfig()
 
     # Dotted name -> text of the settings written with ${...}: what may be recorded in place of their values.

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
 
+from dcrec_spark.engine.lineage import keep
 from dcrec_spark.errors import DataError
 
 # monotonically_increasing_id is the partition's number above this many bits, and the row's number in it
@@ -41,21 +42,19 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
     come to the driver.
     """
     _require_ids(df, column)
-    # By position in a sorted partition, so the numbers hold only for this one sort: sampling may cut another
-    # otherwise. It stays on the cluster until the result is there.
-    numbered = (
-        df.select(F.col(f"`{column}`").alias("id")).distinct().orderBy("id")
-        .withColumn("place", F.monotonically_increasing_id())
-        .persist()
-    )  # fmt: skip
+    ids = df.select(F.col(f"`{column}`").alias("id")).distinct().orderBy("id")
+    # By position in a sorted partition, so the numbers hold only for this one sort: another draws other samples and
+    # cuts its partitions elsewhere. Kept, its plan is fixed, whatever is lost later or let go by others.
+    numbered = keep(ids.withColumn("place", F.monotonically_increasing_id()))
     try:
-        offsets = _offsets(numbered, column)
+        offsets = _offsets(numbered.frame, column)
         partition = F.shiftright("place", _ROW_BITS).cast("int")
         row = F.col("place").bitwiseAND(F.lit((1 << _ROW_BITS) - 1))
-        indexed = numbered.select("id", (F.get(F.array(*map(F.lit, offsets)), partition) + row).alias("idx")).persist()
+        place = F.get(F.array(*map(F.lit, offsets)), partition) + row
+        indexed = numbered.frame.select("id", place.alias("idx")).persist()
         indexed.count()
     finally:
-        numbered.unpersist()
+        numbered.release()
     return indexed
 
 

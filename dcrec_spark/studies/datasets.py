@@ -22,6 +22,8 @@ from dcrec_spark.evaluation.splits import is_held_out, split_within_users
 from dcrec_spark.trials.data import Parts, gather
 
 Split = Callable[[SparkSession, Path, int], Parts]
+# Their format, and the paths of training and test.
+Files = tuple[Literal["coat", "yahoo-r3"], str, str]
 # A seed of its own for each random choice, so that none repeats another.
 _USERS_SEED = 1000
 _NEW_USERS = 0.3
@@ -69,14 +71,18 @@ def simulated(spark: SparkSession, settings: Simulation, seed: int) -> Parts:
     return _usable(gather({**dict(zip(("train", "validation"), parts, strict=True)), "test": world.test}))
 
 
+_COAT: Files = ("coat", "coat/train.ascii", "coat/test.ascii")
+_YAHOO: Files = (
+    "yahoo-r3",
+    "yahoo-r3/ydata-ymusic-rating-study-v1_0-train.txt",
+    "yahoo-r3/ydata-ymusic-rating-study-v1_0-test.txt",
+)
 DATASETS: dict[str, Split] = {
-    "coat": random_test("coat", "coat/train.ascii", "coat/test.ascii"),
-    "coat-new-users": random_test_of_new_users("coat", "coat/train.ascii", "coat/test.ascii"),
-    "yahoo-r3": random_test(
-        "yahoo-r3",
-        "yahoo-r3/ydata-ymusic-rating-study-v1_0-train.txt",
-        "yahoo-r3/ydata-ymusic-rating-study-v1_0-test.txt",
-    ),
+    "coat": random_test(*_COAT),
+    "coat-plain": random_test(*_COAT),
+    "coat-new-users": random_test_of_new_users(*_COAT),
+    "yahoo-r3": random_test(*_YAHOO),
+    "yahoo-r3-new-users": random_test_of_new_users(*_YAHOO),
     "movielens-100k": regular_test("ml-100k", "u.data"),
     "movielens-1m": regular_test("ml-1m", "ratings.dat"),
 }

@@ -33,7 +33,8 @@ def sweep_figure(cells: Mapping[float, Sequence[Cell]], sweep: str, metric: str,
             row = f"{outcome}-{adjustment}"
             runs = {at: [cell[choice]["metrics"][row][metric][0] for cell in found] for at, found in cells.items()}
             at = sorted(runs)
-            mean, spread = (np.array([f(runs[x]) for x in at]) for f in (np.mean, np.std))
+            mean = np.array([np.mean(runs[x]) for x in at])
+            spread = np.array([np.std(runs[x], ddof=min(1, len(runs[x]) - 1)) for x in at])
             colour = _COLOURS[adjustment]
             axes.plot(at, mean, color=colour, marker=_MARKERS[adjustment], markersize=4, label=_NAMES[adjustment])
             axes.fill_between(at, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)

@@ -3,8 +3,9 @@
 import csv
 import platform
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
+from math import isnan
 from pathlib import Path
 
 import numpy as np
@@ -15,40 +16,40 @@ from dcrec_spark.studies.figures import sweep_figure
 from dcrec_spark.studies.paper import EXISTING_USERS, NEW_USERS, OUTCOMES, PER_ITEM, RANDOM_TEST, REGULAR_TEST, ROWS
 from dcrec_spark.studies.paper import Figures as PaperFigures
 from dcrec_spark.studies.profiles import OfSimulation, Profile
-from dcrec_spark.studies.rows import PLAIN_RANK, plain_rows
+from dcrec_spark.studies.rows import PLACEBOS, PLAIN_RANK, plain_rows
 from dcrec_spark.studies.simulation import SPREAD, SWEEPS, Point, spread_rows, truth
 from dcrec_spark.studies.summary import Figure, difference, figure, row_names
 
 NAMES = {"ndcg": "NDCG", "recall@5": "Recall@5", "mse": "MSE", "item_mse": "MSE by item", "item_mae": "MAE by item"}
 READINGS: dict[Reading, str] = {"rate": "0.3 a rate", "scale": "0.3 a scale"}
+# Of those without a model, the two that predict.
+_BASELINES = ("global-mean", "item-mean")
 _AXES = {"preference": "g_theta", "outcome": "g_y"}
 _PACKAGES = ("pyspark", "numpy", "scipy", "pyarrow")
 Results = Mapping[str, list[Cell]]
 
 
-def write_page(profile: Profile, results: Results, output: Path, command: str) -> Path:
+def write_page(profile: Profile, results: Results, output: Path, command: str, missing: Sequence[str] = ()) -> Path:
     """README.md, tables and pictures under ``output``.
 
-    results : data set -> cells by seed; "dense-outcome-3.0" -> cells by run; what is not there is left out, and said.
+    results : data set -> cells by seed; "dense-outcome-3.0" -> cells by run. missing : units that are not among them,
+    which the page says.
     """
     output.mkdir(parents=True, exist_ok=True)
-    lines = [*_head(profile, results, command), *_tables(profile, results, output)]
+    lines = [*_head(profile, command, missing), *_tables(results, output)]
     lines += [*_sweeps(profile, results, output), *_stopped(results)]
     path = output / "README.md"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 
-def _head(profile: Profile, results: Results, command: str) -> Iterator[str]:
+def _head(profile: Profile, command: str, missing: Sequence[str]) -> Iterator[str]:
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     yield "# The studies"
     yield f"\nMade by `{command}`, with Python {platform.python_version()}, {packages}; not edited by hand.\n"
     yield from (f"* Cut: {what}" for what in profile.cut)
-    missing = [name for name, of in profile.data.items() if len(results.get(name, [])) < of.seeds]
-    yield from (
-        f"* Not finished: {name}, {len(results.get(name, []))} of its {profile.data[name].seeds} seeds."
-        for name in missing
-    )
+    if missing:
+        yield f"* Not finished: {', '.join(missing)}."
     yield (
         "\nFigures are means over seeds; in brackets the 95 % bootstrap interval over the test's users. Rows choose "
         "their settings by validation NDCG (where it says so, by validation MSE), out of equally many draws; the "
@@ -59,7 +60,7 @@ def _head(profile: Profile, results: Results, command: str) -> Iterator[str]:
 # ---- tables
 
 
-def _tables(profile: Profile, results: Results, output: Path) -> Iterator[str]:
+def _tables(results: Results, output: Path) -> Iterator[str]:
     for name, title, metrics, paper in _studies():
         cells = results.get(name)
         if not cells:
@@ -67,23 +68,29 @@ def _tables(profile: Profile, results: Results, output: Path) -> Iterator[str]:
         users = f"{len(cells)} seed{'s' if len(cells) > 1 else ''}, {cells[0]['test']:,} test ratings"
         yield f"\n## {title}\n\n{users}.\n"
         yield from _rows(cells, metrics, paper)
-        yield "\nDeconfounded, IPW and placebos against the classical row of the same outcome:\n"
-        yield from _differences(cells, metrics)
+        yield "\nAgainst the classical row of the same outcome:\n"
+        yield from _differences(cells, metrics, _against_classical(row_names(cells, "ndcg")))
+        placebos = list(_against_placebos(row_names(cells, "ndcg")))
+        if placebos:
+            yield "\nDeconfounded against its placebos, the items of `a_hat` shuffled or popularity in its place:\n"
+            yield from _differences(cells, metrics, placebos)
+        yield "\nBold: the interval leaves out 0, with these seeds; in parentheses the standard deviation over them."
         yield from _groups(cells, metrics[0])
         _write_csv(output / f"{name}.csv", cells)
 
 
 def _studies() -> Iterator[tuple[str, str, tuple[str, ...], PaperFigures]]:
     yield "coat", "Coat, existing users, random test", RANDOM_TEST, EXISTING_USERS["coat"]
+    yield "coat-plain", f"Coat, existing users, random test: plain settings, rank {PLAIN_RANK}", RANDOM_TEST, {}
     yield "coat-new-users", "Coat, new users, random test", RANDOM_TEST, NEW_USERS["coat"]
     yield "yahoo-r3", "Yahoo! R3, existing users, random test", RANDOM_TEST, EXISTING_USERS["yahoo-r3"]
+    yield "yahoo-r3-new-users", "Yahoo! R3, new users, random test", RANDOM_TEST, NEW_USERS["yahoo-r3"]
     for name, title in (("movielens-100k", "MovieLens 100K"), ("movielens-1m", "MovieLens 1M")):
         yield name, f"{title}, regular test", (*PER_ITEM, "ndcg", "mse"), REGULAR_TEST[name]
 
 
 def _rows(cells: Sequence[Cell], metrics: Sequence[str], paper: PaperFigures) -> Iterator[str]:
-    of_paper = list(next(iter(paper.values())))
-    shown = metrics[: len(of_paper)]
+    shown = metrics[: len(next(iter(paper.values()), ()))]
     heads = [NAMES[m] for m in metrics] + ["MSE, chosen by it"] + [f"paper: {NAMES[m]}" for m in shown]
     yield _line(["", *heads])
     yield _line(["---"] * (len(heads) + 1))
@@ -98,20 +105,30 @@ def _rows(cells: Sequence[Cell], metrics: Sequence[str], paper: PaperFigures) ->
         yield _line([row, *ours, *theirs])
 
 
-def _differences(cells: Sequence[Cell], metrics: Sequence[str]) -> Iterator[str]:
-    yield _line(["", *(NAMES[m] for m in metrics), "MSE, chosen by it"])
-    yield _line(["---"] * (len(metrics) + 2))
-    names = row_names(cells, "ndcg")
+def _against_classical(names: Sequence[str]) -> Iterator[tuple[str, str]]:
     for outcome in OUTCOMES:
         classical = f"{outcome}-none"
-        for row in (n for n in names if n.startswith(outcome) and n != classical):
-            found = [_marked(difference(cells, "ndcg", row, classical, m)) for m in metrics]
-            yield _line([row, *found, _marked(difference(cells, "mse", row, classical, "mse"))])
-    yield "\nBold: the interval leaves out 0."
+        yield from ((row, classical) for row in names if row.startswith(outcome) and row != classical)
+
+
+def _against_placebos(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for row in names:
+        yield from ((row, f"{row}-{kind}") for kind in PLACEBOS if f"{row}-{kind}" in names)
+
+
+def _differences(cells: Sequence[Cell], metrics: Sequence[str], pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    yield _line(["", *(NAMES[m] for m in metrics), "MSE, chosen by it"])
+    yield _line(["---"] * (len(metrics) + 2))
+    for row, against in pairs:
+        found = [_marked(difference(cells, "ndcg", row, against, m)) for m in metrics]
+        name = f"{row} minus {against.removeprefix(f'{row}-')}" if against.startswith(f"{row}-") else row
+        yield _line([name, *found, _marked(difference(cells, "mse", row, against, "mse"))])
 
 
 def _groups(cells: Sequence[Cell], metric: str) -> Iterator[str]:
     groups = cells[0]["ndcg"]["groups"]
+    if f"{OUTCOMES[0]}-deconfounded" not in row_names(cells, "ndcg"):
+        return
     activities = {ratings for of in groups.values() for ratings in of["ratings"]}
     if len(activities) < len(groups):  # all users are alike
         return
@@ -148,9 +165,11 @@ def _sweeps(profile: Profile, results: Results, output: Path) -> Iterator[str]:
             title = f"Simulation, {name} ({READINGS[of.reading]}), {of.size} x {of.size}"
             yield f"\n## {title}: the {sweep}\n"
             yield f"At least {density:.0%} of all pairs are rated; {runs} run{'s' if runs > 1 else ''} a point. Rows"
-            yield "are chosen by what is shown: for the MSE by validation MSE, for the NDCG by validation NDCG.\n"
+            yield "are chosen by what is shown: for the MSE by validation MSE, for the NDCG by validation NDCG. Test"
+            yield "pairs are drawn from all pairs, as in the paper: those that are rated are in training, with the same"
+            yield "rating.\n"
             yield from _pictures(cells, name, sweep, title, f"as the confounding of the {sweep} grows", output)
-            yield from _sweep_table(cells, ROWS, f"{_AXES[sweep]}:")
+            yield from _sweep_table(cells, [*ROWS, *_BASELINES], f"{_AXES[sweep]}:")
             yield from _truth(of, sweep, cells)
         yield from _ranks(of, results, name)
         yield from _spreads(of, results, name, output)
@@ -180,7 +199,10 @@ def _truth(of: OfSimulation, sweep: str, cells: Mapping[float, Sequence[Cell]]) 
     found = [[truth(of, Point(sweep, at, run)) for run in range(len(runs))] for at, runs in cells.items()]
     noise, variance, top = (np.mean([[world[n] for world in worlds] for worlds in found], axis=1) for n in range(3))
     yield _line(
-        ["MSE: noise alone / the true mean", *(f"{n:.3f} / {v:.3f}" for n, v in zip(noise, variance, strict=True))]
+        [
+            "MSE: noise alone (a bound for unrated pairs) / the true mean",
+            *(f"{n:.3f} / {v:.3f}" for n, v in zip(noise, variance, strict=True)),
+        ]
     )
     yield _line(["pairs whose rating is 5", *(f"{share:.0%}" for share in top)])
 
@@ -208,15 +230,16 @@ def _spreads(of: OfSimulation, results: Results, name: str, output: Path) -> Ite
     else:
         yield ""
         yield from _pictures(cells, name, SPREAD, title, "as fewer pairs are rated", output)
-        yield from _sweep_table(cells, ROWS, "rate:")
+        yield from _sweep_table(cells, [*ROWS, *_BASELINES], "rate:")
     yield _line(["pairs rated", *(f"{np.mean([cell['density'] for cell in found]):.0%}" for found in cells.values())])
     yield from _truth(of, SPREAD, cells)
     for metric in ("mse", "ndcg"):
-        yield f"\n{NAMES[metric]}, against the classical row of the same outcome (bold: the interval leaves out 0):\n"
+        yield f"\n{NAMES[metric]}, against the classical row of the same outcome (bold: the interval leaves out 0; in"
+        yield "parentheses the standard deviation over runs):\n"
         yield _line([f"{NAMES[metric]}, rate:", *(f"{at:g}" for at in cells)])
         yield _line(["---"] * (len(cells) + 1))
         for row in spread_rows(of):
-            if row.adjustment != "none":
+            if row.name != f"{row.outcome}-none":
                 against = (row.name, f"{row.outcome}-none", metric)
                 yield _line([row.name, *(_marked(difference(found, metric, *against)) for found in cells.values())])
 
@@ -227,13 +250,16 @@ def _plain_table(cells: Mapping[float, Sequence[Cell]]) -> Iterator[str]:
     yield "`global`: one gamma for all users; the placebos have that too. Validation is a part of what was rated.\n"
     yield _line(["MSE, validation / test; NDCG, test; rate:", *(f"{at:g}" for at in cells)])
     yield _line(["---"] * (len(cells) + 1))
-    for row in plain_rows():
+    for name in (row.name for row in plain_rows()):
         found = []
         for runs in cells.values():
-            validation = np.mean([cell["choices"]["mse"][row.name]["validation"] for cell in runs])
-            mse, ndcg = (figure(runs, metric, row.name, metric).value for metric in ("mse", "ndcg"))
+            validation = np.mean([cell["choices"]["mse"][name]["validation"] for cell in runs])
+            mse, ndcg = (figure(runs, metric, name, metric).value for metric in ("mse", "ndcg"))
             found.append(f"{validation:.3f} / {mse:.3f}; {ndcg:.4f}")
-        yield _line([row.name, *found])
+        yield _line([name, *found])
+    for name in _BASELINES:
+        means = [[figure(runs, metric, name, metric).value for metric in ("mse", "ndcg")] for runs in cells.values()]
+        yield _line([name, *(f"{mse:.3f}; {ndcg:.4f}" for mse, ndcg in means)])
 
 
 def _sweep_table(cells: Mapping[float, Sequence[Cell]], shown: Sequence[str], head: str) -> Iterator[str]:
@@ -266,4 +292,5 @@ def _shown(of: Figure) -> str:
 
 def _marked(of: Figure) -> str:
     text = f"{of.value:+.3f} [{of.low:+.3f}, {of.high:+.3f}]"
-    return f"**{text}**" if of.leaves_out_zero else text
+    marked = f"**{text}**" if of.leaves_out_zero else text
+    return marked if isnan(of.sd) else f"{marked} ({of.sd:.3f})"

@@ -69,6 +69,7 @@ PROFILES = {
     "full": Profile(
         data={
             "coat": OfData(4, Budget(draws=12), placebos=True),
+            "coat-plain": OfData(4, _PLAIN, with_als=False),
             "coat-new-users": OfData(4, Budget(draws=8, most_rank=50)),
             "movielens-100k": OfData(2, Budget(draws=6, most_rank=50)),
             "movielens-1m": OfData(1, Budget(draws=2, most_rank=10, max_iter=20), with_als=False),
@@ -83,9 +84,12 @@ PROFILES = {
         cut=[
             "Simulations are of 250 x 250 users and items instead of 5,000 x 5,000, 2 runs instead of 10; every row of "
             "them chooses among 3 draws of settings, of ranks up to 10 (between the readings 6, ranks up to 20).",
-            "MovieLens 1M: one seed, 2 draws, ranks up to 10, at most 20 sweeps; without MLlib's ALS.",
-            "Settings are drawn from the grid, as many for each row (12 on Coat), not searched whole.",
+            "4 seeds of Coat, 2 of MovieLens 100K (6 draws, ranks up to 50), one of MovieLens 1M (2 draws, ranks up to "
+            "10, at most 20 sweeps; without MLlib's ALS). Coat's new users: 8 draws, ranks up to 50.",
+            "Settings are drawn from the grid, as many for each row (12 on Coat), not searched whole. Placebos stand "
+            "beside the rows of Coat and of the worlds between the readings alone.",
         ],
     ),
 }
-YAHOO = OfData(3, Budget(draws=4, most_rank=20))
+# For those who hold it.
+YAHOO = dict.fromkeys(("yahoo-r3", "yahoo-r3-new-users"), OfData(3, Budget(draws=4, most_rank=20)))

@@ -32,7 +32,7 @@ CONFOUNDER: dict[str, dict[str, tuple[Any, ...]]] = {
     "poisson": _WEIGHT,
 }
 PLACEBOS: tuple[Confounder, ...] = ("permuted", "popularity")
-# Plain settings: all that differs between the rows of an outcome is the confounder. Only what was rated speaks of
+# Plain settings: rows of an outcome differ in the confounder alone, or in the intercept. Only what was rated speaks of
 # probabilistic MF's ratings and confounder; one strength of the priors is chosen.
 PLAIN: dict[str, list[dict[str, Any]]] = {
     "weighted": [{"userReg": r, "itemReg": r, "alpha": 1.0} for r in (1.0, 3.0, 10.0, 30.0)],
@@ -44,18 +44,24 @@ PLAIN_RANK = 10
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table. confounder : "fitted" unless a placebo. weight : whose gamma, where that is not drawn."""
+    """A line of a table.
+
+    confounder : "fitted" unless a placebo. weight : whose gamma, where that is not drawn. intercept : False where the
+    row goes without one.
+    """
 
     outcome: str
     adjustment: str
     confounder: Confounder = "fitted"
     weight: str | None = None
+    intercept: bool = True
 
     @property
     def name(self) -> str:
         """probabilistic-none, weighted-deconfounded-permuted, poisson-deconfounded-global-popularity, ..."""
         placebo = None if self.confounder == "fitted" else self.confounder
-        return "-".join(filter(None, (self.outcome, self.adjustment, self.weight, placebo)))
+        without = None if self.intercept else "no-intercept"
+        return "-".join(filter(None, (self.outcome, self.adjustment, self.weight, placebo, without)))
 
 
 @dataclass(frozen=True)
@@ -75,13 +81,18 @@ class Budget:
 
 
 def plain_rows() -> list[Row]:
-    """Of each outcome the classical row, a gamma for each user, one for all, and the placebos with one for all."""
-    weighed: list[tuple[str, Confounder]] = [("user", "fitted"), ("global", "fitted")]
-    weighed += [("global", kind) for kind in PLACEBOS]
+    """Of each outcome: classical, a gamma for each user, one for all, the placebos with that; two without intercept."""
     return [
         row
         for outcome in OUTCOMES
-        for row in (Row(outcome, "none"), *(Row(outcome, "deconfounded", kind, weight) for weight, kind in weighed))
+        for row in (
+            Row(outcome, "none"),
+            Row(outcome, "deconfounded", weight="user"),
+            Row(outcome, "deconfounded", weight="global"),
+            *(Row(outcome, "deconfounded", kind, "global") for kind in PLACEBOS),
+            Row(outcome, "none", intercept=False),
+            Row(outcome, "deconfounded", weight="global", intercept=False),
+        )
     ]
 
 
@@ -115,7 +126,7 @@ def settings(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, An
 def _plain(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
     exposure = {"rank": PLAIN_RANK, "seed": seed} if row.adjustment == "deconfounded" else None
     own = {"outcome": row.outcome, "adjustment": row.adjustment, "rank": PLAIN_RANK}
-    own |= {} if row.weight is None else {"confounderWeight": row.weight}
+    own |= {"fitIntercept": row.intercept} | ({} if row.weight is None else {"confounderWeight": row.weight})
     for given in PLAIN[row.outcome]:
         yield {**own, **given, "maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}, exposure
 

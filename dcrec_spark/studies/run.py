@@ -17,6 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.studies.compare import Cell
 from dcrec_spark.studies.page import write_page
 from dcrec_spark.studies.profiles import Profile
@@ -30,15 +31,36 @@ def reproduce(
 ) -> Path:
     """Run what is not there yet, and write the page of all that is.
 
-    work : where each unit's result is kept; a run that was interrupted goes on there. only : beginnings of the names of
-    units to run; none: all. Returns the page.
+    work : where each unit's result is kept; a run that was interrupted goes on there. only : as :func:`chosen_units`
+    takes it. Returns the page.
     """
-    chosen = [unit for unit in units(profile, data, work) if not only or unit.name.startswith(tuple(only))]
+    chosen = chosen_units(profile, data, work, only)
     with _progress() as progress:
         total = progress.add_task("all fits", total=sum(unit.steps for unit in chosen))
         for unit in chosen:
             _run_unit(spark, unit, work, progress, total)
-    return write_page(profile, collected(profile, data, work), output, command)
+    missing = [unit.name for unit in units(profile, data, work) if read(unit, work) is None]
+    return write_page(profile, collected(profile, data, work), output, command, missing)
+
+
+def chosen_units(profile: Profile, data: Path, work: Path, only: Sequence[str] = ()) -> list[Unit]:
+    """The units of a profile whose names begin with one of ``only``; all, where there is none.
+
+    Raises
+    ------
+    ConfigError : no unit's name begins so.
+    """
+    every = list(units(profile, data, work))
+    for start in only:
+        if not any(unit.name.startswith(start) for unit in every):
+            studies = sorted({study_of(unit.name) for unit in every})
+            raise ConfigError(f"setting studies.only: found {start!r}, expected beginnings of {', '.join(studies)}")
+    return [unit for unit in every if not only or unit.name.startswith(tuple(only))]
+
+
+def study_of(unit: str) -> str:
+    """ "coat-seed-1" -> "coat", "dense-outcome-3.0-run-1" -> "dense-outcome-3.0"."""
+    return unit.split("-seed-")[0].split("-run-")[0]
 
 
 def collected(profile: Profile, data: Path, work: Path) -> dict[str, list[Cell]]:
@@ -47,7 +69,7 @@ def collected(profile: Profile, data: Path, work: Path) -> dict[str, list[Cell]]
     for unit in units(profile, data, work):
         cell = read(unit, work)
         if cell is not None:
-            found[unit.name.split("-seed-")[0].split("-run-")[0]].append(cell)
+            found[study_of(unit.name)].append(cell)
     return dict(found)
 
 

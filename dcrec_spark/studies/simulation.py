@@ -61,7 +61,9 @@ class Truth(NamedTuple):
 
 
 def truth(of: OfSimulation, point: Point) -> Truth:
-    """What no model can beat, what the mean rating reaches, and how much there is to tell apart; of some users."""
+    """What no model can beat on pairs that it has not seen, what the mean rating reaches, how much there is to tell
+    apart; of some users.
+    """
     settings = point.settings(of)
     block = draw_block(settings, np.arange(min(of.size, _USERS)), draw_items(settings))
     noise = (block.rating - expected_rating(block.outcome_rate)) ** 2

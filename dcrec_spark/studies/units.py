@@ -19,7 +19,7 @@ from dcrec_spark.studies.compare import CHOICES, Advance, Cell, Comparison, comp
 from dcrec_spark.studies.datasets import DATASETS
 from dcrec_spark.studies.paper import OUTCOMES, ROWS
 from dcrec_spark.studies.profiles import OfData, OfSimulation, Profile
-from dcrec_spark.studies.rows import Budget, rows
+from dcrec_spark.studies.rows import Budget, plain_rows, rows
 from dcrec_spark.studies.simulation import (
     SPREAD,
     Point,
@@ -69,13 +69,18 @@ def units(profile: Profile, data: Path, cells: Path) -> Iterator[Unit]:
 
 
 def _on_data(name: str, of: OfData, data: Path, seed: int) -> Unit:
-    compared = rows(of.placebos)
+    compared = plain_rows() if of.budget.plain else rows(of.placebos)
 
     def run(spark: SparkSession, advance: Advance) -> Cell:
         parts = DATASETS[name](spark, data, seed)
         return compare(spark, Comparison(parts, compared, of.budget, seed, with_als=of.with_als), advance)
 
-    settings = [_given(of.budget), of.placebos, of.with_als]
+    settings = [
+        _given(of.budget),
+        of.placebos,
+        of.with_als,
+        *([row.name for row in compared] if of.budget.plain else []),
+    ]
     return Unit(f"{name}-seed-{seed}", len(compared) * (of.budget.draws + len(CHOICES)), settings, run)
 
 
@@ -114,10 +119,11 @@ def _of_rank(name: str, of: OfSimulation, rank: int, run: int) -> Unit:
 
 
 def _of_spread(name: str, of: OfSimulation, point: Point) -> Unit:
+    compared = spread_rows(of)
     return Unit(
         f"{name}-{SPREAD}-{point.at}-run-{point.run}",
-        n_steps(of, len(spread_rows(of))),
-        _world(of),
+        n_steps(of, len(compared)),
+        [*_world(of), [row.name for row in compared]],
         lambda spark, advance: compare_spread(spark, of, point, advance),
     )
 

@@ -91,6 +91,22 @@ def test_the_result_outlives_what_it_was_made_from(spark: SparkSession) -> None:
     assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held
 
 
+def test_indices_stay_when_they_are_computed_once_more(spark: SparkSession) -> None:
+    """Another sort would draw other samples, and cut its partitions elsewhere."""
+    sampled, adaptive = "spark.sql.execution.rangeExchange.sampleSizePerPartition", "spark.sql.adaptive.enabled"
+    before = spark.conf.get(adaptive)
+    spark.conf.set(sampled, "2")
+    spark.conf.set(adaptive, "false")
+    try:
+        result = index_ids(frame(spark, list(range(2000)), "long"), "id")
+        result.unpersist(blocking=True)
+        for _ in range(3):
+            assert result.selectExpr("id + 1 as id", "idx").where("id - 1 != idx").count() == 0
+    finally:
+        spark.conf.unset(sampled)
+        spark.conf.set(adaptive, str(before))
+
+
 def test_no_ids(spark: SparkSession) -> None:
     assert indexed(frame(spark, [], "string")) == {}
 

@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
+from dcrec_spark.reproduce_job import reproduce_studies
 from dcrec_spark.studies import paper
+from dcrec_spark.studies import units as module
 from dcrec_spark.studies.datasets import DATASETS
 from dcrec_spark.studies.page import write_page
-from dcrec_spark.studies.profiles import PROFILES, OfData, OfSimulation, Profile
+from dcrec_spark.studies.profiles import PROFILES, YAHOO, OfData, OfSimulation, Profile
 from dcrec_spark.studies.rows import Budget, Row, plain_rows, rows, settings
 from dcrec_spark.studies.run import collected, reproduce
 from dcrec_spark.studies.simulation import Point
 from dcrec_spark.studies.summary import difference, figure
 from dcrec_spark.studies.units import read, units
+from tests.jobs.job import failure_of, record_of, run_job
 
 TINY = Budget(draws=1, most_rank=2, max_iter=3)
 WORLD = OfSimulation("rate", 24, 3, 1, TINY, preference=(0.5,), outcome=(3.0,), test_pairs_per_user=8, ranks=(2,))
@@ -63,13 +66,13 @@ def test_plain_settings_differ_in_the_confounder_alone() -> None:
     budget = Budget(draws=4, plain=True)
     for outcome in paper.OUTCOMES:
         drawn = {row.name: list(settings(row, budget, 3)) for row in plain_rows() if row.outcome == outcome}
-        assert len(drawn) == 5
-        own = {"adjustment", "confounderWeight"}
+        own = {"adjustment", "confounderWeight", "fitIntercept"}
         shared = [[{k: v for k, v in of[0].items() if k not in own} for of in draws] for draws in drawn.values()]
         assert all(of == shared[0] for of in shared)
         assert len(shared[0]) == budget.draws
-        weights = [draws[0][0].get("confounderWeight") for draws in drawn.values()]
-        assert weights == [None, "user", "global", "global", "global"]
+        first = [draws[0][0] for draws in drawn.values()]
+        assert [of.get("confounderWeight") for of in first] == [None, "user", *["global"] * 3, None, "global"]
+        assert [of["fitIntercept"] for of in first] == [True] * 5 + [False] * 2
 
 
 def test_the_papers_tables_are_whole() -> None:
@@ -116,6 +119,9 @@ def test_yahoo_r3_is_read_from_its_original_files(spark: SparkSession, tmp_path:
     random = set(test) - set(train)
     songs = {song for _, song, _ in train}
     assert len(parts.of["test"]["user"]) == sum(song in songs for _, song, _ in random)
+    strangers = DATASETS["yahoo-r3-new-users"](spark, tmp_path, 0)
+    assert set(strangers.of["test"]["user"]) <= set(strangers.of["fold_in"]["user"])
+    assert not set(strangers.of["test"]["user"]) & set(strangers.ratings("train", "validation").user)
 
 
 # Runs
@@ -123,7 +129,7 @@ def test_yahoo_r3_is_read_from_its_original_files(spark: SparkSession, tmp_path:
 
 @pytest.fixture(scope="module")
 def profile() -> Profile:
-    data = {"coat": OfData(1, TINY, with_als=False), "coat-new-users": OfData(1, TINY)}
+    data = {"coat": OfData(1, TINY, placebos=True), "coat-new-users": OfData(1, TINY)}
     between = replace(WORLD, preference=(), outcome=(), ranks=(), spreads=(0.6,))
     plain = replace(between, budget=replace(TINY, draws=4, plain=True))
     return Profile(
@@ -154,6 +160,8 @@ def test_everything_is_run_and_on_the_page(profile: Profile, work: Path) -> None
     pictures = sorted(path.name for path in (work / "page").glob("*.png"))
     drawn = ("between-spread", "dense-outcome", "dense-preference")
     assert pictures == [f"{sweep}-{metric}.png" for sweep in drawn for metric in ("mse", "ndcg")]
+    assert "| weighted-deconfounded minus permuted | " in page
+    assert "| global-mean | " in page[page.index("## Simulation") :]
     between = page[page.index("## Simulation, between the readings") :]
     assert "| poisson-deconfounded-permuted | " in between
     assert "| weighted-deconfounded-global-popularity | " in page[page.index("plain settings") :]
@@ -178,6 +186,70 @@ def test_what_is_there_is_not_run_again(spark: SparkSession, profile: Profile, w
     assert json.loads(lost.read_text())["result"] == json.loads(first)["result"]  # and comes out the same
 
 
+def test_cells_of_other_rows_are_not_taken(profile: Profile, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "spread_rows", lambda _of: plain_rows()[:2])
+    found = collected(profile, work / "data", work / "cells")
+    assert "dense-rank-2" in found
+    assert "plain-spread-0.6" not in found
+
+
+def asked(work: Path, **more: object) -> dict[str, object]:
+    places = {"studies.data": work / "data", "studies.work": work / "cells", "output.path": work / "page"}
+    return {**places, **more}
+
+
+def test_the_job_goes_on_from_what_is_there_and_leaves_its_record(
+    profile: Profile, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PROFILES, "quick", profile)
+    outcome = run_job(reproduce_studies, asked(work, **{"studies.only": "[coat]"}))
+    assert outcome.code == 0, outcome
+    assert "3 units, 3 of them there already" in outcome.printed
+    record = record_of(work / "cells")
+    assert (record["job"], record["status"], record["exit_code"]) == ("reproduce", "finished", 0)
+    assert record["counts"] == {"units": 3, "units_before": 3}
+
+
+REFUSED = {
+    "a study that is none": (
+        {"studies.only": "[coat, cote]"},
+        "found 'cote', expected beginnings of between-spread-0.6",
+    ),
+    "no data": ({"studies.data": "nowhere"}, "setting studies.data: found 'nowhere', expected the folder"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_the_job_cannot_do_it_refuses(
+    case: str, profile: Profile, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PROFILES, "quick", profile)
+    settings, message = REFUSED[case]
+    page = (work / "page" / "README.md").stat().st_mtime_ns
+    outcome = run_job(reproduce_studies, asked(work, **settings))
+    assert outcome.code == 2, outcome
+    assert message in outcome.message
+    assert (work / "page" / "README.md").stat().st_mtime_ns == page
+
+
+def test_a_study_that_fails_leaves_its_record_and_what_was_done(
+    profile: Profile, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two units are there; the data of the next are not."""
+    monkeypatch.setitem(PROFILES, "quick", profile)
+    (tmp_path / "data").mkdir()
+    done = tmp_path / "cells" / "coat-seed-0.json"
+    done.parent.mkdir()
+    done.write_bytes((work / "cells" / done.name).read_bytes())
+    places = {"studies.data": tmp_path / "data", "studies.work": done.parent, "output.path": tmp_path / "page"}
+    outcome = run_job(reproduce_studies, {**places, "studies.only": "[coat-]"})
+    assert outcome.code == 3, outcome
+    record = failure_of(done.parent)
+    assert (record["job"], record["status"], record["exit_code"]) == ("reproduce", "failed", 3)
+    assert done.exists()
+    assert not (tmp_path / "page" / "README.md").exists()
+
+
 def test_cells_of_other_settings_are_not_taken(profile: Profile, work: Path) -> None:
     harder = replace(profile, data={"coat": OfData(1, Budget(draws=2, most_rank=2, max_iter=3), with_als=False)})
     unit = next(iter(units(harder, work / "data", work / "cells")))
@@ -188,13 +260,14 @@ def test_cells_of_other_settings_are_not_taken(profile: Profile, work: Path) -> 
 def test_a_page_of_half_a_study_says_so(profile: Profile, work: Path, tmp_path: Path) -> None:
     found = collected(profile, work / "data", work / "cells")
     del found["coat-new-users"]
-    page = write_page(profile, found, tmp_path, "make reproduce").read_text()
-    assert "* Not finished: coat-new-users, 0 of its 1 seeds." in page
+    page = write_page(profile, found, tmp_path, "make reproduce", ["coat-new-users-seed-0", "x"]).read_text()
+    assert "* Not finished: coat-new-users-seed-0, x." in page
+    assert "## Coat, new users" not in page
 
 
 def test_profiles_name_data_sets_that_are_known() -> None:
     for chosen in PROFILES.values():
-        assert chosen.data.keys() <= DATASETS.keys()
+        assert chosen.data.keys() | YAHOO.keys() <= DATASETS.keys()
         assert chosen.cut
 
 

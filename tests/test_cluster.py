@@ -270,7 +270,7 @@ def test_the_main_job_runs_by_spark_submit_on_a_cluster(master: str, world: Path
     output = world / "out"
     settings = {**SMALL, "input.format": "csv", "input.path": world / "ratings.csv", "output.path": output}
 
-    finished = submit(master, world, {**settings, "spark.checkpoint_dir": world / "checkpoints"})
+    finished = submit(master, world, {**settings, "spark.checkpoint_dir": world / "of-the-job"})
 
     assert finished.returncode == 0, finished.stderr
     directory = run_directory(output)
@@ -282,6 +282,7 @@ def test_the_main_job_runs_by_spark_submit_on_a_cluster(master: str, world: Path
     assert len(table) == 2 * users
     assert set(table.item_id) <= set(pairs.item)
     assert re.search(r"run \S+ published", finished.stdout)
+    assert list((world / "of-the-job").iterdir()) == []  # what Spark would keep for good
     # The executors of that application worked, and logged, in the worker's folder.
     assert [path.name for path in (world / "work").glob("app-*/*/stderr")] == ["stderr"]
 

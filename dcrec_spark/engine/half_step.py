@@ -9,8 +9,9 @@ gets the same inbox.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +22,12 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.arrays import Array, pack, unpack
 from dcrec_spark.blocks import AnySide, LocalSide, Side, place_blocks
-from dcrec_spark.engine.lineage import Kept, broadcast, checkpoint, keep
+from dcrec_spark.engine.lineage import Checkpoint, Kept, broadcast, checkpoint, keep
 from dcrec_spark.engine.worker import forget_zip_importers
 from dcrec_spark.errors import FitError
 
 Arrays = Mapping[str, Array]
+Needs = frozenset[Broadcast[Any] | Checkpoint]
 SomeSide = TypeVar("SomeSide", Side, LocalSide)
 
 OUTBOX = "to_block int, from_block int, kind string, data binary"
@@ -72,6 +74,7 @@ class Held:
     sums: Arrays
     rows: Array
     memory: Mapping[int, bytes]
+    needs: ClassVar[Needs] = frozenset()
 
     def release(self) -> None:
         """Does nothing: no part of it is kept on the cluster."""
@@ -79,11 +82,14 @@ class Held:
 
 @dataclass(frozen=True)
 class Placed:
-    """A side's result on the cluster: the messages and memories of its blocks."""
+    """A side's result on the cluster: the messages and memories of its blocks.
+
+    needs : what a recomputation would read.
+    """
 
     sums: Arrays
     outbox: Kept
-    boxes: frozenset[Broadcast[Any]] = frozenset()  # what a recomputation would read
+    needs: Needs = frozenset()
 
     def release(self) -> None:
         """Let go of what is cached on the cluster."""
@@ -94,19 +100,36 @@ State = Held | Placed
 
 
 def end_lineage(*states: State) -> list[State]:
-    """The same states, from a reliable checkpoint on: what is lost later is recomputed from here."""
-    ended = [_ended(state) for state in states]
-    for box in frozenset().union(*(state.boxes for state in states if isinstance(state, Placed))):
-        box.destroy()
-    return ended
+    """The same states from a checkpoint on: what is lost later is recomputed from here, and needs no more than that."""
+    return [_ended(state) for state in states]
 
 
 def _ended(state: State) -> State:
     if isinstance(state, Held):
         return state
-    outbox = checkpoint(state.outbox)
+    end = checkpoint(state.outbox)
     state.release()
-    return Placed(state.sums, outbox)
+    return Placed(state.sums, Kept(end.frame, end.frame), frozenset([end]))
+
+
+def needed_by(states: Iterable[State]) -> Needs:
+    """All that a recomputation of these would read."""
+    return frozenset().union(*(state.needs for state in states))
+
+
+def destroy(needs: Needs) -> None:
+    """For good, on the driver as well."""
+    for need in needs:
+        need.destroy()
+
+
+@contextmanager
+def _destroyed_on_failure(box: Broadcast[Any]) -> Iterator[Broadcast[Any]]:
+    try:
+        yield box
+    except BaseException:
+        box.destroy()
+        raise
 
 
 def half_step(side: AnySide, kernel: Kernel, source: State | None = None, own: State | None = None) -> State:
@@ -127,15 +150,14 @@ def half_step(side: AnySide, kernel: Kernel, source: State | None = None, own: S
         state: State = _hold(_local_posts(side, kernel, source, own))
         _require_finite(side, state)
         return state
-    box = broadcast(side.frame.sparkSession, _held(source, own))
-    outbox = _outbox(side, kernel, box, source, own)
-    if side.held:
-        state = _hold(outbox.toArrow())
-        box.destroy()
-    else:
-        read_before = (state.boxes for state in (source, own) if isinstance(state, Placed))
-        state = _place(outbox, frozenset([box]).union(*read_before))  # which end_lineage destroys
-    _require_finite(side, state)
+    with _destroyed_on_failure(broadcast(side.frame.sparkSession, _held(source, own))) as box:
+        outbox = _outbox(side, kernel, box, source, own)
+        if side.held:
+            state = _hold(outbox.toArrow())
+        else:
+            state = _place(outbox, needed_by(state for state in (source, own) if state) | {box})
+        _require_finite(side, state)
+    destroy(frozenset([box]) - state.needs)
     return state
 
 
@@ -148,11 +170,11 @@ def rebuild(side: SomeSide, kernel: Kernel, source: State, own: State) -> SomeSi
         posts = _local_posts(side, kernel, source, own)
         at = pc.index(posts["kind"], MEMORY).as_py()
         return LocalSide(side.name, side.n_rows, posts["data"][at])  # type: ignore[return-value]  # of this very kind
-    box = broadcast(side.frame.sparkSession, _held(source, own))
-    outbox = _outbox(replace(side, held=False), kernel, box, source, own)
-    contents = outbox.where(F.col("kind") == MEMORY).select(F.col("to_block").alias("block"), "data")
-    rebuilt = replace(side, frame=place_blocks(contents, side.n_blocks))
-    rebuilt.frame.count()
+    with _destroyed_on_failure(broadcast(side.frame.sparkSession, _held(source, own))) as box:
+        outbox = _outbox(replace(side, held=False), kernel, box, source, own)
+        contents = outbox.where(F.col("kind") == MEMORY).select(F.col("to_block").alias("block"), "data")
+        rebuilt = replace(side, frame=place_blocks(contents, side.n_blocks))
+        rebuilt.frame.count()
     return rebuilt
 
 
@@ -253,10 +275,10 @@ def _hold(outbox: pa.Table) -> Held:
     return Held(_total(posts), np.concatenate(rows), memory)
 
 
-def _place(outbox: DataFrame, boxes: frozenset[Broadcast[Any]]) -> Placed:
+def _place(outbox: DataFrame, needs: Needs) -> Placed:
     kept = keep(outbox)
     posts = kept.frame.where(F.col("kind") == SUMS).toArrow().sort_by("from_block").to_pylist()
-    return Placed(_total(posts), kept, boxes)
+    return Placed(_total(posts), kept, needs)
 
 
 def _total(posts: list[dict[str, Any]]) -> dict[str, Array]:

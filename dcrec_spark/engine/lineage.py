@@ -5,6 +5,7 @@ frame and hands back one whose plan is a single scan; behind it the lineage stay
 recomputation and not the job. ``checkpoint`` writes the frame reliably and ends the lineage.
 """
 
+import atexit
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -87,6 +88,8 @@ def require_checkpoint_directory(spark: SparkSession) -> None:
 def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
     """Where reliable checkpoints go: a directory that the driver and every executor can read and write.
 
+    Spark makes one of this session's own in it, which is deleted when this process ends.
+
     Raises
     ------
     ConfigError : the directory cannot be made.
@@ -98,6 +101,7 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
             f"setting spark.checkpoint_dir: {path!r} cannot be used ({error.java_exception}); expected a directory "
             "that the driver and all executors can read and write"
         ) from error
+    atexit.register(_delete, spark, str(spark.sparkContext.getCheckpointDir()))
 
 
 def keep(frame: DataFrame) -> "Kept":
@@ -121,14 +125,33 @@ class Kept:
         self.cached.unpersist()
 
 
-def checkpoint(kept: Kept) -> Kept:
-    """The same rows from reliable storage; in local mode, where nothing outlives the process, from its own disk."""
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """Rows whose lineage begins here: in reliable storage, or, in local mode without a directory, on its own disk."""
+
+    frame: DataFrame
+
+    def destroy(self) -> None:
+        """Delete them, when nothing will read them again, recomputation included; Spark keeps them for good."""
+        spark, rows = self.frame.sparkSession, self.frame._jdf.queryExecution().logical().rdd()
+        file = rows.getCheckpointFile()
+        if file.isDefined():
+            _delete(spark, file.get())
+        else:
+            rows.unpersist(False)
+
+
+def checkpoint(kept: Kept) -> Checkpoint:
+    """The same rows from a checkpoint on."""
     frame = kept.frame
-    if frame.sparkSession.sparkContext.getCheckpointDir():
-        ended = frame.checkpoint(eager=True)
-    else:
-        ended = frame.localCheckpoint(eager=True)
-    return Kept(ended, ended)
+    reliable = frame.sparkSession.sparkContext.getCheckpointDir() is not None
+    return Checkpoint(frame.checkpoint(eager=True) if reliable else frame.localCheckpoint(eager=True))
+
+
+def _delete(spark: SparkSession, path: str) -> None:
+    jvm: Any = spark._jvm
+    place = jvm.org.apache.hadoop.fs.Path(path)
+    place.getFileSystem(spark._jsc.hadoopConfiguration()).delete(place, True)
 
 
 def broadcast(spark: SparkSession, value: Any) -> Broadcast[Any]:

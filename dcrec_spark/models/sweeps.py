@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from dcrec_spark.blocks import AnySide
-from dcrec_spark.engine.half_step import Arrays, Kernel, State, end_lineage, half_step
+from dcrec_spark.engine.half_step import Arrays, Kernel, State, destroy, end_lineage, half_step, needed_by
 from dcrec_spark.models.history import SLACK, History, Listener, Patience
 
 
@@ -98,7 +98,10 @@ class Fit:
 
 
 class Owned:
-    """The states of a fit that are alive; whoever is left at the end is let go, whatever the end is."""
+    """The states of a fit that are alive; whoever is left at the end is let go, whatever the end is.
+
+    With a state goes what it could be recomputed from, unless one that stays needs it too.
+    """
 
     def __init__(self) -> None:
         self._alive: list[State] = []
@@ -119,10 +122,12 @@ class Owned:
     def keep_only(self, wanted: Iterable[State | None]) -> None:
         """Let go of all others."""
         kept = {id(state) for state in wanted}
+        alive = [state for state in self._alive if id(state) in kept]
         for state in self._alive:
             if id(state) not in kept:
                 state.release()
-        self._alive = [state for state in self._alive if id(state) in kept]
+        destroy(needed_by(self._alive) - needed_by(alive))
+        self._alive = alive
 
     def hand_over(self) -> None:
         """Let the caller own those that are left."""

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.arrays import unpack
@@ -14,6 +16,7 @@ from dcrec_spark.blocks import Side
 from dcrec_spark.engine import half_step as engine
 from dcrec_spark.engine.half_step import Held, Placed, State, end_lineage, half_step, memories, rebuild
 from dcrec_spark.errors import FitError
+from dcrec_spark.models.sweeps import Owned
 from tests.engine.toy_kernels import key_rows, remember, spoil_one, sum_neighbours
 from tests.reference.poisson import Array
 from tests.sides import Layout, Sides, sides_of
@@ -118,6 +121,50 @@ def test_a_checkpoint_is_the_same_state(spark: SparkSession) -> None:
         users = half_step(sides.users, neighbours, items)
         expected = (3 + table() @ dense_start(sides.item_keys)) % 10_007
         np.testing.assert_array_equal(rows_of(sides.users, users), expected)
+
+
+def left_by(session: SparkSession) -> tuple[int, int]:
+    """Broadcasts on the driver's disk, and reliable checkpoints."""
+    context = session.sparkContext
+    directory = Path(str(context.getCheckpointDir()).removeprefix("file:"))
+    return len(list(Path(context._temp_dir).iterdir())), len(list(directory.glob("rdd-*")))
+
+
+@pytest.mark.parametrize("users_held", [True, False], ids=["held-users", "placed-users"])
+def test_with_a_state_goes_what_only_it_was_made_from(spark: SparkSession, users_held: bool) -> None:
+    with toy_sides(spark, Layout(2, 3, users_held, False)) as sides:
+        before = left_by(spark)
+        with Owned() as owned:
+            items = owned.add(half_step(sides.items, key_rows))
+            users = owned.add(half_step(sides.users, neighbours, items))
+            again = owned.add(half_step(sides.items, neighbours, users))
+            owned.keep_only([again])
+            boxes = {need for need in again.needs if isinstance(need, Broadcast)}
+            assert len(boxes) == (1 if users_held else 3)
+            assert left_by(spark) == (before[0] + len(boxes), before[1])
+            (ended,) = end_lineage(again)
+            owned.add(ended)
+            owned.keep_only([ended])
+            assert left_by(spark) == (before[0], before[1] + 1)
+            expected = (3 + table() @ dense_start(sides.item_keys)) % 10_007
+            np.testing.assert_array_equal(rows_of(sides.items, ended), (3 + table().T @ expected) % 10_007)
+            users = owned.add(half_step(sides.users, neighbours, ended))
+            (later,) = end_lineage(half_step(sides.items, neighbours, users))
+            owned.add(later)
+            owned.keep_only([later])
+            assert left_by(spark)[1] == before[1] + 1
+        assert left_by(spark)[1] == before[1]
+
+
+@kept
+def test_a_half_step_that_fails_leaves_nothing(spark: SparkSession, held: bool) -> None:
+    with toy_sides(spark, Layout(2, 2, held, held)) as sides:
+        sides.users.frame.count()  # which caches it
+        before, cached = left_by(spark), len(spark.sparkContext._jsc.getPersistentRDDs())
+        with pytest.raises(FitError):
+            half_step(sides.users, partial(spoil_one, key=int(sides.user_keys[4]), entry=np.nan))
+        assert left_by(spark) == before
+        assert len(spark.sparkContext._jsc.getPersistentRDDs()) == cached
 
 
 @pytest.mark.parametrize("held", [PLACES[0], PLACES[3]], ids=["held", "placed"])

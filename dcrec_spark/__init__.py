@@ -1,6 +1,11 @@
 """Deconfounded recommendations on Spark."""
 
 from dcrec_spark.evaluation.evaluator import RatingEvaluator
+from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking, join_predictions
+from dcrec_spark.evaluation.result import Metrics
+from dcrec_spark.evaluation.settings import Columns, MetricSettings
+from dcrec_spark.evaluation.simulate import Simulation, simulate
+from dcrec_spark.evaluation.splits import HeldOut, hold_out_users, split_by_time, split_pairs, split_within_users
 from dcrec_spark.models.exposure import PoissonFactorization, PoissonFactorizationModel
 from dcrec_spark.models.hold_out import ExposureSplit, hold_out_exposures
 from dcrec_spark.models.outcome import DeconfoundedMF
@@ -10,15 +15,28 @@ from dcrec_spark.models.reasons import because, titled
 from dcrec_spark.version import __version__
 
 __all__ = [
+    "Columns",
     "DeconfoundedMF",
     "DeconfoundedMFModel",
     "ExposureSplit",
+    "HeldOut",
+    "MetricSettings",
+    "Metrics",
     "PoissonFactorization",
     "PoissonFactorizationModel",
     "PredictiveCheck",
     "RatingEvaluator",
+    "Simulation",
     "__version__",
     "because",
+    "evaluate",
+    "evaluate_ranking",
     "hold_out_exposures",
+    "hold_out_users",
+    "join_predictions",
+    "simulate",
+    "split_by_time",
+    "split_pairs",
+    "split_within_users",
     "titled",
 ]

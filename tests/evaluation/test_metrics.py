@@ -94,16 +94,6 @@ def test_order_and_partitions_change_nothing(spark: SparkSession) -> None:
         np.testing.assert_allclose(score.resampled, again.resampled, rtol=1e-12, atol=1e-14)
 
 
-def test_other_users_change_nothing_about_a_users_resamples(spark: SparkSession) -> None:
-    """The sums with all users are those of the two halves together."""
-    rows = draw(5)
-    halves = [[row for row in rows if (row.user in USERS[:4]) == first] for first in (True, False)]
-    whole, *parts = (evaluate(frame(spark, part), settings=SETTINGS) for part in (rows, *halves))
-    n = [len(part) for part in halves]
-    values = [part.scores["prediction"]["mse"].resampled[0] for part in parts]
-    assert whole.as_dict()["mse"] == pytest.approx(np.average(values, weights=n))
-
-
 def test_coverage_is_the_share_of_the_catalogue_that_somebody_sees(spark: SparkSession) -> None:
     """First places: item 1 for both users; first two: items 1, 2 and 3."""
     rows = [

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.reproduce_job import reproduce_studies
-from dcrec_spark.studies import paper
+from dcrec_spark.studies import compare, paper
 from dcrec_spark.studies import units as module
 from dcrec_spark.studies.datasets import DATASETS
 from dcrec_spark.studies.page import write_page
@@ -141,7 +141,9 @@ def profile() -> Profile:
 def work(spark: SparkSession, profile: Profile, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("studies")
     coat_files(folder / "data")
-    reproduce(spark, profile, folder / "data", folder / "cells", folder / "page", "make reproduce")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(compare, "ALS_SETTINGS", [(2, 0.1)])
+        reproduce(spark, profile, folder / "data", folder / "cells", folder / "page", "make reproduce")
     return folder
 
 
@@ -153,8 +155,9 @@ def test_everything_is_run_and_on_the_page(profile: Profile, work: Path) -> None
     page = (work / "page" / "README.md").read_text()
     assert "* Cut: Everything is tiny." in page
     assert "Not finished" not in page
-    for row in (*paper.ROWS, "item-mean", "popularity"):
+    for row in (*paper.ROWS, "item-mean", "popularity", "mllib-als"):
         assert f"| {row} |" in page
+    assert 0 < figure(found["coat"], "mse", "mllib-als", "mse").value < 16  # predictions on the scale of the ratings
     shown = figure(found["coat"], "ndcg", "weighted-deconfounded", "ndcg")
     assert f"{shown.value:.3f} [{shown.low:.3f}, {shown.high:.3f}]" in page
     pictures = sorted(path.name for path in (work / "page").glob("*.png"))

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
+from dcrec_spark.data.names import quoted
 from dcrec_spark.engine.lineage import fixed_placement, require_checkpoint_directory
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.degenerate import degeneracies
@@ -208,7 +209,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         items = self.itemFactors.select(F.col("id").alias(item), _mean().alias("__item_exposure"))
         a_hat = dot(F.col("__user_exposure"), F.col("__item_exposure")).alias(self.getOrDefault("exposureCol"))
         joined = dataset.join(users, user, "left").join(items, item, "left")
-        return joined.select(*[F.col(f"`{c}`") for c in dataset.columns], a_hat)
+        return joined.select(*map(quoted, dataset.columns), a_hat)
 
     def predictiveCheck(self, dataset: DataFrame, replications: int = 100, seed: int = 0) -> PredictiveCheck:
         """Whether held-out exposures look like draws from this model: a p-value for each user, and overall.
@@ -227,9 +228,10 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
     def foldInUsers(self, dataset: DataFrame) -> DataFrame:
         """Exposure factors of new users from their exposures to known items: DataFrame[id, shape, rate].
 
-        dataset : the columns of training. Pairs with unknown items are left out; a user without any other gets the
-        prior. A training user with his own exposures gets his factors back. The result is
-        cached; unpersist it when done.
+        dataset : the columns of training. Pairs with unknown items are left out; a user of whom only
+        unknown items are told gets the factors of one who has looked at nothing.
+        A training user with his own exposures gets his factors back. The result is cached; unpersist it
+        when done.
         """
         return self._fold_in(dataset, "user", self.itemFactors)
 
@@ -239,14 +241,13 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
 
     def _fold_in(self, dataset: DataFrame, new: str, known: DataFrame) -> DataFrame:
         get = self.getOrDefault
-        require_columns(dataset, [get("userCol"), get("itemCol")], [c for c in (get("countCol"),) if c])
+        names = get("userCol"), get("itemCol")
+        require_columns(dataset, names, [c for c in (get("countCol"),) if c])
         settings = layout_settings(self, 2 * get("rank"))
         with ExitStack() as kept:
             frozen = {OTHER[new]: index_ids(known, "id")}
             kept.callback(frozen[OTHER[new]].unpersist)
-            layout = lay_out(
-                dataset, get("userCol"), get("itemCol"), self.exposure_value(), settings, kept, frozen=frozen
-            )
+            layout = lay_out(dataset, *names, self.exposure_value(), settings, kept, frozen=frozen)
             memory = known, dict.fromkeys(POSTERIOR, get("rank"))
             states = fold_in(layout, new, memory, self.steps(), SharedGammas(), kept)
             side, ids = side_of(layout, new)

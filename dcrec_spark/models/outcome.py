@@ -7,7 +7,6 @@ from typing import Any
 from pyspark import keyword_only
 from pyspark.ml import Estimator
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from dcrec_spark.engine.half_step import State
 from dcrec_spark.engine.lineage import fixed_placement, require_checkpoint_directory
@@ -21,7 +20,7 @@ from dcrec_spark.models.outcome_tables import fitted_outcome, warm_start
 from dcrec_spark.models.params import OutcomeParams, initialise
 from dcrec_spark.models.persistence import Persistent
 from dcrec_spark.models.propensity import WEIGHT_COLUMN, Propensity, PropensitySettings, fit_propensity
-from dcrec_spark.models.starts import best_of, require_same_ids, stopping
+from dcrec_spark.models.starts import best_of, require_ids_alike, stopping
 from dcrec_spark.models.steps import outcome_steps, require_consistent, require_same_kind
 from dcrec_spark.models.sweeps import Fit, Start, alternate
 
@@ -200,8 +199,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
             raise TypeError(f"initialModel: found {warm!r}, expected a fitted DeconfoundedMFModel")
         require_same_kind(self, warm)
         names = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
-        for side, name, table in zip(("user", "item"), names, warm.tables(), strict=True):
-            require_same_ids(side, dataset.select(F.col(f"`{name}`").alias("id")), table)
+        require_ids_alike(dataset, names, warm.tables())
         exposure = self._exposure()
         first = exposure.getOrDefault("initialModel") if isinstance(exposure, PoissonFactorization) else None
         if self.getOrDefault("adjustment") == "deconfounded" and isinstance(first, PoissonFactorizationModel):
@@ -214,8 +212,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
             numbers.append(get("propensityCol"))
         if isinstance(exposure, PoissonFactorization) and exposure.getOrDefault("countCol"):
             numbers.append(exposure.getOrDefault("countCol"))
-        held_out = get("validationIndicatorCol")
-        require_columns(dataset, [get("userCol"), get("itemCol")], numbers, [held_out] if held_out else [])
+        ids, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
+        require_columns(dataset, ids, numbers, [held_out] if held_out else [])
 
     def _propensity(self, dataset: DataFrame) -> Propensity:
         get = self.getOrDefault

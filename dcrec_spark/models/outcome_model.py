@@ -5,6 +5,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
+from dcrec_spark.data.names import quoted
 from dcrec_spark.models.explain import explain_pairs
 from dcrec_spark.models.exposure import PoissonFactorizationModel
 from dcrec_spark.models.factors import dot, gamma_mean
@@ -14,7 +15,7 @@ from dcrec_spark.models.outcome_tables import POSTERIOR, Facts
 from dcrec_spark.models.params import OutcomeParams
 from dcrec_spark.models.persistence import Persistent, Saved
 from dcrec_spark.models.recommend import Ranking, rank
-from dcrec_spark.models.starts import require_same_ids
+from dcrec_spark.models.starts import require_ids_alike, require_same_ids
 
 _OTHER = {"user": "item", "item": "user"}
 
@@ -162,14 +163,15 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         ]
         if cold == "drop":
             joined = joined.where(F.col("__user_preference").isNotNull() & F.col("__item_preference").isNotNull())
-        return joined.select(*[F.col(f"`{c}`") for c in dataset.columns], *columns)
+        return joined.select(*map(quoted, dataset.columns), *columns)
 
     def foldInUsers(self, dataset: DataFrame) -> DataFrame:
         """New users from their ratings of known items, other things as they were fitted.
 
-        dataset : the columns of training. Ratings of unknown items are left out; a user without any other gets the
-        prior mean. A training user with his own ratings gets his factors back. The result is cached; unpersist it
-        when done.
+        dataset : the columns of training. Ratings of unknown items are left out; a user of whom only
+        unknown items are told gets the factors of one who has rated nothing:
+        the priors, and what the fit takes from unobserved pairs. A training user with his own ratings gets his
+        factors back. The result is cached; unpersist it when done.
 
         Returns DataFrame[id, features, gamma, exposure_shape, exposure_rate, outcome_shape, outcome_rate], to be
         read, or handed to :meth:`extended`; arrays that the model has no use for are empty.
@@ -276,18 +278,17 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         """The users that ``dataset`` names, of those that are known."""
         user = self.getOrDefault("userCol")
         require_columns(dataset, [user], [])
-        wanted = dataset.select(F.col(user).alias("id")).distinct()
+        wanted = dataset.select(quoted(user).alias("id")).distinct()
         require_same_ids("user", wanted, self._users)
         return self._users.join(wanted, "id", "left_semi")
 
     def _seen_idx(self, seen: DataFrame, names: dict[str, str]) -> DataFrame:
         user, item = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
         require_columns(seen, [user, item], [])
-        for side, name, table in (("user", user, self._users), ("item", item, self._items)):
-            require_same_ids(side, seen.select(F.col(name).alias("id")), table)
+        require_ids_alike(seen, (user, item), self.tables())
         users = self._users.select(F.col("id").alias(user), F.col("idx").alias(names["user"]))
         items = self._items.select(F.col("id").alias(item), F.col("idx").alias(names["item"]))
-        return seen.select(user, item).join(users, user).join(items, item).select("row_idx", "col_idx")
+        return seen.select(quoted(user), quoted(item)).join(users, user).join(items, item).select("row_idx", "col_idx")
 
     def _as_arrays(self, side: str, table: DataFrame) -> DataFrame:
         columns = {"user": self.getOrDefault("userCol"), "item": self.getOrDefault("itemCol")}

@@ -19,7 +19,13 @@ from dcrec_spark.models.fold_in import OTHER, fold_in, side_of
 from dcrec_spark.models.gamma_poisson import GammaPoisson, GammaPrior, SharedGammas
 from dcrec_spark.models.history import Listener
 from dcrec_spark.models.hold_out import hold_out_exposures
-from dcrec_spark.models.layout import Layout, lay_out, layout_settings, require_columns
+from dcrec_spark.models.layout import (
+    Layout,
+    lay_out,
+    layout_settings,
+    require_columns,
+    require_new_columns,
+)
 from dcrec_spark.models.params import HasBlocks, HasGammaPriors, HasIds, Iterates, declare, initialise, text
 from dcrec_spark.models.persistence import Persistent, Saved
 from dcrec_spark.models.predictive_check import CheckSettings, PredictiveCheck, check_exposures
@@ -203,11 +209,12 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         """Adds exposureCol, a_hat = E[pi_u] . E[lambda_i]; null for an id that was not in training."""
-        user, item = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
+        user, item, output = (self.getOrDefault(name) for name in ("userCol", "itemCol", "exposureCol"))
         require_columns(dataset, [user, item], [])
+        require_new_columns(dataset, {"exposureCol": output})
         users = self.userFactors.select(F.col("id").alias(user), _mean().alias("__user_exposure"))
         items = self.itemFactors.select(F.col("id").alias(item), _mean().alias("__item_exposure"))
-        a_hat = dot(F.col("__user_exposure"), F.col("__item_exposure")).alias(self.getOrDefault("exposureCol"))
+        a_hat = dot(F.col("__user_exposure"), F.col("__item_exposure")).alias(output)
         joined = dataset.join(users, user, "left").join(items, item, "left")
         return joined.select(*map(quoted, dataset.columns), a_hat)
 

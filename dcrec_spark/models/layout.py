@@ -128,6 +128,25 @@ def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str], f
             raise DataError(f"column {name!r} is of type {found}, expected true or false")
 
 
+def require_new_columns(df: DataFrame, outputs: Mapping[str, str]) -> None:
+    """Refuse outputs under names that are taken: two columns of one name can not be told apart afterwards.
+
+    outputs : Param -> the column that it adds.
+
+    Raises
+    ------
+    DataError : names the column and the Param.
+    """
+    taken = set(df.columns)
+    for param, name in outputs.items():
+        if name in taken:
+            raise DataError(
+                f"column {name!r} is there already, and {param} adds one of that name: set {param} to another name, or "
+                "drop the column first"
+            )
+        taken.add(name)
+
+
 def lay_out(
     df: DataFrame,
     user_col: str,

@@ -1,7 +1,7 @@
 """The fitted outcome model: predictions, their two parts, and rankings."""
 
 from pyspark.ml import Model
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
@@ -9,7 +9,7 @@ from dcrec_spark.data.names import quoted
 from dcrec_spark.models.explain import explain_pairs
 from dcrec_spark.models.exposure import PoissonFactorizationModel
 from dcrec_spark.models.factors import dot, gamma_mean
-from dcrec_spark.models.layout import require_columns
+from dcrec_spark.models.layout import require_columns, require_new_columns
 from dcrec_spark.models.outcome_fold_in import fold_in_rows, with_exposure
 from dcrec_spark.models.outcome_tables import POSTERIOR, Facts
 from dcrec_spark.models.params import OutcomeParams
@@ -148,18 +148,23 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         """
         get = self.getOrDefault
         require_columns(dataset, [get("userCol"), get("itemCol")], [])
+        outputs = {c: get(c) for c in ("predictionCol", "preferenceCol", "confounderCol") if get(c)}
+        require_new_columns(dataset, outputs)
         users = _scoring(self._users, "user").drop("idx").withColumnsRenamed(_renamed("user", get("userCol")))
         items = _scoring(self._items, "item").drop("idx").withColumnsRenamed(_renamed("item", get("itemCol")))
         joined = dataset.join(users, get("userCol"), "left").join(items, get("itemCol"), "left")
         preference = dot(F.col("__user_preference"), F.col("__item_preference"))
         confounder = dot(F.col("__user_confounder"), F.col("__item_confounder"))
-        prediction = preference + confounder + F.lit(self.intercept)
-        outputs = [(get("predictionCol"), prediction, self.meanRating)]
-        outputs += [(get(c), part, 0.0) for c, part in _parts(preference, confounder) if get(c)]
+        values = {
+            "predictionCol": (preference + confounder + F.lit(self.intercept), self.meanRating),
+            "preferenceCol": (preference, 0.0),
+            "confounderCol": (confounder, 0.0),
+        }
         cold = get("coldStartStrategy")
         columns = [
-            F.coalesce(value, F.lit(mean if cold == "mean" else float("nan"))).alias(name)
-            for name, value, mean in outputs
+            F.coalesce(value, F.lit(mean if cold == "mean" else float("nan"))).alias(outputs[param])
+            for param, (value, mean) in values.items()
+            if param in outputs
         ]
         if cold == "drop":
             joined = joined.where(F.col("__user_preference").isNotNull() & F.col("__item_preference").isNotNull())
@@ -318,7 +323,3 @@ def _scoring(factors: DataFrame, side: str) -> DataFrame:
 
 def _renamed(side: str, id_column: str) -> dict[str, str]:
     return {"id": id_column, "preference": f"__{side}_preference", "confounder": f"__{side}_confounder"}
-
-
-def _parts(preference: Column, confounder: Column) -> list[tuple[str, Column]]:
-    return [("preferenceCol", preference), ("confounderCol", confounder)]

@@ -272,6 +272,23 @@ def test_parts_are_left_out_unless_asked_for(spark: SparkSession, fitted: Deconf
     assert answer.columns == ["user", "note", "item", "potential"]
 
 
+def test_a_column_of_the_output_s_name_is_refused(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
+    """Of two of one name Spark would not know which is meant."""
+    pairs = all_pairs(spark, NAMES)
+    refused = [
+        (
+            fitted.transform(pairs),
+            {},
+            "'prediction' is there already, and predictionCol adds one of that name: set pre",
+        ),
+        (pairs, {fitted.confounderCol: "note"}, "'note' is there already, and confounderCol"),
+        (pairs, {fitted.preferenceCol: "prediction"}, "'prediction' is there already, and preferenceCol"),
+    ]
+    for frame, params, message in refused:
+        with pytest.raises(DataError, match=message):
+            fitted.transform(frame, params)
+
+
 @pytest.mark.parametrize("cold", ["nan", "drop", "mean"])
 def test_cold_start(spark: SparkSession, fitted: DeconfoundedMFModel, cold: str) -> None:
     """An unknown user, an unknown item, no user at all, and one known pair."""

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.names import quoted
 from dcrec_spark.errors import DataError
-from dcrec_spark.models.layout import Layout, lay_out, layout_settings, require_columns
+from dcrec_spark.models.layout import Layout, lay_out, layout_settings, observed, require_columns
 from dcrec_spark.models.outcome_fold_in import row_width, weighted_ratings
 from dcrec_spark.models.starts import require_ids_alike
 
@@ -31,9 +31,8 @@ def named(model: "DeconfoundedMFModel", dataset: DataFrame) -> DataFrame:
 def ratings_of(model: "DeconfoundedMFModel", wanted: DataFrame, ratings: DataFrame) -> DataFrame:
     """The ratings of the pairs' users, without those that the fit held out, where the frame says which."""
     named(model, ratings)
-    user, held_out = model.getOrDefault("userCol"), model.getOrDefault("validationIndicatorCol")
-    if held_out in ratings.columns:
-        ratings = ratings.where(f"not coalesce(`{held_out}`, false)")
+    user = model.getOrDefault("userCol")
+    ratings = observed(ratings, model.getOrDefault("validationIndicatorCol"))
     return ratings.join(wanted.select(F.col("user_id").alias(user)).distinct(), user, "left_semi")
 
 

@@ -23,6 +23,7 @@ from dcrec_spark.models.layout import (
     Layout,
     lay_out,
     layout_settings,
+    observed,
     require_columns,
     require_new_columns,
 )
@@ -235,9 +236,9 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
     def foldInUsers(self, dataset: DataFrame) -> DataFrame:
         """Exposure factors of new users from their exposures to known items: DataFrame[id, shape, rate].
 
-        dataset : the columns of training. Pairs with unknown items are left out; a user of whom only
-        unknown items are told gets the factors of one who has looked at nothing.
-        A training user with his own exposures gets his factors back. The result is cached; unpersist it
+        dataset : the columns of training. Pairs with unknown items are left out, and so are those that
+        validationIndicatorCol marks; a user of whom only unknown items are told gets the factors of one who has looked
+        at nothing. A training user with his own exposures gets his factors back. The result is cached; unpersist it
         when done.
         """
         return self._fold_in(dataset, "user", self.itemFactors)
@@ -250,6 +251,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         get = self.getOrDefault
         names = get("userCol"), get("itemCol")
         require_columns(dataset, names, [c for c in (get("countCol"),) if c])
+        dataset = observed(dataset, get("validationIndicatorCol"))
         settings = layout_settings(self, 2 * get("rank"))
         with ExitStack() as kept:
             frozen = {OTHER[new]: index_ids(known, "id")}

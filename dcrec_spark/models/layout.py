@@ -147,6 +147,19 @@ def require_new_columns(df: DataFrame, outputs: Mapping[str, str]) -> None:
         taken.add(name)
 
 
+def observed(df: DataFrame, held_out_col: str | None) -> DataFrame:
+    """The rows that are not held out, where the frame says which.
+
+    Raises
+    ------
+    DataError : what should say so is neither true nor false.
+    """
+    if held_out_col not in df.columns:
+        return df
+    require_columns(df, [], [], [held_out_col])
+    return df.where(f"not coalesce(`{held_out_col}`, false)")
+
+
 def lay_out(
     df: DataFrame,
     user_col: str,

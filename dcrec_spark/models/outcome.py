@@ -14,7 +14,7 @@ from dcrec_spark.models.confounder import attach_confounder
 from dcrec_spark.models.exposure import POSTERIOR, PoissonFactorization, PoissonFactorizationModel, log_iteration
 from dcrec_spark.models.factors import place_factors, require_all_known
 from dcrec_spark.models.history import Listener
-from dcrec_spark.models.layout import Layout, lay_out, layout_settings, require_columns
+from dcrec_spark.models.layout import Layout, lay_out, layout_settings, observed, require_columns
 from dcrec_spark.models.outcome_model import DeconfoundedMFModel
 from dcrec_spark.models.outcome_tables import fitted_outcome, warm_start
 from dcrec_spark.models.params import OutcomeParams, initialise
@@ -218,9 +218,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
     def _propensity(self, dataset: DataFrame) -> Propensity:
         get = self.getOrDefault
         names = ("propensityCol", "propensityMean", "propensityDecay", "propensityPivot", "weightCap")
-        held_out = get("validationIndicatorCol")
-        observed = dataset.where(f"not coalesce(`{held_out}`, false)") if held_out else dataset
-        return fit_propensity(observed, get("ratingCol"), PropensitySettings(*[get(name) for name in names]))
+        ratings = observed(dataset, get("validationIndicatorCol"))
+        return fit_propensity(ratings, get("ratingCol"), PropensitySettings(*[get(name) for name in names]))
 
     def _exposure(self) -> Exposure:
         """The exposure model to use, or the estimator that fits it here."""

@@ -173,9 +173,9 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
     def foldInUsers(self, dataset: DataFrame) -> DataFrame:
         """New users from their ratings of known items, other things as they were fitted.
 
-        dataset : the columns of training. Ratings of unknown items are left out; a user of whom only
-        unknown items are told gets the factors of one who has rated nothing:
-        the priors, and what the fit takes from unobserved pairs. A training user with his own ratings gets his
+        dataset : the columns of training. Ratings of unknown items are left out, and so are those that
+        validationIndicatorCol marks; a user of whom only unknown items are told gets the factors of one who has rated
+        nothing: the priors, and what the fit takes from unobserved pairs. A training user with his own ratings gets his
         factors back. The result is cached; unpersist it when done.
 
         Returns DataFrame[id, features, gamma, exposure_shape, exposure_rate, outcome_shape, outcome_rate], to be

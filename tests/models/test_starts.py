@@ -103,12 +103,15 @@ def test_the_held_out_loss_is_that_of_the_predictions(spark: SparkSession, kind:
 
 
 def test_held_out_pairs_take_no_part(spark: SparkSession) -> None:
-    """The objective is that of a fit that never saw them."""
+    """The objective is that of a fit that never saw them; nor in a fold-in, which gives the users back."""
     data = marked(spark)
     without = outcome(adjustment="none", maxIter=1).fit(data.where("not held"))
     beside = outcome(adjustment="none", maxIter=1, validationIndicatorCol="held").fit(data)
     assert (without.numUsers, without.numItems) == (beside.numUsers, beside.numItems)
     np.testing.assert_allclose(beside.objectiveHistory, without.objectiveHistory, rtol=1e-9)
+    folded, fitted = by_id(beside.foldInUsers(data)), by_id(beside.userFactors)
+    assert folded["id"] == fitted["id"]
+    assert_same(folded["features"], fitted["features"], 1e-9)
 
 
 def test_a_fit_ends_when_the_held_out_loss_stops_falling_and_keeps_its_best(spark: SparkSession) -> None:

@@ -1,5 +1,7 @@
 """The fitted outcome model: predictions, their two parts, and rankings."""
 
+from contextlib import ExitStack
+
 from pyspark.ml import Model
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -45,6 +47,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         self.facts = facts
         self.exposureModel = exposureModel
         self._owns_exposure_model = owned
+        self._own_tables = [users, items]
         self.numUsers = 0
         self.numItems = 0
 
@@ -96,14 +99,16 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
 
     def materialised(self) -> "DeconfoundedMFModel":
         """Compute and cache the factors, so that what they were fitted from can be let go."""
+        # A table that is cached already is another model's, which goes on with it when this one is released.
+        self._own_tables = [table for table in self.tables() if not table.is_cached]
         self._users, self._items = self._users.persist(), self._items.persist()
         self.numUsers, self.numItems = self._users.count(), self._items.count()
         return self
 
     def release(self) -> None:
         """Let go of the cached factors; the model is of no further use. An exposure model given to the fit stays."""
-        self._users.unpersist()
-        self._items.unpersist()
+        for table in self._own_tables:
+            table.unpersist()
         if self.exposureModel is not None and self._owns_exposure_model:
             self.exposureModel.release()
 
@@ -190,21 +195,20 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
     def extended(self, users: DataFrame | None = None, items: DataFrame | None = None) -> "DeconfoundedMFModel":
         """This model with the users or items of a fold-in among its own; an id that it knows is replaced.
 
-        The exposure model stays as it is, and so does this model.
+        The exposure model stays as it is, and so does this model, which has to outlive the new one.
         """
-        tables = [
-            table if new is None else _united(table, new) for table, new in ((self._users, users), (self._items, items))
-        ]
-        model = DeconfoundedMFModel(tables[0], tables[1], self.facts, self.exposureModel, owned=False)
-        return self._copyValues(model.materialised())
+        with ExitStack() as scratch:
+            own_and_new = (self._users, users), (self._items, items)
+            tables = [table if new is None else _united(table, new, scratch) for table, new in own_and_new]
+            model = DeconfoundedMFModel(tables[0], tables[1], self.facts, self.exposureModel, owned=False)
+            return self._copyValues(model.materialised())
 
     def withUsers(self, users: DataFrame) -> "DeconfoundedMFModel":
         """This model with the users of a fold-in in place of its own; this one stays, and has to outlive it."""
-        ids = index_ids(users, "id")
-        rows = users.join(ids, "id").select("idx", *[c for c in self._users.columns if c != "idx"])
-        model = DeconfoundedMFModel(rows, self._items, self.facts, self.exposureModel, owned=False).materialised()
-        ids.unpersist()
-        return self._copyValues(model)
+        with ExitStack() as scratch:
+            rows = _numbered(users.select(*_but_idx(self._users)), scratch)
+            model = DeconfoundedMFModel(rows, self._items, self.facts, self.exposureModel, owned=False)
+            return self._copyValues(model.materialised())
 
     def recommendationTable(self, n: int, seen: DataFrame | None = None, users: DataFrame | None = None) -> DataFrame:
         """The n best items of every user by potential rating, one row per (user, rank).
@@ -306,11 +310,21 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         return table.groupBy(F.col(f"{side}_id").alias(columns[side])).agg(entry.alias("recommendations"))
 
 
-def _united(table: DataFrame, new: DataFrame) -> DataFrame:
+def _united(table: DataFrame, new: DataFrame, until: ExitStack) -> DataFrame:
     """Both tables' rows, numbered anew; of an id in both the new row."""
-    columns = [c for c in table.columns if c != "idx"]
-    rows = table.join(new.select("id"), "id", "left_anti").select(*columns).unionByName(new.select(*columns))
-    return rows.join(index_ids(rows, "id"), "id").select("idx", *columns)
+    columns = _but_idx(table)
+    rows = table.join(new.select("id"), "id", "left_anti").select(*columns)
+    return _numbered(rows.unionByName(new.select(*columns)), until)
+
+
+def _numbered(rows: DataFrame, until: ExitStack) -> DataFrame:
+    ids = index_ids(rows, "id")
+    until.callback(ids.unpersist)
+    return rows.join(ids, "id").select("idx", *rows.columns)
+
+
+def _but_idx(table: DataFrame) -> list[str]:
+    return [c for c in table.columns if c != "idx"]
 
 
 def _scoring(factors: DataFrame, side: str) -> DataFrame:

@@ -30,7 +30,7 @@ from dcrec_spark.models.layout import (
 from dcrec_spark.models.params import HasBlocks, HasGammaPriors, HasIds, Iterates, declare, initialise, text
 from dcrec_spark.models.persistence import Persistent, Saved
 from dcrec_spark.models.predictive_check import CheckSettings, PredictiveCheck, check_exposures
-from dcrec_spark.models.starts import best_of, require_same_ids, stopping
+from dcrec_spark.models.starts import best_of, require_ids_alike, require_same_ids, stopping
 from dcrec_spark.models.sweeps import Fit, Start, alternate
 
 _log = logging.getLogger(__name__)
@@ -213,6 +213,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         user, item, output = (self.getOrDefault(name) for name in ("userCol", "itemCol", "exposureCol"))
         require_columns(dataset, [user, item], [])
         require_new_columns(dataset, {"exposureCol": output})
+        require_ids_alike(dataset, (user, item), (self.userFactors, self.itemFactors))
         users = self.userFactors.select(F.col("id").alias(user), _mean().alias("__user_exposure"))
         items = self.itemFactors.select(F.col("id").alias(item), _mean().alias("__item_exposure"))
         a_hat = dot(F.col("__user_exposure"), F.col("__item_exposure")).alias(output)
@@ -251,6 +252,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         get = self.getOrDefault
         names = get("userCol"), get("itemCol")
         require_columns(dataset, names, [c for c in (get("countCol"),) if c])
+        require_ids_alike(dataset, names, (self.userFactors, self.itemFactors))
         dataset = observed(dataset, get("validationIndicatorCol"))
         settings = layout_settings(self, 2 * get("rank"))
         with ExitStack() as kept:

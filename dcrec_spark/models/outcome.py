@@ -214,6 +214,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
             numbers.append(exposure.getOrDefault("countCol"))
         ids, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
         require_columns(dataset, ids, numbers, [held_out] if held_out else [])
+        if isinstance(exposure, PoissonFactorizationModel):
+            require_ids_alike(dataset, ids, (exposure.userFactors, exposure.itemFactors))
 
     def _propensity(self, dataset: DataFrame) -> Propensity:
         get = self.getOrDefault

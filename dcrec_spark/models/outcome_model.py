@@ -155,6 +155,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         require_columns(dataset, [get("userCol"), get("itemCol")], [])
         outputs = {c: get(c) for c in ("predictionCol", "preferenceCol", "confounderCol") if get(c)}
         require_new_columns(dataset, outputs)
+        require_ids_alike(dataset, (get("userCol"), get("itemCol")), self.tables())
         users = _scoring(self._users, "user").drop("idx").withColumnsRenamed(_renamed("user", get("userCol")))
         items = _scoring(self._items, "item").drop("idx").withColumnsRenamed(_renamed("item", get("itemCol")))
         joined = dataset.join(users, get("userCol"), "left").join(items, get("itemCol"), "left")

@@ -48,22 +48,24 @@ OUTCOME: dict[str, Any] = {
     "seed": 5,
 }
 
-# Outcome, adjustment, whose gamma, w0 where it is not the default.
+# Outcome, adjustment, whose gamma, w0 where it is not the default, whether there is an intercept.
 FAMILY = [
-    ("weighted", "none", "user", None),
-    ("weighted", "ipw", "user", None),
-    ("weighted", "deconfounded", "user", None),
-    ("weighted", "deconfounded", "global", None),
-    ("probabilistic", "none", "user", None),
-    ("probabilistic", "none", "user", 1.0),
-    ("probabilistic", "ipw", "user", None),
-    ("probabilistic", "deconfounded", "user", None),
-    ("probabilistic", "deconfounded", "user", 0.0),
-    ("probabilistic", "deconfounded", "global", None),
-    ("poisson", "none", "user", None),
-    ("poisson", "ipw", "user", None),
-    ("poisson", "deconfounded", "user", None),
-    ("poisson", "deconfounded", "global", None),
+    ("weighted", "none", "user", None, True),
+    ("weighted", "ipw", "user", None, True),
+    ("weighted", "deconfounded", "user", None, True),
+    ("weighted", "deconfounded", "global", None, True),
+    ("probabilistic", "none", "user", None, True),
+    ("probabilistic", "none", "user", 1.0, True),
+    ("probabilistic", "ipw", "user", None, True),
+    ("probabilistic", "deconfounded", "user", None, True),
+    ("probabilistic", "deconfounded", "user", 0.0, True),
+    ("probabilistic", "deconfounded", "global", None, True),
+    ("poisson", "none", "user", None, True),
+    ("poisson", "ipw", "user", None, True),
+    ("poisson", "deconfounded", "user", None, True),
+    ("poisson", "deconfounded", "global", None, True),
+    ("probabilistic", "deconfounded", "global", None, False),
+    ("poisson", "deconfounded", "user", None, False),
 ]
 TOL = {"weighted": 0.03, "probabilistic": 0.01, "poisson": 0.003}
 
@@ -132,6 +134,8 @@ class World:
 
     def first_intercept(self, outcome: str, problem: dense.Problem) -> float:
         """The ridge of the mean rating on all pairs, without factors; an observed pair weighs as a mean one."""
+        if not problem.fit_intercept:
+            return 0.0
         observed = self.counts > 0
         mean = self.ratings[observed].mean()
         weight = observed.sum() * (1.0 + OUTCOME["alpha"] * mean if outcome == "weighted" else 1.0)
@@ -146,15 +150,17 @@ class World:
         confounder: str,
         unobserved_weight: float | None,
         ipw: bool,
+        intercept: bool = True,
     ) -> "OutcomeTwin":
         """A member of the family."""
         inverse_propensity = self.inverse_propensity() if ipw else None
         if outcome == "poisson":
-            return self.poisson_twin(spark, a_hat, sweeps, confounder, inverse_propensity)
+            return self.poisson_twin(spark, a_hat, sweeps, confounder, inverse_propensity, intercept)
         of = {
             "confounder": confounder,
             "unobserved_weight": unobserved_weight,
             "inverse_propensity": inverse_propensity,
+            "fit_intercept": intercept,
         }
         return self.gaussian_twin(spark, outcome, a_hat, sweeps, **of)
 
@@ -165,11 +171,12 @@ class World:
         sweeps: int = OUTCOME["maxIter"],
         confounder: str = "user",
         inverse_propensity: Array | None = None,
+        intercept: bool = True,
     ) -> "OutcomeTwin":
         """The Poisson outcome with the parameters of OUTCOME; the users settle at the end."""
         drawn = np.zeros(self.ratings.shape) if a_hat is None else a_hat
         weights = np.ones(self.ratings.shape) if inverse_propensity is None else inverse_propensity
-        data = dense_outcome.OutcomeData(self.ratings, weights, drawn, confounder)
+        data = dense_outcome.OutcomeData(self.ratings, weights, drawn, confounder, intercept)
         priors, keys = OUTCOME_PRIORS, self.keys(spark)
         state = dense_outcome.initial_outcome_state(np.random.default_rng(0), data, OUTCOME["rank"], priors, noise=0.0)
         state = replace(
@@ -191,7 +198,7 @@ class World:
             state.user_mean,
             np.broadcast_to(gamma, len(self.users)),
             state.item_mean,
-            state.intercept_mean,
+            state.intercept_mean if intercept else 0.0,
             dense_outcome.predict(state, data),
             (more - now) / abs(now),
         )

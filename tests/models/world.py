@@ -9,8 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from scipy.special import ndtri
 
-from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
 from dcrec_spark.kernels.gamma import noise
+from dcrec_spark.models.gamma_poisson import SharedGammas
 from tests.reference import poisson as dense_poisson
 from tests.reference import poisson_outcome as dense_outcome
 from tests.reference import ridge as dense
@@ -291,6 +292,28 @@ def exposure(**changes: Any) -> PoissonFactorization:
 
 def outcome(**changes: Any) -> DeconfoundedMF:
     return DeconfoundedMF(**{**OUTCOME, **changes})
+
+
+def dense_posterior(
+    model: DeconfoundedMFModel, items: DataFrame | None = None
+) -> tuple[dense_outcome.OutcomeState, dense_outcome.OutcomeData]:
+    """A Poisson model of NAMES with a gamma per user, and its data, as the dense twin has them.
+
+    items : those of a fold-in, in place of the model's own.
+    """
+    of_users, of_items = (by_id(table) for table in (model.tables()[0], model.tables()[1] if items is None else items))
+    pi, lam = (side["exposure_shape"] / side["exposure_rate"] for side in (of_users, of_items))
+    data = dense_outcome.OutcomeData(NAMES.ratings, np.ones(NAMES.ratings.shape), pi @ lam.T)
+    assert isinstance(model.facts.shared, SharedGammas)
+    intercept = model.facts.shared.intercept
+    assert intercept is not None
+    users = of_users["outcome_shape"], of_users["outcome_rate"]  # gamma's at their ends
+    return dense_outcome.OutcomeState(
+        *(q[:, :-1] for q in users),
+        *(of_items["outcome_shape"], of_items["outcome_rate"]),
+        *(q[:, -1] for q in users),
+        *(np.array([value]) for value in intercept),
+    ), data
 
 
 def by_id(factors: DataFrame) -> dict[str, Any]:

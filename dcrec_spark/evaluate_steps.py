@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark import schemas
 from dcrec_spark.config import RunConfig
+from dcrec_spark.data.names import quoted
 from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, item_statistics, with_baselines
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
 from dcrec_spark.evaluation.result import Metrics
@@ -164,12 +165,8 @@ def _predicted(model: DeconfoundedMFModel, frame: DataFrame, name: str) -> DataF
     get = model.getOrDefault
     own = {"user_id": get("userCol"), "item_id": get("itemCol")}
     told = model.transform(frame.withColumnsRenamed(own))
-    before = [_quoted(own.get(column, column)).alias(column) for column in frame.columns]
-    return told.select(*before, _quoted(get("predictionCol")).alias(name))
-
-
-def _quoted(column: str) -> Column:
-    return F.col(f"`{column}`")
+    before = [quoted(own.get(column, column)).alias(column) for column in frame.columns]
+    return told.select(*before, quoted(get("predictionCol")).alias(name))
 
 
 def _lists(judged: Judged, depth: int, kept: ExitStack) -> dict[str, DataFrame]:

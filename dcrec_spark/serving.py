@@ -218,7 +218,7 @@ def _note_ratings(work: Work, ratings: DataFrame) -> None:
         work.run.counts["ratings_of_unknown_items"] = unknown
         work.run.warnings.append(
             f"{unknown} of the {work.run.counts['ratings']} ratings are of items that the model does not know; they "
-            "were left out, and a user with no others is served the prior mean"
+            "were left out, and a user with no others is served as one who has rated nothing"
         )
 
 

@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from dcrec_spark.arrays import Array
+from dcrec_spark.data.names import quoted
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.entries import ranking_tally, rating_tally
 from dcrec_spark.evaluation.result import Metrics, Score
@@ -173,31 +174,27 @@ def join_predictions(
     """
     keys = [columns.user, columns.item]
     named = [
-        frame.select(*map(_quoted, keys), _quoted(columns.rating).alias(f"__rating_{n}"), _quoted(prediction).alias(m))
+        frame.select(*map(quoted, keys), quoted(columns.rating).alias(f"__rating_{n}"), quoted(prediction).alias(m))
         for n, (m, frame) in enumerate(frames.items())
     ]
     joined = reduce(lambda one, other: one.join(other, keys, "full"), named)
     ratings = [F.col(f"__rating_{number}") for number in range(len(named))] * 2  # least takes two or more
     agreed = F.when(F.least(*ratings) == F.greatest(*ratings), F.least(*ratings))
-    return joined.select(*map(_quoted, keys), agreed.alias(columns.rating), *map(_quoted, frames))
-
-
-def _quoted(column: str) -> Column:
-    return F.col(f"`{column}`")
+    return joined.select(*map(quoted, keys), agreed.alias(columns.rating), *map(quoted, frames))
 
 
 def _number(column: str) -> Column:
-    return _quoted(column).cast("double")
+    return quoted(column).cast("double")
 
 
 def _key(column: str) -> Column:
     """The hash of an id, null for none; an integer hashes as its digits, so its type does not matter."""
-    return F.when(_quoted(column).isNotNull(), F.xxhash64(_quoted(column).cast("string")))
+    return F.when(quoted(column).isNotNull(), F.xxhash64(quoted(column).cast("string")))
 
 
 def _sortable(frame: DataFrame, column: str) -> Column:
     """Ids in a type that sorts as they do."""
-    return _quoted(column).cast("string" if isinstance(frame.schema[column].dataType, StringType) else "long")
+    return quoted(column).cast("string" if isinstance(frame.schema[column].dataType, StringType) else "long")
 
 
 def _scores(sums: Sums, model: int, catalogue_size: int | None, prefix: str) -> Iterator[tuple[str, Score]]:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from dcrec_spark.data.names import quoted
 from dcrec_spark.errors import DataError
-from dcrec_spark.models.layout import Layout, lay_out, layout_settings, require_columns
+from dcrec_spark.models.layout import Layout, lay_out, layout_settings, observed, require_columns
 from dcrec_spark.models.outcome_fold_in import row_width, weighted_ratings
-from dcrec_spark.models.starts import require_same_ids
+from dcrec_spark.models.starts import require_ids_alike
 
 if TYPE_CHECKING:
     from dcrec_spark.models.outcome_model import DeconfoundedMFModel
@@ -23,18 +24,15 @@ def named(model: "DeconfoundedMFModel", dataset: DataFrame) -> DataFrame:
     """``user_id, item_id`` of a frame of the user's."""
     user, item = model.getOrDefault("userCol"), model.getOrDefault("itemCol")
     require_columns(dataset, [user, item], [])
-    pairs = dataset.select(F.col(f"`{user}`").alias("user_id"), F.col(f"`{item}`").alias("item_id"))
-    for side, table in zip(("user", "item"), model.tables(), strict=True):
-        require_same_ids(side, pairs.select(F.col(f"{side}_id").alias("id")), table)
-    return pairs
+    require_ids_alike(dataset, (user, item), model.tables())
+    return dataset.select(quoted(user).alias("user_id"), quoted(item).alias("item_id"))
 
 
 def ratings_of(model: "DeconfoundedMFModel", wanted: DataFrame, ratings: DataFrame) -> DataFrame:
     """The ratings of the pairs' users, without those that the fit held out, where the frame says which."""
     named(model, ratings)
-    user, held_out = model.getOrDefault("userCol"), model.getOrDefault("validationIndicatorCol")
-    if held_out in ratings.columns:
-        ratings = ratings.where(f"not coalesce(`{held_out}`, false)")
+    user = model.getOrDefault("userCol")
+    ratings = observed(ratings, model.getOrDefault("validationIndicatorCol"))
     return ratings.join(wanted.select(F.col("user_id").alias(user)).distinct(), user, "left_semi")
 
 
@@ -73,9 +71,9 @@ def laid_out(model: "DeconfoundedMFModel", wanted: DataFrame, own: DataFrame, ke
     own, values = weighted_ratings(model, own)
     columns = [expression.strip("`") for expression in values.values()]
     rated = own.select(
-        F.col(f"`{model.getOrDefault('userCol')}`").alias("user_id"),
-        F.col(f"`{model.getOrDefault('itemCol')}`").alias("item_id"),
-        *[F.col(f"`{c}`") for c in columns],
+        quoted(model.getOrDefault("userCol")).alias("user_id"),
+        quoted(model.getOrDefault("itemCol")).alias("item_id"),
+        *map(quoted, columns),
         F.lit(False).alias(WANTED),
     )
     _require_distinct(rated)

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
+from dcrec_spark.data.names import quoted
 from dcrec_spark.engine.lineage import fixed_placement, require_checkpoint_directory
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.degenerate import degeneracies
@@ -18,11 +19,18 @@ from dcrec_spark.models.fold_in import OTHER, fold_in, side_of
 from dcrec_spark.models.gamma_poisson import GammaPoisson, GammaPrior, SharedGammas
 from dcrec_spark.models.history import Listener
 from dcrec_spark.models.hold_out import hold_out_exposures
-from dcrec_spark.models.layout import Layout, lay_out, layout_settings, require_columns
+from dcrec_spark.models.layout import (
+    Layout,
+    lay_out,
+    layout_settings,
+    observed,
+    require_columns,
+    require_new_columns,
+)
 from dcrec_spark.models.params import HasBlocks, HasGammaPriors, HasIds, Iterates, declare, initialise, text
 from dcrec_spark.models.persistence import Persistent, Saved
 from dcrec_spark.models.predictive_check import CheckSettings, PredictiveCheck, check_exposures
-from dcrec_spark.models.starts import best_of, require_same_ids, stopping
+from dcrec_spark.models.starts import best_of, require_ids_alike, require_same_ids, stopping
 from dcrec_spark.models.sweeps import Fit, Start, alternate
 
 _log = logging.getLogger(__name__)
@@ -202,13 +210,15 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         """Adds exposureCol, a_hat = E[pi_u] . E[lambda_i]; null for an id that was not in training."""
-        user, item = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
+        user, item, output = (self.getOrDefault(name) for name in ("userCol", "itemCol", "exposureCol"))
         require_columns(dataset, [user, item], [])
+        require_new_columns(dataset, {"exposureCol": output})
+        require_ids_alike(dataset, (user, item), (self.userFactors, self.itemFactors))
         users = self.userFactors.select(F.col("id").alias(user), _mean().alias("__user_exposure"))
         items = self.itemFactors.select(F.col("id").alias(item), _mean().alias("__item_exposure"))
-        a_hat = dot(F.col("__user_exposure"), F.col("__item_exposure")).alias(self.getOrDefault("exposureCol"))
+        a_hat = dot(F.col("__user_exposure"), F.col("__item_exposure")).alias(output)
         joined = dataset.join(users, user, "left").join(items, item, "left")
-        return joined.select(*[F.col(f"`{c}`") for c in dataset.columns], a_hat)
+        return joined.select(*map(quoted, dataset.columns), a_hat)
 
     def predictiveCheck(self, dataset: DataFrame, replications: int = 100, seed: int = 0) -> PredictiveCheck:
         """Whether held-out exposures look like draws from this model: a p-value for each user, and overall.
@@ -227,9 +237,10 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
     def foldInUsers(self, dataset: DataFrame) -> DataFrame:
         """Exposure factors of new users from their exposures to known items: DataFrame[id, shape, rate].
 
-        dataset : the columns of training. Pairs with unknown items are left out; a user without any other gets the
-        prior. A training user with his own exposures gets his factors back. The result is
-        cached; unpersist it when done.
+        dataset : the columns of training. Pairs with unknown items are left out, and so are those that
+        validationIndicatorCol marks; a user of whom only unknown items are told gets the factors of one who has looked
+        at nothing. A training user with his own exposures gets his factors back. The result is cached; unpersist it
+        when done.
         """
         return self._fold_in(dataset, "user", self.itemFactors)
 
@@ -239,14 +250,15 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
 
     def _fold_in(self, dataset: DataFrame, new: str, known: DataFrame) -> DataFrame:
         get = self.getOrDefault
-        require_columns(dataset, [get("userCol"), get("itemCol")], [c for c in (get("countCol"),) if c])
+        names = get("userCol"), get("itemCol")
+        require_columns(dataset, names, [c for c in (get("countCol"),) if c])
+        require_ids_alike(dataset, names, (self.userFactors, self.itemFactors))
+        dataset = observed(dataset, get("validationIndicatorCol"))
         settings = layout_settings(self, 2 * get("rank"))
         with ExitStack() as kept:
             frozen = {OTHER[new]: index_ids(known, "id")}
             kept.callback(frozen[OTHER[new]].unpersist)
-            layout = lay_out(
-                dataset, get("userCol"), get("itemCol"), self.exposure_value(), settings, kept, frozen=frozen
-            )
+            layout = lay_out(dataset, *names, self.exposure_value(), settings, kept, frozen=frozen)
             memory = known, dict.fromkeys(POSTERIOR, get("rank"))
             states = fold_in(layout, new, memory, self.steps(), SharedGammas(), kept)
             side, ids = side_of(layout, new)

@@ -128,6 +128,38 @@ def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str], f
             raise DataError(f"column {name!r} is of type {found}, expected true or false")
 
 
+def require_new_columns(df: DataFrame, outputs: Mapping[str, str]) -> None:
+    """Refuse outputs under names that are taken: two columns of one name can not be told apart afterwards.
+
+    outputs : Param -> the column that it adds.
+
+    Raises
+    ------
+    DataError : names the column and the Param.
+    """
+    taken = set(df.columns)
+    for param, name in outputs.items():
+        if name in taken:
+            raise DataError(
+                f"column {name!r} is there already, and {param} adds one of that name: set {param} to another name, or "
+                "drop the column first"
+            )
+        taken.add(name)
+
+
+def observed(df: DataFrame, held_out_col: str | None) -> DataFrame:
+    """The rows that are not held out, where the frame says which.
+
+    Raises
+    ------
+    DataError : what should say so is neither true nor false.
+    """
+    if held_out_col not in df.columns:
+        return df
+    require_columns(df, [], [], [held_out_col])
+    return df.where(f"not coalesce(`{held_out_col}`, false)")
+
+
 def lay_out(
     df: DataFrame,
     user_col: str,

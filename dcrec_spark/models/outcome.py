@@ -7,7 +7,6 @@ from typing import Any
 from pyspark import keyword_only
 from pyspark.ml import Estimator
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from dcrec_spark.engine.half_step import State
 from dcrec_spark.engine.lineage import fixed_placement, require_checkpoint_directory
@@ -15,13 +14,13 @@ from dcrec_spark.models.confounder import attach_confounder
 from dcrec_spark.models.exposure import POSTERIOR, PoissonFactorization, PoissonFactorizationModel, log_iteration
 from dcrec_spark.models.factors import place_factors, require_all_known
 from dcrec_spark.models.history import Listener
-from dcrec_spark.models.layout import Layout, lay_out, layout_settings, require_columns
+from dcrec_spark.models.layout import Layout, lay_out, layout_settings, observed, require_columns
 from dcrec_spark.models.outcome_model import DeconfoundedMFModel
 from dcrec_spark.models.outcome_tables import fitted_outcome, warm_start
 from dcrec_spark.models.params import OutcomeParams, initialise
 from dcrec_spark.models.persistence import Persistent
 from dcrec_spark.models.propensity import WEIGHT_COLUMN, Propensity, PropensitySettings, fit_propensity
-from dcrec_spark.models.starts import best_of, require_same_ids, stopping
+from dcrec_spark.models.starts import best_of, require_ids_alike, stopping
 from dcrec_spark.models.steps import outcome_steps, require_consistent, require_same_kind
 from dcrec_spark.models.sweeps import Fit, Start, alternate
 
@@ -200,8 +199,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
             raise TypeError(f"initialModel: found {warm!r}, expected a fitted DeconfoundedMFModel")
         require_same_kind(self, warm)
         names = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
-        for side, name, table in zip(("user", "item"), names, warm.tables(), strict=True):
-            require_same_ids(side, dataset.select(F.col(f"`{name}`").alias("id")), table)
+        require_ids_alike(dataset, names, warm.tables())
         exposure = self._exposure()
         first = exposure.getOrDefault("initialModel") if isinstance(exposure, PoissonFactorization) else None
         if self.getOrDefault("adjustment") == "deconfounded" and isinstance(first, PoissonFactorizationModel):
@@ -214,15 +212,16 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
             numbers.append(get("propensityCol"))
         if isinstance(exposure, PoissonFactorization) and exposure.getOrDefault("countCol"):
             numbers.append(exposure.getOrDefault("countCol"))
-        held_out = get("validationIndicatorCol")
-        require_columns(dataset, [get("userCol"), get("itemCol")], numbers, [held_out] if held_out else [])
+        ids, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
+        require_columns(dataset, ids, numbers, [held_out] if held_out else [])
+        if isinstance(exposure, PoissonFactorizationModel):
+            require_ids_alike(dataset, ids, (exposure.userFactors, exposure.itemFactors))
 
     def _propensity(self, dataset: DataFrame) -> Propensity:
         get = self.getOrDefault
         names = ("propensityCol", "propensityMean", "propensityDecay", "propensityPivot", "weightCap")
-        held_out = get("validationIndicatorCol")
-        observed = dataset.where(f"not coalesce(`{held_out}`, false)") if held_out else dataset
-        return fit_propensity(observed, get("ratingCol"), PropensitySettings(*[get(name) for name in names]))
+        ratings = observed(dataset, get("validationIndicatorCol"))
+        return fit_propensity(ratings, get("ratingCol"), PropensitySettings(*[get(name) for name in names]))
 
     def _exposure(self) -> Exposure:
         """The exposure model to use, or the estimator that fits it here."""

@@ -7,10 +7,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.models.fold_in import OTHER, fold_in, fold_in_exposure
-from dcrec_spark.models.layout import Layout, lay_out, layout_settings, require_columns
+from dcrec_spark.models.layout import Layout, lay_out, layout_settings, observed, require_columns
 from dcrec_spark.models.outcome_tables import has_own_weights, memory_of, side_table
 from dcrec_spark.models.propensity import WEIGHT_COLUMN, require_propensities
-from dcrec_spark.models.starts import require_same_ids
+from dcrec_spark.models.starts import require_ids_alike
 from dcrec_spark.models.steps import steps_for
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def fold_in_rows(model: "DeconfoundedMFModel", dataset: DataFrame, new: str) -> 
     known = items if new == "user" else users
     names = model.getOrDefault("userCol"), model.getOrDefault("itemCol")
     require_columns(dataset, names, [])
-    for side, name, table in zip(("user", "item"), names, (users, items), strict=True):
-        require_same_ids(side, dataset.select(F.col(f"`{name}`").alias("id")), table)
+    require_ids_alike(dataset, names, (users, items))
+    dataset = observed(dataset, model.getOrDefault("validationIndicatorCol"))
     with ExitStack() as kept:
         layout = _laid_out(model, dataset, {OTHER[new]: known.select("id", "idx")}, kept)
         exposure = None

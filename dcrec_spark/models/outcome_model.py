@@ -1,20 +1,23 @@
 """The fitted outcome model: predictions, their two parts, and rankings."""
 
+from contextlib import ExitStack
+
 from pyspark.ml import Model
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
+from dcrec_spark.data.names import quoted
 from dcrec_spark.models.explain import explain_pairs
 from dcrec_spark.models.exposure import PoissonFactorizationModel
 from dcrec_spark.models.factors import dot, gamma_mean
-from dcrec_spark.models.layout import require_columns
+from dcrec_spark.models.layout import require_columns, require_new_columns
 from dcrec_spark.models.outcome_fold_in import fold_in_rows, with_exposure
 from dcrec_spark.models.outcome_tables import POSTERIOR, Facts
 from dcrec_spark.models.params import OutcomeParams
 from dcrec_spark.models.persistence import Persistent, Saved
 from dcrec_spark.models.recommend import Ranking, rank
-from dcrec_spark.models.starts import require_same_ids
+from dcrec_spark.models.starts import require_ids_alike, require_same_ids
 
 _OTHER = {"user": "item", "item": "user"}
 
@@ -44,6 +47,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         self.facts = facts
         self.exposureModel = exposureModel
         self._owns_exposure_model = owned
+        self._own_tables = [users, items]
         self.numUsers = 0
         self.numItems = 0
 
@@ -95,14 +99,16 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
 
     def materialised(self) -> "DeconfoundedMFModel":
         """Compute and cache the factors, so that what they were fitted from can be let go."""
+        # A table that is cached already is another model's, which goes on with it when this one is released.
+        self._own_tables = [table for table in self.tables() if not table.is_cached]
         self._users, self._items = self._users.persist(), self._items.persist()
         self.numUsers, self.numItems = self._users.count(), self._items.count()
         return self
 
     def release(self) -> None:
         """Let go of the cached factors; the model is of no further use. An exposure model given to the fit stays."""
-        self._users.unpersist()
-        self._items.unpersist()
+        for table in self._own_tables:
+            table.unpersist()
         if self.exposureModel is not None and self._owns_exposure_model:
             self.exposureModel.release()
 
@@ -147,29 +153,36 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         """
         get = self.getOrDefault
         require_columns(dataset, [get("userCol"), get("itemCol")], [])
+        outputs = {c: get(c) for c in ("predictionCol", "preferenceCol", "confounderCol") if get(c)}
+        require_new_columns(dataset, outputs)
+        require_ids_alike(dataset, (get("userCol"), get("itemCol")), self.tables())
         users = _scoring(self._users, "user").drop("idx").withColumnsRenamed(_renamed("user", get("userCol")))
         items = _scoring(self._items, "item").drop("idx").withColumnsRenamed(_renamed("item", get("itemCol")))
         joined = dataset.join(users, get("userCol"), "left").join(items, get("itemCol"), "left")
         preference = dot(F.col("__user_preference"), F.col("__item_preference"))
         confounder = dot(F.col("__user_confounder"), F.col("__item_confounder"))
-        prediction = preference + confounder + F.lit(self.intercept)
-        outputs = [(get("predictionCol"), prediction, self.meanRating)]
-        outputs += [(get(c), part, 0.0) for c, part in _parts(preference, confounder) if get(c)]
+        values = {
+            "predictionCol": (preference + confounder + F.lit(self.intercept), self.meanRating),
+            "preferenceCol": (preference, 0.0),
+            "confounderCol": (confounder, 0.0),
+        }
         cold = get("coldStartStrategy")
         columns = [
-            F.coalesce(value, F.lit(mean if cold == "mean" else float("nan"))).alias(name)
-            for name, value, mean in outputs
+            F.coalesce(value, F.lit(mean if cold == "mean" else float("nan"))).alias(outputs[param])
+            for param, (value, mean) in values.items()
+            if param in outputs
         ]
         if cold == "drop":
             joined = joined.where(F.col("__user_preference").isNotNull() & F.col("__item_preference").isNotNull())
-        return joined.select(*[F.col(f"`{c}`") for c in dataset.columns], *columns)
+        return joined.select(*map(quoted, dataset.columns), *columns)
 
     def foldInUsers(self, dataset: DataFrame) -> DataFrame:
         """New users from their ratings of known items, other things as they were fitted.
 
-        dataset : the columns of training. Ratings of unknown items are left out; a user without any other gets the
-        prior mean. A training user with his own ratings gets his factors back. The result is cached; unpersist it
-        when done.
+        dataset : the columns of training. Ratings of unknown items are left out, and so are those that
+        validationIndicatorCol marks; a user of whom only unknown items are told gets the factors of one who has rated
+        nothing: the priors, and what the fit takes from unobserved pairs. A training user with his own ratings gets his
+        factors back. The result is cached; unpersist it when done.
 
         Returns DataFrame[id, features, gamma, exposure_shape, exposure_rate, outcome_shape, outcome_rate], to be
         read, or handed to :meth:`extended`; arrays that the model has no use for are empty.
@@ -183,21 +196,20 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
     def extended(self, users: DataFrame | None = None, items: DataFrame | None = None) -> "DeconfoundedMFModel":
         """This model with the users or items of a fold-in among its own; an id that it knows is replaced.
 
-        The exposure model stays as it is, and so does this model.
+        The exposure model stays as it is, and so does this model, which has to outlive the new one.
         """
-        tables = [
-            table if new is None else _united(table, new) for table, new in ((self._users, users), (self._items, items))
-        ]
-        model = DeconfoundedMFModel(tables[0], tables[1], self.facts, self.exposureModel, owned=False)
-        return self._copyValues(model.materialised())
+        with ExitStack() as scratch:
+            own_and_new = (self._users, users), (self._items, items)
+            tables = [table if new is None else _united(table, new, scratch) for table, new in own_and_new]
+            model = DeconfoundedMFModel(tables[0], tables[1], self.facts, self.exposureModel, owned=False)
+            return self._copyValues(model.materialised())
 
     def withUsers(self, users: DataFrame) -> "DeconfoundedMFModel":
         """This model with the users of a fold-in in place of its own; this one stays, and has to outlive it."""
-        ids = index_ids(users, "id")
-        rows = users.join(ids, "id").select("idx", *[c for c in self._users.columns if c != "idx"])
-        model = DeconfoundedMFModel(rows, self._items, self.facts, self.exposureModel, owned=False).materialised()
-        ids.unpersist()
-        return self._copyValues(model)
+        with ExitStack() as scratch:
+            rows = _numbered(users.select(*_but_idx(self._users)), scratch)
+            model = DeconfoundedMFModel(rows, self._items, self.facts, self.exposureModel, owned=False)
+            return self._copyValues(model.materialised())
 
     def recommendationTable(self, n: int, seen: DataFrame | None = None, users: DataFrame | None = None) -> DataFrame:
         """The n best items of every user by potential rating, one row per (user, rank).
@@ -276,18 +288,17 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         """The users that ``dataset`` names, of those that are known."""
         user = self.getOrDefault("userCol")
         require_columns(dataset, [user], [])
-        wanted = dataset.select(F.col(user).alias("id")).distinct()
+        wanted = dataset.select(quoted(user).alias("id")).distinct()
         require_same_ids("user", wanted, self._users)
         return self._users.join(wanted, "id", "left_semi")
 
     def _seen_idx(self, seen: DataFrame, names: dict[str, str]) -> DataFrame:
         user, item = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
         require_columns(seen, [user, item], [])
-        for side, name, table in (("user", user, self._users), ("item", item, self._items)):
-            require_same_ids(side, seen.select(F.col(name).alias("id")), table)
+        require_ids_alike(seen, (user, item), self.tables())
         users = self._users.select(F.col("id").alias(user), F.col("idx").alias(names["user"]))
         items = self._items.select(F.col("id").alias(item), F.col("idx").alias(names["item"]))
-        return seen.select(user, item).join(users, user).join(items, item).select("row_idx", "col_idx")
+        return seen.select(quoted(user), quoted(item)).join(users, user).join(items, item).select("row_idx", "col_idx")
 
     def _as_arrays(self, side: str, table: DataFrame) -> DataFrame:
         columns = {"user": self.getOrDefault("userCol"), "item": self.getOrDefault("itemCol")}
@@ -300,11 +311,21 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         return table.groupBy(F.col(f"{side}_id").alias(columns[side])).agg(entry.alias("recommendations"))
 
 
-def _united(table: DataFrame, new: DataFrame) -> DataFrame:
+def _united(table: DataFrame, new: DataFrame, until: ExitStack) -> DataFrame:
     """Both tables' rows, numbered anew; of an id in both the new row."""
-    columns = [c for c in table.columns if c != "idx"]
-    rows = table.join(new.select("id"), "id", "left_anti").select(*columns).unionByName(new.select(*columns))
-    return rows.join(index_ids(rows, "id"), "id").select("idx", *columns)
+    columns = _but_idx(table)
+    rows = table.join(new.select("id"), "id", "left_anti").select(*columns)
+    return _numbered(rows.unionByName(new.select(*columns)), until)
+
+
+def _numbered(rows: DataFrame, until: ExitStack) -> DataFrame:
+    ids = index_ids(rows, "id")
+    until.callback(ids.unpersist)
+    return rows.join(ids, "id").select("idx", *rows.columns)
+
+
+def _but_idx(table: DataFrame) -> list[str]:
+    return [c for c in table.columns if c != "idx"]
 
 
 def _scoring(factors: DataFrame, side: str) -> DataFrame:
@@ -317,7 +338,3 @@ def _scoring(factors: DataFrame, side: str) -> DataFrame:
 
 def _renamed(side: str, id_column: str) -> dict[str, str]:
     return {"id": id_column, "preference": f"__{side}_preference", "confounder": f"__{side}_confounder"}
-
-
-def _parts(preference: Column, confounder: Column) -> list[tuple[str, Column]]:
-    return [("preferenceCol", preference), ("confounderCol", confounder)]

@@ -6,6 +6,7 @@ from pyspark.ml.param import Params
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StringType
 
+from dcrec_spark.data.names import quoted
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.sweeps import Fit, Stopping
 
@@ -50,6 +51,12 @@ def require_same_ids(name: str, ids: DataFrame, factors: DataFrame) -> None:
             f"{name} ids are {found.simpleString()} here and {expected.simpleString()} in the given model: "
             "cast them alike"
         )
+
+
+def require_ids_alike(dataset: DataFrame, names: tuple[str, str], factors: tuple[DataFrame, DataFrame]) -> None:
+    """:func:`require_same_ids` of a frame's users and items, whose columns ``names`` has."""
+    for side, name, table in zip(("user", "item"), names, factors, strict=True):
+        require_same_ids(side, dataset.select(quoted(name).alias("id")), table)
 
 
 def _is_text(kind: DataType) -> bool:

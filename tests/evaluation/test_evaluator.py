@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.ml.tuning import CrossValidator, ParamGridBuilder, TrainValidationSplit
+from pyspark.ml.tuning import CrossValidator, ParamGridBuilder, TrainValidationSplit, TrainValidationSplitModel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -14,6 +14,7 @@ from dcrec_spark import DeconfoundedMF, RatingEvaluator
 from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.settings import MetricSettings
+from tests.models.contract import values_of
 from tests.models.world import NAMES, exposure, outcome
 
 MEASURE_OF = {
@@ -131,22 +132,35 @@ def test_cross_validation_is_fits_by_hand(spark: SparkSession) -> None:
     folded.unpersist()
 
 
-def test_train_validation_split_in_two_threads_is_fits_by_hand(spark: SparkSession) -> None:
-    """Both stages in each fit; the larger NDCG wins, and the session is left as it was."""
+def test_train_validation_split_in_two_threads_is_fits_by_hand(spark: SparkSession, tmp_path: Path) -> None:
+    """Both stages in each fit; the larger NDCG wins, and the session is left as it was. Saved, it comes back."""
     there, adaptive = NAMES.frame(spark).persist(), spark.conf.get("spark.sql.adaptive.enabled")
     estimator, evaluator = quick(exposureModel=exposure(maxIter=1)), RatingEvaluator()
-    search = TrainValidationSplit(
+    validator = TrainValidationSplit(
         estimator=estimator,
         estimatorParamMaps=two(estimator),
         evaluator=evaluator,
         trainRatio=0.6,
         seed=4,
         parallelism=2,
-    ).fit(there)
+    )
+    search = validator.fit(there)
     drawn = there.withColumn("drawn", F.rand(4))
     train, test = (drawn.where(condition).drop("drawn") for condition in ("drawn < 0.6", "drawn >= 0.6"))
     assert search.validationMetrics[0] == pytest.approx(by_hand(estimator, evaluator, train, test, 0.5), rel=1e-9)
     best = max((0, 1), key=lambda at: search.validationMetrics[at])
     assert search.bestModel.getOrDefault("alpha") == ALPHAS[best]
     assert spark.conf.get("spark.sql.adaptive.enabled") == adaptive
+    validator.write().overwrite().save(f"{tmp_path}/validator")
+    search.write().overwrite().save(f"{tmp_path}/search")
+    again, found = (
+        TrainValidationSplit.load(f"{tmp_path}/validator"),
+        TrainValidationSplitModel.load(f"{tmp_path}/search"),
+    )
+    for loaded in (again, found):
+        assert loaded.getEstimatorParamMaps() == two(estimator)
+        assert values_of(loaded.getEstimator()) == values_of(estimator)
+        assert values_of(loaded.getEvaluator()) == values_of(evaluator)
+    assert found.validationMetrics == search.validationMetrics
+    assert found.bestModel.facts == search.bestModel.facts
     there.unpersist()

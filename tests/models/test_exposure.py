@@ -7,8 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark import PoissonFactorizationModel
+from dcrec_spark.errors import DataError
 from dcrec_spark.models import layout
-from tests.models.world import NAMES, NUMBERS, World, by_id, exposure
+from tests.models.world import NAMES, NUMBERS, PRIORS, World, by_id, exposure
 from tests.problems import assert_same
 from tests.reference import poisson as dense
 
@@ -120,3 +121,34 @@ def test_transform_adds_the_expected_exposure(spark: SparkSession, fitted: Poiss
     found = {(row.user, row.item): row.a_hat for row in answer.collect()}
     expected = [found[user, item] for user in NAMES.users for item in NAMES.items]
     assert_same(np.reshape(expected, a_hat.shape), a_hat, 1e-4)
+    with pytest.raises(DataError, match="column 'a_hat' is there already, and exposureCol adds one"):
+        fitted.transform(answer)
+
+
+# Fold-in
+
+
+def test_training_users_get_their_factors_back(spark: SparkSession, fitted: PoissonFactorizationModel) -> None:
+    """From their own exposures, whatever else is held out."""
+    pairs = [(NAMES.users[u], NAMES.items[i], bool(count == 0)) for (u, i), count in np.ndenumerate(NAMES.counts)]
+    data = spark.createDataFrame(pairs, "user string, item string, held boolean")
+    folded = fitted.copy({fitted.validationIndicatorCol: "held"}).foldInUsers(data)
+    before, after = by_id(fitted.userFactors), by_id(folded)
+    assert after["id"] == before["id"]
+    assert_same(after["shape"], before["shape"], 1e-9)
+    assert_same(after["rate"], before["rate"], 1e-9)
+    folded.unpersist()
+
+
+def test_new_items_are_the_twins(spark: SparkSession, fitted: PoissonFactorizationModel) -> None:
+    """Where the fitted users hold them, and they know nothing of each other."""
+    folded, users = fitted.foldInItems(NAMES.frame(spark).where("item != '10'")), by_id(fitted.userFactors)
+    items = by_id(folded)
+    chosen = [item != "10" for item in NAMES.items]
+    assert items["id"] == [item for item in NAMES.items if item != "10"]
+    mirrored = dense.State(np.ones((6, 2)), np.ones((6, 2)), users["shape"], users["rate"])
+    priors = dense.Priors(PRIORS.item_shape, PRIORS.item_rate, PRIORS.user_shape, PRIORS.user_rate)
+    settled = dense.settled_users(mirrored, (NAMES.counts > 0).astype(float)[:, chosen].T, priors)
+    assert_same(items["shape"], settled.user_shape, 1e-4)  # they settle to a tolerance
+    assert_same(items["rate"], settled.user_rate, 1e-8)
+    folded.unpersist()

@@ -1,5 +1,9 @@
 """New users and items from a few ratings; training rows folded in with their own data get their factors back."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +15,9 @@ from dcrec_spark import DeconfoundedMFModel
 from dcrec_spark.engine.half_step import Turn
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.gamma_poisson import start
-from tests.models.world import NAMES, NUMBERS, by_id, exposure, outcome
+from tests.models.world import NAMES, NUMBERS, OUTCOME_PRIORS, by_id, cached, dense_posterior, exposure, outcome
 from tests.problems import assert_same
+from tests.reference import poisson_outcome
 from tests.reference import ridge as dense
 
 MEMBERS: dict[str, dict[str, Any]] = {
@@ -23,9 +28,18 @@ MEMBERS: dict[str, dict[str, Any]] = {
 }
 
 
+Fit = Callable[[str], DeconfoundedMFModel]
+
+
 @pytest.fixture(scope="module")
-def fitted(spark: SparkSession) -> DeconfoundedMFModel:
-    return outcome(exposureModel=exposure()).fit(NAMES.frame(spark))
+def fit(spark: SparkSession) -> Fit:
+    """A member's model, fitted when it is first asked for."""
+    return cache(lambda name: outcome(exposureModel=exposure(), **MEMBERS[name]).fit(NAMES.frame(spark)))
+
+
+@pytest.fixture(scope="module")
+def fitted(fit: Fit) -> DeconfoundedMFModel:
+    return fit("weighted-deconfounded")
 
 
 def of_users(spark: SparkSession, *users: str) -> DataFrame:
@@ -40,8 +54,14 @@ def rows_of(table: DataFrame, ids: list[str]) -> dict[str, Any]:
 
 def test_ids_of_another_kind_are_refused(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     """Spark would cast them to one another in silence, or find nothing."""
-    numbers = NUMBERS.frame(spark)
-    for use in (fitted.foldInUsers, fitted.foldInItems, lambda df: fitted.recommendationTable(2, seen=df)):
+    numbers, stage_one = NUMBERS.frame(spark), fitted.exposureModel
+    assert stage_one is not None
+    uses: list[Callable[[DataFrame], object]] = [
+        *(fitted.foldInUsers, fitted.foldInItems, fitted.transform, outcome(exposureModel=stage_one).fit),
+        *(stage_one.foldInUsers, stage_one.foldInItems, stage_one.transform),
+        lambda df: fitted.recommendationTable(2, seen=df),
+    ]
+    for use in uses:
         with pytest.raises(ConfigError, match="user ids are int here and string in the given model: cast them alike"):
             use(numbers)
     with pytest.raises(ConfigError, match="user ids are int here"):
@@ -60,10 +80,10 @@ def test_folded_users_are_served_alone(spark: SparkSession, fitted: Deconfounded
     np.testing.assert_allclose(found.score, expected.score, rtol=1e-6)
 
 
-@pytest.mark.parametrize("settings", MEMBERS.values(), ids=MEMBERS.keys())
-def test_training_users_get_their_factors_back(spark: SparkSession, settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize("member", MEMBERS)
+def test_training_users_get_their_factors_back(spark: SparkSession, fit: Fit, member: str) -> None:
     """Exposure, preference and confounder weight, from other blocks than in the fit."""
-    fitted = outcome(exposureModel=exposure(), **settings).fit(NAMES.frame(spark))
+    fitted = fit(member)
     users = ["a`tick", "zoë", "🦊"]
     folded = fitted.foldInUsers(of_users(spark, *users))
     assert [row.id for row in folded.orderBy("id").collect()] == users
@@ -71,15 +91,15 @@ def test_training_users_get_their_factors_back(spark: SparkSession, settings: di
     for name, values in rows_of(folded, users).items():
         assert_same(values, before[name], 1e-9)
     folded.unpersist()
-    fitted.release()
 
 
 def test_a_user_of_the_fit_under_another_name_is_recommended_the_same(
     spark: SparkSession, fitted: DeconfoundedMFModel
 ) -> None:
-    """The extended model knows him, and all others as before."""
-    stranger = of_users(spark, "zoë").withColumn("user", F.lit("stranger"))
-    model = fitted.extended(users=fitted.foldInUsers(stranger))
+    """The extended model knows him, and all others as before; released, it takes nothing with it and leaves nothing."""
+    stranger, before_all = of_users(spark, "zoë").withColumn("user", F.lit("stranger")), cached(spark)
+    folded = fitted.foldInUsers(stranger)
+    model = fitted.extended(users=folded)
     assert model.numUsers == len(NAMES.users) + 1
     lists = {row.user: row.recommendations for row in model.recommendForAllUsers(3).collect()}
     before = {row.user: row.recommendations for row in fitted.recommendForAllUsers(3).collect()}
@@ -88,6 +108,8 @@ def test_a_user_of_the_fit_under_another_name_is_recommended_the_same(
         u: [e.item for e in r] for u, r in before.items()
     }
     model.release()
+    folded.unpersist()
+    assert cached(spark) == before_all
 
 
 def test_a_new_item_is_where_its_users_hold_it(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
@@ -108,8 +130,21 @@ def test_a_new_item_is_where_its_users_hold_it(spark: SparkSession, fitted: Deco
     assert_same(item["features"][0], np.linalg.solve(*dense.item_system(problem, factors, i)), 1e-8)
 
 
-def test_a_new_user_without_a_known_item_is_at_the_prior(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
-    """Beside one who has rated something known; unknown items count for nothing."""
+def test_new_items_of_a_loaded_poisson_model_are_the_twins(spark: SparkSession, fit: Fit, tmp_path: Path) -> None:
+    """One more dense step moves them no further, and the file has all that it takes."""
+    fit("poisson-deconfounded").save(f"{tmp_path}/model")
+    fitted = DeconfoundedMFModel.load(f"{tmp_path}/model")
+    folded = fitted.foldInItems(NAMES.frame(spark))
+    state, data = dense_posterior(fitted, folded)
+    moved = poisson_outcome.update_items(state, data, OUTCOME_PRIORS)
+    assert_same(state.item_shape, moved.item_shape, 1e-4)
+    assert_same(state.item_rate, moved.item_rate, 1e-8)
+    folded.unpersist()
+    fitted.release()
+
+
+def test_a_new_user_without_a_known_item_has_rated_nothing(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
+    """Which the zeros of all items say; beside one who has rated something known. Unknown items count for nothing."""
     schema = "user string, item string, rating double"
     ratings = [("x", "nothing we know", 5.0), ("y", "10", 4.0), ("y", "nothing we know", 1.0)]
     folded = by_id(fitted.foldInUsers(spark.createDataFrame(ratings, schema)))
@@ -117,6 +152,13 @@ def test_a_new_user_without_a_known_item_is_at_the_prior(spark: SparkSession, fi
     assert folded["id"] == ["x", "y"]
     assert_same(folded["features"][1], alone["features"][0], 1e-12)
     np.testing.assert_array_equal(folded["exposure_shape"][0], exposure().getOrDefault("userShapePrior"))
+    items, idle = by_id(fitted.tables()[1]), np.zeros_like(NAMES.counts)
+    lam = items["exposure_shape"] / items["exposure_rate"]
+    drawn = np.tile(lam @ (folded["exposure_shape"] / folded["exposure_rate"])[0], (len(idle), 1))
+    problem = replace(NAMES, counts=idle, ratings=idle).problem("weighted", drawn)
+    factors = dense.Factors(np.zeros((len(idle), 3)), items["features"], np.zeros(len(idle)), fitted.intercept)
+    solution = np.linalg.solve(*dense.user_system(problem, factors, 0))
+    assert_same(np.append(folded["features"][0], folded["gamma"][0]), solution, 1e-8)
 
 
 def test_what_cannot_be_folded_in_is_named(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:

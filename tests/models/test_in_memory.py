@@ -43,7 +43,7 @@ def test_stage_one_is_the_twin(spark: SparkSession, stage_one: Exposure) -> None
 
 
 @pytest.mark.parametrize(
-    ("kind", "adjustment", "weight", "w0"), FAMILY, ids=["-".join(map(str, member)) for member in FAMILY]
+    ("kind", "adjustment", "weight", "w0", "intercept"), FAMILY, ids=["-".join(map(str, member)) for member in FAMILY]
 )
 def test_every_member_of_the_family_is_its_dense_twin(
     spark: SparkSession,
@@ -53,17 +53,17 @@ def test_every_member_of_the_family_is_its_dense_twin(
     adjustment: str,
     weight: str,
     w0: float | None,
+    intercept: bool,
 ) -> None:
     """Step by step, and at the end: one more dense sweep from there gains no more than the tolerance says."""
-    estimator = outcome(
-        outcome=kind, adjustment=adjustment, confounderWeight=weight, unobservedWeight=w0, maxIter=30, tol=TOL[kind]
-    )
+    which = {"outcome": kind, "adjustment": adjustment, "confounderWeight": weight, "unobservedWeight": w0}
+    estimator = outcome(**which, fitIntercept=intercept, maxIter=30, tol=TOL[kind])
     own = stage_one if adjustment == "deconfounded" else None
     model = fit_outcome(ratings, estimator, own)
     sweeps = len(model.objective)
     assert 2 < sweeps < 30
     a_hat = None if own is None else own.users @ own.items.T
-    twin = NAMES.twin(spark, kind, a_hat, sweeps, weight, w0, adjustment == "ipw")
+    twin = NAMES.twin(spark, kind, a_hat, sweeps, weight, w0, adjustment == "ipw", intercept)
     tolerance = SETTLED if kind == "poisson" else 1e-8
     assert_is_the_twin(model, twin, tolerance)
     assert twin.gain <= TOL[kind]

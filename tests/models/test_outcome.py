@@ -127,8 +127,10 @@ def test_exposures_may_be_counts(spark: SparkSession) -> None:
 
 
 def test_without_an_intercept_it_stays_at_zero(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
-    for kind in ("weighted", "poisson"):
+    for kind, tolerance in (("weighted", 1e-8), ("poisson", 1e-4)):
         model = outcome(outcome=kind, fitIntercept=False, exposureModel=stage_one).fit(NAMES.frame(spark))
+        twin = NAMES.twin(spark, kind, a_hat_of(stage_one), 2, "user", None, ipw=False, intercept=False)
+        assert_is_the_twin(model, NAMES, twin, tolerance)
         assert model.intercept == 0.0
         model.release()
 
@@ -270,6 +272,23 @@ def test_prediction_is_the_sum_of_its_parts_for_every_pair(spark: SparkSession, 
 def test_parts_are_left_out_unless_asked_for(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     answer = fitted.copy({fitted.predictionCol: "potential"}).transform(all_pairs(spark, NAMES))
     assert answer.columns == ["user", "note", "item", "potential"]
+
+
+def test_a_column_of_the_output_s_name_is_refused(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
+    """Of two of one name Spark would not know which is meant."""
+    pairs = all_pairs(spark, NAMES)
+    refused = [
+        (
+            fitted.transform(pairs),
+            {},
+            "'prediction' is there already, and predictionCol adds one of that name: set pre",
+        ),
+        (pairs, {fitted.confounderCol: "note"}, "'note' is there already, and confounderCol"),
+        (pairs, {fitted.preferenceCol: "prediction"}, "'prediction' is there already, and preferenceCol"),
+    ]
+    for frame, params, message in refused:
+        with pytest.raises(DataError, match=message):
+            fitted.transform(frame, params)
 
 
 @pytest.mark.parametrize("cold", ["nan", "drop", "mean"])

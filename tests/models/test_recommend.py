@@ -158,11 +158,11 @@ def test_for_some_users(spark: SparkSession, fitted: Fitted) -> None:
 
 
 def test_names_of_columns_are_those_of_training(spark: SparkSession, fitted: Fitted) -> None:
-    model = fitted.model.copy({fitted.model.userCol: "reader", fitted.model.itemCol: "book id"})
-    seen = fitted.seen.withColumnsRenamed({"user": "reader", "item": "book id"})
-    frame = model.recommendForAllUsers(1, seen)
-    assert dict(frame.dtypes) == {"reader": "string", "recommendations": "array<struct<book id:int,rating:float>>"}
-    assert frame.count() == N_USERS - 1
+    model = fitted.model.copy({fitted.model.userCol: "who.reads", fitted.model.itemCol: "book id"})
+    seen = fitted.seen.withColumnsRenamed({"user": "who.reads", "item": "book id"})
+    frame = model.recommendForUserSubset(seen, 1, seen)
+    assert dict(frame.dtypes) == {"who.reads": "string", "recommendations": "array<struct<book id:int,rating:float>>"}
+    assert frame.count() == N_USERS - 2  # of two one has seen nothing, and is not in the frame, and one everything
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.0, True, "3", None])

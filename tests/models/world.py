@@ -9,8 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from scipy.special import ndtri
 
-from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
 from dcrec_spark.kernels.gamma import noise
+from dcrec_spark.models.gamma_poisson import SharedGammas
 from tests.reference import poisson as dense_poisson
 from tests.reference import poisson_outcome as dense_outcome
 from tests.reference import ridge as dense
@@ -48,22 +49,24 @@ OUTCOME: dict[str, Any] = {
     "seed": 5,
 }
 
-# Outcome, adjustment, whose gamma, w0 where it is not the default.
+# Outcome, adjustment, whose gamma, w0 where it is not the default, whether there is an intercept.
 FAMILY = [
-    ("weighted", "none", "user", None),
-    ("weighted", "ipw", "user", None),
-    ("weighted", "deconfounded", "user", None),
-    ("weighted", "deconfounded", "global", None),
-    ("probabilistic", "none", "user", None),
-    ("probabilistic", "none", "user", 1.0),
-    ("probabilistic", "ipw", "user", None),
-    ("probabilistic", "deconfounded", "user", None),
-    ("probabilistic", "deconfounded", "user", 0.0),
-    ("probabilistic", "deconfounded", "global", None),
-    ("poisson", "none", "user", None),
-    ("poisson", "ipw", "user", None),
-    ("poisson", "deconfounded", "user", None),
-    ("poisson", "deconfounded", "global", None),
+    ("weighted", "none", "user", None, True),
+    ("weighted", "ipw", "user", None, True),
+    ("weighted", "deconfounded", "user", None, True),
+    ("weighted", "deconfounded", "global", None, True),
+    ("probabilistic", "none", "user", None, True),
+    ("probabilistic", "none", "user", 1.0, True),
+    ("probabilistic", "ipw", "user", None, True),
+    ("probabilistic", "deconfounded", "user", None, True),
+    ("probabilistic", "deconfounded", "user", 0.0, True),
+    ("probabilistic", "deconfounded", "global", None, True),
+    ("poisson", "none", "user", None, True),
+    ("poisson", "ipw", "user", None, True),
+    ("poisson", "deconfounded", "user", None, True),
+    ("poisson", "deconfounded", "global", None, True),
+    ("probabilistic", "deconfounded", "global", None, False),
+    ("poisson", "deconfounded", "user", None, False),
 ]
 TOL = {"weighted": 0.03, "probabilistic": 0.01, "poisson": 0.003}
 
@@ -132,6 +135,8 @@ class World:
 
     def first_intercept(self, outcome: str, problem: dense.Problem) -> float:
         """The ridge of the mean rating on all pairs, without factors; an observed pair weighs as a mean one."""
+        if not problem.fit_intercept:
+            return 0.0
         observed = self.counts > 0
         mean = self.ratings[observed].mean()
         weight = observed.sum() * (1.0 + OUTCOME["alpha"] * mean if outcome == "weighted" else 1.0)
@@ -146,15 +151,17 @@ class World:
         confounder: str,
         unobserved_weight: float | None,
         ipw: bool,
+        intercept: bool = True,
     ) -> "OutcomeTwin":
         """A member of the family."""
         inverse_propensity = self.inverse_propensity() if ipw else None
         if outcome == "poisson":
-            return self.poisson_twin(spark, a_hat, sweeps, confounder, inverse_propensity)
+            return self.poisson_twin(spark, a_hat, sweeps, confounder, inverse_propensity, intercept)
         of = {
             "confounder": confounder,
             "unobserved_weight": unobserved_weight,
             "inverse_propensity": inverse_propensity,
+            "fit_intercept": intercept,
         }
         return self.gaussian_twin(spark, outcome, a_hat, sweeps, **of)
 
@@ -165,11 +172,12 @@ class World:
         sweeps: int = OUTCOME["maxIter"],
         confounder: str = "user",
         inverse_propensity: Array | None = None,
+        intercept: bool = True,
     ) -> "OutcomeTwin":
         """The Poisson outcome with the parameters of OUTCOME; the users settle at the end."""
         drawn = np.zeros(self.ratings.shape) if a_hat is None else a_hat
         weights = np.ones(self.ratings.shape) if inverse_propensity is None else inverse_propensity
-        data = dense_outcome.OutcomeData(self.ratings, weights, drawn, confounder)
+        data = dense_outcome.OutcomeData(self.ratings, weights, drawn, confounder, intercept)
         priors, keys = OUTCOME_PRIORS, self.keys(spark)
         state = dense_outcome.initial_outcome_state(np.random.default_rng(0), data, OUTCOME["rank"], priors, noise=0.0)
         state = replace(
@@ -191,7 +199,7 @@ class World:
             state.user_mean,
             np.broadcast_to(gamma, len(self.users)),
             state.item_mean,
-            state.intercept_mean,
+            state.intercept_mean if intercept else 0.0,
             dense_outcome.predict(state, data),
             (more - now) / abs(now),
         )
@@ -284,6 +292,28 @@ def exposure(**changes: Any) -> PoissonFactorization:
 
 def outcome(**changes: Any) -> DeconfoundedMF:
     return DeconfoundedMF(**{**OUTCOME, **changes})
+
+
+def dense_posterior(
+    model: DeconfoundedMFModel, items: DataFrame | None = None
+) -> tuple[dense_outcome.OutcomeState, dense_outcome.OutcomeData]:
+    """A Poisson model of NAMES with a gamma per user, and its data, as the dense twin has them.
+
+    items : those of a fold-in, in place of the model's own.
+    """
+    of_users, of_items = (by_id(table) for table in (model.tables()[0], model.tables()[1] if items is None else items))
+    pi, lam = (side["exposure_shape"] / side["exposure_rate"] for side in (of_users, of_items))
+    data = dense_outcome.OutcomeData(NAMES.ratings, np.ones(NAMES.ratings.shape), pi @ lam.T)
+    assert isinstance(model.facts.shared, SharedGammas)
+    intercept = model.facts.shared.intercept
+    assert intercept is not None
+    users = of_users["outcome_shape"], of_users["outcome_rate"]  # gamma's at their ends
+    return dense_outcome.OutcomeState(
+        *(q[:, :-1] for q in users),
+        *(of_items["outcome_shape"], of_items["outcome_rate"]),
+        *(q[:, -1] for q in users),
+        *(np.array([value]) for value in intercept),
+    ), data
 
 
 def by_id(factors: DataFrame) -> dict[str, Any]:

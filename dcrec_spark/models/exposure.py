@@ -198,7 +198,14 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         """ConfigError where a fit of another rank would start from this model."""
         own = len(self.itemFactors.select("rate").take(1)[0]["rate"])
         if own != rank:
-            raise ConfigError(f"initialModel has {own} exposure factors, and rank is {rank}: give both the same")
+            raise ConfigError(
+                f"initialModel has {own} exposure factors, and the exposure model's rank is {rank}: give both the same"
+            )
+
+    def estimator(self, **changes: Any) -> PoissonFactorization:
+        """An estimator with the parameters that this model was fitted with, except for ``changes``; it starts cold."""
+        fitted_with = {param.name: value for param, value in self.extractParamMap().items()}
+        return PoissonFactorization(**{**fitted_with, "initialModel": None, **changes})
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         """Adds exposureCol, a_hat = E[pi_u] . E[lambda_i]; null for an id that was not in training."""

@@ -269,7 +269,8 @@ class OutcomeParams(HasIds, HasBlocks, Iterates, HasGammaPriors, HasPropensities
     fitIntercept = declare("fitIntercept", "whether there is an intercept", flag("fitIntercept"))
     exposureModel = declare(
         "exposureModel",
-        "a fitted PoissonFactorizationModel, or a PoissonFactorization to fit first; None: from exposureRank",
+        "a fitted PoissonFactorizationModel, or a PoissonFactorization to fit first; None: from exposureRank, "
+        "or as that of initialModel was fitted",
         exposure_source,
     )
     predictionCol = declare("predictionCol", "output column: the potential rating", text("predictionCol"))

@@ -1,5 +1,6 @@
 """How fits begin and end: from a fitted model, from several seeds, by held-out pairs; and fits that come to nothing."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark import DeconfoundedMF
+from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.degenerate import degeneracies, vanished
 from dcrec_spark.models.history import Patience
-from tests.models.world import NAMES, NUMBERS, by_id, exposure, outcome
+from tests.models.world import NAMES, NUMBERS, OUTCOME, by_id, exposure, outcome
 from tests.problems import assert_same
 
 OUTCOMES = ["weighted", "poisson"]
@@ -43,12 +44,23 @@ def test_a_warm_start_goes_on_where_the_model_ended(spark: SparkSession, kind: s
         model.release()
 
 
-def test_new_ids_start_from_the_seed_and_known_ones_where_they_were(spark: SparkSession) -> None:
-    """Both stages: the exposure model of the given model starts stage 1. No iteration: the start itself is seen."""
-    data = NUMBERS.frame(spark)
-    first = outcome(exposureModel=exposure(), exposureRank=2).fit(data)
+@pytest.fixture(scope="module")
+def both_stages(spark: SparkSession) -> Iterator[DeconfoundedMFModel]:
+    """Stage 1 set otherwise than by default."""
+    model = outcome(exposureModel=exposure(countCol="count")).fit(NUMBERS.frame(spark))
+    yield model
+    model.release()
+
+
+def test_new_ids_start_from_the_seed_and_known_ones_where_they_were(
+    spark: SparkSession, both_stages: DeconfoundedMFModel
+) -> None:
+    """Both stages: the exposure model of the given model starts stage 1, which is set as it was. No iteration of
+    stage 2: the start itself is seen.
+    """
+    data, first = NUMBERS.frame(spark), both_stages
     newcomers = data.withColumn("item", F.when(F.col("item") == 3, F.lit(4)).otherwise(F.col("item")))
-    warm = outcome(initialModel=first, exposureRank=2, maxIter=0).fit(newcomers)
+    warm = outcome(initialModel=first, maxIter=0).fit(newcomers)
     before, after = by_id(first.itemFactors), by_id(warm.itemFactors)
     known = [i for i in after["id"] if i != 4]
     assert_same(
@@ -60,7 +72,29 @@ def test_new_ids_start_from_the_seed_and_known_ones_where_they_were(spark: Spark
     assert warm.exposureModel is not None
     assert first.exposureModel is not None
     assert warm.exposureModel.elboHistory[0] > first.exposureModel.elboHistory[0]
-    first.release()
+    kept = ["rank", "countCol", "maxIter", "tol", "userShapePrior", "userRatePrior", "itemShapePrior", "itemRatePrior"]
+    for name in kept:
+        assert warm.exposureModel.getOrDefault(name) == first.exposureModel.getOrDefault(name), name
+    assert warm.exposureModel.getOrDefault("seed") == OUTCOME["seed"]
+    with pytest.raises(ConfigError, match="exposureRank=3, and the exposure model of initialModel has 2 factors"):
+        outcome(initialModel=first, exposureRank=3).fit(data)
+    with pytest.raises(ConfigError, match="has 2 exposure factors, and the exposure model's rank is 3"):
+        outcome(initialModel=first, exposureModel=exposure(rank=3)).fit(data)
+    warm.release()
+
+
+def test_a_stage_1_of_ones_own_starts_where_the_given_model_ended(
+    spark: SparkSession, both_stages: DeconfoundedMFModel
+) -> None:
+    """With its own settings: no iteration moves the items. What a user set stays as it was."""
+    own = exposure(maxIter=0, itemShapePrior=0.9)
+    warm = outcome(exposureModel=own, initialModel=both_stages, maxIter=0).fit(NUMBERS.frame(spark))
+    assert warm.exposureModel is not None
+    assert both_stages.exposureModel is not None
+    ended = by_id(both_stages.exposureModel.itemFactors)["shape"]
+    np.testing.assert_array_equal(by_id(warm.exposureModel.itemFactors)["shape"], ended)
+    assert warm.exposureModel.getOrDefault("itemShapePrior") == 0.9
+    assert own.getOrDefault("initialModel") is None
     warm.release()
 
 

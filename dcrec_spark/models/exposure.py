@@ -22,7 +22,7 @@ from dcrec_spark.models.layout import Layout, lay_out, layout_settings, require_
 from dcrec_spark.models.params import HasBlocks, HasGammaPriors, HasIds, Iterates, declare, initialise, text
 from dcrec_spark.models.persistence import Persistent, Saved
 from dcrec_spark.models.predictive_check import CheckSettings, PredictiveCheck, check_exposures
-from dcrec_spark.models.starts import best_of, require_same_ids, stopping
+from dcrec_spark.models.starts import best_of, require_same_ids, restart_seed, stopping
 from dcrec_spark.models.sweeps import Fit, Start, alternate
 
 _log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class ExposureParams(HasIds, HasBlocks, Iterates, HasGammaPriors):
             rank=get("rank"),
             user_prior=GammaPrior(get("userShapePrior"), get("userRatePrior")),
             item_prior=GammaPrior(get("itemShapePrior"), get("itemRatePrior")),
-            seed=get("seed") + 2 * again,
+            seed=restart_seed(self, again),
             precision=get("precision"),
             validates=validates,
         )
@@ -129,7 +129,7 @@ class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParam
         start = self._start(layout, kept)
         with fixed_placement(layout.users.frame.sparkSession):
             fit = best_of(
-                self.getOrDefault("restarts"),
+                self,
                 lambda again: alternate(
                     layout.users,
                     layout.items,

@@ -152,7 +152,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
         start = self._start(layout, kept)
         with fixed_placement(layout.users.frame.sparkSession):
             return best_of(
-                self.getOrDefault("restarts"),
+                self,
                 lambda again: alternate(
                     layout.users,
                     layout.items,

@@ -163,7 +163,12 @@ class Iterates(Checked, HasMaxIter, HasTol, HasSeed):
     patience = declare(
         "patience", "sweeps without a better held-out loss before a fit ends", number("patience", int, 1)
     )
-    restarts = declare("restarts", "fits from so many seeds; the best objective is kept", number("restarts", int, 1))
+    restarts = declare(
+        "restarts",
+        "fits from so many seeds; kept is the one with the smallest held-out loss or, without held-out rows, with the "
+        "best objective; seeds whose fit goes astray are left out",
+        number("restarts", int, 1),
+    )
     initialModel = declare(
         "initialModel",
         "a fitted model to start from: known ids at its factors, new ones from the seed; None: a cold start",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -9,10 +10,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel
-from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.engine.half_step import Kernel
+from dcrec_spark.errors import ConfigError, DataError, FitError
+from dcrec_spark.kernels.ridge import Shared
 from dcrec_spark.models.degenerate import degeneracies, vanished
+from dcrec_spark.models.gaussian import Gaussian
 from dcrec_spark.models.history import Patience
-from tests.models.world import NAMES, NUMBERS, OUTCOME, by_id, exposure, outcome
+from dcrec_spark.models.starts import best_of
+from dcrec_spark.models.sweeps import Fit
+from tests.models.world import NAMES, NUMBERS, OUTCOME, by_id, cached, exposure, outcome
 from tests.problems import assert_same
 
 OUTCOMES = ["weighted", "poisson"]
@@ -188,6 +194,49 @@ def test_of_several_seeds_the_best_objective_is_kept(spark: SparkSession) -> Non
     assert histories[0] == min(alone, key=lambda history: history[-1])
     alone = [exposure(seed=seed).fit(data).elboHistory for seed in (17, 19)]
     assert histories[1] == max(alone, key=lambda history: history[-1])
+
+
+@pytest.mark.parametrize("astray", [{7}, {5, 7}])
+def test_a_seed_that_goes_astray_is_left_out(
+    spark: SparkSession, astray: set[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After half a sweep. Without any other its error is the fit's. Placed states would stay cached."""
+    items = Gaussian.items
+
+    def strays(steps: Gaussian, shared: Shared) -> Kernel:
+        if steps.seed in astray:
+            raise FitError(f"{steps.seed} went astray")
+        return items(steps, shared)
+
+    monkeypatch.setattr(Gaussian, "items", strays)
+    data, before = NUMBERS.frame(spark), cached(spark)
+    estimator = outcome(adjustment="none", restarts=2, maxIter=1, exchange="blocks")
+    if len(astray) == 2:
+        with pytest.raises(FitError, match="7 went astray"):
+            estimator.fit(data)
+    else:
+        model = estimator.fit(data)
+        assert len(model.objectiveHistory) == 1
+        model.release()
+    first = min(astray)
+    assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING" and "astray" in r.getMessage()] == [
+        f"seed {first}, one of 2 restarts, is left out: {first} went astray"
+    ]
+    assert cached(spark) == before
+
+
+def test_an_error_of_another_kind_lets_go_of_the_best() -> None:
+    states: list[Mock] = []
+
+    def fit(again: int) -> Fit:
+        if again == 2:
+            raise KeyboardInterrupt
+        states.append(Mock())
+        return Fit(states[-1], states[-1], None, [float(again)])
+
+    with pytest.raises(KeyboardInterrupt):
+        best_of(outcome(restarts=3), fit, rises=False)
+    assert all(state.release.called for state in states)
 
 
 # Fits that come to nothing

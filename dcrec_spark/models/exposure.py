@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
-from dcrec_spark.engine.lineage import fixed_placement, require_checkpoint_directory
+from dcrec_spark.engine.lineage import cache_while_used, fixed_placement, require_checkpoint_directory
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.degenerate import degeneracies
 from dcrec_spark.models.factors import dot, factor_frame, gamma_mean, place_factors
@@ -141,8 +141,8 @@ class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParam
                 rises=True,
             )
         kept.callback(fit.release)
-        users = factor_frame(layout.users, fit.users, layout.user_ids, POSTERIOR).drop("idx").persist()
-        items = factor_frame(layout.items, fit.items, layout.item_ids, POSTERIOR).drop("idx").persist()
+        users = cache_while_used(factor_frame(layout.users, fit.users, layout.user_ids, POSTERIOR).drop("idx"))
+        items = cache_while_used(factor_frame(layout.items, fit.items, layout.item_ids, POSTERIOR).drop("idx"))
         size = (layout.means["exposure_count"] * layout.nonzeros) ** 2 / layout.n_pairs
         found = degeneracies("exposure", fit.users.sums["gram"], fit.items.sums["gram"], size)
         model = PoissonFactorizationModel(users, items, fit.objective, fit.held_out, found)
@@ -177,6 +177,9 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
     userFactors, itemFactors : DataFrame[id, shape: array<double>, rate: array<double>], the Gamma posteriors.
     elboHistory : the ELBO after each iteration, all terms. validationHistory : the held-out pairs' mean negative log
     likelihood after each iteration, empty without any. degeneracies : what is wrong with the factors, in sentences.
+
+    The factors of a fit stay cached while the model or a copy is referred to; the next fit lets go of what is left
+    behind, :meth:`release` of this model at once.
     """
 
     def __init__(

@@ -204,8 +204,10 @@ def test_a_placed_fit_outlives_the_end_of_its_lineage(
     estimator = outcome(adjustment="none", exchange="blocks", checkpointInterval=2, maxIter=6)
     model = estimator.fit(NUMBERS.frame(spark))
     assert len(model.objectiveHistory) == 6
-    assert_is_the_twin(model, NUMBERS, NUMBERS.gaussian_twin(spark, "weighted", sweeps=6))
+    twin = NUMBERS.gaussian_twin(spark, "weighted", sweeps=6)
+    assert_is_the_twin(model, NUMBERS, twin)
     model.release()
+    assert_same(by_id(model.itemFactors)["features"], twin.item_features, 1e-8)  # computed again
 
 
 # Stage 1 from outside

@@ -15,9 +15,10 @@ from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, i
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns
-from dcrec_spark.evaluation.variants import exposure_estimator, one_list_for_all, preference_alone
+from dcrec_spark.evaluation.variants import one_list_for_all, preference_alone
 from dcrec_spark.job_steps import metric_settings
 from dcrec_spark.model_input import as_trained, id_columns
+from dcrec_spark.models.exposure import PoissonFactorization
 from dcrec_spark.models.outcome_model import DeconfoundedMFModel
 from dcrec_spark.models.predictive_check import PredictiveCheck
 from dcrec_spark.saved_model import SavedModel
@@ -136,7 +137,8 @@ def check_exposures(config: RunConfig, judged: Judged, kept: ExitStack) -> Predi
     model = judged.model
     if model.exposureModel is None or not config.evaluation.predictive_check:
         return None
-    estimator = exposure_estimator(model.exposureModel, model.getOrDefault("userCol"), model.getOrDefault("itemCol"))
+    columns = {name: model.getOrDefault(name) for name in ("userCol", "itemCol")}
+    estimator: PoissonFactorization = model.exposureModel.estimator(**columns, validationIndicatorCol=None)
     check = estimator.predictiveCheck(as_trained(model, judged.training), HELD_OUT_SHARE, seed=config.run.seed)
     kept.callback(check.release)
     return check

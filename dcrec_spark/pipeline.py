@@ -115,9 +115,7 @@ def _estimator(
     ConfigError : the fit could not start from the given model.
     """
     shared = config.engine, config.run.seed, ratings.columns
-    exposure = PoissonFactorization(
-        **exposure_params(config.exposure, *shared), initialModel=warm.model.exposureModel if warm else None
-    )
+    exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
     outcome = DeconfoundedMF(
         **outcome_params(config.outcome, *shared), exposureModel=exposure, initialModel=warm.model if warm else None
     )

@@ -7,14 +7,15 @@ recomputation and not the job. ``checkpoint`` writes the frame reliably and ends
 
 import atexit
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet, finalize
 
 from py4j.protocol import Py4JJavaError
-from pyspark import Broadcast, StorageLevel
+from pyspark import Broadcast, SparkContext, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError
@@ -123,6 +124,40 @@ class Kept:
     def release(self) -> None:
         """Let go of the cached rows."""
         self.cached.unpersist()
+
+
+# Frames in use, and those that nobody refers to any more with the contexts that cache them.
+_IN_USE: WeakSet[DataFrame] = WeakSet()
+_LEFT: SimpleQueue[tuple[SparkContext, Any]] = SimpleQueue()
+_CACHE_LOCK = Lock()
+
+
+def cache_while_used(frame: DataFrame) -> DataFrame:
+    """``frame``, cached for as long as somebody refers to it; ``unpersist`` still lets go of it at once.
+
+    What is left behind is let go of when the next frame is cached: a finalizer may run in the middle of another call to
+    the JVM, and ``fit(...).transform(...)`` drops its model before the answer is read. Frames that were made from it
+    stay right, but compute its rows again.
+    """
+    with _CACHE_LOCK:
+        let_go_of_what_is_left()
+        frame.persist()
+        _IN_USE.add(frame)
+    finalize(frame, _LEFT.put, (frame.sparkSession.sparkContext, frame._jdf)).atexit = False
+    return frame
+
+
+def let_go_of_what_is_left() -> None:
+    """Unpersist the frames that nobody refers to any more.
+
+    But for those whose plan is that of one in use, as after the same fit was made again: they share their cache.
+    """
+    with suppress(Empty):
+        while True:
+            context, left = _LEFT.get_nowait()
+            # A context that was stopped caches nothing.
+            if context._jsc is not None and not any(left.sameSemantics(frame._jdf) for frame in _IN_USE):
+                left.unpersist(False)
 
 
 @dataclass(frozen=True, eq=False)

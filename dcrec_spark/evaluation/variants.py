@@ -7,7 +7,6 @@ not to be released themselves.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.models.exposure import PoissonFactorization, PoissonFactorizationModel
 from dcrec_spark.models.outcome_model import DeconfoundedMFModel
 
 
@@ -30,13 +29,6 @@ def one_list_for_all(model: DeconfoundedMFModel, scores: DataFrame) -> Deconfoun
         users.withColumns({"features": F.array(F.lit(1.0)), "gamma": F.lit(0.0)}),
         known.withColumn("features", features).select(*items.columns),
     )
-
-
-def exposure_estimator(model: PoissonFactorizationModel, user: str, item: str) -> PoissonFactorization:
-    """An estimator with the parameters that the exposure model was fitted with, for columns of these names."""
-    given = {param.name: value for param, value in model.extractParamMap().items()}
-    own = {"userCol": user, "itemCol": item, "validationIndicatorCol": None, "initialModel": None}
-    return PoissonFactorization(**{**given, **own})
 
 
 def _relative(model: DeconfoundedMFModel, users: DataFrame, items: DataFrame) -> DeconfoundedMFModel:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
 from dcrec_spark.data.names import quoted
-from dcrec_spark.engine.lineage import fixed_placement, require_checkpoint_directory
+from dcrec_spark.engine.lineage import cache_while_used, fixed_placement, require_checkpoint_directory
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.degenerate import degeneracies
 from dcrec_spark.models.factors import dot, factor_frame, gamma_mean, place_factors
@@ -30,7 +30,7 @@ from dcrec_spark.models.layout import (
 from dcrec_spark.models.params import HasBlocks, HasGammaPriors, HasIds, Iterates, declare, initialise, text
 from dcrec_spark.models.persistence import Persistent, Saved
 from dcrec_spark.models.predictive_check import CheckSettings, PredictiveCheck, check_exposures
-from dcrec_spark.models.starts import best_of, require_ids_alike, require_same_ids, stopping
+from dcrec_spark.models.starts import best_of, require_ids_alike, require_same_ids, restart_seed, stopping
 from dcrec_spark.models.sweeps import Fit, Start, alternate
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class ExposureParams(HasIds, HasBlocks, Iterates, HasGammaPriors):
             rank=get("rank"),
             user_prior=GammaPrior(get("userShapePrior"), get("userRatePrior")),
             item_prior=GammaPrior(get("itemShapePrior"), get("itemRatePrior")),
-            seed=get("seed") + 2 * again,
+            seed=restart_seed(self, again),
             precision=get("precision"),
             validates=validates,
         )
@@ -137,7 +137,7 @@ class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParam
         start = self._start(layout, kept)
         with fixed_placement(layout.users.frame.sparkSession):
             fit = best_of(
-                self.getOrDefault("restarts"),
+                self,
                 lambda again: alternate(
                     layout.users,
                     layout.items,
@@ -149,8 +149,8 @@ class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParam
                 rises=True,
             )
         kept.callback(fit.release)
-        users = factor_frame(layout.users, fit.users, layout.user_ids, POSTERIOR).drop("idx").persist()
-        items = factor_frame(layout.items, fit.items, layout.item_ids, POSTERIOR).drop("idx").persist()
+        users = cache_while_used(factor_frame(layout.users, fit.users, layout.user_ids, POSTERIOR).drop("idx"))
+        items = cache_while_used(factor_frame(layout.items, fit.items, layout.item_ids, POSTERIOR).drop("idx"))
         size = (layout.means["exposure_count"] * layout.nonzeros) ** 2 / layout.n_pairs
         found = degeneracies("exposure", fit.users.sums["gram"], fit.items.sums["gram"], size)
         model = PoissonFactorizationModel(users, items, fit.objective, fit.held_out, found)
@@ -185,6 +185,9 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
     userFactors, itemFactors : DataFrame[id, shape: array<double>, rate: array<double>], the Gamma posteriors.
     elboHistory : the ELBO after each iteration, all terms. validationHistory : the held-out pairs' mean negative log
     likelihood after each iteration, empty without any. degeneracies : what is wrong with the factors, in sentences.
+
+    The factors of a fit stay cached while the model or a copy is referred to; the next fit lets go of what is left
+    behind, :meth:`release` of this model at once.
     """
 
     def __init__(
@@ -206,7 +209,14 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         """ConfigError where a fit of another rank would start from this model."""
         own = len(self.itemFactors.select("rate").take(1)[0]["rate"])
         if own != rank:
-            raise ConfigError(f"initialModel has {own} exposure factors, and rank is {rank}: give both the same")
+            raise ConfigError(
+                f"initialModel has {own} exposure factors, and the exposure model's rank is {rank}: give both the same"
+            )
+
+    def estimator(self, **changes: Any) -> PoissonFactorization:
+        """An estimator with the parameters that this model was fitted with, except for ``changes``; it starts cold."""
+        fitted_with = {param.name: value for param, value in self.extractParamMap().items()}
+        return PoissonFactorization(**{**fitted_with, "initialModel": None, **changes})
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         """Adds exposureCol, a_hat = E[pi_u] . E[lambda_i]; null for an id that was not in training."""

@@ -216,7 +216,7 @@ def _fit_exposure(blocks: _Blocks, estimator: PoissonFactorization) -> Fit:
     def fit(again: int) -> Fit:
         return alternate(blocks.users, blocks.items, estimator.steps(again=again), stopping(estimator), _quiet)
 
-    return best_of(estimator.getOrDefault("restarts"), fit, rises=True)
+    return best_of(estimator, fit, rises=True)
 
 
 def _fit_outcome(blocks: _Blocks, estimator: DeconfoundedMF) -> Fit:
@@ -224,7 +224,7 @@ def _fit_outcome(blocks: _Blocks, estimator: DeconfoundedMF) -> Fit:
         steps = outcome_steps(estimator, blocks, again)
         return alternate(blocks.users, blocks.items, steps, stopping(estimator), _quiet)
 
-    return best_of(estimator.getOrDefault("restarts"), fit, estimator.getOrDefault("outcome") == "poisson")
+    return best_of(estimator, fit, estimator.getOrDefault("outcome") == "poisson")
 
 
 def _fold_in(blocks: _Blocks, steps: Any, items: State, shared: Any) -> tuple[State, State]:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from dcrec_spark.engine.half_step import State
 from dcrec_spark.engine.lineage import fixed_placement, require_checkpoint_directory
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.confounder import attach_confounder
 from dcrec_spark.models.exposure import POSTERIOR, PoissonFactorization, PoissonFactorizationModel, log_iteration
 from dcrec_spark.models.factors import place_factors, require_all_known
@@ -38,9 +39,10 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
     1 the mode is degenerate (as in Gopalan et al. 2015).
 
     exposureModel : a fitted PoissonFactorizationModel to use again; a PoissonFactorization to fit first, on the same
-    blocks; or None: one with ``exposureRank`` factors and this estimator's seed.
-    initialModel : a fitted DeconfoundedMFModel of the same kind and ranks to start from; its exposure model starts
-    stage 1.
+    blocks; or None: one with ``exposureRank`` factors and this estimator's seed and restarts.
+    initialModel : a fitted DeconfoundedMFModel of the same kind and ranks to start from. Its exposure model starts
+    stage 1, unless ``exposureModel`` is fitted or has a start of its own; without ``exposureModel`` stage 1 also has
+    the rank, priors, counts, tolerance and iterations that the exposure model was fitted with.
     listener : called with (stage, iteration, objective); by default they are logged.
 
     ``fit`` raises DataError for input that cannot be used, ConfigError for settings that contradict each other and on a
@@ -149,7 +151,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
         start = self._start(layout, kept)
         with fixed_placement(layout.users.frame.sparkSession):
             return best_of(
-                self.getOrDefault("restarts"),
+                self,
                 lambda again: alternate(
                     layout.users,
                     layout.items,
@@ -200,9 +202,9 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
         require_same_kind(self, warm)
         names = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
         require_ids_alike(dataset, names, warm.tables())
-        exposure = self._exposure()
+        exposure = self._exposure() if self.getOrDefault("adjustment") == "deconfounded" else None
         first = exposure.getOrDefault("initialModel") if isinstance(exposure, PoissonFactorization) else None
-        if self.getOrDefault("adjustment") == "deconfounded" and isinstance(first, PoissonFactorizationModel):
+        if exposure is not None and isinstance(first, PoissonFactorizationModel):
             first.require_rank(exposure.getOrDefault("rank"))
 
     def _require_columns(self, dataset: DataFrame, exposure: Exposure | None) -> None:
@@ -224,17 +226,29 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
         return fit_propensity(ratings, get("ratingCol"), PropensitySettings(*[get(name) for name in names]))
 
     def _exposure(self) -> Exposure:
-        """The exposure model to use, or the estimator that fits it here."""
-        get = self.getOrDefault
-        given, warm = get("exposureModel"), get("initialModel")
-        if isinstance(given, PoissonFactorization | PoissonFactorizationModel):
+        """The exposure model to use, or the estimator that fits it here, from where ``initialModel`` ended."""
+        given: Exposure | None = self.getOrDefault("exposureModel")
+        warm = self.getOrDefault("initialModel")
+        before = warm.exposureModel if isinstance(warm, DeconfoundedMFModel) else None
+        if given is None:
+            return self._own_exposure(before)
+        if isinstance(given, PoissonFactorizationModel) or given.getOrDefault("initialModel") is not None:
             return given
+        return given.copy({given.initialModel: before})
+
+    def _own_exposure(self, before: PoissonFactorizationModel | None) -> PoissonFactorization:
         names = ["userCol", "itemCol", "seed", "numUserBlocks", "numItemBlocks", "exchange", "precision"]
-        names += ["checkpointInterval", "validationIndicatorCol", "patience"]
-        exposure = PoissonFactorization(
-            rank=get("exposureRank"),
-            initialModel=warm.exposureModel if isinstance(warm, DeconfoundedMFModel) else None,
-            **{n: get(n) for n in names},
-        )
+        names += ["checkpointInterval", "validationIndicatorCol", "patience", "restarts"]
+        shared = {name: self.getOrDefault(name) for name in names}
+        rank = self.getOrDefault("exposureRank")
+        if before is None:
+            exposure = PoissonFactorization(rank=rank, **shared)
+        elif self.isSet("exposureRank") and rank != before.getOrDefault("rank"):
+            raise ConfigError(
+                f"exposureRank={rank}, and the exposure model of initialModel has {before.getOrDefault('rank')} "
+                "factors: leave exposureRank out, or fit a PoissonFactorization first and give it as exposureModel"
+            )
+        else:
+            exposure = before.estimator(**shared, initialModel=before)
         exposure.listener = self.listener
         return exposure

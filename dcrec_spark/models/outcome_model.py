@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
 from dcrec_spark.data.names import quoted
+from dcrec_spark.engine.lineage import cache_while_used
 from dcrec_spark.models.explain import explain_pairs
 from dcrec_spark.models.exposure import PoissonFactorizationModel
 from dcrec_spark.models.factors import dot, gamma_mean
@@ -32,6 +33,9 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
     validationHistory : the held-out pairs' loss after each sweep (mean squared error; Poisson: mean negative log
     likelihood), empty without any. degeneracies : what is wrong with the factors, in sentences.
     meanRating : of the training ratings. exposureModel : the stage 1 that the confounder comes from, or None.
+
+    The factors of a fit stay cached while the model, or one made from it, is referred to; the next fit lets go of what
+    is left behind, :meth:`release` of this model at once.
     """
 
     def __init__(
@@ -101,7 +105,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         """Compute and cache the factors, so that what they were fitted from can be let go."""
         # A table that is cached already is another model's, which goes on with it when this one is released.
         self._own_tables = [table for table in self.tables() if not table.is_cached]
-        self._users, self._items = self._users.persist(), self._items.persist()
+        self._users, self._items = cache_while_used(self._users), cache_while_used(self._items)
         self.numUsers, self.numItems = self._users.count(), self._items.count()
         return self
 

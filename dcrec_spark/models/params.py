@@ -163,7 +163,12 @@ class Iterates(Checked, HasMaxIter, HasTol, HasSeed):
     patience = declare(
         "patience", "sweeps without a better held-out loss before a fit ends", number("patience", int, 1)
     )
-    restarts = declare("restarts", "fits from so many seeds; the best objective is kept", number("restarts", int, 1))
+    restarts = declare(
+        "restarts",
+        "fits from so many seeds; kept is the one with the smallest held-out loss or, without held-out rows, with the "
+        "best objective; seeds whose fit goes astray are left out",
+        number("restarts", int, 1),
+    )
     initialModel = declare(
         "initialModel",
         "a fitted model to start from: known ids at its factors, new ones from the seed; None: a cold start",
@@ -269,7 +274,8 @@ class OutcomeParams(HasIds, HasBlocks, Iterates, HasGammaPriors, HasPropensities
     fitIntercept = declare("fitIntercept", "whether there is an intercept", flag("fitIntercept"))
     exposureModel = declare(
         "exposureModel",
-        "a fitted PoissonFactorizationModel, or a PoissonFactorization to fit first; None: from exposureRank",
+        "a fitted PoissonFactorizationModel, or a PoissonFactorization to fit first; None: from exposureRank, "
+        "or as that of initialModel was fitted",
         exposure_source,
     )
     predictionCol = declare("predictionCol", "output column: the potential rating", text("predictionCol"))

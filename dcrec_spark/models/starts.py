@@ -1,14 +1,18 @@
 """How fits begin and which of several is kept: what both estimators share around the loop."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 from pyspark.ml.param import Params
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StringType
 
 from dcrec_spark.data.names import quoted
-from dcrec_spark.errors import ConfigError
+from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.models.sweeps import Fit, Stopping
+
+_log = logging.getLogger(__name__)
 
 
 def stopping(estimator: Params) -> Stopping:
@@ -17,18 +21,46 @@ def stopping(estimator: Params) -> Stopping:
     return Stopping(get("maxIter"), get("tol"), get("patience"), get("checkpointInterval"), get("precision"))
 
 
-def best_of(restarts: int, fit: Callable[[int], Fit], rises: bool) -> Fit:
-    """The fit with the best held-out loss, else with the best objective; the others are let go.
+def restart_seed(estimator: Params, again: int) -> int:
+    """The seed of restart ``again``; every other one, since users and items start from a seed each."""
+    return int(estimator.getOrDefault("seed")) + 2 * again
 
-    fit : called with 0, 1, ...; each number stands for a seed.
+
+def best_of(estimator: Params, fit: Callable[[int], Fit], rises: bool) -> Fit:
+    """Of the estimator's restarts the fit with the smallest held-out loss, without held-out pairs the one with the best
+    objective; the others are let go.
+
+    fit : called with 0, 1, ..., the number of the restart. One that goes astray is left out, and a warning says so.
+
+    Raises
+    ------
+    FitError : all went astray; that of the last.
     """
-    best = fit(0)
-    for again in range(1, restarts):
-        other = fit(again)
-        better, worse = (other, best) if _score(other, rises) < _score(best, rises) else (best, other)
-        worse.release()
-        best = better
+    fits = _sound(estimator, fit)
+    best = next(fits)
+    with ExitStack() as unless_done:
+        unless_done.callback(lambda: best.release())
+        for other in fits:
+            better, worse = (other, best) if _score(other, rises) < _score(best, rises) else (best, other)
+            worse.release()
+            best = better
+        unless_done.pop_all()
     return best
+
+
+def _sound(estimator: Params, fit: Callable[[int], Fit]) -> Iterator[Fit]:
+    restarts, left_out = estimator.getOrDefault("restarts"), 0
+    for again in range(restarts):
+        try:
+            found = fit(again)
+        except FitError as error:
+            left_out += 1
+            if left_out == restarts:
+                raise
+            seed = restart_seed(estimator, again)
+            _log.warning("seed %d, one of %d restarts, is left out: %s", seed, restarts, error)
+        else:
+            yield found
 
 
 def _score(fit: Fit, rises: bool) -> float:

@@ -9,6 +9,7 @@ from dcrec_spark.kernels.ridge import Design, Regulariser
 from dcrec_spark.models.gamma_poisson import GammaPoisson, GammaPrior
 from dcrec_spark.models.gaussian import Gaussian
 from dcrec_spark.models.layout import LaidOut
+from dcrec_spark.models.starts import restart_seed
 
 OutcomeSteps = Gaussian | GammaPoisson
 
@@ -68,7 +69,7 @@ def _first_intercept(steps: Gaussian, layout: LaidOut) -> float:
 def steps_for(params: Params, n_pairs: float, validates: bool = False, again: int = 0) -> OutcomeSteps:
     """The same, for so many pairs (U x I) and with or without held-out ones."""
     get = params.getOrDefault
-    seed = get("seed") + 2 * again
+    seed = restart_seed(params, again)
     if get("outcome") == "poisson":
         return _poisson(params, n_pairs, seed, validates)
     weighted = get("outcome") == "weighted"

@@ -15,7 +15,7 @@ from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.settings import MetricSettings
 from tests.models.contract import values_of
-from tests.models.world import NAMES, exposure, outcome
+from tests.models.world import NAMES, cached, exposure, outcome
 
 MEASURE_OF = {
     "ndcg": "ndcg",
@@ -117,13 +117,16 @@ def by_hand(
 
 
 def test_cross_validation_is_fits_by_hand(spark: SparkSession) -> None:
-    """The smaller error wins; folds by a column."""
+    """The smaller error wins; folds by a column. Of all models only the best one's two tables stay cached."""
     fold = F.pmod(F.xxhash64("user", "item"), F.lit(2)).cast("int")
     folded = NAMES.frame(spark).withColumn("fold", fold).persist()
+    folded.count()
+    before = cached(spark)[1]
     estimator, evaluator = quick(adjustment="none"), RatingEvaluator(metricName="mse")
     search = CrossValidator(
         estimator=estimator, estimatorParamMaps=two(estimator), evaluator=evaluator, numFolds=2, foldCol="fold"
     ).fit(folded)
+    assert len(cached(spark)[1] - before) == 2
     folds = [(folded.where(F.col("fold") != n), folded.where(F.col("fold") == n)) for n in range(2)]
     mean = sum(by_hand(estimator, evaluator, *fold, alpha=8.0) for fold in folds) / 2
     assert search.avgMetrics[1] == pytest.approx(mean, rel=1e-9)

@@ -193,7 +193,7 @@ def test_a_warm_start_takes_fewer_iterations_and_says_from_where(
     ("changed", "said"),
     [
         ({"outcome.rank": 3}, "initialModel was fitted with rank=2 (here 3): a warm start needs the same"),
-        ({"exposure.rank": 3}, "initialModel has 2 exposure factors, and rank is 3"),
+        ({"exposure.rank": 3}, "initialModel has 2 exposure factors, and the exposure model's rank is 3"),
     ],
 )
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])

@@ -206,8 +206,10 @@ def test_a_placed_fit_outlives_the_end_of_its_lineage(
     estimator = outcome(adjustment="none", exchange="blocks", checkpointInterval=2, maxIter=6)
     model = estimator.fit(NUMBERS.frame(spark))
     assert len(model.objectiveHistory) == 6
-    assert_is_the_twin(model, NUMBERS, NUMBERS.gaussian_twin(spark, "weighted", sweeps=6))
+    twin = NUMBERS.gaussian_twin(spark, "weighted", sweeps=6)
+    assert_is_the_twin(model, NUMBERS, twin)
     model.release()
+    assert_same(by_id(model.itemFactors)["features"], twin.item_features, 1e-8)  # computed again
 
 
 # Stage 1 from outside
@@ -231,19 +233,19 @@ def test_an_exposure_model_that_lacks_an_id_is_refused(
 
 
 def test_without_an_exposure_model_one_is_fitted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With exposureRank factors and this estimator's seed; both stages are told to the listener."""
+    """With exposureRank factors and this estimator's seed and restarts; both stages are told to the listener."""
     settled_at = History.settled_at
     monkeypatch.setattr(
         History, "settled_at", lambda self, value: settled_at(self, value) or setattr(self, "settled", True)
     )
     told: list[tuple[str, int]] = []
-    estimator = outcome(exposureRank=4, maxIter=1, seed=23)
+    estimator = outcome(exposureRank=4, maxIter=1, seed=23, restarts=2)
     estimator.listener = lambda stage, iteration, objective: told.append((stage, iteration))
     model = estimator.fit(NUMBERS.frame(spark))
     assert model.exposureModel is not None
     assert by_id(model.exposureModel.userFactors)["shape"].shape == (len(NUMBERS.users), 4)
     assert model.exposureModel.getOrDefault("seed") == 23
-    assert told == [("exposure", 1), ("outcome", 1)]
+    assert told == [("exposure", 1), ("exposure", 1), ("outcome", 1), ("outcome", 1)]
     model.release()
 
 

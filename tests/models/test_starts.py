@@ -1,17 +1,34 @@
 """How fits begin and end: from a fitted model, from several seeds, by held-out pairs; and fits that come to nothing."""
 
+from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark import DeconfoundedMF
-from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel
+from dcrec_spark.engine.half_step import Kernel
+from dcrec_spark.errors import ConfigError, DataError, FitError
+from dcrec_spark.kernels.ridge import Shared
 from dcrec_spark.models.degenerate import degeneracies, vanished
+from dcrec_spark.models.gaussian import Gaussian
 from dcrec_spark.models.history import Patience
-from tests.models.world import NAMES, NUMBERS, OUTCOME_PRIORS, by_id, dense_posterior, exposure, outcome
+from dcrec_spark.models.starts import best_of
+from dcrec_spark.models.sweeps import Fit
+from tests.models.world import (
+    NAMES,
+    NUMBERS,
+    OUTCOME,
+    OUTCOME_PRIORS,
+    by_id,
+    cached,
+    dense_posterior,
+    exposure,
+    outcome,
+)
 from tests.problems import assert_same
 from tests.reference import poisson_outcome as dense
 
@@ -52,12 +69,23 @@ def test_a_poisson_warm_start_goes_on_from_the_posterior(spark: SparkSession) ->
         model.release()
 
 
-def test_new_ids_start_from_the_seed_and_known_ones_where_they_were(spark: SparkSession) -> None:
-    """Both stages: the exposure model of the given model starts stage 1. No iteration: the start itself is seen."""
-    data = NUMBERS.frame(spark)
-    first = outcome(exposureModel=exposure(), exposureRank=2).fit(data)
+@pytest.fixture(scope="module")
+def both_stages(spark: SparkSession) -> Iterator[DeconfoundedMFModel]:
+    """Stage 1 set otherwise than by default."""
+    model = outcome(exposureModel=exposure(countCol="count")).fit(NUMBERS.frame(spark))
+    yield model
+    model.release()
+
+
+def test_new_ids_start_from_the_seed_and_known_ones_where_they_were(
+    spark: SparkSession, both_stages: DeconfoundedMFModel
+) -> None:
+    """Both stages: the exposure model of the given model starts stage 1, which is set as it was. No iteration of
+    stage 2: the start itself is seen.
+    """
+    data, first = NUMBERS.frame(spark), both_stages
     newcomers = data.withColumn("item", F.when(F.col("item") == 3, F.lit(4)).otherwise(F.col("item")))
-    warm = outcome(initialModel=first, exposureRank=2, maxIter=0).fit(newcomers)
+    warm = outcome(initialModel=first, maxIter=0).fit(newcomers)
     before, after = by_id(first.itemFactors), by_id(warm.itemFactors)
     known = [i for i in after["id"] if i != 4]
     assert_same(
@@ -69,7 +97,29 @@ def test_new_ids_start_from_the_seed_and_known_ones_where_they_were(spark: Spark
     assert warm.exposureModel is not None
     assert first.exposureModel is not None
     assert warm.exposureModel.elboHistory[0] > first.exposureModel.elboHistory[0]
-    first.release()
+    kept = ["rank", "countCol", "maxIter", "tol", "userShapePrior", "userRatePrior", "itemShapePrior", "itemRatePrior"]
+    for name in kept:
+        assert warm.exposureModel.getOrDefault(name) == first.exposureModel.getOrDefault(name), name
+    assert warm.exposureModel.getOrDefault("seed") == OUTCOME["seed"]
+    with pytest.raises(ConfigError, match="exposureRank=3, and the exposure model of initialModel has 2 factors"):
+        outcome(initialModel=first, exposureRank=3).fit(data)
+    with pytest.raises(ConfigError, match="has 2 exposure factors, and the exposure model's rank is 3"):
+        outcome(initialModel=first, exposureModel=exposure(rank=3)).fit(data)
+    warm.release()
+
+
+def test_a_stage_1_of_ones_own_starts_where_the_given_model_ended(
+    spark: SparkSession, both_stages: DeconfoundedMFModel
+) -> None:
+    """With its own settings: no iteration moves the items. What a user set stays as it was."""
+    own = exposure(maxIter=0, itemShapePrior=0.9)
+    warm = outcome(exposureModel=own, initialModel=both_stages, maxIter=0).fit(NUMBERS.frame(spark))
+    assert warm.exposureModel is not None
+    assert both_stages.exposureModel is not None
+    ended = by_id(both_stages.exposureModel.itemFactors)["shape"]
+    np.testing.assert_array_equal(by_id(warm.exposureModel.itemFactors)["shape"], ended)
+    assert warm.exposureModel.getOrDefault("itemShapePrior") == 0.9
+    assert own.getOrDefault("initialModel") is None
     warm.release()
 
 
@@ -166,6 +216,49 @@ def test_of_several_seeds_the_best_objective_is_kept(spark: SparkSession) -> Non
     assert histories[0] == min(alone, key=lambda history: history[-1])
     alone = [exposure(seed=seed).fit(data).elboHistory for seed in (17, 19)]
     assert histories[1] == max(alone, key=lambda history: history[-1])
+
+
+@pytest.mark.parametrize("astray", [{7}, {5, 7}])
+def test_a_seed_that_goes_astray_is_left_out(
+    spark: SparkSession, astray: set[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After half a sweep. Without any other its error is the fit's. Placed states would stay cached."""
+    items = Gaussian.items
+
+    def strays(steps: Gaussian, shared: Shared) -> Kernel:
+        if steps.seed in astray:
+            raise FitError(f"{steps.seed} went astray")
+        return items(steps, shared)
+
+    monkeypatch.setattr(Gaussian, "items", strays)
+    data, before = NUMBERS.frame(spark), cached(spark)
+    estimator = outcome(adjustment="none", restarts=2, maxIter=1, exchange="blocks")
+    if len(astray) == 2:
+        with pytest.raises(FitError, match="7 went astray"):
+            estimator.fit(data)
+    else:
+        model = estimator.fit(data)
+        assert len(model.objectiveHistory) == 1
+        model.release()
+    first = min(astray)
+    assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING" and "astray" in r.getMessage()] == [
+        f"seed {first}, one of 2 restarts, is left out: {first} went astray"
+    ]
+    assert cached(spark) == before
+
+
+def test_an_error_of_another_kind_lets_go_of_the_best() -> None:
+    states: list[Mock] = []
+
+    def fit(again: int) -> Fit:
+        if again == 2:
+            raise KeyboardInterrupt
+        states.append(Mock())
+        return Fit(states[-1], states[-1], None, [float(again)])
+
+    with pytest.raises(KeyboardInterrupt):
+        best_of(outcome(restarts=3), fit, rises=False)
+    assert all(state.release.called for state in states)
 
 
 # Fits that come to nothing

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from scipy.special import ndtri
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
+from dcrec_spark.engine.lineage import let_go_of_what_is_left
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.models.gamma_poisson import SharedGammas
 from tests.reference import poisson as dense_poisson
@@ -324,6 +325,7 @@ def by_id(factors: DataFrame) -> dict[str, Any]:
 
 
 def cached(spark: SparkSession) -> tuple[bool, set[int]]:
-    """Whether Spark caches no plan, and the numbers of the persisted RDDs."""
+    """Whether Spark caches no plan, and the numbers of the persisted RDDs; what fits left behind is let go of first."""
+    let_go_of_what_is_left()
     nothing = spark._jsparkSession.sharedState().cacheManager().isEmpty()
     return nothing, set(spark.sparkContext._jsc.getPersistentRDDs().keySet())

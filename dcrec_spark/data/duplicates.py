@@ -1,6 +1,6 @@
 """Several rows of one user and item: an error, or one rating made of them."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import ValidationConfig
@@ -48,7 +48,14 @@ def merge(good: DataFrame, config: ValidationConfig) -> DataFrame:
         merged = [latest[name].alias(name) for name in values]
     else:
         means = values if config.duplicates == "mean" else ["propensity"]
-        merged = [(F.avg if name in means else F.sum)(name).alias(name) for name in values]
+        merged = [_in_order(name, mean=name in means).alias(name) for name in values]
     if has_time:
         merged.append(F.max("timestamp").alias("timestamp"))
     return good.groupBy(*KEY).agg(*merged, F.count(F.lit(1)).alias("rows"))
+
+
+def _in_order(name: str, mean: bool) -> Column:
+    """The sum or mean, smallest first: rows come in any order, and the last digits of a sum with them."""
+    numbers = F.array_sort(F.collect_list(F.col(name).cast("double")))
+    total = F.when(F.size(numbers) > 0, F.aggregate(numbers, F.lit(0.0), lambda a, b: a + b))
+    return total / F.size(numbers) if mean else total

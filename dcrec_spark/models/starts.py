@@ -39,10 +39,10 @@ def best_of(estimator: Params, fit: Callable[[int], Fit], rises: bool) -> Fit:
     fits = _sound(estimator, fit)
     best = next(fits)
     with ExitStack() as unless_done:
-        unless_done.callback(lambda: best.release())
+        unless_done.callback(lambda: best.discard())
         for other in fits:
             better, worse = (other, best) if _score(other, rises) < _score(best, rises) else (best, other)
-            worse.release()
+            worse.discard()
             best = better
         unless_done.pop_all()
     return best

@@ -92,9 +92,15 @@ class Fit:
     held_out: list[float] = field(default_factory=list)
 
     def release(self) -> None:
-        """Let go of the states."""
+        """Let go of the states; what was made of them can still be recomputed."""
         self.users.release()
         self.items.release()
+
+    def discard(self) -> None:
+        """Let go of the states and of what they could be recomputed from: nothing was made of them."""
+        with Owned() as owned:
+            owned.add(self.users)
+            owned.add(self.items)
 
 
 class Owned:

@@ -202,6 +202,18 @@ def test_duplicates_become_one_rating(spark: SparkSession, policy: str, kind: st
     assert found.counts == {"rows_in": 4, "accepted": 4, "rejected": 0, "ratings": 2, "merged_duplicates": 2}
 
 
+@pytest.mark.parametrize("policy", ["mean", "sum"])
+def test_the_order_of_duplicates_changes_no_digit(spark: SparkSession, policy: str) -> None:
+    """0.1 + 0.2 + 0.3 is another number than 0.3 + 0.2 + 0.1."""
+    found = [
+        check(spark, [("u1", "i1", rating) for rating in order], duplicates=policy, kind="counts").ratings.first()[
+            "rating"
+        ]
+        for order in ((0.1, 0.2, 0.3), (0.3, 0.2, 0.1))
+    ]
+    assert found[0] == found[1] == (0.1 + 0.2 + 0.3) / (3 if policy == "mean" else 1)
+
+
 def test_last_breaks_ties_by_rating_and_puts_no_time_first(spark: SparkSession) -> None:
     data = [("u1", "i1", 2.0, 10), ("u1", "i1", 4.0, 10), ("u2", "i2", 5.0, None), ("u2", "i2", 1.0, 0)]
     assert ratings(check(spark, data, WITH_TIME, duplicates="last")) == [("u1", "i1", 4.0), ("u2", "i2", 1.0)]

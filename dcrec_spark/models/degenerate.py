@@ -12,18 +12,22 @@ _log = logging.getLogger(__name__)
 NOTHING, THE_SAME = 1e-12, 1e-9
 
 
-def degeneracies(stage: str, user_gram: Array, item_gram: Array, size: float = 0.0) -> list[str]:
+def degeneracies(
+    stage: str, user_gram: Array, item_gram: Array, size: float = 0.0, at_prior: Array | None = None
+) -> list[str]:
     """What is wrong with the factors of a fit, in sentences; empty for a sound one.
 
     user_gram, item_gram : (K, K). Component k is as strong as the product of its squares on both sides; two are
     copies where they are parallel on both. size : the sum of squares, over all pairs, of what they should explain.
+    at_prior : (K,) whether a Gamma factor is left at its prior; posterior means never vanish.
     """
     strength = np.diag(user_gram) * np.diag(item_gram)
-    if not np.vdot(user_gram, item_gram) > NOTHING * size:
+    gone = strength <= NOTHING * strength.max() if at_prior is None else at_prior
+    if not np.vdot(user_gram, item_gram) > NOTHING * size or gone.all():
         found = [f"{stage}: all {len(strength)} factors are zero: less regularisation, or more data"]
     else:
-        gone = strength <= NOTHING * strength.max()
-        found = [f"{stage}: factor {k} is zero: a smaller rank would do" for k in np.flatnonzero(gone)]
+        which = "zero" if at_prior is None else "left at its prior"
+        found = [f"{stage}: factor {k} is {which}: a smaller rank would do" for k in np.flatnonzero(gone)]
         alike = _parallel(user_gram) & _parallel(item_gram) & ~gone[:, None] & ~gone[None, :]
         first = alike.argmax(axis=0)  # the first of each factor's copies, itself if there is none
         for j in np.unique(first[~gone]):

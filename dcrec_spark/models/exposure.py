@@ -151,8 +151,11 @@ class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParam
         kept.callback(fit.release)
         users = cache_while_used(factor_frame(layout.users, fit.users, layout.user_ids, POSTERIOR).drop("idx"))
         items = cache_while_used(factor_frame(layout.items, fit.items, layout.item_ids, POSTERIOR).drop("idx"))
-        size = (layout.means["exposure_count"] * layout.nonzeros) ** 2 / layout.n_pairs
-        found = degeneracies("exposure", fit.users.sums["gram"], fit.items.sums["gram"], size)
+        user_sums, item_sums = fit.users.sums, fit.items.sums
+        total = layout.means["exposure_count"] * layout.nonzeros
+        at_prior = self.steps().at_prior(user_sums, item_sums, layout.users.n_rows, total)
+        size = total**2 / layout.n_pairs
+        found = degeneracies("exposure", user_sums["gram"], item_sums["gram"], size, at_prior)
         model = PoissonFactorizationModel(users, items, fit.objective, fit.held_out, found)
         model.userFactors.count()
         model.itemFactors.count()

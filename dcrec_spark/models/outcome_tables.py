@@ -14,10 +14,11 @@ from dcrec_spark.engine.half_step import State
 from dcrec_spark.kernels.ridge import Shared
 from dcrec_spark.models.degenerate import degeneracies
 from dcrec_spark.models.factors import factor_frame, gamma_mean, place_factors
-from dcrec_spark.models.gamma_poisson import Gamma, SharedGammas
+from dcrec_spark.models.gamma_poisson import Gamma, GammaPoisson, SharedGammas
 from dcrec_spark.models.layout import Layout
 from dcrec_spark.models.propensity import Propensity, PropensitySettings
 from dcrec_spark.models.starts import require_same_ids
+from dcrec_spark.models.steps import steps_for
 from dcrec_spark.models.sweeps import Fit, Start
 
 POSTERIOR = ["outcome_shape", "outcome_rate"]
@@ -96,11 +97,19 @@ def fitted_outcome(
 
     The last two are the posterior of a Poisson outcome, the user's gamma at the end; else they are empty.
     """
-    size = layout.n_pairs * layout.means["rating"] ** 2
-    found = degeneracies("outcome", fit.users.sums["gram"], fit.items.sums["gram"], size)
-    facts = Facts(fit.shared, layout.means["rating"], fit.objective, fit.held_out, found, propensity)
+    facts = Facts(
+        fit.shared, layout.means["rating"], fit.objective, fit.held_out, _degeneracies(params, layout, fit), propensity
+    )
     users = side_table(params, layout, "user", fit.users, facts)
     return users, side_table(params, layout, "item", fit.items, facts), facts
+
+
+def _degeneracies(params: Params, layout: Layout, fit: Fit) -> list[str]:
+    users, items, mean = fit.users.sums, fit.items.sums, layout.means["rating"]
+    steps, at_prior = steps_for(params, layout.n_pairs), None
+    if isinstance(steps, GammaPoisson):
+        at_prior = steps.at_prior(users, items, layout.users.n_rows, mean * layout.nonzeros)
+    return degeneracies("outcome", users["gram"], items["gram"], layout.n_pairs * mean**2, at_prior)
 
 
 def side_table(params: Params, layout: Layout, name: str, state: State, facts: Facts) -> DataFrame:

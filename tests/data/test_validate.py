@@ -206,12 +206,11 @@ def test_duplicates_become_one_rating(spark: SparkSession, policy: str, kind: st
 def test_the_order_of_duplicates_changes_no_digit(spark: SparkSession, policy: str) -> None:
     """0.1 + 0.2 + 0.3 is another number than 0.3 + 0.2 + 0.1."""
     found = [
-        check(spark, [("u1", "i1", rating) for rating in order], duplicates=policy, kind="counts").ratings.first()[
-            "rating"
-        ]
-        for order in ((0.1, 0.2, 0.3), (0.3, 0.2, 0.1))
+        ratings(check(spark, [*GOOD, *(("u1", "i0", n) for n in order)], duplicates=policy, kind="counts"))
+        for order in (("0.1", "0.2", "0.3"), ("0.3", "0.2", "0.1"))
     ]
-    assert found[0] == found[1] == (0.1 + 0.2 + 0.3) / (3 if policy == "mean" else 1)
+    assert found[0] == found[1]
+    assert found[0][0] == ("u1", "i0", (0.1 + 0.2 + 0.3) / (3 if policy == "mean" else 1))
 
 
 def test_last_breaks_ties_by_rating_and_puts_no_time_first(spark: SparkSession) -> None:

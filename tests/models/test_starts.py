@@ -13,11 +13,13 @@ from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel
 from dcrec_spark.engine.half_step import Kernel
 from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.kernels.ridge import Shared
+from dcrec_spark.models import gamma_poisson
 from dcrec_spark.models.degenerate import degeneracies, vanished
 from dcrec_spark.models.gaussian import Gaussian
 from dcrec_spark.models.history import Patience
 from dcrec_spark.models.starts import best_of
 from dcrec_spark.models.sweeps import Fit
+from tests.exposure_worlds import drawn, posterior
 from tests.models.world import (
     NAMES,
     NUMBERS,
@@ -31,8 +33,10 @@ from tests.models.world import (
 )
 from tests.problems import assert_same
 from tests.reference import poisson_outcome as dense
+from tests.reference.poisson import Priors
 
 OUTCOMES = ["weighted", "poisson"]
+PRIORS = ["userShapePrior", "userRatePrior", "itemShapePrior", "itemRatePrior"]
 
 
 def marked(spark: SparkSession, share: int = 4) -> DataFrame:
@@ -97,7 +101,7 @@ def test_new_ids_start_from_the_seed_and_known_ones_where_they_were(
     assert warm.exposureModel is not None
     assert first.exposureModel is not None
     assert warm.exposureModel.elboHistory[0] > first.exposureModel.elboHistory[0]
-    kept = ["rank", "countCol", "maxIter", "tol", "userShapePrior", "userRatePrior", "itemShapePrior", "itemRatePrior"]
+    kept = ["rank", "countCol", "maxIter", "tol", *PRIORS]
     for name in kept:
         assert warm.exposureModel.getOrDefault(name) == first.exposureModel.getOrDefault(name), name
     assert warm.exposureModel.getOrDefault("seed") == OUTCOME["seed"]
@@ -283,6 +287,32 @@ def test_zero_and_duplicate_factors_are_named() -> None:
         "outcome: factors 0, 2 are copies of one another: a smaller rank, or another seed",
     ]
     assert degeneracies("outcome", np.eye(3), np.eye(3)) == []
+
+
+def test_gamma_factors_that_are_left_at_their_prior_are_named() -> None:
+    """A world of rank 3, fitted with 20 factors: those that a look at the shapes finds at the prior, and no others."""
+    priors = Priors(0.3, 0.3, 0.3, 0.3)
+    world = drawn(1)
+    (user_shape, user_rate), (item_shape, item_rate) = posterior(world, 20, priors)
+    users, items = user_shape / user_rate, item_shape / item_rate
+    means = {"mean": users.sum(axis=0)}, {"mean": items.sum(axis=0)}
+    steps = exposure(**dict.fromkeys(PRIORS, 0.3)).steps()
+    at_prior = steps.at_prior(*means, len(users), world.sum())
+    left = (user_shape < 1.1 * 0.3).all(axis=0)
+    assert 0 < left.sum() < 20
+    found = degeneracies("exposure", users.T @ users, items.T @ items, 1.0, at_prior)
+    named = [f"exposure: factor {k} is left at its prior: a smaller rank would do" for k in np.flatnonzero(left)]
+    assert found == named
+    assert vanished(degeneracies("exposure", np.eye(2), np.eye(2), 1.0, np.full(2, True)))
+
+
+def test_both_stages_judge_gamma_factors_by_their_priors(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gamma_poisson, "AT_PRIOR", 1e9)
+    monkeypatch.setattr(gamma_poisson, "NO_SHARE", 1e9)
+    model = outcome(outcome="poisson", exposureModel=exposure(maxIter=0), maxIter=0).fit(NUMBERS.frame(spark))
+    assert vanished(model.degeneracies)
+    assert vanished(model.exposureModel.degeneracies)
+    model.release()
 
 
 def test_contradictions_are_refused(spark: SparkSession) -> None:

@@ -257,7 +257,7 @@ def test_an_error_of_another_kind_lets_go_of_the_best() -> None:
     def fit(again: int) -> Fit:
         if again == 2:
             raise KeyboardInterrupt
-        states.append(Mock())
+        states.append(Mock(needs=frozenset()))
         return Fit(states[-1], states[-1], None, [float(again)])
 
     with pytest.raises(KeyboardInterrupt):

@@ -10,11 +10,12 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.reproduce_job import reproduce_studies
 from dcrec_spark.studies import compare, paper
+from dcrec_spark.studies import rows as module_of_rows
 from dcrec_spark.studies import units as module
 from dcrec_spark.studies.datasets import DATASETS
 from dcrec_spark.studies.page import write_page
 from dcrec_spark.studies.profiles import PROFILES, YAHOO, OfData, OfSimulation, Profile
-from dcrec_spark.studies.rows import Budget, Row, plain_rows, rows, settings
+from dcrec_spark.studies.rows import PLAIN, Budget, Row, plain_rows, rows, settings
 from dcrec_spark.studies.run import collected, reproduce
 from dcrec_spark.studies.simulation import Point
 from dcrec_spark.studies.summary import difference, figure
@@ -131,7 +132,7 @@ def test_yahoo_r3_is_read_from_its_original_files(spark: SparkSession, tmp_path:
 def profile() -> Profile:
     data = {"coat": OfData(1, TINY, placebos=True), "coat-new-users": OfData(1, TINY)}
     between = replace(WORLD, preference=(), outcome=(), ranks=(), spreads=(0.6,))
-    plain = replace(between, budget=replace(TINY, draws=4, plain=True))
+    plain = replace(between, budget=replace(TINY, plain=True))
     return Profile(
         data, {"dense": WORLD, "between": between, "plain": plain}, sweeps=(1, 3), cut=["Everything is tiny."]
     )
@@ -143,6 +144,7 @@ def work(spark: SparkSession, profile: Profile, tmp_path_factory: pytest.TempPat
     coat_files(folder / "data")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(compare, "ALS_SETTINGS", [(2, 0.1)])
+        patched.setattr(module_of_rows, "PLAIN", {outcome: given[:1] for outcome, given in PLAIN.items()})
         reproduce(spark, profile, folder / "data", folder / "cells", folder / "page", "make reproduce")
     return folder
 

@@ -1,6 +1,7 @@
 """Who may import whom: data flows down, once. Read from the source, whatever is installed."""
 
 import ast
+from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -122,7 +123,7 @@ def test_only_the_jobs_own_steps_publish() -> None:
     "top",
     [
         *("pipeline", "serving", "evaluate_job", "evaluate_steps", "evaluate_facts", "job_steps", "model_input"),
-        *("saved_model", "cli", "demo", "console", "record", "simulate_job", "tuning"),
+        *("saved_model", "cli", "demo", "console", "record", "simulate_job", "reproduce_job", "tuning"),
     ],
 )
 def test_nothing_below_uses_the_jobs_own_steps(top: str) -> None:
@@ -131,12 +132,19 @@ def test_nothing_below_uses_the_jobs_own_steps(top: str) -> None:
     assert {m for m, uses in USES.items() if part_of(m) in below and top in map(part_of, uses)} == set()
 
 
+def cycle_in(uses: Mapping[str, set[str]]) -> list[str]:
+    """Modules that lead back to the first one; empty where there are none."""
+    try:
+        TopologicalSorter(uses).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
 def test_no_module_needs_itself_to_be_imported() -> None:
     """The package's own module only hands names on, and nobody below may take them from there."""
-    try:
-        TopologicalSorter({module: uses - {""} for module, uses in USES_AT_ONCE.items() if module}).prepare()
-    except CycleError as error:
-        pytest.fail(" -> ".join(error.args[1]))
+    assert cycle_in({"a": {"b"}, "b": {"a"}}) != []
+    assert cycle_in({module: uses - {""} for module, uses in USES_AT_ONCE.items() if module}) == []
 
 
 def test_the_package_takes_nothing_through_its_own_front_door() -> None:

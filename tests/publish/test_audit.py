@@ -27,9 +27,18 @@ def seen_by(spark: SparkSession, pairs: list[tuple[str, str]]) -> DataFrame:
     return spark.createDataFrame(pairs, "user_id string, item_id string").selectExpr("*", "3.0 as rating")
 
 
+def complaint_about(table: DataFrame, seen: DataFrame | None = None) -> str | None:
+    """What the audit has to say; None where it lets the table pass."""
+    try:
+        audit_recommendations(table, seen)
+    except AuditError as refusal:
+        return str(refusal)
+    return None
+
+
 @pytest.mark.parametrize("filtered", [True, False])
 def test_a_table_that_keeps_its_promises_passes(spark: SparkSession, filtered: bool) -> None:
-    audit_recommendations(table_of(spark, GOOD), seen_by(spark, SEEN) if filtered else None)
+    assert complaint_about(table_of(spark, GOOD), seen_by(spark, SEEN) if filtered else None) is None
 
 
 BROKEN: dict[str, tuple[list[Row], str]] = {
@@ -63,29 +72,24 @@ BROKEN: dict[str, tuple[list[Row], str]] = {
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_promise_is_named_with_how_often_it_is_broken(spark: SparkSession, what: str) -> None:
     rows, said = BROKEN[what]
-    with pytest.raises(AuditError) as refusal:
-        audit_recommendations(table_of(spark, rows), None)
-    assert str(refusal.value) == f"the recommendations were not published: {said}"
-    assert refusal.value.exit_code == 4
+    assert AuditError.exit_code == 4
+    assert complaint_about(table_of(spark, rows)) == f"the recommendations were not published: {said}"
 
 
 def test_seen_items_are_refused_where_they_were_to_be_left_out(spark: SparkSession) -> None:
     table, seen = table_of(spark, GOOD), seen_by(spark, [*SEEN, ("ada", "i2"), ("bob", "i2")])
-    with pytest.raises(AuditError, match="2 recommended items that the user has seen"):
-        audit_recommendations(table, seen)
-    audit_recommendations(table, None)
+    assert "2 recommended items that the user has seen" in str(complaint_about(table, seen))
+    assert complaint_about(table) is None
 
 
 def test_an_empty_table_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(AuditError, match="the recommendations are empty"):
-        audit_recommendations(table_of(spark, []), None)
+    assert "the recommendations are empty" in str(complaint_about(table_of(spark, [])))
 
 
 def test_all_broken_promises_are_named_at_once(spark: SparkSession) -> None:
     rows: list[Row] = [("ada", 2, "i3", math.nan, 2.0, 1.0), ("ada", 3, "i3", 1.0, 1.0, 0.0)]
-    with pytest.raises(AuditError) as refusal:
-        audit_recommendations(table_of(spark, rows), seen_by(spark, SEEN))
-    assert str(refusal.value).split(": ")[1].split("; ") == [
+    complaint = complaint_about(table_of(spark, rows), seen_by(spark, SEEN))
+    assert str(complaint).split(": ")[1].split("; ") == [
         "1 users whose ranks do not run from 1 without gaps",
         "1 users with an item twice, or missing",
         "1 scores that are null, NaN or infinite",

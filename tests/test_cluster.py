@@ -7,8 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -226,31 +224,24 @@ def daemon(name: str, options: list[str], home: Path) -> Iterator[Path]:
                 process.wait(timeout=20)
 
 
-def wait_for_worker(page: str, logs: list[Path], seconds: float = 60) -> None:
-    """Until the master's page counts a worker that is alive."""
+def wait_for_worker(worker: Path, master: Path, seconds: float = 60) -> None:
+    """Until the worker's log says that the master knows it."""
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(page, timeout=5) as answer:
-                if json.load(answer)["aliveworkers"] == 1:
-                    return
-        except (ConnectionError, TimeoutError, urllib.error.URLError):
-            pass  # not listening yet, which is what is waited for
+    while "Successfully registered with master" not in worker.read_text():
+        assert time.monotonic() < deadline, f"{master.read_text()}\n{worker.read_text()}"
         time.sleep(0.2)
-    raise AssertionError("\n".join(log.read_text() for log in logs))
 
 
 @pytest.fixture(scope="module")
 def master(world: Path) -> Iterator[str]:
     """The address of a standalone cluster on loopback with one worker of one core."""
-    port, page = free_port(), free_port()
+    port = free_port()
     home, address = world / "spark", f"spark://127.0.0.1:{port}"
-    local = ["--host", "127.0.0.1"]
+    local = ["--host", "127.0.0.1", "--webui-port", "0"]
     with ExitStack() as running:
-        logs = [running.enter_context(daemon("Master", [*local, "--port", f"{port}", "--webui-port", f"{page}"], home))]
-        options = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", f"{world}/work", address]
-        logs.append(running.enter_context(daemon("Worker", [*local, *options], home)))
-        wait_for_worker(f"http://127.0.0.1:{page}/json", logs)
+        log = running.enter_context(daemon("Master", [*local, "--port", f"{port}"], home))
+        options = ["--cores", "1", "--memory", "1g", "--work-dir", f"{world}/work", address]
+        wait_for_worker(running.enter_context(daemon("Worker", [*local, *options], home)), log)
         yield address
 
 

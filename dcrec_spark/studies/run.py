@@ -1,7 +1,7 @@
 """All units of a profile, one after the other, with progress and the time left; then the page."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import structlog
@@ -39,8 +39,10 @@ def reproduce(
         total = progress.add_task("all fits", total=sum(unit.steps for unit in chosen))
         for unit in chosen:
             _run_unit(spark, unit, work, progress, total)
-    missing = [unit.name for unit in units(profile, data, work) if read(unit, work) is None]
-    return write_page(profile, collected(profile, data, work), output, command, missing)
+    cells = {unit.name: read(unit, work) for unit in units(profile, data, work)}
+    return write_page(
+        profile, _by_study(cells), output, command, [name for name, cell in cells.items() if cell is None]
+    )
 
 
 def chosen_units(profile: Profile, data: Path, work: Path, only: Sequence[str] = ()) -> list[Unit]:
@@ -65,11 +67,14 @@ def study_of(unit: str) -> str:
 
 def collected(profile: Profile, data: Path, work: Path) -> dict[str, list[Cell]]:
     """Study -> what there is of its units: "coat" -> seeds, "dense-outcome-3.0" -> runs."""
+    return _by_study({unit.name: read(unit, work) for unit in units(profile, data, work)})
+
+
+def _by_study(cells: Mapping[str, Cell | None]) -> dict[str, list[Cell]]:
     found: dict[str, list[Cell]] = defaultdict(list)
-    for unit in units(profile, data, work):
-        cell = read(unit, work)
+    for name, cell in cells.items():
         if cell is not None:
-            found[study_of(unit.name)].append(cell)
+            found[study_of(name)].append(cell)
     return dict(found)
 
 

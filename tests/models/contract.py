@@ -71,7 +71,7 @@ class EstimatorContract:
     @classmethod
     def factors(cls, model: Any) -> dict[str, DataFrame]:
         """Everything that is known of each id."""
-        raise NotImplementedError
+        return {"users": model.userFactors, "items": model.itemFactors}
 
     @classmethod
     def tables(cls, model: Any, pairs: DataFrame) -> dict[str, DataFrame]:
@@ -238,10 +238,6 @@ class ExposureContract(EstimatorContract):
 
     make, output, history = staticmethod(exposure), "exposureCol", "elboHistory"
     cold = staticmethod(lambda value: value is None)
-
-    @classmethod
-    def factors(cls, model: Any) -> dict[str, DataFrame]:
-        return {"users": model.userFactors, "items": model.itemFactors}
 
 
 class OutcomeContract(EstimatorContract):

@@ -9,7 +9,7 @@ PYTHON   ?= $(shell for p in $(NEWEST); do $$p -c '$(IS_FIT)' 2>/dev/null && { e
 PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Most of a test's time is Spark's own, small steps one after the other: two processes share a machine of two cores well.
 TESTERS  ?= 2
-CODE     := dcrec_spark jobs tests benchmarks
+CODE     := dcrec_spark jobs studies examples tests benchmarks
 
 # Colours on a terminal only.
 BOLD     := $(if $(MAKE_TERMOUT),\033[1m)
@@ -25,7 +25,7 @@ help:  ## Show this list
 	@printf '\nThe first run sets up $(VENV), which takes a minute or two. Another Python: make demo PYTHON=python3.12\n'
 
 demo: $(READY)  ## See it work on simulated ratings; DATA=path takes a MovieLens file
-	@$(BIN)/python -m dcrec_spark.demo $(if $(DATA),--data "$(DATA)")
+	@$(BIN)/python -m examples.demo $(if $(DATA),--data "$(DATA)")
 
 test: $(READY)  ## Run the tests, in TESTERS=2 processes; ARGS="-k session" picks some
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder --cov --cov-report=term $(ARGS)
@@ -50,7 +50,7 @@ reproduce: $(READY)  ## The paper's tables and figures: make reproduce DATA=fold
 		--set output.path=docs/studies/$(or $(PROFILE),quick) $(ARGS)
 
 submit: $(READY)  ## Run a job through spark-submit: make submit JOB=jobs/retrain.py ARGS="--dry-run"
-	@JAVA_HOME="$$($(BIN)/python -m dcrec_spark.java)" PYSPARK_PYTHON="$(BIN)/python" SPARK_CONF_DIR=conf \
+	@JAVA_HOME="$$($(BIN)/python -m dcrec_spark.spark.java)" PYSPARK_PYTHON="$(BIN)/python" SPARK_CONF_DIR=conf \
 		$(BIN)/spark-submit $(SPARK_ARGS) $(JOB) $(ARGS)
 
 clean:  ## Remove .venv and everything that tools left behind

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.config import InputConfig, ValidationConfig
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.validate import validate
+from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.evaluation.splits import split_pairs
 
 CACHE = Path(tempfile.gettempdir()) / "dcrec-benchmarks"

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
-from dcrec_spark.session import build_session
+from dcrec_spark.spark.session import build_session
 
 RANK = 50
 ITERATIONS = 3

@@ -27,7 +27,7 @@ from benchmarks.run import RESULTS, versions
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.session import build_session
+from dcrec_spark.spark.session import build_session
 
 COMMON: dict[str, Any] = {"rank": 10, "maxIter": 50, "tol": 1e-5, "coldStartStrategy": "mean"}
 GAUSSIAN = {"userReg": 1.0, "itemReg": 100.0}

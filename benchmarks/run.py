@@ -14,7 +14,7 @@ import click
 from pyspark.sql import functions as F
 
 from benchmarks import data, memory, speed, warm_start
-from dcrec_spark.session import build_session
+from dcrec_spark.spark.session import build_session
 
 RESULTS = Path(__file__).parent / "results"
 RANK = 50

@@ -6,12 +6,12 @@ from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.simulate import Simulation, simulate
 from dcrec_spark.evaluation.splits import HeldOut, hold_out_users, split_by_time, split_pairs, split_within_users
-from dcrec_spark.models.exposure import PoissonFactorization, PoissonFactorizationModel
-from dcrec_spark.models.hold_out import ExposureSplit, hold_out_exposures
-from dcrec_spark.models.outcome import DeconfoundedMF
-from dcrec_spark.models.outcome_model import DeconfoundedMFModel
-from dcrec_spark.models.predictive_check import PredictiveCheck
-from dcrec_spark.models.reasons import because, titled
+from dcrec_spark.models.explain.text import because, titled
+from dcrec_spark.models.exposure.estimator import PoissonFactorization, PoissonFactorizationModel
+from dcrec_spark.models.exposure.held_out import ExposureSplit, hold_out_exposures
+from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
+from dcrec_spark.models.outcome.estimator import DeconfoundedMF
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.version import __version__
 
 __all__ = [

@@ -4,8 +4,8 @@ python jobs/evaluate.py --config mine.yaml --set model.path=output/nightly --set
 spark-submit jobs/evaluate.py --config mine.yaml --dry-run
 """
 
-from dcrec_spark.cli import run_job
-from dcrec_spark.evaluate_job import evaluate
+from dcrec_spark.jobs.cli import run_job
+from dcrec_spark.jobs.evaluate.job import evaluate
 
 if __name__ == "__main__":
     run_job(evaluate, __doc__)

@@ -4,8 +4,8 @@ python jobs/fold_in.py --set model.path=output/nightly --set input.path=new.parq
 spark-submit jobs/fold_in.py --config mine.yaml --dry-run
 """
 
-from dcrec_spark.cli import run_job
-from dcrec_spark.serving import fold_in
+from dcrec_spark.jobs.cli import run_job
+from dcrec_spark.jobs.serving import fold_in
 
 if __name__ == "__main__":
     run_job(fold_in, __doc__)

@@ -4,8 +4,8 @@ python jobs/recommend.py --set model.path=output/nightly --config mine.yaml --se
 spark-submit jobs/recommend.py --config mine.yaml --dry-run
 """
 
-from dcrec_spark.cli import run_job
-from dcrec_spark.serving import recommend
+from dcrec_spark.jobs.cli import run_job
+from dcrec_spark.jobs.serving import recommend
 
 if __name__ == "__main__":
     run_job(recommend, __doc__)

@@ -7,8 +7,13 @@ DIR has coat/ (train.ascii, test.ascii), ml-100k/u.data, ml-1m/ratings.dat, and 
 What was done is kept under studies.work: the same command goes on after an interruption.
 """
 
-from dcrec_spark.cli import run_job
-from dcrec_spark.reproduce_job import reproduce_studies
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the studies lie beside the package, outside the wheel
+
+from dcrec_spark.jobs.cli import run_job
+from studies.reproduce import reproduce_studies
 
 if __name__ == "__main__":
     run_job(reproduce_studies, __doc__)

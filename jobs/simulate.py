@@ -4,8 +4,8 @@ python jobs/simulate.py --set output.path=output/world
 python jobs/simulate.py --set output.path=output/world --set simulation.gamma_reading=rate --set simulation.n_users=1000
 """
 
-from dcrec_spark.cli import run_job
-from dcrec_spark.simulate_job import simulate_world
+from dcrec_spark.jobs.cli import run_job
+from dcrec_spark.jobs.simulate import simulate_world
 
 if __name__ == "__main__":
     run_job(simulate_world, __doc__)

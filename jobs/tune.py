@@ -4,8 +4,8 @@ python jobs/tune.py --config conf/tune.yaml --set input.path=ratings.parquet --s
 spark-submit jobs/tune.py --config mine.yaml --dry-run
 """
 
-from dcrec_spark.cli import run_job
-from dcrec_spark.tuning.job import tune
+from dcrec_spark.jobs.cli import run_job
+from dcrec_spark.jobs.tune.job import tune
 
 if __name__ == "__main__":
     run_job(tune, __doc__)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from dcrec_spark.session import build_session
+from dcrec_spark.spark.session import build_session
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -64,7 +64,12 @@ def strangers(part: str, allowed: set[str]) -> dict[str, set[str]]:
 
 
 def test_the_package_is_found() -> None:
-    assert {"", "blocks", "kernels.ridge", "engine.half_step", "models.outcome", "config"} <= MODULES.keys()
+    assert {"", "engine.blocks", "kernels.ridge", "models.outcome.estimator", "config"} <= MODULES.keys()
+
+
+def test_nothing_lies_loose_at_the_top() -> None:
+    files = {path.name for path in PACKAGE.iterdir() if path.is_file()}
+    assert files == {"__init__.py", "errors.py", "version.py", "py.typed"}
 
 
 @pytest.mark.parametrize(
@@ -72,30 +77,24 @@ def test_the_package_is_found() -> None:
     [
         ("errors", set()),
         ("version", set()),
-        ("arrays", {"errors"}),
-        ("schemas", {"errors"}),
         ("config", {"errors"}),
-        ("java", {"errors"}),
-        ("session", {"errors", "java"}),
         ("kernels", {"errors"}),
-        ("blocks", {"errors", "arrays"}),
-        ("engine", {"errors", "arrays", "blocks"}),
-        ("data", {"errors", "config", "schemas", "engine"}),
-        ("storage", {"errors"}),
-        ("models", {"errors", "version", "arrays", "blocks", "kernels", "engine", "data", "storage"}),
+        ("spark", {"errors", "storage"}),
+        ("storage", {"errors", "spark"}),
+        ("engine", {"errors", "spark"}),
+        ("data", {"errors", "config", "spark"}),
+        ("models", {"errors", "version", "kernels", "spark", "engine", "data", "storage"}),
         ("publish", {"errors", "storage"}),
-        ("evaluation", {"errors", "arrays", "schemas", "kernels", "engine", "data", "models"}),
-        ("trials", {"errors", "arrays", "engine", "models", "evaluation"}),
-        ("studies", {"errors", "arrays", "config", "kernels", "data", "models", "evaluation", "trials"}),
+        ("evaluation", {"errors", "kernels", "spark", "engine", "data", "models", "publish"}),
+        ("local", {"errors", "kernels", "spark", "engine", "models", "evaluation"}),
         ("report", {"errors", "evaluation", "models"}),
-        ("estimators", {"config"}),
     ],
 )
 def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> None:
     assert strangers(part, allowed) == {}
 
 
-@pytest.mark.parametrize("part", ["kernels", "arrays", "errors", "config"])
+@pytest.mark.parametrize("part", ["kernels", "errors", "config"])
 def test_arrays_and_settings_know_nothing_of_spark(part: str) -> None:
     spark = {"pyspark", "py4j", "pyarrow"}
     assert {
@@ -103,33 +102,14 @@ def test_arrays_and_settings_know_nothing_of_spark(part: str) -> None:
     } == {}
 
 
-def test_only_the_jobs_own_steps_publish() -> None:
-    users = {part_of(module) for module, uses in USES.items() if any(part_of(used) == "publish" for used in uses)}
-    jobs = {
-        "pipeline",
-        "serving",
-        "job_steps",
-        "saved_model",
-        "record",
-        "demo",
-        "simulate_job",
-        "reproduce_job",
-        "tuning",
-    }
-    assert users <= {"publish"} | jobs
+def test_only_the_jobs_publish() -> None:
+    users = {part_of(module) for module, uses in USES.items() if "publish.parquet" in uses}
+    assert users <= {"publish", "jobs"}
 
 
-@pytest.mark.parametrize(
-    "top",
-    [
-        *("pipeline", "serving", "evaluate_job", "evaluate_steps", "evaluate_facts", "job_steps", "model_input"),
-        *("saved_model", "cli", "demo", "console", "record", "simulate_job", "reproduce_job", "tuning"),
-    ],
-)
-def test_nothing_below_uses_the_jobs_own_steps(top: str) -> None:
-    below = {"config", "data", "engine", "evaluation", "kernels", "models", "publish", "report", "storage"}
-    below |= {"studies", "trials"}
-    assert {m for m, uses in USES.items() if part_of(m) in below and top in map(part_of, uses)} == set()
+@pytest.mark.parametrize("outside", ["studies", "examples", "tests", "benchmarks"])
+def test_the_package_needs_nothing_that_lies_outside_the_wheel(outside: str) -> None:
+    assert {module for module, names in FOREIGN.items() if outside in names} == set()
 
 
 def cycle_in(uses: Mapping[str, set[str]]) -> list[str]:

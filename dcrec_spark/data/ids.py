@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
 
-from dcrec_spark.engine.lineage import keep
 from dcrec_spark.errors import DataError
+from dcrec_spark.spark.lineage import keep
 
 # monotonically_increasing_id is the partition's number above this many bits, and the row's number in it
 # below.

@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.config import ColumnNames, InputConfig
 from dcrec_spark.data.columns import pick_columns, raw_frame
-from dcrec_spark.data.failures import opening
 from dcrec_spark.data.formats import (
     MOVIELENS_CSV,
     MOVIELENS_SEPARATORS,
@@ -16,6 +15,7 @@ from dcrec_spark.data.formats import (
     read_movielens_lines,
     read_yahoo_r3,
 )
+from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import ConfigError, DataError
 
 _MOVIELENS_FILES = ("u.data", "ratings.dat", "ratings.csv")

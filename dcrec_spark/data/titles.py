@@ -6,8 +6,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from dcrec_spark.data.failures import opening
 from dcrec_spark.data.read import suffix
+from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import DataError
 
 SETTING = "evaluation.titles_path"

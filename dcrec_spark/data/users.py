@@ -6,8 +6,8 @@ from pyspark.sql.types import DataType, LongType, StringType
 
 from dcrec_spark.config import InputConfig
 from dcrec_spark.data.columns import WHOLE_NUMBERS
-from dcrec_spark.data.failures import opening
 from dcrec_spark.data.read import suffix
+from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import DataError
 
 SETTING = "recommend.users"

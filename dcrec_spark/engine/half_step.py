@@ -20,11 +20,11 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.arrays import Array, pack, unpack
-from dcrec_spark.blocks import AnySide, LocalSide, Side, place_blocks
-from dcrec_spark.engine.lineage import Checkpoint, Kept, broadcast, checkpoint, keep
-from dcrec_spark.engine.worker import forget_zip_importers
+from dcrec_spark.engine.blocks import AnySide, LocalSide, Side, place_blocks
+from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.errors import FitError
+from dcrec_spark.spark.lineage import Checkpoint, Kept, broadcast, checkpoint, keep
+from dcrec_spark.spark.worker import forget_zip_importers
 
 Arrays = Mapping[str, Array]
 Needs = frozenset[Broadcast[Any] | Checkpoint]
@@ -39,7 +39,7 @@ EVERYONE = -1
 class Turn(NamedTuple):
     """What a kernel gets to work on.
 
-    block : the arrays of the block; see :mod:`dcrec_spark.blocks`.
+    block : the arrays of the block; see :mod:`dcrec_spark.engine.blocks`.
     memory : what the kernel left for this block at its last turn; empty at the first.
     inbox : (rows that the block needs, width) of the source; ``block["col"]`` points into it.
     source_sums : the source's sums over all of its blocks.

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcrec_spark.arrays import Array
+from dcrec_spark.engine.cells import Array
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.tally import Tally
 from dcrec_spark.kernels import metrics as kernel

@@ -25,14 +25,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from dcrec_spark.arrays import Array
-from dcrec_spark.data.names import quoted
+from dcrec_spark.data.quoting import quoted
+from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.entries import ranking_tally, rating_tally
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.tally import Resampling, Sums, add_up, add_up_here
-from dcrec_spark.models.layout import require_columns
+from dcrec_spark.models.fitting.layout import require_columns
 
 _PLAIN = Columns()
 _USUAL = MetricSettings()

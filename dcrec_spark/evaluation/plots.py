@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dcrec_spark.models.predictive_check import PredictiveCheck
+from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 
 INK = "#808080"
 FILL = "#4c8dd6"

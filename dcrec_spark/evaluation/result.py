@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark import schemas
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.kernels.bootstrap import percentile_interval
+from dcrec_spark.publish import schemas
 
 _FEWEST_FOR_INTERVAL = 2
 

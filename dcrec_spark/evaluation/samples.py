@@ -4,8 +4,8 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.models.outcome_model import DeconfoundedMFModel
-from dcrec_spark.models.reasons import because, titled
+from dcrec_spark.models.explain.text import because, titled
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 
 _PARTS = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
 

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from dcrec_spark.arrays import Array, pack, unpack
-from dcrec_spark.engine.lineage import cores
-from dcrec_spark.engine.worker import forget_zip_importers
+from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.kernels.bootstrap import resampled_sums
 from dcrec_spark.kernels.metrics import PerRow, row_means, sums_by
+from dcrec_spark.spark.lineage import cores
+from dcrec_spark.spark.worker import forget_zip_importers
 
 # name -> (1 + replications, 2): total and weight of a metric; or (): a plain count.
 Sums = dict[str, Array]

@@ -7,7 +7,7 @@ not to be released themselves.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.models.outcome_model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 
 
 def preference_alone(model: DeconfoundedMFModel) -> DeconfoundedMFModel:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dcrec_spark.kernels.csr import inner_products, pieces
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
-from dcrec_spark.kernels.rows import inner_products, pieces
 
 NOTHING = np.empty(0)
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv, sposv
 
+from dcrec_spark.kernels.csr import inner_products, pieces, row_sums
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.rows import inner_products, pieces, row_sums
 
 
 class RatingBlock(NamedTuple):

@@ -69,7 +69,10 @@ def flag(name: str) -> Converter:
 
 def exposure_source(value: Any) -> Any:
     """A converter that accepts what an exposure model comes from: one that is fitted, its estimator, or None."""
-    from dcrec_spark.models.exposure import PoissonFactorization, PoissonFactorizationModel  # which need this module
+    from dcrec_spark.models.exposure.estimator import (  # which need this module
+        PoissonFactorization,
+        PoissonFactorizationModel,
+    )
 
     if value is not None and not isinstance(value, PoissonFactorization | PoissonFactorizationModel):
         raise TypeError(

@@ -8,7 +8,7 @@ import pandas as pd
 
 from dcrec_spark.evaluation.distributions import Histogram, Reliability
 from dcrec_spark.evaluation.ranking_change import RankingChange
-from dcrec_spark.models.predictive_check import PredictiveCheck
+from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 
 
 def rows_of(frame: pd.DataFrame) -> list[Any]:

@@ -181,7 +181,7 @@ def open_files(path: str, spark: SparkSession | None = None, setting: str = "out
     scheme, host, inside = (parts[name] or "" for name in ("scheme", "host", "path")) if parts else ("", "", "")
     if scheme == "hdfs":
         _require_plain(path, inside, setting)
-        from dcrec_spark.storage.hadoop import HadoopFiles  # only where a JVM is at hand
+        from dcrec_spark.spark.hadoop import HadoopFiles  # only where a JVM is at hand
 
         return HadoopFiles(spark, path, setting), inside.rstrip("/") or "/"
     if scheme == "" or (scheme == "file" and not host and inside.startswith("/")):

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.config import ColumnNames, InputConfig, ValidationConfig
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.validate import Validated, validate
+from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import ValidationConfig
-from dcrec_spark.data.validate import Validated, validate
+from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
 
 NOW = 1_700_000_000

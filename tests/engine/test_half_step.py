@@ -11,12 +11,12 @@ import pytest
 from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.arrays import unpack
-from dcrec_spark.blocks import Side
 from dcrec_spark.engine import half_step as engine
+from dcrec_spark.engine.ascent import Owned
+from dcrec_spark.engine.blocks import Side
+from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.half_step import Held, Placed, State, end_lineage, half_step, memories, rebuild
 from dcrec_spark.errors import FitError
-from dcrec_spark.models.sweeps import Owned
 from tests.engine.toy_kernels import key_rows, remember, spoil_one, sum_neighbours
 from tests.reference.poisson import Array
 from tests.sides import Layout, Sides, sides_of

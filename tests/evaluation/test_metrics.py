@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark import schemas
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.metrics import evaluate, join_predictions
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.kernels.bootstrap import poisson_weights
+from dcrec_spark.publish import schemas
 from tests.reference import metrics as slow
 from tests.reference.metrics import Row, Variant
 

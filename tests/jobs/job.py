@@ -12,8 +12,8 @@ import pandas as pd
 import structlog
 from click.testing import CliRunner
 
-from dcrec_spark.cli import Job, job_command
-from dcrec_spark.pipeline import retrain
+from dcrec_spark.jobs.cli import Job, job_command
+from dcrec_spark.jobs.retrain import retrain
 from dcrec_spark.publish.parquet import current_run
 
 # Enough to have every part of the job at work.

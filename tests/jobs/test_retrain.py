@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType
 
-from dcrec_spark import schemas
+from dcrec_spark.publish import schemas
 from dcrec_spark.publish.parquet import current_run, read_current, verify
 from tests.jobs.job import SMALL, Outcome, column_of_vectors, read_table, record_of, run_directory, run_retrain
 

@@ -9,11 +9,11 @@ from zlib import crc32
 import pandas as pd
 import pytest
 
-from dcrec_spark.cli import Job
 from dcrec_spark.errors import DataError
-from dcrec_spark.pipeline import retrain
+from dcrec_spark.jobs.cli import Job
+from dcrec_spark.jobs.retrain import retrain
+from dcrec_spark.jobs.serving import fold_in, recommend
 from dcrec_spark.publish.parquet import current_run, verify
-from dcrec_spark.serving import fold_in, recommend
 from tests.jobs.job import failure_of, names_in, read_table, record_of, run_directory, run_job, run_retrain
 
 FIT = {

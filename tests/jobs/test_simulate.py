@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from dcrec_spark.evaluation.simulate import Simulation, expected_outcomes
+from dcrec_spark.jobs.simulate import simulate_world
 from dcrec_spark.publish.parquet import verify
-from dcrec_spark.simulate_job import simulate_world
 from tests.jobs.job import read_table, record_of, run_directory, run_job
 
 WORLD = {"simulation.n_users": 60, "simulation.n_items": 40, "simulation.n_factors": 4, "run.seed": 7}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln
 
-from dcrec_spark.kernels import rows
+from dcrec_spark.kernels import csr
 from dcrec_spark.kernels.gamma import divergence, geometric_mean
 from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, settle_shape, update_shape
 from tests.problems import assert_same, count_block, random_counts
@@ -157,17 +157,17 @@ def test_heavy_rows_in_pieces_give_the_same(piece: int, monkeypatch: pytest.Monk
         counts, users, items = random_problem(seed)
         block = count_block(counts)
         arguments = block, users.geometric_mean, items.geometric_mean
-        monkeypatch.setattr(rows, "PIECE", 1 << 15)
+        monkeypatch.setattr(csr, "PIECE", 1 << 15)
         shape, fitted = update_shape(0.3, *arguments), rates(*arguments)
-        monkeypatch.setattr(rows, "PIECE", piece)
+        monkeypatch.setattr(csr, "PIECE", piece)
         np.testing.assert_allclose(update_shape(0.3, *arguments), shape, rtol=1e-13)
         np.testing.assert_allclose(rates(*arguments), fitted, rtol=1e-14)
 
 
 def test_pieces_cover_each_row_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "PIECE", 2)
-    assert list(rows.pieces(np.array([0, 0, 3, 4, 4]))) == [(1, 0, 2), (1, 2, 3), (2, 3, 4)]
-    assert list(rows.pieces(np.array([0]))) == []
+    monkeypatch.setattr(csr, "PIECE", 2)
+    assert list(csr.pieces(np.array([0, 0, 3, 4, 4]))) == [(1, 0, 2), (1, 2, 3), (2, 3, 4)]
+    assert list(csr.pieces(np.array([0]))) == []
 
 
 @examples
@@ -176,8 +176,8 @@ def test_inner_products_of_means_are_a_hat_of_the_exposed_pairs(seed: int) -> No
     problem = sweep(random_problem(seed))
     table = dense.a_hat(twin_of(problem))
     block, mirror = count_block(problem.counts), count_block(problem.counts.T)
-    by_user = rows.inner_products(block.row_ptr, block.col, problem.users.mean, problem.items.mean)
-    by_item = rows.inner_products(mirror.row_ptr, mirror.col, problem.items.mean, problem.users.mean)
+    by_user = csr.inner_products(block.row_ptr, block.col, problem.users.mean, problem.items.mean)
+    by_item = csr.inner_products(mirror.row_ptr, mirror.col, problem.items.mean, problem.users.mean)
     exposed = problem.counts > 0
     np.testing.assert_allclose(by_user, table[exposed], rtol=1e-12)
     np.testing.assert_allclose(by_item, table.T[exposed.T], rtol=1e-12)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import ridge, rows
+from dcrec_spark.kernels import csr, ridge
 from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser, Shared
 from tests.problems import RatingProblem, assert_same, rating_problem, user_rows
 from tests.reference import ridge as dense
@@ -193,10 +193,10 @@ def one_row(block: RatingBlock, row: int) -> RatingBlock:
 def test_heavy_rows_in_pieces_give_the_same(piece: int, confounder: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(5):
         p = problem_of(seed, ALL_TERMS, confounder)
-        monkeypatch.setattr(rows, "PIECE", 1 << 15)
+        monkeypatch.setattr(csr, "PIECE", 1 << 15)
         users, items = users_by_kernel(p, p.factors), items_by_kernel(p, p.factors)
         best = shared_and_objective(p, p.factors)
-        monkeypatch.setattr(rows, "PIECE", piece)
+        monkeypatch.setattr(csr, "PIECE", piece)
         assert_same(users_by_kernel(p, p.factors), users, 1e-12)
         assert_same(items_by_kernel(p, p.factors), items, 1e-12)
         again = shared_and_objective(p, p.factors)
@@ -249,8 +249,8 @@ def test_an_unrated_row_without_regularisation_is_nan() -> None:
 
 def test_row_sums_of_empty_rows_are_zero() -> None:
     pointer = np.array([0, 0, 2, 2, 3, 3])
-    np.testing.assert_array_equal(rows.row_sums(pointer, np.array([1.0, 2.0, 4.0])), [0, 3, 0, 4, 0])
-    np.testing.assert_array_equal(rows.row_sums(np.array([0, 0]), np.empty(0)), [0])
+    np.testing.assert_array_equal(csr.row_sums(pointer, np.array([1.0, 2.0, 4.0])), [0, 3, 0, 4, 0])
+    np.testing.assert_array_equal(csr.row_sums(np.array([0, 0]), np.empty(0)), [0])
 
 
 def test_inputs_are_left_alone() -> None:

@@ -18,7 +18,7 @@ from pyspark.ml import Estimator, Model, Pipeline, PipelineModel
 from pyspark.ml.param import Params
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.models.outcome_tables import Facts
+from dcrec_spark.models.outcome.tables import Facts
 from tests.models.world import NAMES, World, by_id, exposure, outcome
 from tests.problems import assert_same
 

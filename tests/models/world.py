@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 from scipy.special import ndtri
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
-from dcrec_spark.engine.lineage import let_go_of_what_is_left
 from dcrec_spark.kernels.gamma import noise
-from dcrec_spark.models.gamma_poisson import SharedGammas
+from dcrec_spark.models.families.gamma_poisson import SharedGammas
+from dcrec_spark.spark.lineage import let_go_of_what_is_left
 from tests.reference import poisson as dense_poisson
 from tests.reference import poisson_outcome as dense_outcome
 from tests.reference import ridge as dense

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConflictError
+from dcrec_spark.spark.hadoop import HadoopFiles
 from dcrec_spark.storage import files as files_module
 from dcrec_spark.storage.files import Files, LocalFiles
-from dcrec_spark.storage.hadoop import HadoopFiles
 
 
 @pytest.fixture(params=["local", "hadoop"])

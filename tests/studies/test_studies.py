@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.reproduce_job import reproduce_studies
-from dcrec_spark.studies import compare, paper
-from dcrec_spark.studies import rows as module_of_rows
-from dcrec_spark.studies import units as module
-from dcrec_spark.studies.datasets import DATASETS
-from dcrec_spark.studies.page import write_page
-from dcrec_spark.studies.profiles import PROFILES, YAHOO, OfData, OfSimulation, Profile
-from dcrec_spark.studies.rows import PLAIN, Budget, Row, plain_rows, rows, settings
-from dcrec_spark.studies.run import collected, reproduce
-from dcrec_spark.studies.simulation import Point
-from dcrec_spark.studies.summary import difference, figure
-from dcrec_spark.studies.units import read, units
+from studies import compare, paper
+from studies import rows as module_of_rows
+from studies import units as module
+from studies.datasets import DATASETS
+from studies.page import write_page
+from studies.profiles import PROFILES, YAHOO, OfData, OfSimulation, Profile
+from studies.reproduce import reproduce_studies
+from studies.rows import PLAIN, Budget, Row, plain_rows, rows, settings
+from studies.run import collected, reproduce
+from studies.simulation import Point
+from studies.summary import difference, figure
+from studies.units import read, units
 from tests.jobs.job import failure_of, record_of, run_job
 
 TINY = Budget(draws=1, most_rank=2, max_iter=3)

@@ -1,0 +1,113 @@
+"""The rules for a single row, as Spark expressions. A row gets the name of every rule that it breaks."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DateType, NumericType, StringType, TimestampNTZType, TimestampType
+
+from dcrec_spark.config import ValidationConfig
+from dcrec_spark.data.columns import NUMBERS
+from dcrec_spark.data.validation.reject_reasons import MALFORMED, Rule, names_of_broken
+
+# A cast alone would take Java's notations, 5f and 0x1p3, for numbers.
+_NUMBER = r"(?i)^\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)\s*$"
+_SEEN_BY_READER = ("empty", "unparsable")
+
+
+def check_rows(raw: DataFrame, config: ValidationConfig, now: float) -> DataFrame:
+    """Columns user_id, item_id, rating (count, propensity): double, (timestamp: long,) raw, reasons: array<string>.
+
+    raw : the layout of :mod:`dcrec_spark.data.columns`; ``read_problems`` may be missing.
+    now : seconds since 1970, for what is in the future.
+    """
+    types = {field.name: field.dataType for field in raw.schema}
+    names: list[str] = [name for name in NUMBERS if name in types]
+    values = {name: _number(name, types[name]) for name in names}
+    rules = _id_rules("user", types) + _id_rules("item", types)
+    for name, value in values.items():
+        rules += _number_rules(name, value, types[name])
+    rules += _meaning_rules(values, config)
+    columns = [value.alias(name) for name, value in values.items()]
+    if "timestamp" in types:
+        seconds = _seconds(types["timestamp"])
+        rules += _time_rules(seconds, types["timestamp"], now, config)
+        columns.append(seconds.alias("timestamp"))
+    reasons = _reasons(rules, has_reader="read_problems" in types)
+    return raw.select("user_id", "item_id", *columns, "raw", reasons.alias("reasons"))
+
+
+def _reasons(rules: list[Rule], has_reader: bool) -> Column:
+    broken = names_of_broken(rules)
+    if not has_reader:
+        return broken
+    # The columns of a row that could not be split are not those that they seem to be.
+    malformed = F.array_contains("read_problems", MALFORMED)
+    return F.when(malformed, F.array(F.lit(MALFORMED))).otherwise(F.concat("read_problems", broken))
+
+
+def _blank(column: Column, stored: DataType) -> Column:
+    return (F.trim(column) == "") if isinstance(stored, StringType) else F.lit(False)
+
+
+def _id_rules(side: str, types: dict[str, DataType]) -> list[Rule]:
+    identity = F.col(f"{side}_id")
+    null = identity.isNull()
+    if "read_problems" in types:
+        for problem in _SEEN_BY_READER:
+            null &= ~F.array_contains("read_problems", f"{problem}_{side}")
+    return [
+        Rule(f"null_{side}", null),
+        Rule(f"empty_{side}", _blank(identity, types[f"{side}_id"])),
+    ]
+
+
+def _number(name: str, stored: DataType) -> Column:
+    value = F.col(name).try_cast("double")
+    return F.when(F.col(name).rlike(_NUMBER), value) if isinstance(stored, StringType) else value
+
+
+def _number_rules(name: str, value: Column, stored: DataType) -> list[Rule]:
+    nothing = F.col(name).isNull() | _blank(F.col(name), stored)
+    return [
+        Rule(f"null_{name}", nothing),
+        Rule(f"unparsable_{name}", ~nothing & value.isNull()),
+        Rule(f"nan_{name}", F.isnan(value)),
+        Rule(f"infinite_{name}", F.abs(value) == float("inf")),
+    ]
+
+
+def _meaning_rules(values: dict[str, Column], config: ValidationConfig) -> list[Rule]:
+    rating = values["rating"]
+    # NaN is greater than every number in Spark.
+    finite = ~F.isnan(rating) & (F.abs(rating) != float("inf"))
+    out_of_scale = F.lit(False)
+    if config.scale_min is not None:
+        out_of_scale |= rating < config.scale_min
+    if config.scale_max is not None:
+        out_of_scale |= rating > config.scale_max
+    not_positive = values["count"] <= 0 if "count" in values else F.lit(False)
+    if config.kind == "counts":
+        not_positive = F.coalesce(not_positive, F.lit(False)) | (rating <= 0)
+    rules = [Rule("out_of_scale", finite & out_of_scale), Rule("non_positive_count", not_positive)]
+    if "propensity" in values:
+        p = values["propensity"]
+        rules.append(Rule("propensity_out_of_range", (p <= 0) | (p > 1)))
+    return rules
+
+
+def _seconds(stored: DataType) -> Column:
+    """Seconds since 1970. Text holds seconds too, or a date or time, in the session's time zone."""
+    column = F.col("timestamp")
+    if isinstance(stored, NumericType):
+        return column.try_cast("long")
+    if isinstance(stored, TimestampType | TimestampNTZType | DateType):
+        return column.cast("timestamp").cast("long")
+    return F.coalesce(column.try_cast("long"), column.try_cast("timestamp").cast("long"))
+
+
+def _time_rules(seconds: Column, stored: DataType, now: float, config: ValidationConfig) -> list[Rule]:
+    """A row without a time is kept, as the oldest."""
+    given = F.col("timestamp").isNotNull() & ~_blank(F.col("timestamp"), stored)
+    rules = [Rule("unparsable_timestamp", given & seconds.isNull())]
+    if config.future_timestamps == "reject":
+        rules.append(Rule("future_timestamp", seconds > int(now) + config.future_tolerance_seconds))
+    return rules

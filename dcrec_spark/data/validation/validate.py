@@ -1,0 +1,206 @@
+"""Raw rows -> good ratings, and rejects with all their reasons. Every row is in one of the two."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from dcrec_spark.config import ValidationConfig
+from dcrec_spark.data.columns import check_types
+from dcrec_spark.data.spark_errors import reading_rows
+from dcrec_spark.data.validation import count_limits, duplicates
+from dcrec_spark.data.validation.row_rules import check_rows
+from dcrec_spark.errors import DataError
+
+_SHOWN_REASONS = 3
+_SHOWN_CHARACTERS = 200
+
+
+@dataclass(frozen=True)
+class Validated:
+    """What validation made of the raw rows.
+
+    ratings : user_id, item_id, rating: double (count: double, timestamp: long); one row per user and item.
+        Kept on the cluster until :meth:`unpersist`.
+    rejects : raw: string, reasons: array<string>.
+    counts : rows_in = accepted + rejected; accepted = ratings + merged_duplicates. All in rows.
+    reasons : how many rows have each reason; a row may have several.
+    warnings : sentences for whoever reads the run's record.
+    """
+
+    ratings: DataFrame
+    rejects: DataFrame
+    counts: dict[str, int]
+    reasons: dict[str, int]
+    warnings: tuple[str, ...]
+    _release: Callable[[], object] = field(repr=False, compare=False)
+
+    def unpersist(self) -> None:
+        """Free what is kept on the cluster; ``ratings`` and ``rejects`` would read the input again."""
+        self._release()
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Rows that have the same reasons, with what their values range over."""
+
+    reasons: tuple[str, ...]
+    rows: int
+    lowest: float | None
+    highest: float | None
+    one_user: bool
+    one_item: bool
+
+
+def validate(
+    raw: DataFrame, config: ValidationConfig, *, seed: int = 0, now: float | None = None, to_fit: bool = True
+) -> Validated:
+    """Split raw rows into ratings and rejects, by the rules of ``config``.
+
+    Parameters
+    ----------
+    raw : the layout of :mod:`dcrec_spark.data.columns`.
+    seed : which ratings a cap keeps where times don't tell.
+    to_fit : whether a model is fitted to the ratings, which takes two users and two items.
+    now : seconds since 1970; later timestamps are in the future. None: this machine's clock.
+
+    Raises
+    ------
+    DataError : no rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of
+        one pair under ``duplicates=error``, one user only, one item only, or a file that cannot be read to
+        its end.
+    ConfigError : ``duplicates=last`` without timestamps.
+
+    Notes
+    -----
+    Two Spark jobs: one that finds or merges duplicates and, on the way, keeps the checked rows on the
+    cluster; one that counts them. Rows left out by the number of their user's or item's ratings are rejects,
+    but not bad: they don't count against ``max_reject_share``.
+    """
+    check_types({field.name.removesuffix("_id"): field.dataType for field in raw.schema})
+    with ExitStack() as kept, reading_rows():
+        labelled = _label(raw, config, seed, time.time() if now is None else now, kept)
+        good = labelled.filter(F.size("reasons") == 0).drop("raw", "reasons")
+        ratings, merged_rows = _one_row_per_pair(good, config, kept)
+        groups = _groups(labelled)
+        rejects = labelled.filter(F.size("reasons") > 0).select("raw", "reasons")
+        counts, reasons = _counts(groups, merged_rows)
+        _require_usable(groups, counts, reasons, config, rejects)
+        if to_fit:
+            _require_two(groups)
+        return Validated(ratings, rejects, counts, reasons, _warnings(groups, config), kept.pop_all().close)
+
+
+def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
+    kept.callback(frame.unpersist)
+    return frame.persist()
+
+
+def _label(raw: DataFrame, config: ValidationConfig, seed: int, now: float, kept: ExitStack) -> DataFrame:
+    """Checked rows, with the text of the raw row where it was rejected, kept on the cluster."""
+    checked = check_rows(raw, config, now)
+    if count_limits.has_limits(config):
+        checked = count_limits.apply_limits(_keep(checked, kept), config, seed)
+    stored = checked.schema["raw"].dataType
+    text = F.col("raw") if isinstance(stored, StringType) else F.to_json("raw")
+    return _keep(checked.withColumn("raw", F.when(F.size("reasons") > 0, text)), kept)
+
+
+def _one_row_per_pair(good: DataFrame, config: ValidationConfig, kept: ExitStack) -> tuple[DataFrame, int]:
+    """Ratings without duplicates, and how many rows went into others."""
+    if config.duplicates == "error":
+        duplicates.require_none(good)
+        return good, 0
+    merged = _keep(duplicates.merge(good, config), kept)
+    totals = merged.agg(F.sum("rows") - F.count(F.lit(1))).first()
+    return merged.drop("rows"), int(totals[0] or 0) if totals else 0
+
+
+def _groups(labelled: DataFrame) -> list[_Group]:
+    """One small row per set of reasons that occurs. Ids are compared by hash: no sort is needed for those."""
+    ranges: list[Column] = [F.min("rating").alias("lowest"), F.max("rating").alias("highest")]
+    for side in ("user", "item"):
+        hashed = F.xxhash64(f"{side}_id")
+        ranges.append((F.min(hashed) == F.max(hashed)).alias(f"one_{side}"))
+    rows = labelled.groupBy("reasons").agg(F.count(F.lit(1)).alias("rows"), *ranges).collect()
+    return [_group(row) for row in rows]
+
+
+def _group(row: Row) -> _Group:
+    values = row.asDict()
+    return _Group(**{**values, "reasons": tuple(values["reasons"])})
+
+
+def _counts(groups: list[_Group], merged_rows: int) -> tuple[dict[str, int], dict[str, int]]:
+    rows_in = sum(group.rows for group in groups)
+    rejected = sum(group.rows for group in groups if group.reasons)
+    reasons: Counter[str] = Counter()
+    for group in groups:
+        for reason in group.reasons:
+            reasons[reason] += group.rows
+    counts = {
+        "rows_in": rows_in,
+        "accepted": rows_in - rejected,
+        "rejected": rejected,
+        "ratings": rows_in - rejected - merged_rows,
+        "merged_duplicates": merged_rows,
+    }
+    return counts, dict(sorted(reasons.items()))
+
+
+def _require_usable(
+    groups: list[_Group],
+    counts: dict[str, int],
+    reasons: dict[str, int],
+    config: ValidationConfig,
+    rejects: DataFrame,
+) -> None:
+    if counts["rows_in"] == 0:
+        raise DataError("the input has no rows; expected ratings. Check what input.path or input.table points at")
+    if counts["accepted"] == 0:
+        raise DataError(f"all {counts['rows_in']} rows are rejected: {_top_reasons(reasons, rejects)}")
+    left_out = sum(group.rows for group in groups if set(group.reasons) & set(count_limits.LIMITS))
+    share = (counts["rejected"] - left_out) / counts["rows_in"]
+    if share > config.max_reject_share:
+        raise DataError(
+            f"{counts['rejected'] - left_out} of {counts['rows_in']} rows are bad, a share of {share:.4g}; "
+            f"validation.max_reject_share is {config.max_reject_share:g}: {_top_reasons(reasons, rejects)}"
+        )
+
+
+def _require_two(groups: list[_Group]) -> None:
+    good = next(group for group in groups if not group.reasons)
+    for side, alone in (("user", good.one_user), ("item", good.one_item)):
+        if alone:
+            raise DataError(
+                f"all {good.rows} good rows are of one {side}; expected at least two, for the exposure model "
+                f"learns from how {side}s differ. Check input.columns.{side} and the limits of validation"
+            )
+
+
+def _top_reasons(reasons: dict[str, int], rejects: DataFrame) -> str:
+    top = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    named = ", ".join(f"{reason} ({rows} rows)" for reason, rows in top[:_SHOWN_REASONS])
+    example = rejects.filter(F.array_contains("reasons", top[0][0])).agg(F.min("raw")).first()
+    text = "" if example is None or example[0] is None else str(example[0])
+    shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
+    hint = "; timestamps are read as seconds since 1970" if top[0][0] == "future_timestamp" else ""
+    return f"{named}; for example {shown!r} is {top[0][0]}{hint}"
+
+
+def _warnings(groups: list[_Group], config: ValidationConfig) -> tuple[str, ...]:
+    good = next(group for group in groups if not group.reasons)
+    said = []
+    if good.lowest == good.highest:
+        said.append(f"all ratings are {good.lowest:g}: they say nothing of preferences beyond who rated what")
+    if config.kind == "ratings" and config.scale_min is None and config.scale_max is None:
+        said.append(
+            f"no scale is declared (validation.scale_min, scale_max), so no rating is out of it; "
+            f"they go from {good.lowest:g} to {good.highest:g}"
+        )
+    return tuple(said)

@@ -1,0 +1,208 @@
+"""The one loop of every fit: users, items, what all pairs share, until the objective settles.
+
+A model supplies its ``Steps``: kernels for both sides, and what becomes of their sums. The loop owns the states that
+come and go, the checkpoints, the history, the early stop.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from dcrec_spark.engine.blocks import AnySide
+from dcrec_spark.engine.convergence import SLACK, History, Listener, Patience
+from dcrec_spark.engine.half_step import Arrays, Kernel, State, destroy, end_lineage, half_step, needed_by
+
+
+class Steps(Protocol):
+    """Coordinate ascent of one model."""
+
+    @property
+    def stage(self) -> str:
+        """Its name in logs and errors."""
+
+    @property
+    def rises(self) -> bool:
+        """Whether the objective is a bound to raise, not a loss to lower."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether an update of a side starts from that side's last state."""
+
+    @property
+    def shared(self) -> Any:
+        """What all pairs share at the start: the intercept, a global gamma."""
+
+    def start_users(self) -> Kernel:
+        """The first state; asked for only if the model remembers."""
+
+    def start_items(self) -> Kernel:
+        """The first state."""
+
+    def users(self, shared: Any) -> Kernel:
+        """Users given the items."""
+
+    def items(self, shared: Any) -> Kernel:
+        """Items given the users, and the sums over the observed pairs that :meth:`conclude` needs."""
+
+    def settle(self, shared: Any) -> Kernel:
+        """Users as the final items determine them, wherever they were before: what fold-in computes."""
+
+    def conclude(self, users: Arrays, items: Arrays, shared: Any) -> tuple[float, Any]:
+        """The objective of the sweep, and the shared terms to go on with."""
+
+    def held_out_loss(self, items: Arrays, shared: Any) -> float | None:
+        """The loss of the held-out pairs, where there are any; smaller is better."""
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When a fit ends, and how often its lineage does.
+
+    tol : relative change of the objective. patience : sweeps without a better held-out loss.
+    """
+
+    max_iter: int
+    tol: float
+    patience: int = 3
+    checkpoint_interval: int = 10
+    precision: str = "float64"
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a warm fit begins: states whose memories are a fitted model's, and what its pairs shared.
+
+    users : None where the model does not remember them.
+    """
+
+    users: State | None
+    items: State
+    shared: Any
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The last states of both sides, the shared terms, and the objective and held-out loss after each sweep."""
+
+    users: State
+    items: State
+    shared: Any
+    objective: list[float]
+    held_out: list[float] = field(default_factory=list)
+
+    def release(self) -> None:
+        """Let go of the states; what was made of them can still be recomputed."""
+        self.users.release()
+        self.items.release()
+
+    def discard(self) -> None:
+        """Let go of the states and of what they could be recomputed from: nothing was made of them."""
+        with Owned() as owned:
+            owned.add(self.users)
+            owned.add(self.items)
+
+
+class Owned:
+    """The states of a fit that are alive; whoever is left at the end is let go, whatever the end is.
+
+    With a state goes what it could be recomputed from, unless one that stays needs it too.
+    """
+
+    def __init__(self) -> None:
+        self._alive: list[State] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.keep_only(())
+
+    def add(self, state: State) -> State:
+        """Own one more."""
+        self._alive.append(state)
+        return state
+
+    def keep_only(self, wanted: Iterable[State | None]) -> None:
+        """Let go of all others."""
+        kept = {id(state) for state in wanted}
+        alive = [state for state in self._alive if id(state) in kept]
+        for state in self._alive:
+            if id(state) not in kept:
+                state.release()
+        destroy(needed_by(self._alive) - needed_by(alive))
+        self._alive = alive
+
+    def hand_over(self) -> None:
+        """Let the caller own those that are left."""
+        self._alive = []
+
+
+def alternate(
+    users: AnySide, items: AnySide, steps: Steps, stop: Stopping, listener: Listener, start: Start | None = None
+) -> Fit:
+    """Sweep until the objective settles or the held-out loss stops falling; then settle the users once more.
+
+    With held-out pairs the result is that of the sweep with the smallest loss. The users settle so that folding a
+    user in with his own data gives back his factors.
+    """
+    history = History(steps.stage, steps.rises, stop.tol, SLACK[stop.precision], listener)
+    patience = Patience(stop.patience)
+    with Owned() as owned:
+        now = best = _begin(users, items, steps, start, owned)
+        for sweep in range(1, stop.max_iter + 1):
+            now = _sweep(users, items, steps, now, owned, history)
+            loss = steps.held_out_loss(now.items.sums, now.shared)
+            if loss is None or patience.improved_by(loss):
+                best = now
+            owned.keep_only((now.users, now.items, best.users, best.items))
+            if history.settled or patience.exhausted:
+                break
+            if sweep % stop.checkpoint_interval == 0:
+                now, best = _end_lineage(now, best, owned)
+        final = owned.add(half_step(users, steps.settle(best.shared), best.items))
+        owned.keep_only((final, best.items))
+        owned.hand_over()
+    return Fit(final, best.items, best.shared, history.values, patience.losses)
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """Both sides and the shared terms between two sweeps; the users only where the model remembers them."""
+
+    users: State | None
+    items: State
+    shared: Any
+
+
+def _begin(users: AnySide, items: AnySide, steps: Steps, start: Start | None, owned: Owned) -> _Moment:
+    user_start, item_start = (start.users, start.items) if start else (None, None)
+    user_state = owned.add(half_step(users, steps.start_users(), own=user_start)) if steps.remembers else None
+    item_state = owned.add(half_step(items, steps.start_items(), own=item_start))
+    return _Moment(user_state, item_state, start.shared if start else steps.shared)
+
+
+def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, owned: Owned, history: History) -> _Moment:
+    remembered = now.items if steps.remembers else None
+    user_state = owned.add(half_step(users, steps.users(now.shared), now.items, now.users))
+    item_state = owned.add(half_step(items, steps.items(now.shared), user_state, remembered))
+    objective, shared = steps.conclude(user_state.sums, item_state.sums, now.shared)
+    history.settled_at(objective)
+    return _Moment(user_state if steps.remembers else None, item_state, shared)
+
+
+def _end_lineage(now: _Moment, best: _Moment, owned: Owned) -> tuple[_Moment, _Moment]:
+    """Both moments from reliable checkpoints on; what they have in common is written once."""
+    states = {id(s): s for s in (now.users, now.items, best.users, best.items) if s is not None}
+    ended = dict(zip(states, end_lineage(*states.values()), strict=True))
+    for state in ended.values():
+        owned.add(state)
+    owned.keep_only(ended.values())
+
+    def moved(moment: _Moment) -> _Moment:
+        users = None if moment.users is None else ended[id(moment.users)]
+        return _Moment(users, ended[id(moment.items)], moment.shared)
+
+    return moved(now), moved(best)

@@ -1,0 +1,242 @@
+"""The nonzeros of one side as CSR blocks, built once and kept on the cluster.
+
+Row ``idx`` of a side with ``n`` blocks lives in block ``idx % n`` at position ``idx // n``, so that blocks are
+even whatever the order of the ids. With two user blocks, three item blocks and the ratings
+
+    user 0: item 1 -> 5, item 4 -> 3;   user 2: item 3 -> 4
+
+user block 0 holds the rows of users 0 and 2 and looks like this::
+
+    row_key   [h(u0), h(u2)]     a hash of each row's id, the seed of its noise
+    row_ptr   [0, 2, 3]          where each row's nonzeros begin
+    need_at   [1, 2, 3]          the source rows it needs, as places in all source blocks, in a row:
+                                 item 3 (block 0), items 1 and 4 (block 1); the order of its inbox
+    col       [1, 2, 0]          each nonzero's source row, as a place in that inbox
+    rating    [5, 3, 4]          and one array for each further value column
+    route_ptr [0, 1, 2, 2]       item blocks 0 and 1 need one of these rows each, block 2 none
+    route_pos [1, 0]             ... which: the mirror image of the item blocks' needs
+
+Held-out pairs, where there are any, are no nonzeros of the fit, but need the same source rows: they come in arrays of
+their own, ``held_row_ptr``, ``held_col`` and ``held_`` before the name of each value, with the same inbox.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.engine.cells import Array, pack
+
+BLOCK_SCHEMA = "block int, nonzeros long, duplicate_row long, duplicate_col long, data binary"
+
+
+@dataclass(frozen=True)
+class Side:
+    """Users or items: how many rows, in how many blocks, and the blocks themselves.
+
+    ``frame`` has one row per block and partition ``block``: ``block int, ..., data binary``.
+    """
+
+    name: str
+    n_rows: int
+    n_blocks: int
+    frame: DataFrame
+    held: bool = False
+
+    def rows_in(self, block: int) -> int:
+        """How many rows a block has."""
+        return rows_in_block(self.n_rows, self.n_blocks, block)
+
+    def places_of(self, block: int) -> slice:
+        """Where a block's rows stand when all blocks of the side stand one after the other."""
+        start = int(first_place(self.n_rows, self.n_blocks, np.asarray(block)))
+        return slice(start, start + self.rows_in(block))
+
+    def release(self) -> None:
+        """Let go of the cached blocks."""
+        self.frame.unpersist()
+
+
+@dataclass(frozen=True)
+class LocalSide:
+    """A side whose only block is in this process: for data that one task can work on, without Spark."""
+
+    name: str
+    n_rows: int
+    data: pa.BinaryScalar
+
+    def release(self) -> None:
+        """Does nothing: no part of it is kept on the cluster."""
+
+
+AnySide = Side | LocalSide
+
+
+def rows_in_block(n_rows: int, n_blocks: int, block: int) -> int:
+    """How many of ``n_rows`` rows fall into a block."""
+    return (n_rows - block + n_blocks - 1) // n_blocks
+
+
+def first_place(n_rows: int, n_blocks: int, block: Array) -> Array:
+    """Where a block begins when all blocks of a side stand one after the other."""
+    return block * (n_rows // n_blocks) + np.minimum(block, n_rows % n_blocks)
+
+
+def index_at(n_rows: int, n_blocks: int, place: Array) -> Array:
+    """The idx of the rows that stand at these places: what ``need_at`` says, in terms of the side's ids."""
+    starts = first_place(n_rows, n_blocks, np.arange(n_blocks))
+    block = np.searchsorted(starts, place, side="right") - 1
+    return (place - starts[block]) * n_blocks + block
+
+
+def block_count(n_rows: int, nonzeros: int, cores: int, wanted: int | None, target_nonzeros: int) -> int:
+    """How many blocks: what was asked for, else as many for each core as keep a block from growing too large.
+
+    Few blocks make few, long tasks: below some ten million nonzeros the fixed cost of a task decides.
+    """
+    rounds = -(-nonzeros // (cores * target_nonzeros))
+    return max(1, min(cores * rounds if wanted is None else wanted, n_rows))
+
+
+def build_side(
+    name: str,
+    nonzeros: DataFrame,
+    ids: DataFrame,
+    n_rows: int,
+    n_blocks: int,
+    source: tuple[int, int],
+    values: Sequence[str],
+    dtype: str,
+) -> Side:
+    """Blocks of the rows of one side.
+
+    Parameters
+    ----------
+    nonzeros : ``row long, col long`` and the ``values`` columns; row and col dense from 0. With a column ``held_out``
+        (boolean), the pairs where it is true are laid apart.
+    ids : ``id, idx`` of this side. A row without nonzeros gets its place too.
+    n_rows, n_blocks, source : this side's rows and blocks; the other side's (rows, blocks).
+    dtype : "float64" or "float32", the precision of the values; stored in less where nothing is lost.
+    """
+    no_values = [F.lit(None).cast("double").alias(v) for v in values]
+    flags = ["held_out"] if "held_out" in nonzeros.columns else []
+    entries = nonzeros.select("row", "col", F.lit(0).cast("long").alias("key"), *values, *flags)
+    rows = ids.select(
+        F.col("idx").alias("row"),
+        F.lit(None).cast("long").alias("col"),
+        F.xxhash64(F.col("id").cast("string")).alias("key"),
+        *no_values,
+        *[F.lit(False).alias(flag) for flag in flags],
+    )
+    placed = entries.unionByName(rows).withColumn("block", F.pmod("row", F.lit(n_blocks)).cast("int"))
+
+    def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        filled = list(batches)
+        if filled:
+            yield build_block(pa.Table.from_batches(filled), n_blocks, source, values, dtype)
+
+    built = placed.repartitionById(n_blocks, "block").mapInArrow(build, BLOCK_SCHEMA)
+    return Side(name, n_rows, n_blocks, place_blocks(built, n_blocks))
+
+
+def local_side(
+    name: str,
+    pairs: Mapping[str, Array],
+    row_key: Array,
+    n_source_rows: int,
+    values: Sequence[str],
+    dtype: str,
+) -> LocalSide:
+    """The one block of a side that stays in this process.
+
+    pairs : ``row``, ``col``, the ``values`` and perhaps ``held_out``, (n,) each. row_key : (rows,) hashes of the ids.
+    """
+    n, rows = len(pairs["row"]), len(row_key)
+    columns = {
+        "row": np.concatenate([pairs["row"], np.arange(rows)]).astype(np.int64),
+        "col": pa.array(np.concatenate([pairs["col"], np.zeros(rows)]).astype(np.int64), mask=np.arange(n + rows) >= n),
+        "key": np.concatenate([np.zeros(n, np.int64), row_key]),
+        "block": np.zeros(n + rows, np.int32),
+        **{v: np.concatenate([pairs[v], np.zeros(rows)]) for v in values},
+    }
+    if "held_out" in pairs:
+        columns["held_out"] = np.concatenate([pairs["held_out"], np.zeros(rows, np.bool_)])
+    built = build_block(pa.table(columns), 1, (n_source_rows, 1), values, dtype)
+    return LocalSide(name, rows, built.column("data")[0])
+
+
+def place_blocks(built: DataFrame, n_blocks: int) -> DataFrame:
+    """One block in each partition, in a way that Spark knows of, so that later only messages have to move."""
+    return built.repartitionById(n_blocks, "block").persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def build_block(
+    table: pa.Table, n_blocks: int, source: tuple[int, int], values: Sequence[str], dtype: str
+) -> pa.RecordBatch:
+    """One block from its nonzeros and its rows' keys, in any order; the result has a total order."""
+    block = table["block"][0].as_py()
+    is_row = np.asarray(table["col"].is_null())
+    position = table["row"].to_numpy() // n_blocks
+    row_key = np.zeros(int(is_row.sum()), np.int64)
+    row_key[position[is_row]] = table["key"].to_numpy()[is_row]
+
+    nonzeros = table.filter(pa.array(~is_row))
+    row, column = position[~is_row], nonzeros["col"].to_numpy()
+    n_source_rows, n_source_blocks = source
+    target = column % n_source_blocks
+    place = first_place(n_source_rows, n_source_blocks, target) + column // n_source_blocks
+    order = np.lexsort((place, row))
+    row, place, target = row[order], place[order], target[order]
+    need_at, col = np.unique(place, return_inverse=True)
+    arrays: dict[str, Array] = {
+        "row_key": row_key,
+        "need_at": need_at.astype(np.int64),
+        **_routes(row, target, n_source_blocks),
+    }
+    numbers = {name: nonzeros[name].to_numpy()[order].astype(dtype) for name in values}
+    for prefix, chosen in _parts(nonzeros, order).items():
+        arrays[f"{prefix}row_ptr"] = np.searchsorted(row[chosen], np.arange(len(row_key) + 1)).astype(np.int64)
+        arrays[f"{prefix}col"] = col[chosen].astype(np.int32)
+        arrays |= {f"{prefix}{name}": _narrowed(number[chosen]) for name, number in numbers.items()}
+    same = np.flatnonzero((np.diff(row) == 0) & (np.diff(place) == 0))
+    duplicate = (int(row[same[0]]) * n_blocks + block, int(column[order[same[0]]])) if len(same) else (None, None)
+    return pa.RecordBatch.from_pydict(
+        {
+            "block": pa.array([block], pa.int32()),
+            "nonzeros": pa.array([len(row)], pa.int64()),
+            "duplicate_row": pa.array([duplicate[0]], pa.int64()),
+            "duplicate_col": pa.array([duplicate[1]], pa.int64()),
+            "data": pa.array([pack(arrays)], pa.binary()),
+        }
+    )
+
+
+def _parts(nonzeros: pa.Table, order: Array) -> dict[str, Any]:
+    """Which of the ordered nonzeros stand under which prefix."""
+    if "held_out" not in nonzeros.column_names:
+        return {"": slice(None)}
+    held = nonzeros["held_out"].to_numpy()[order]
+    return {"": ~held, "held_": held}
+
+
+def _narrowed(values: Array) -> Array:
+    """The same numbers in the smallest type that holds them exactly: the blocks travel at every half-step."""
+    for narrow in (np.uint8, np.float32):
+        small = values.astype(narrow)
+        if np.array_equal(small, values):
+            return small
+    return values
+
+
+def _routes(row: Array, target: Array, n_targets: int) -> dict[str, Array]:
+    """Which of the block's rows each target block needs: those with a nonzero in it."""
+    pairs = np.unique(target * (2**40) + row)
+    return {
+        "route_ptr": np.searchsorted(pairs >> 40, np.arange(n_targets + 1)).astype(np.int64),
+        "route_pos": (pairs & (2**40 - 1)).astype(np.int64),
+    }

@@ -1,0 +1,131 @@
+"""What people see of a run: a live display on a terminal, JSON log lines elsewhere, a summary on both."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import Self
+
+import structlog
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from dcrec_spark.engine.convergence import Listener
+from dcrec_spark.errors import DcrecError
+
+_log = structlog.get_logger()
+
+
+class Reporter(AbstractContextManager["Reporter"]):
+    """Steps with their times, iterations with their objective, and the last word.
+
+    timings : seconds of each step so far, by name.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.timings: dict[str, float] = {}
+        self.console = console or Console()
+        self._live = self.console.is_terminal
+        self._progress = self._fresh_display()
+        self._tasks: dict[str, TaskID] = {}
+
+    def _fresh_display(self) -> Progress:
+        return Progress(
+            SpinnerColumn(finished_text="[green]✓"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            console=self.console,
+        )
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """A part of the run, timed."""
+        start = time.monotonic()
+        if self._live:
+            self._add(name, 1)
+        else:
+            _log.info("started", step=name)
+        yield
+        self.timings[name] = time.monotonic() - start
+        if self._live:
+            self._progress.update(self._tasks[name], completed=1)
+        else:
+            _log.info("finished", step=name, seconds=round(self.timings[name], 3))
+
+    def listener(self, totals: Mapping[str, int]) -> Listener:
+        """For an estimator: one log line, or one tick of a bar, for each iteration of each stage in ``totals``."""
+        begun = {"at": time.monotonic()}
+
+        def iteration(stage: str, number: int, objective: float) -> None:
+            now = time.monotonic()
+            self.timings[stage] = self.timings.get(stage, 0.0) + now - begun["at"]
+            begun["at"] = now
+            if self._live:
+                task = self._tasks[stage] if stage in self._tasks else self._add(stage, totals[stage])
+                self._progress.update(task, completed=number, note=f"objective {objective:,.1f}")
+            else:
+                _log.info("iteration", step=stage, iteration=number, objective=objective)
+
+        return iteration
+
+    def counter(self, name: str, total: int) -> Callable[[str], None]:
+        """What to call, with a note, for each of ``total`` things done: one log line, or one tick of a bar."""
+        done = itertools.count(1)
+        if self._live:
+            self._add(name, total)
+
+        def count(note: str) -> None:
+            number = next(done)
+            if self._live:
+                self._progress.update(self._tasks[name], completed=number, note=note)
+            else:
+                _log.info("done", step=name, number=number, of=total, note=note)
+
+        return count
+
+    def _add(self, name: str, total: int) -> TaskID:
+        self._tasks[name] = self._progress.add_task(name, total=total, note="")
+        return self._tasks[name]
+
+    def new_run(self) -> dict[str, float]:
+        """Forget the times of an earlier run; the result fills up with those of the next."""
+        self.timings = {}
+        return self.timings
+
+    def show(self, what: RenderableType) -> None:
+        """Print for people, below what is on the display so far: a summary, a table."""
+        self._progress.stop()
+        self.console.print(what, highlight=False)
+        self._progress, self._tasks = self._fresh_display(), {}
+        if self._live:
+            self._progress.start()
+
+    def failed(self, error: DcrecError) -> None:
+        """The error, in full and for people too."""
+        self._progress.stop()
+        _log.error(str(error), kind=type(error).__name__, exit_code=error.exit_code)
+        if self._live:
+            self.console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
+            self.console.print(str(error), markup=False, highlight=False)

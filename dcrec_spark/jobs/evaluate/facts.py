@@ -1,0 +1,237 @@
+"""From what an evaluation found on the cluster to the few numbers of its report."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.config import RunConfig, resolved
+from dcrec_spark.errors import DataError
+from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
+from dcrec_spark.evaluation.distributions import counts_in_powers, histogram, reliability
+from dcrec_spark.evaluation.ranking_change import ranking_change
+from dcrec_spark.evaluation.result import Metrics
+from dcrec_spark.evaluation.samples import reasons_for, sample_lists, with_titles
+from dcrec_spark.jobs.evaluate.steps import COMPARED, HELD_OUT_SHARE, MODEL, PREFERENCE, Judged, Verdicts
+from dcrec_spark.jobs.model_input import as_trained
+from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.saved_model import SavedModel
+from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.report.facts import (
+    ChangeFacts,
+    CheckFacts,
+    Counts,
+    DataFacts,
+    GammaFacts,
+    MetricFacts,
+    ModelFacts,
+    ReportFacts,
+    SampleUser,
+    Stage,
+)
+
+_P_VALUE_BINS = 20
+_BASELINES = {
+    RANDOM: "a hash of user and item; not ranked over the catalogue",
+    GLOBAL_MEAN: "the mean training rating, for all; ties go by item id",
+    ITEM_MEAN: "the item's mean training rating",
+    POPULARITY: "how many training ratings the item has",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the steps before found. titles : item_id, title. record : run.json of the run that fitted the model."""
+
+    judged: Judged
+    verdicts: Verdicts
+    check: PredictiveCheck | None
+    samples: Sequence[SampleUser]
+    titles: DataFrame | None
+    record: Mapping[str, Any] | None
+
+
+def gather(config: RunConfig, run: Run, found: Found) -> ReportFacts:
+    """Everything that the report says."""
+    judged, verdicts = found.judged, found.verdicts
+    model, k = judged.model, max(config.evaluation.cuts)
+    return ReportFacts(
+        title=f"Evaluation of {judged.saved.source.model_version}",
+        run_id=run.run_id,
+        run_date=run.run_date.isoformat(),
+        models=_models(judged),
+        data=_data(judged),
+        stages=_stages(model),
+        check=_check(model, found.check),
+        metrics=_metrics(verdicts),
+        reliability=reliability(verdicts.predictions, f"`{MODEL}`"),
+        outcome=model.getOrDefault("outcome"),
+        adjustment=model.getOrDefault("adjustment"),
+        gamma=_gamma(model),
+        change=_change(judged, verdicts, found.titles, k),
+        samples=found.samples,
+        intercept=model.intercept,
+        k=k,
+        listed=_listed(model, verdicts.lists[MODEL], k),
+        timings=dict(run.timings),
+        fit_timings=None if found.record is None else found.record["timings"],
+        versions=run.versions,
+        configuration=resolved(config),
+        warnings=[*run.warnings, *_degeneracies(model)],
+    )
+
+
+def _degeneracies(model: DeconfoundedMFModel) -> list[str]:
+    exposure = [] if model.exposureModel is None else model.exposureModel.degeneracies
+    return [*exposure, *model.degeneracies]
+
+
+def _models(judged: Judged) -> list[ModelFacts]:
+    rows = [_saved(MODEL, judged.saved)]
+    if judged.other is not None:
+        rows.append(_saved(COMPARED, judged.other))
+    if PREFERENCE in judged.relatives:
+        rows.append(ModelFacts(PREFERENCE, "this model without the confounder part of its scores, which ranks only"))
+    return rows + [ModelFacts(name, what) for name, what in _BASELINES.items()]
+
+
+def _saved(name: str, saved: SavedModel) -> ModelFacts:
+    get, exposure = saved.model.getOrDefault, saved.model.exposureModel
+    kind = {"none": "classical", "ipw": "weighted by inverse propensities"}.get(get("adjustment"), "deconfounded")
+    what = f"{get('outcome')} matrix factorization, {kind}, rank {get('rank')}"
+    if exposure is not None:
+        weight = "a gamma for each user" if get("confounderWeight") == "user" else "one gamma for all"
+        what += f", {weight}, exposure rank {exposure.getOrDefault('rank')}"
+    return ModelFacts(name, what, saved.source.model_version, saved.source.path)
+
+
+def _data(judged: Judged) -> DataFacts:
+    per = [judged.training.groupBy(f"{side}_id").count() for side in ("user", "item")]
+    return DataFacts(
+        training=_counts(judged.training),
+        test=_counts(judged.test),
+        overlap=judged.overlap,
+        unknown=judged.unknown,
+        per_user=counts_in_powers(per[0], "count"),
+        per_item=counts_in_powers(per[1], "count"),
+    )
+
+
+def _counts(ratings: DataFrame) -> Counts:
+    sides = [F.count_distinct(f"{side}_id") for side in ("user", "item")]
+    users, items = ratings.agg(*sides).collect()[0]
+    return Counts(int(users), int(items), histogram(ratings, "rating"))
+
+
+def _stages(model: DeconfoundedMFModel) -> list[Stage]:
+    stages = []
+    if (exposure := model.exposureModel) is not None:
+        get = exposure.getOrDefault
+        stages.append(Stage("exposure", "ELBO", True, exposure.elboHistory, get("tol"), get("maxIter")))
+    get, is_poisson = model.getOrDefault, model.getOrDefault("outcome") == "poisson"
+    objective = "ELBO" if is_poisson else "J"
+    stages.append(Stage("outcome", objective, is_poisson, model.objectiveHistory, get("tol"), get("maxIter")))
+    return stages
+
+
+def _check(model: DeconfoundedMFModel, check: PredictiveCheck | None) -> CheckFacts | str:
+    if check is not None:
+        return CheckFacts(check, check.histogram(_P_VALUE_BINS), HELD_OUT_SHARE)
+    if model.exposureModel is None:
+        return "There is no exposure model to check."
+    return (
+        "Not done: evaluation.predictive_check is false. The check fits the exposure model once more, with exposures "
+        "held out, which the saved model has all seen. Without it nothing says whether a_hat is to be trusted."
+    )
+
+
+def _metrics(verdicts: Verdicts) -> MetricFacts:
+    settings = verdicts.of_test.settings
+    found = pd.concat([_estimates(metrics, name, name) for metrics in verdicts.found for name in metrics.scores])
+    parts = [
+        _estimates(metrics, next(iter(metrics.scores)), other)
+        for other, each in verdicts.differences.items()
+        for metrics in each
+    ]
+    differences = pd.concat(parts)
+    with_interval = differences[~differences.measure.str.contains("coverage")]
+    return MetricFacts(
+        found.reset_index(drop=True),
+        with_interval.reset_index(drop=True),
+        settings.gain,
+        settings.relevance,
+        settings.confidence,
+        settings.replications,
+    )
+
+
+def _estimates(metrics: Metrics, scores: str, name: str) -> pd.DataFrame:
+    rows = [(name, measure, *estimate) for measure, estimate in metrics.estimates(scores).items()]
+    frame = pd.DataFrame(rows, columns=["model", "measure", "value", "low", "high", "n"])
+    return frame.astype({"value": float, "low": float, "high": float})
+
+
+def _gamma(model: DeconfoundedMFModel) -> GammaFacts:
+    if model.exposureModel is None:
+        return GammaFacts(None, None)
+    if model.getOrDefault("confounderWeight") == "global":
+        return GammaFacts(None, model.facts.gamma)
+    users = model.userFactors
+    return GammaFacts(histogram(users, "gamma"), None, users.where("gamma < 0").count())
+
+
+def _change(judged: Judged, verdicts: Verdicts, titles: DataFrame | None, k: int) -> ChangeFacts | str:
+    if not judged.relatives:
+        return (
+            "This model has no confounder part to leave out, and evaluation.compare_with names no other model: there "
+            "is nothing to compare its ranking with."
+        )
+    before = next(iter(judged.relatives))
+    change = ranking_change(verdicts.lists[before], verdicts.lists[MODEL], judged.statistics, k, verdicts.depth)
+    return ChangeFacts(change, before, _titles(judged, titles, list(change.items.item_id)))
+
+
+def _titles(judged: Judged, titles: DataFrame | None, items: Sequence[Any]) -> dict[Any, str]:
+    if titles is None or not items:
+        return {}
+    return {row["item_id"]: row["title"] for row in titles.where(F.col("item_id").isin(list(items))).collect()}
+
+
+def sample_users(config: RunConfig, judged: Judged, verdicts: Verdicts, titles: DataFrame | None) -> list[SampleUser]:
+    """A few users' recommendations, with reasons where they are asked for.
+
+    Raises
+    ------
+    DataError : the training ratings are not those that the model was fitted to.
+    """
+    settings = config.evaluation
+    if not settings.sample_users:
+        return []
+    lists = sample_lists(verdicts.lists[MODEL], settings.sample_users, config.recommend.top_n, config.run.seed)
+    rows = with_titles(lists, titles).toPandas()
+    if settings.reasons:
+        why = _reasons(judged, lists, titles, settings.reasons)
+        rows = rows.merge(why, on=["user_id", "item_id"], how="left")
+    else:
+        rows["because"] = None
+    ordered = rows.sort_values(["user_id", "rank"])
+    return [SampleUser(str(user), of.reset_index(drop=True)) for user, of in ordered.groupby("user_id", sort=True)]
+
+
+def _reasons(judged: Judged, lists: DataFrame, titles: DataFrame | None, n: int) -> pd.DataFrame:
+    try:
+        return reasons_for(judged.model, lists, as_trained(judged.model, judged.training), titles, n)
+    except DataError as error:
+        raise DataError(f"input: {error}; or leave the reasons out with evaluation.reasons=0") from error
+
+
+def _listed(model: DeconfoundedMFModel, ranked: DataFrame, k: int) -> pd.DataFrame:
+    """In how many users' first k places each item of the catalogue is."""
+    places = ranked.where(F.col("rank") <= k).groupBy("item_id").agg(F.count("*").alias("lists"))
+    items = model.itemFactors.select(F.col("id").alias("item_id"))
+    each = items.join(places, "item_id", "left").select(F.coalesce("lists", F.lit(0)).alias("lists"))
+    return counts_in_powers(each, "lists")

@@ -1,0 +1,184 @@
+"""The record of a run: what was asked, what was read, what was done, how it ended."""
+
+import hashlib
+import json
+import platform
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, date, datetime
+from importlib.metadata import version
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.config import RunConfig, config_hash, mask_secrets, resolved
+from dcrec_spark.data.validation.validate import Validated
+from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
+from dcrec_spark.jobs.saved_model import SavedModel, Source
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.publish import parquet, schemas
+from dcrec_spark.version import __version__
+
+RETRAIN = "retrain"
+_PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
+
+
+@dataclass
+class Run:
+    """Facts of one run, gathered as it goes; ``run.json`` and the table ``runs`` say the same.
+
+    job : retrain, recommend, fold_in, ... timings : seconds by step, shared with the reporter that
+    measures them. source : the model that is served, or that the fit begins with.
+    """
+
+    run_id: str
+    job: str
+    config: RunConfig
+    started_at: datetime
+    versions: dict[str, str]
+    timings: Mapping[str, float]
+    counts: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    objectives: dict[str, list[float]] = field(default_factory=dict)
+    data_fingerprint: str | None = None
+    intercept: float | None = None
+    source: Source | None = None
+
+    @classmethod
+    def begin(cls, job: str, config: RunConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
+        """A run that starts now."""
+        started = datetime.now(UTC)
+        run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+        return cls(run_id, job, config, started, _versions(spark), timings)
+
+    @property
+    def run_date(self) -> date:
+        """The day that the tables stand for."""
+        return date.fromisoformat(str(self.config.run.run_date))
+
+    @property
+    def model_version(self) -> str | None:
+        """The same for the same settings on the same data, begun with the same model; where one is served, its own."""
+        if self.job != RETRAIN:
+            return None if self.source is None else self.source.model_version
+        if self.data_fingerprint is None:
+            return None
+        settings = config_hash(self.config)
+        if self.source is not None:
+            settings = hashlib.sha256(f"{settings} {self.source.model_version}".encode()).hexdigest()
+        return f"{settings[:12]}-{self.data_fingerprint[:12]}"
+
+    def begins_with(self, source: Source | None) -> None:
+        """Note the model that a fit starts from, or that there was none where one was asked for."""
+        self.source = source
+        if source is None and self.config.model.warm_start is not None:
+            output = self.config.output.path
+            self.warnings.append(f"a cold start: there is no previous run with a model under {output} to start from")
+
+    def serves(self, saved: SavedModel) -> None:
+        """Note the model that is served, and its size."""
+        self.source = saved.source
+        self.counts |= {"users": saved.model.numUsers, "items": saved.model.numItems}
+        self.intercept = saved.model.intercept
+
+    def took_in(self, valid: Validated) -> None:
+        """Note what validation found."""
+        self.counts |= valid.counts
+        self.reasons = dict(valid.reasons)
+        self.warnings += valid.warnings
+        self.data_fingerprint = fingerprint(valid.ratings)
+
+    def fitted(self, model: DeconfoundedMFModel) -> None:
+        """Note what the fits came to."""
+        self.counts |= {"users": model.numUsers, "items": model.numItems}
+        self.intercept = model.intercept
+        if model.exposureModel is not None:
+            self.objectives["exposure"] = model.exposureModel.elboHistory
+            self.warnings += model.exposureModel.degeneracies
+        self.objectives["outcome"] = model.objectiveHistory
+        self.warnings += model.degeneracies
+
+    def stamp(self) -> dict[str, Column]:
+        """The columns that tie a row of a table to its run."""
+        return {
+            "model_version": F.lit(self.model_version),
+            "run_id": F.lit(self.run_id),
+            "run_date": F.lit(self.run_date),
+        }
+
+    def published(self, staged: parquet.StagedRun) -> dict[str, Any]:
+        """run.json of a run whose tables are about to be committed."""
+        tables = {name: files.rows for name, files in staged.tables.items()}
+        return {**self._facts("published", 0, None), "tables": tables}
+
+    def finished(self) -> dict[str, Any]:
+        """run.json of a run that publishes no tables."""
+        return self._facts("finished", 0, None)
+
+    def as_row(self, spark: SparkSession) -> DataFrame:
+        """The table ``runs``: one row."""
+        facts = self._facts("published", 0, None)
+        row = {name: facts[name] for name in schemas.RUNS.fieldNames()}
+        row |= {
+            "run_date": self.run_date,
+            "configuration": json.dumps(facts["configuration"], ensure_ascii=False),
+        }
+        row |= {name: datetime.fromisoformat(facts[name]) for name in ("started_at", "finished_at")}
+        return spark.createDataFrame([row], schemas.RUNS)
+
+    @contextmanager
+    def recorded_on_failure(self, spark: SparkSession, output: str) -> Iterator[None]:
+        """Leave run.json of a run that fails inside, and let the failure go on."""
+        try:
+            yield
+        except BaseException as error:
+            stop = interruption(error)
+            status, code = ("failed", error.exit_code if isinstance(error, DcrecError) else 1)
+            if stop is not None:
+                status, code = "interrupted", InterruptedRun.exit_code
+            message = mask_secrets(f"{type(stop or error).__name__}: {stop or error}")
+            parquet.record_failure(output, self.run_id, self._facts(status, code, message), spark)
+            raise
+
+    def _facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "job": self.job,
+            "run_date": self.run_date.isoformat(),
+            "name": self.config.run.name,
+            "status": status,
+            "exit_code": exit_code,
+            "error": error,
+            "started_at": self.started_at.isoformat(),
+            "finished_at": datetime.now(UTC).isoformat(),
+            "model_version": self.model_version,
+            "config_hash": config_hash(self.config),
+            "data_fingerprint": self.data_fingerprint,
+            "configuration": resolved(self.config),
+            "counts": dict(self.counts),
+            "reasons": dict(self.reasons),
+            "timings": {name: round(seconds, 3) for name, seconds in self.timings.items()},
+            "versions": self.versions,
+            "warnings": list(self.warnings),
+            "intercept": self.intercept,
+            "objectives": self.objectives,
+            "iterations": {stage: len(values) for stage, values in self.objectives.items()},
+            "source": None if self.source is None else asdict(self.source),
+        }
+
+
+def fingerprint(ratings: DataFrame) -> str:
+    """A hash of the set of ratings: the same in whatever order and partitions they come (hex, 38 digits at most)."""
+    total = F.sum(F.xxhash64(*sorted(ratings.columns)).cast("decimal(38,0)"))
+    found = ratings.agg(total.alias("total"), F.count("*").alias("rows")).collect()[0]
+    return f"{int(found['total']) % 2**64:016x}{found['rows']:08x}"
+
+
+def _versions(spark: SparkSession) -> dict[str, str]:
+    java = spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version')").collect()[0][0]
+    packages = {name: version(name) for name in _PACKAGES}
+    return {"dcrec-spark": __version__, "python": platform.python_version(), "java": java, **packages}

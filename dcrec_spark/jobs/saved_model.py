@@ -1,0 +1,86 @@
+"""Saved models by the paths that people give: where they are, and which run they are of.
+
+A path is that of a saved model, of a run's directory, or of an output directory, which stands for its current run::
+
+    <output>/CURRENT             names the run
+    <output>/run_id=.../run.json says the model's version
+                       /model    the model
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from dcrec_spark.errors import DataError
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.publish.manifest import RECORD
+from dcrec_spark.publish.parquet import CURRENT, current_directory, read_record
+from dcrec_spark.storage.files import open_files
+
+FOLDER = "model"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model came from. ``model_version`` is that of its run, or the model's uid where it is of none."""
+
+    path: str
+    model_version: str
+    run_id: str | None
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model that was loaded; its factors are cached until it is released."""
+
+    model: DeconfoundedMFModel
+    source: Source
+
+
+def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
+    """The model that ``setting`` names by ``path``.
+
+    Raises
+    ------
+    DataError : nothing is there, no model, half of one, or one of another class. ConfigError : the path can not be
+        opened, or a newer version saved the model.
+    """
+    where = _find(spark, path, setting)
+    try:
+        model = DeconfoundedMFModel.load(where)
+    except DataError as error:
+        raise DataError(f"setting {setting}: {error}") from error
+    parent, _, name = where.rpartition("/")
+    record = (read_record(parent, spark) if name == FOLDER else None) or {}
+    return SavedModel(model, Source(where, record.get("model_version") or model.uid, record.get("run_id")))
+
+
+def record_of(spark: SparkSession, source: Source) -> dict[str, Any] | None:
+    """run.json of the run that the model is of; None where it is of none."""
+    return None if source.run_id is None else read_record(source.path.rpartition("/")[0], spark)
+
+
+def previous_run(spark: SparkSession, output: str) -> str | None:
+    """The directory of the current run under ``output``, if there is one that has a model."""
+    directory = current_directory(output, spark)
+    return directory if directory is not None and _has_model(spark, directory) else None
+
+
+def _find(spark: SparkSession, path: str, setting: str) -> str:
+    files, root = open_files(path, spark, setting)
+    run = current_directory(path, spark) if files.exists(f"{root}/{CURRENT}") else None
+    if run is None and files.exists(f"{root}/{RECORD}"):
+        run = files.uri(root)
+    if run is None:
+        return files.uri(root)
+    if not _has_model(spark, run):
+        raise DataError(
+            f"setting {setting}: {run} is a run without a model; expected one of jobs/retrain.py, which saves its model"
+        )
+    return f"{run}/{FOLDER}"
+
+
+def _has_model(spark: SparkSession, run: str) -> bool:
+    files, directory = open_files(run, spark, "run directory")
+    return files.exists(f"{directory}/{FOLDER}")

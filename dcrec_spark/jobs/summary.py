@@ -1,0 +1,44 @@
+"""The last word of a run, for people."""
+
+from pyspark.sql import DataFrame
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from dcrec_spark.config import RunConfig
+from dcrec_spark.jobs.run_record import RETRAIN, Run
+
+
+def run_summary(config: RunConfig, run: Run, directory: str) -> RenderableType:
+    """What was read, how the fits ended, where the tables are."""
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim", justify="right")
+    facts.add_column(overflow="fold")
+    counts = run.counts
+    if run.source is not None:
+        facts.add_row("served" if run.job != RETRAIN else "begun with", Text(run.source.path, overflow="fold"))
+    if "rows_in" in counts:
+        read = f"{counts['accepted']:,} of {counts['rows_in']:,} rows, {counts['rejected']:,} rejected"
+        facts.add_row("ratings", read)
+    facts.add_row("users x items", f"{counts['users']:,} x {counts['items']:,}")
+    for stage, values in run.objectives.items():
+        name = "ELBO" if stage == "exposure" else "J"
+        facts.add_row(stage, f"{len(values)} iterations, {name} {values[0]:,.6g} -> {values[-1]:,.6g}")
+    facts.add_row("time", ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run.timings.items()))
+    for warning in run.warnings:
+        facts.add_row("[yellow]note[/]", Text(warning))
+    facts.add_row("tables", Text(directory.removeprefix("file://"), overflow="fold"))
+    title = f"run {run.run_id} published, model {run.model_version}"
+    return Group(Text(title, style="bold green"), facts)
+
+
+def dry_run_summary(config: RunConfig, raw: DataFrame | None, model: str, output: str) -> RenderableType:
+    """What a run would do; ``raw`` is the input that it would read, if any."""
+    lines = ["input   none"]
+    if raw is not None:
+        columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in raw.schema.fields if f.name != "raw")
+        lines = [f"input   {config.input.format} {config.input.path or config.input.table}: {columns}"]
+    lines += [f"model   {model}", f"output  {output}"]
+    return Group(
+        Text("dry run: everything checks out, nothing was written", style="bold green"), *(Text(line) for line in lines)
+    )

@@ -1,0 +1,190 @@
+"""Two ways to fit candidates: many small ones side by side, a task each; large ones one after the other, on all tasks.
+
+Both come to the same metrics, up to rounding. Each exposure model is fitted once, and used by all that share it.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.config import RunConfig
+from dcrec_spark.errors import ConfigError, FitError
+from dcrec_spark.evaluation.metrics import evaluate
+from dcrec_spark.evaluation.settings import MetricSettings
+from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
+from dcrec_spark.jobs.tune.candidates import Candidate
+from dcrec_spark.jobs.tune.entry import Outcome
+from dcrec_spark.jobs.tune.held_out import COLUMNS, Split, metric_settings
+from dcrec_spark.local.data import Parts
+from dcrec_spark.local.side_by_side import ROUNDS
+from dcrec_spark.local.trial import Bench, Fitted, Trial
+from dcrec_spark.models.exposure.estimator import PoissonFactorization, PoissonFactorizationModel
+from dcrec_spark.models.fitting.degenerate import vanished
+from dcrec_spark.models.outcome.estimator import DeconfoundedMF
+from dcrec_spark.spark.lineage import cores
+
+# Up to here a fit takes longer to spread over the cluster than to make in one task.
+SMALL = 2_000_000
+_VANISHED = "outcome: all factors are zero: less regularisation, or more data"
+
+Found = tuple[Candidate, Outcome | FitError]
+
+
+class Fits(Protocol):
+    """A way to fit candidates. wave : so many come at a time."""
+
+    wave: int
+
+    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Found]:
+        """Each with what came of it, in any order. last : whether this is the last round."""
+
+    def close(self) -> None:
+        """Let go of what is kept on the cluster."""
+
+
+def small(config: RunConfig, candidates: Sequence[Candidate], columns: Sequence[str], n_ratings: int) -> bool:
+    """Whether to fit side by side.
+
+    Raises
+    ------
+    ConfigError : that is what the configuration says, and it cannot be.
+    """
+    asked, obstacle = config.tuning.side_by_side, _obstacle(candidates, columns)
+    if asked is True and obstacle is not None:
+        raise ConfigError(f"setting tuning.side_by_side: found true, expected auto or false for {obstacle}")
+    if asked == "auto":
+        return obstacle is None and n_ratings <= SMALL
+    return asked
+
+
+def _obstacle(candidates: Sequence[Candidate], columns: Sequence[str]) -> str | None:
+    """What only the distributed fit has."""
+    if any(c.exposure is not None and c.exposure.kind == "count" for c in candidates):
+        return "exposure.kind=count"
+    if "propensity" in columns and any(c.outcome.adjustment == "ipw" for c in candidates):
+        return "propensities that are given (input.columns.propensity)"
+    return None
+
+
+# ---- side by side
+
+
+@dataclass
+class SideBySide:
+    """Each trial is one task, with all ratings in its memory."""
+
+    config: RunConfig
+    bench: Bench
+    settings: MetricSettings
+    wave: int
+
+    @classmethod
+    def over(cls, spark: SparkSession, config: RunConfig, parts: Parts) -> "SideBySide":
+        """parts : ``train`` and ``validation``."""
+        return cls(config, Bench(spark, {"": parts}), metric_settings(config), ROUNDS * cores(spark))
+
+    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Found]:
+        """In the order of the candidates."""
+        trials = [self._trial(candidate) for candidate in candidates]
+        for candidate, found in zip(candidates, self.bench.attempt(trials), strict=True):
+            yield candidate, self._judged(found)
+
+    def close(self) -> None:
+        """Nothing is kept on the cluster."""
+
+    def _trial(self, candidate: Candidate) -> Trial:
+        outcome, exposure = _params(self.config, candidate, [])
+        return Trial(outcome, exposure)
+
+    def _judged(self, found: Fitted | FitError) -> Outcome | FitError:
+        if isinstance(found, FitError):
+            return found
+        if found.vanished:
+            return FitError(_VANISHED)
+        parts: Parts = self.bench.data[""]
+        metrics = parts.evaluate("validation", {"prediction": found.scores["validation"]}, self.settings, ("train",))
+        return Outcome(metrics, len(found.objective), found.seconds)
+
+
+# ---- one after the other
+
+
+@dataclass
+class OneByOne:
+    """Each trial is fitted by the estimators, on the whole cluster."""
+
+    config: RunConfig
+    parts: Split
+    exposures: dict[str, PoissonFactorizationModel | FitError] = field(default_factory=dict)
+    wave: int = 1
+
+    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Found]:
+        """Those that share an exposure model follow each other; in the last round it is let go of after them."""
+        ordered = sorted(candidates, key=lambda candidate: candidate.stage_one)
+        self._release(self.exposures.keys() - {candidate.stage_one for candidate in ordered})
+        for stage_one, sharing in groupby(ordered, key=lambda candidate: candidate.stage_one):
+            for candidate in sharing:
+                yield candidate, self._fit(candidate)
+            if last:
+                self._release({stage_one})
+
+    def close(self) -> None:
+        """Let go of the exposure models."""
+        self._release(set(self.exposures))
+
+    def _release(self, names: set[str]) -> None:
+        for name in names & self.exposures.keys():
+            model = self.exposures.pop(name)
+            if isinstance(model, PoissonFactorizationModel):
+                model.release()
+
+    def _fit(self, candidate: Candidate) -> Outcome | FitError:
+        outcome, exposure = _params(self.config, candidate, self.parts.train.columns)
+        model = None if exposure is None else self._exposure(candidate.stage_one, exposure)
+        if isinstance(model, FitError):
+            return model
+        try:
+            return self._judged(DeconfoundedMF(**outcome, exposureModel=model))
+        except FitError as error:
+            return error
+
+    def _exposure(self, name: str, params: dict[str, Any]) -> PoissonFactorizationModel | FitError:
+        if name not in self.exposures:
+            estimator = PoissonFactorization(**params)
+            estimator.listener = _quiet
+            try:
+                self.exposures[name] = estimator.fit(self.parts.train)
+            except FitError as error:
+                self.exposures[name] = error
+        return self.exposures[name]
+
+    def _judged(self, estimator: DeconfoundedMF) -> Outcome:
+        estimator.listener = _quiet
+        start = time.perf_counter()
+        model = estimator.fit(self.parts.train)
+        seconds = time.perf_counter() - start
+        try:
+            if vanished(model.degeneracies):
+                raise FitError(_VANISHED)
+            predicted: DataFrame = model.transform(self.parts.validation)
+            settings = metric_settings(self.config)
+            metrics = evaluate(predicted, columns=COLUMNS, settings=settings, catalogue_size=model.numItems)
+            return Outcome(metrics, len(model.objectiveHistory), seconds)
+        finally:
+            model.release()
+
+
+def _params(
+    config: RunConfig, candidate: Candidate, columns: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    shared = config.engine, config.run.seed, columns
+    exposure = None if candidate.exposure is None else exposure_params(candidate.exposure, *shared)
+    return outcome_params(candidate.outcome, *shared), exposure
+
+
+def _quiet(stage: str, iteration: int, objective: float) -> None:
+    """Nobody follows a single one of many fits."""

@@ -1,0 +1,97 @@
+"""Ratings to fit to, and ratings to choose by."""
+
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+
+from dcrec_spark.config import RunConfig
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.evaluation.settings import Columns, MetricSettings
+from dcrec_spark.evaluation.splits import split_by_time, split_within_users
+from dcrec_spark.jobs import common
+from dcrec_spark.local.data import Parts, gather
+
+COLUMNS = Columns("user_id", "item_id", "rating")
+_USUAL_K = 5
+
+
+class Sizes(NamedTuple):
+    """Ratings in each part; of those held out, ``unknown`` are of a user or item without training, and not used."""
+
+    train: int
+    validation: int
+    unknown: int
+
+
+class Split(NamedTuple):
+    """user_id, item_id, rating, ... of both parts. On the cluster, cached, or not yet computed."""
+
+    train: DataFrame
+    validation: DataFrame
+
+
+def require_times(config: RunConfig, columns: list[str]) -> None:
+    """ConfigError where the split is by time, and the ratings have none."""
+    if config.tuning.split == "time" and "timestamp" not in columns:
+        raise ConfigError("setting tuning.split=time: the input has no timestamps; set input.columns.timestamp")
+
+
+def split(config: RunConfig, ratings: DataFrame) -> Split:
+    """Hold out as configured, by hash or by time; nothing is computed yet, but for the moment that parts times."""
+    share, seed = config.tuning.validation_share, config.run.seed
+    cut = split_by_time if config.tuning.split == "time" else split_within_users
+    return Split(*cut(ratings, (1 - share, share), seed=seed, columns=COLUMNS))
+
+
+def gather_known(parts: Split) -> tuple[Parts, Sizes]:
+    """Parts ``train`` and ``validation`` in this process, of users and items that have training.
+
+    Raises
+    ------
+    ConfigError : they are too many. DataError : nothing is left of a part.
+    """
+    try:
+        whole = gather(parts._asdict(), COLUMNS)
+    except ConfigError as error:
+        raise ConfigError(f"setting tuning.side_by_side: {error}, with false") from error
+    known = whole.known("validation", ("train",))
+    n_train, n_all, n_known = (
+        len(of["rating"]) for of in (known.of["train"], whole.of["validation"], known.of["validation"])
+    )
+    return known, _usable(n_train, n_all, n_known)
+
+
+def keep_known(parts: Split, kept: ExitStack) -> tuple[Split, Sizes]:
+    """The same on the cluster; let go of with ``kept``.
+
+    Raises
+    ------
+    DataError : nothing is left of a part.
+    """
+    train, held_out = _keep(parts.train, kept), _keep(parts.validation, kept)
+    known = held_out
+    for side in (COLUMNS.user, COLUMNS.item):
+        known = known.join(train.select(side).distinct(), side, "left_semi")
+    known = _keep(known.select(train.columns), kept)
+    return Split(train, known), _usable(train.count(), held_out.count(), known.count())
+
+
+def _usable(n_train: int, n_held_out: int, n_known: int) -> Sizes:
+    if not n_train or not n_known:
+        raise DataError(
+            f"setting tuning.validation_share leaves {n_train} ratings to fit to and {n_known} to choose by "
+            f"({n_held_out - n_known} more are of users or items without any to fit to); expected some of both"
+        )
+    return Sizes(n_train, n_known, n_held_out - n_known)
+
+
+def metric_settings(config: RunConfig) -> MetricSettings:
+    """The usual metrics, and those of the list that ``tuning.metric`` asks for."""
+    _, _, k = config.tuning.metric.partition("@")
+    return common.metric_settings(config, (_USUAL_K, int(k or _USUAL_K)))
+
+
+def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
+    kept.callback(frame.unpersist)
+    return frame.persist()

@@ -1,0 +1,127 @@
+"""Data that one task can hold: parts of one data set over common indices, brought to the driver once and checked.
+
+parts = gather({"train": train, "validation": validation, "test": test})
+parts.ratings("train")      Ratings, what a fit in memory takes
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.evaluation.metrics import evaluate_arrays
+from dcrec_spark.evaluation.result import Metrics
+from dcrec_spark.evaluation.settings import Columns, MetricSettings
+from dcrec_spark.local.fits import Ratings
+
+# 40 bytes each on their way to the driver. A sweep over so many takes a second or two.
+MOST_RATINGS = 5_000_000
+_PLAIN = Columns()
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts of one data set.
+
+    user_ids, item_ids : all that occur in some part, sorted; an index is a place in them. user_key, item_key : hashes
+    of them. of : name of a part -> ``user, item, rating``, (n,) each, sorted by user, then item.
+    """
+
+    user_ids: pa.Array
+    item_ids: pa.Array
+    user_key: Array
+    item_key: Array
+    of: Mapping[str, Mapping[str, Array]]
+
+    def ratings(self, *names: str) -> Ratings:
+        """Some parts together, as a fit takes them; users and items are those of all parts."""
+        user, item, rating = (np.concatenate([self.of[n][c] for n in names]) for c in ("user", "item", "rating"))
+        return Ratings(user, item, rating, self.user_key, self.item_key)
+
+    def known(self, part: str, training: tuple[str, ...], folded_in: tuple[str, ...] | None = None) -> "Parts":
+        """``part`` without the pairs whose user or item is in none of the ``training`` parts.
+
+        folded_in : the parts that make users known, where these are not those of training.
+        """
+        items, users, pairs = self.ratings(*training).item, self.ratings(*(folded_in or training)).user, self.of[part]
+        kept = np.isin(pairs["user"], users) & np.isin(pairs["item"], items)
+        chosen = {name: column[kept] for name, column in pairs.items()}
+        return Parts(self.user_ids, self.item_ids, self.user_key, self.item_key, {**self.of, part: chosen})
+
+    def evaluate(
+        self, part: str, predictions: Mapping[str, Array], settings: MetricSettings, catalogue: tuple[str, ...] = ()
+    ) -> Metrics:
+        """Metrics of predictions for the pairs of a part, in its order.
+
+        catalogue : the parts whose items could be recommended; all, if none is named.
+        """
+        pairs = self.of[part]
+        keys = {"user_key": self.user_key[pairs["user"]], "item_key": self.item_key[pairs["item"]]}
+        table = {**keys, "item": pairs["item"], "rating": pairs["rating"]}
+        size = len(np.unique(self.ratings(*catalogue).item)) if catalogue else len(self.item_key)
+        return evaluate_arrays(table, predictions, settings, size)
+
+
+def gather(frames: Mapping[str, DataFrame], columns: Columns = _PLAIN) -> Parts:
+    """Bring the parts of one data set to the driver, where they have room.
+
+    Raises
+    ------
+    ConfigError : together they have more than ``MOST_RATINGS`` ratings.
+    """
+    named = [_plain(frame, columns).withColumn("part", F.lit(name)) for name, frame in frames.items()]
+    rows = reduce(DataFrame.unionByName, named)
+    table = rows.limit(MOST_RATINGS + 1).toArrow()
+    if table.num_rows > MOST_RATINGS:
+        raise ConfigError(
+            f"more than {MOST_RATINGS:,} ratings are too many for fits that run side by side, one in each task: "
+            "fit on the cluster, one after the other"
+        )
+    users, items = _index(table, "user"), _index(table, "item")
+    found = {"user": users.place, "item": items.place, "rating": table["rating"].to_numpy()}
+    part = table["part"].to_numpy(zero_copy_only=False)
+    of = {name: _sorted({column: values[part == name] for column, values in found.items()}) for name in frames}
+    return Parts(users.ids, items.ids, users.key, items.key, of)
+
+
+def _plain(frame: DataFrame, columns: Columns) -> DataFrame:
+    def key(column: str) -> Column:
+        return F.xxhash64(F.col(f"`{column}`").cast("string"))
+
+    return frame.select(
+        F.col(f"`{columns.user}`").alias("user"),
+        F.col(f"`{columns.item}`").alias("item"),
+        F.col(f"`{columns.rating}`").cast("double").alias("rating"),
+        key(columns.user).alias("user_key"),
+        key(columns.item).alias("item_key"),
+    )
+
+
+@dataclass(frozen=True)
+class _Index:
+    ids: pa.Array
+    key: Array
+    place: Array
+
+
+def _index(table: pa.Table, side: str) -> _Index:
+    """Distinct ids in their order (text by bytes), the hash of each, and each row's place among them."""
+    column = table[side].combine_chunks()
+    ids = column.unique()
+    ids = ids.take(pc.sort_indices(ids))
+    place = pc.index_in(column, ids).to_numpy().astype(np.int64)
+    key = np.zeros(len(ids), np.int64)
+    key[place] = table[f"{side}_key"].to_numpy()
+    return _Index(ids, key, place)
+
+
+def _sorted(pairs: dict[str, Array]) -> dict[str, Array]:
+    order = np.lexsort((pairs["item"], pairs["user"]))
+    return {name: column[order] for name, column in pairs.items()}

@@ -1,0 +1,212 @@
+"""One trial: settings of both stages, fitted to some parts of the data, asked for its scores of others."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.errors import DataError, FitError
+from dcrec_spark.local.data import Parts
+from dcrec_spark.local.fits import (
+    Exposure,
+    Ints,
+    Outcome,
+    Ratings,
+    fit_and_fold_in,
+    fit_exposure,
+    fit_outcome,
+)
+from dcrec_spark.local.side_by_side import Result, side_by_side
+from dcrec_spark.models.exposure.estimator import PoissonFactorization
+from dcrec_spark.models.fitting.degenerate import degeneracies, vanished
+from dcrec_spark.models.outcome.estimator import DeconfoundedMF
+
+Confounder = Literal["fitted", "permuted", "popularity"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Parameters of the estimators, by their names.
+
+    data : which of the data sets. fit, predict : names of its parts. Users and items of the fit are those of its parts,
+    as an estimator has them, so the pairs to predict have to be of these (:meth:`Parts.known`).
+    fold_in : the part by which new users are folded in, whose scores are then asked for; empty for a plain fit.
+    exposure : of PoissonFactorization; None where the adjustment has no confounder.
+    confounder : "fitted" a_hat; or a placebo: "permuted", each user's a_hat dealt out to other items (the same deal for
+    all users, so that it stays of low rank); "popularity", the item's number of exposures, scaled to the mean of a_hat.
+    """
+
+    outcome: Mapping[str, Any]
+    exposure: Mapping[str, Any] | None
+    data: str = ""
+    fit: tuple[str, ...] = ("train",)
+    predict: tuple[str, ...] = ("validation",)
+    fold_in: str = ""
+    confounder: Confounder = "fitted"
+
+    @property
+    def stage_one(self) -> str:
+        """What the exposure model depends on: trials that agree in it share one. Empty where there is none to share."""
+        if self.exposure is None or self.fold_in:
+            return ""
+        return json.dumps([self.data, self.fit, dict(self.exposure)], sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What came of a trial: scores of each part, (n,), in its order; the objective after each sweep; gamma, (U,).
+
+    vanished : whether nothing is left of the preference factors, so that the scores are the confounder's alone.
+    """
+
+    scores: Mapping[str, Array]
+    objective: Array
+    gamma: Array
+    seconds: float
+    vanished: bool = False
+
+
+@dataclass
+class Bench:
+    """Fits trials side by side, each exposure model once.
+
+    data : name -> parts. Exposure models that were fitted stay here for later trials, and so do their failures.
+    """
+
+    spark: SparkSession
+    data: Mapping[str, Parts]
+    exposures: dict[str, Exposure] = field(default_factory=dict)
+    failures: dict[str, FitError] = field(default_factory=dict)
+
+    def run(self, trials: Sequence[Trial]) -> Iterator[Fitted]:
+        """The trials' results, in their order, as they are there.
+
+        Raises
+        ------
+        FitError : that of the first trial which has one.
+        """
+        for found in self.attempt(trials):
+            if isinstance(found, FitError):
+                raise found
+            yield found
+
+    def attempt(self, trials: Sequence[Trial]) -> Iterator[Fitted | FitError]:
+        """As :meth:`run`, with its FitError in the place of each trial that has one; the others go on."""
+        self._fit_exposures(trials)
+        runnable = [trial for trial in trials if trial.stage_one not in self.failures]
+        needed = {t.stage_one: self.exposures[t.stage_one] for t in runnable if t.stage_one}
+        with closing(side_by_side(self.spark, (dict(self.data), needed), runnable, _fit)) as results:
+            for trial in trials:
+                failure = self.failures.get(trial.stage_one)
+                yield _fitted(next(results)) if failure is None else failure
+
+    def _fit_exposures(self, trials: Sequence[Trial]) -> None:
+        known = self.exposures.keys() | self.failures.keys()
+        new = {t.stage_one: t for t in trials if t.stage_one and t.stage_one not in known}
+        for name, found in zip(
+            new, side_by_side(self.spark, dict(self.data), list(new.values()), _fit_exposure), strict=True
+        ):
+            failure = _failure(found)
+            if failure is not None:
+                self.failures[name] = failure
+            else:
+                self.exposures[name] = Exposure(found["users"].copy(), found["items"].copy(), tuple(found["elbo"]))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Ratings of a fit, and which of the data set's users and items its rows are; both sorted."""
+
+    ratings: Ratings
+    users: Ints
+    items: Ints
+
+    @classmethod
+    def of(cls, ratings: Ratings, items: Ints | None = None) -> "_Rows":
+        """items : those of a fit before, for users to fold in; their ratings of others are left out."""
+        if items is not None:
+            ratings = ratings.only(np.isin(ratings.item, items))
+        users, items = np.unique(ratings.user), np.unique(ratings.item) if items is None else items
+        return cls(ratings.of_users(users).of_items(items), users, items)
+
+    def score(self, model: Outcome, pairs: Mapping[str, Array]) -> Array:
+        """Scores of a part's pairs."""
+        unknown = ~(np.isin(pairs["user"], self.users) & np.isin(pairs["item"], self.items))
+        if unknown.any():
+            raise DataError(f"{unknown.sum()} of {len(unknown)} pairs are of users or items that no fit knows")
+        return model.scores(np.searchsorted(self.users, pairs["user"]), np.searchsorted(self.items, pairs["item"]))
+
+
+def _fit_exposure(data: Mapping[str, Parts], trial: Trial) -> Result:
+    rows = _Rows.of(data[trial.data].ratings(*trial.fit))
+    try:
+        found = fit_exposure(rows.ratings, PoissonFactorization(**dict(trial.exposure or {})))
+    except FitError as error:
+        return _as_result(error)
+    return {"users": found.users, "items": found.items, "elbo": np.array(found.elbo)}
+
+
+def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Trial) -> Result:
+    data, exposures = shared
+    start = time.perf_counter()
+    parts = data[trial.data]
+    rows = _Rows.of(parts.ratings(*trial.fit))
+    try:
+        model, scored = _model(parts, rows, trial, exposures)
+    except FitError as error:
+        return _as_result(error)
+    scores = {f"score {part}": scored.score(model, parts.of[part]) for part in trial.predict}
+    facts = {"objective": np.array(model.objective), "gamma": model.gamma}
+    spent = np.array(time.perf_counter() - start)
+    return {**scores, **facts, "vanished": _has_vanished(model, scored.ratings), "seconds": spent}
+
+
+def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Exposure]) -> tuple[Outcome, _Rows]:
+    """The fitted model, and which users and items it is of."""
+    estimator = DeconfoundedMF(**dict(trial.outcome))
+    if trial.fold_in:
+        first = None if trial.exposure is None else PoissonFactorization(**dict(trial.exposure))
+        new = _Rows.of(parts.ratings(trial.fold_in), rows.items)
+        return fit_and_fold_in(rows.ratings, estimator, first, new.ratings), new
+    own = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
+    return fit_outcome(rows.ratings, estimator, own), rows
+
+
+def _has_vanished(model: Outcome, ratings: Ratings) -> Array:
+    size = len(model.users) * len(model.items) * ratings.rating.mean() ** 2
+    return np.array(vanished(degeneracies("outcome", model.users.T @ model.users, model.items.T @ model.items, size)))
+
+
+def _fitted(found: Result) -> Fitted | FitError:
+    failure = _failure(found)
+    if failure is not None:
+        return failure
+    scores = {name.removeprefix("score "): a for name, a in found.items() if name.startswith("score ")}
+    return Fitted(scores, found["objective"], found["gamma"], float(found["seconds"]), bool(found["vanished"]))
+
+
+def _as_result(error: FitError) -> Result:
+    """An error as it travels: side by side, what is raised ends all the others too."""
+    return {"error": np.frombuffer(str(error).encode(), np.uint8)}
+
+
+def _failure(found: Result) -> FitError | None:
+    return FitError(found["error"].tobytes().decode()) if "error" in found else None
+
+
+def confounder(fitted: Exposure, ratings: Ratings, kind: Confounder) -> Exposure:
+    """The exposure model's a_hat, or the placebo that takes its place."""
+    if kind == "fitted":
+        return fitted
+    if kind == "permuted":
+        deal = np.random.default_rng(0).permutation(len(fitted.items))
+        return Exposure(fitted.users, fitted.items[deal])
+    popularity = np.bincount(ratings.item, minlength=len(fitted.items)).astype(np.float64)
+    mean = fitted.users.mean(axis=0) @ fitted.items.mean(axis=0)
+    return Exposure(np.ones((len(fitted.users), 1)), (popularity * mean / popularity.mean())[:, None])

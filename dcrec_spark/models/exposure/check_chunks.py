@@ -1,0 +1,178 @@
+"""The predictive check on the cluster: chunks of users with their pairs, against the factors of all items.
+
+    users + pairs -> chunks (cells of some hundred thousand pairs)  \\
+                                                                     cross -> a row for each user, one for each chunk
+    items         -> one cell                                       /
+
+Each chunk draws the items' factors for itself, the same ones by their keys. That takes as many draws as a fit's
+iteration has, R times, so that chunks are large; the items' cell has to fit into a worker a few times over.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.engine.cells import Array, pack, unpack
+from dcrec_spark.kernels.predictive import Factors, HeldOut, Pairs, check_users, squared_deviations
+from dcrec_spark.models.fitting.factors import matrix_of
+from dcrec_spark.spark.lineage import cores
+
+# A replication takes some two hundred bytes for each of a chunk's pairs.
+CHUNK_PAIRS = 1 << 19
+# Below, drawing the items' factors again takes longer than what is gained by a further chunk.
+FEWEST_PAIRS = 1 << 14
+_DOUBLE, _LONG, _DOUBLES = pa.float64(), pa.int64(), pa.list_(pa.float64())
+_OF_USERS = {"p_value": _DOUBLE, "n": _LONG, "log_likelihood": _DOUBLE}
+_OF_CHUNKS = {
+    "chunk": _LONG,
+    "total": _DOUBLES,
+    "deviation": _DOUBLES,
+    "p_sum": _DOUBLE,
+    "users": _LONG,
+    "held_out": _LONG,
+}
+_SQL = {_DOUBLE: "double", _LONG: "long", _DOUBLES: "array<double>"}
+
+
+def check_on_cluster(
+    pairs: DataFrame, users: DataFrame, items: DataFrame, rows: int, how: HeldOut, replications: int, seed: int
+) -> DataFrame:
+    """One row for each user (``id, p_value, n, log_likelihood``), and one without id for each chunk, with its sums.
+
+    pairs : ``user_id, item_idx, total, held_out``. users, items : ``id, shape, rate``, the items with ``idx`` too.
+    rows : about how many pairs there are.
+    """
+    n_chunks = max(1, min(cores(pairs.sparkSession), rows // FEWEST_PAIRS), -(-rows // CHUNK_PAIRS))
+    id_type = users.schema["id"].dataType.simpleString()
+    cells = _user_cells(pairs, users, n_chunks, id_type).crossJoin(_item_cell(items).hint("shuffle_replicate_nl"))
+
+    def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for chunk, ids, user_cell, item_cell in zip(*batch.columns, strict=True):
+                yield from _check_chunk(chunk, ids.values, user_cell, item_cell, how, replications, seed)
+
+    return cells.mapInArrow(check, f"id {id_type}, {_sql({**_OF_USERS, **_OF_CHUNKS})}")
+
+
+def users_of(checked: DataFrame) -> DataFrame:
+    """The rows of users: ``id, p_value, n, log_likelihood``."""
+    return checked.where("chunk is null").select("id", *_OF_USERS)
+
+
+def add_up(checked: DataFrame) -> dict[str, Any]:
+    """The chunks' sums, added in the order of the chunks; the only numbers that reach the driver.
+
+    total, deviation : (R + 1,) sums over users of log-likelihoods and of squared deviations, the real ones first.
+    p_sum, users, held_out : sums of the p-values, of users and of held-out exposures.
+    """
+
+    def add(table: pa.Table) -> pa.Table:
+        table = table.sort_by("chunk")
+        arrays = {name: pa.array([matrix_of(table[name]).sum(axis=0)]) for name in ("total", "deviation")}
+        numbers = {name: pa.array([table[name].to_numpy().sum()]) for name in ("p_sum", "users", "held_out")}
+        return pa.table({"chunk": pa.array([0]), **arrays, **numbers})
+
+    chunks = checked.where("chunk is not null").select(*_OF_CHUNKS)
+    return chunks.groupBy().applyInArrow(add, _sql(_OF_CHUNKS)).collect()[0].asDict()
+
+
+def _sql(types: dict[str, pa.DataType]) -> str:
+    return ", ".join(f"{name} {_SQL[kind]}" for name, kind in types.items())
+
+
+def _key(column: str) -> Column:
+    return F.xxhash64(F.col(column).cast("string")).alias("key")
+
+
+def _user_cells(pairs: DataFrame, users: DataFrame, n_chunks: int, id_type: str) -> DataFrame:
+    """``chunk, ids, user_cell``: some users with all their pairs."""
+
+    def chunk_of(column: str) -> Column:
+        return F.pmod(_key(column), F.lit(n_chunks)).cast("int").alias("chunk")
+
+    checked = users.join(pairs.select(F.col("user_id").alias("id")).distinct(), "id", "left_semi")
+    factors = checked.select(chunk_of("id"), "id", _key("id"), "shape", "rate").repartitionById(n_chunks, "chunk")
+    pairs = pairs.select(chunk_of("user_id"), "user_id", "item_idx", "total", "held_out")
+    placed = pairs.repartitionById(n_chunks, "chunk").groupBy("chunk")
+    schema = f"chunk long, ids array<{id_type}>, user_cell binary"
+    return factors.groupBy("chunk").cogroup(placed).applyInArrow(_user_cell, schema)
+
+
+def _user_cell(factors: pa.Table, pairs: pa.Table) -> pa.Table:
+    factors = factors.sort_by("id")
+    ids = factors["id"].combine_chunks()
+    pairs = pairs.append_column("row", pc.index_in(pairs["user_id"], value_set=ids))
+    # Users without a training exposure have no factors.
+    pairs = pairs.filter(pc.is_valid(pairs["row"])).sort_by([("row", "ascending"), ("item_idx", "ascending")])
+    columns = {name: pairs[name].to_numpy() for name in ("row", "item_idx", "total", "held_out")}
+    cells = [pack({**_factor_arrays(factors), **columns})] if len(ids) else []
+    return pa.table(
+        {
+            "chunk": factors["chunk"].slice(0, 1).cast(_LONG),
+            "ids": pa.ListArray.from_arrays(pa.array([0, len(ids)][: len(cells) + 1], pa.int32()), ids),
+            "user_cell": pa.array(cells, pa.binary()),
+        }
+    )
+
+
+def _item_cell(items: DataFrame) -> DataFrame:
+    """``item_cell``: one row with the factors of all items, in the order of their places."""
+
+    def to_cell(table: pa.Table) -> pa.Table:
+        return pa.table({"item_cell": pa.array([pack(_factor_arrays(table.sort_by("idx")))], pa.binary())})
+
+    columns = items.select("idx", _key("id"), "shape", "rate")
+    return columns.groupBy().applyInArrow(to_cell, "item_cell binary")
+
+
+def _factor_arrays(table: pa.Table) -> dict[str, Array]:
+    return {"key": table["key"].to_numpy(), "shape": matrix_of(table["shape"]), "rate": matrix_of(table["rate"])}
+
+
+def _check_chunk(
+    chunk: pa.Scalar,
+    ids: pa.Array,
+    user_cell: pa.Scalar,
+    item_cell: pa.Scalar,
+    how: HeldOut,
+    replications: int,
+    seed: int,
+) -> Iterator[pa.RecordBatch]:
+    users, items = unpack(user_cell.as_buffer()), unpack(item_cell.as_buffer())
+    held_out = _pairs(users, users["held_out"])
+    training = _pairs(users, users["total"] - users["held_out"])
+    found = check_users(training, held_out, _factors(users), _factors(items), how, replications, seed)
+    n = np.bincount(held_out.row, held_out.times, len(ids)).astype(np.int64)
+    yield _rows(ids, {"p_value": found.p_value, "n": n, "log_likelihood": found.log_likelihood[0]})
+    sums = {
+        "chunk": chunk.as_py(),
+        "total": found.log_likelihood.sum(axis=1),
+        "deviation": squared_deviations(found.log_likelihood).sum(axis=1),
+        "p_sum": found.p_value.sum(),
+        "users": len(ids),
+        "held_out": n.sum(),
+    }
+    yield _rows(pa.nulls(1, ids.type), {name: [value] for name, value in sums.items()})
+
+
+def _pairs(cell: dict[str, Array], times: Array) -> Pairs:
+    some = times > 0
+    return Pairs(cell["row"][some].astype(np.int64), cell["item_idx"][some], times[some])
+
+
+def _factors(cell: dict[str, Array]) -> Factors:
+    return Factors(cell["key"], cell["shape"], cell["rate"])
+
+
+def _rows(ids: pa.Array, known: dict[str, Any]) -> pa.RecordBatch:
+    """Rows with the columns that are known, the others null."""
+    types = {**_OF_USERS, **_OF_CHUNKS}
+    columns = {
+        name: pa.array(known[name], kind) if name in known else pa.nulls(len(ids), kind) for name, kind in types.items()
+    }
+    return pa.RecordBatch.from_pydict({"id": ids, **columns})

@@ -1,0 +1,90 @@
+"""Exposures held out of training, so that a fitted exposure model can be asked about them.
+
+Every single exposure is held out by itself with the same probability: a pair that is there or not, whole; of a count,
+each of its units. So a Poisson model stays one: where counts are Poisson(r), their training part is Poisson((1 - s) r)
+and their held-out part Poisson(s r), independent of it, for *every* pair, those without any exposure too. Nothing is
+hidden from training but that: a pair without a training exposure is a zero there, whether something was held out of it
+or not, so that its zero says nothing about what was held out.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.models.fitting.layout import require_columns
+
+HELD_OUT = "held_out"
+SHARE = "held_out_share"
+
+
+@dataclass(frozen=True)
+class ExposureSplit:
+    """Exposures, split at random.
+
+    training : the columns of the input, for a fit: pairs with something left, counts without their held-out part.
+    exposures : the input with ``held_out``, how much of each pair's exposure was held out, and ``held_out_share``:
+        what ``PoissonFactorizationModel.predictiveCheck`` takes.
+    """
+
+    training: DataFrame
+    exposures: DataFrame
+
+
+def hold_out_exposures(
+    df: DataFrame, user: str = "user", item: str = "item", count: str | None = None, share: float = 0.2, seed: int = 0
+) -> ExposureSplit:
+    """Hold out each exposure with probability ``share``, by the hash of (seed, user, item) and of nothing else.
+
+    Parameters
+    ----------
+    df : one row per exposed pair. user, item, count : its columns; without ``count`` each pair is one exposure.
+    share : in (0, 1).
+
+    Raises
+    ------
+    ConfigError : the share is not in (0, 1).
+    DataError : a column is missing, is there already, or a count is no whole number >= 0.
+    """
+    if not 0.0 < share < 1.0:
+        raise ConfigError(f"share: found {share!r}, expected a number between 0 and 1: the part that is held out")
+    require_columns(df, [user, item], [count] if count else [])
+    taken = [name for name in (HELD_OUT, SHARE) if name in df.columns]
+    if taken:
+        raise DataError(f"column {taken[0]!r} is there already: the split adds it; rename or drop the input's")
+    if count:
+        _require_whole(df, count)
+    held_out = _held_out(user, item, count, share, seed)
+    exposures = df.withColumns({HELD_OUT: held_out, SHARE: F.lit(float(share))})
+    left = F.col(f"`{count}`") - F.col(HELD_OUT) if count else 1.0 - F.col(HELD_OUT)
+    training = exposures.where(left > 0)
+    if count:
+        training = training.withColumn(count, left.cast(df.schema[count].dataType))
+    return ExposureSplit(training.select(*[F.col(f"`{name}`") for name in df.columns]), exposures)
+
+
+def _held_out(user: str, item: str, count: str | None, share: float, seed: int) -> Column:
+    ids = [F.col(f"`{name}`").cast("string") for name in (user, item)]
+
+    def chosen(unit: Column) -> Column:
+        # The upper 53 bits of the hash, as a number from 0 to 1.
+        hashed = F.shiftrightunsigned(F.xxhash64(F.lit(seed).cast("long"), *ids, unit), 11)
+        return hashed * 2.0**-53 < F.lit(float(share))
+
+    if count is None:
+        return chosen(F.lit(1).cast("long")).cast("double")
+    total = F.col(f"`{count}`").cast("long")
+    units = F.when(total > 0, F.sequence(F.lit(1).cast("long"), total)).otherwise(F.array().cast("array<bigint>"))
+    return F.size(F.filter(units, chosen)).cast("double")
+
+
+def _require_whole(df: DataFrame, count: str) -> None:
+    value = F.col(f"`{count}`").cast("double")
+    usable = F.coalesce((value >= 0) & (value == F.floor(value)) & (value < float("inf")), F.lit(False))
+    found = df.agg(F.count_if(~usable).alias("bad"), F.min(F.when(~usable, value)).alias("example")).collect()[0]
+    if found["bad"]:
+        raise DataError(
+            f"column {count!r}: {found['bad']} rows are no whole numbers >= 0, such as {found['example']!r}: exposures "
+            "are counted, and held out one by one; drop or mend them first"
+        )

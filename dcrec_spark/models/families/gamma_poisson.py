@@ -1,0 +1,345 @@
+"""Gamma-Poisson factorization over the distributed loop: the exposure model, and the Poisson outcome.
+
+    y_ui ~ Poisson(theta_u . beta_i [+ gamma_u a_hat_ui] [+ beta_0])        priors Gamma(shape, rate) on everything
+
+With neither term this is stage 1: theta is pi, beta is lambda, y is a.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from dcrec_spark.engine.half_step import Arrays, Kernel, Turn, Update
+from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, noise
+from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, settle_shape, update_shape
+
+Term = TypeVar("Term")
+
+# A component that explains nothing draws a little of each count all the same. In fits of ranks 10 and 30 to worlds of
+# fewer (shapes 0.3) such components had 0.3 to 1 % beyond the prior's shapes and 0.004 to 0.02 % of the counts, others
+# from 7 % and 0.1 % on. Both are asked for: strong priors leave little to all, and many counts little to a niche.
+AT_PRIOR, NO_SHARE = 0.02, 1e-3
+# Users settle to this relative change of their shapes, in so many updates at most.
+SETTLED, MOST_UPDATES = 1e-6, 300
+
+
+@dataclass(frozen=True)
+class GammaPrior:
+    """Shape and rate of a Gamma prior."""
+
+    shape: float
+    rate: float
+
+
+class Gamma(NamedTuple):
+    """q of one number that all pairs share."""
+
+    shape: float
+    rate: float
+
+    @property
+    def mean(self) -> float:
+        """E[x]."""
+        return self.shape / self.rate
+
+    @property
+    def geometric_mean(self) -> float:
+        """exp(E[log x])."""
+        return float(geometric_mean(np.array([self.shape]), np.array([self.rate]))[0])
+
+
+class SharedGammas(NamedTuple):
+    """q(beta_0) and q(gamma) where they are shared by all pairs, else None."""
+
+    intercept: Gamma | None = None
+    gamma: Gamma | None = None
+
+
+@dataclass(frozen=True)
+class GammaPoisson:
+    """The steps of a Gamma-Poisson model.
+
+    count : the block's array of counts, "exposure_count" or "rating". confounder, intercept : priors of gamma and
+    beta_0, None where the model lacks them. per_user : whether each user has a gamma of his own.
+    n_pairs : U x I, what the intercept's rate adds up to. validates : whether there are held-out pairs.
+    """
+
+    stage: str
+    count: str
+    rank: int
+    user_prior: GammaPrior
+    item_prior: GammaPrior
+    seed: int
+    precision: str = "float64"
+    confounder: GammaPrior | None = None
+    per_user: bool = True
+    intercept: GammaPrior | None = None
+    n_pairs: float = 0.0
+    validates: bool = False
+
+    rises = True
+    remembers = True
+
+    @property
+    def own_weights(self) -> bool:
+        """Whether the users carry a gamma each."""
+        return self.confounder is not None and self.per_user
+
+    @property
+    def shared(self) -> SharedGammas:
+        """The priors of what is shared."""
+        gamma = None if self.own_weights else self.confounder
+        return SharedGammas(_as_q(self.intercept), _as_q(gamma))
+
+    def start_users(self) -> Kernel:
+        """Factors off the prior, by noise of the ids."""
+        return partial(start, model=self, is_user=True)
+
+    def start_items(self) -> Kernel:
+        """Factors off the prior, by noise of the ids."""
+        return partial(start, model=self, is_user=False)
+
+    def users(self, shared: SharedGammas) -> Kernel:
+        """One coordinate step of the users."""
+        return partial(update, model=self, shared=shared, is_user=True)
+
+    def items(self, shared: SharedGammas) -> Kernel:
+        """One coordinate step of the items, and the ELBO's part of the nonzeros."""
+        return partial(update, model=self, shared=shared, is_user=False)
+
+    def settle(self, shared: SharedGammas, is_user: bool = True) -> Kernel:
+        """Coordinate steps of one side until they rest, from equal shares of each row's count."""
+        return partial(settle, model=self, shared=shared, is_user=is_user)
+
+    def conclude(self, users: Arrays, items: Arrays, shared: SharedGammas) -> tuple[float, SharedGammas]:
+        """The ELBO, all terms, with optimal responsibilities; then q(beta_0) and a shared q(gamma) from those."""
+        return self._elbo(users, items, shared), self._updated(users, items, shared)
+
+    def _elbo(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
+        expected = float(users["mean"] @ items["mean"])
+        far = float(users["divergence"]) + float(items["divergence"])
+        if self.confounder is not None:
+            drawn = float(users["confounder_total"] @ items["exposure_total"])
+            expected += drawn * (shared.gamma.mean if shared.gamma else 1.0)
+        if shared.intercept:
+            expected += shared.intercept.mean * self.n_pairs
+        for q, prior in ((shared.intercept, self.intercept), (shared.gamma, self.confounder)):
+            if q is not None and prior is not None:
+                far += divergence(np.array([[q.shape]]), np.array([q.rate]), prior.shape, prior.rate)
+        return float(items["log_rates"]) - float(items["log_factorial"]) - expected - far
+
+    def _updated(self, users: Arrays, items: Arrays, shared: SharedGammas) -> SharedGammas:
+        intercept, gamma = shared
+        if intercept is not None and self.intercept is not None:
+            shape = self.intercept.shape + intercept.geometric_mean * float(items["shares"])
+            intercept = Gamma(shape, self.intercept.rate + self.n_pairs)
+        if gamma is not None and self.confounder is not None:
+            shape = self.confounder.shape + gamma.geometric_mean * float(items["confounder_shares"])
+            drawn = float(users["confounder_total"] @ items["exposure_total"])
+            gamma = Gamma(shape, self.confounder.rate + drawn)
+        return SharedGammas(intercept, gamma)
+
+    def at_prior(self, users: Arrays, items: Arrays, n_users: int, total: float) -> NDArray[np.bool_]:
+        """Whether a component explains nothing, (K,): what settled users' shapes have beyond the prior's is next to
+        nothing, beside the prior's and beside all counts.
+
+        users, items : the sums of both sides. total : of the counts.
+        """
+        rate = self.user_prior.rate + items["mean"]  # of all users, so that their means add up to shapes
+        prior = n_users * self.user_prior.shape
+        return np.asarray(users["mean"] * rate - prior <= np.minimum(AT_PRIOR * prior, NO_SHARE * total))
+
+    def held_out_loss(self, items: Arrays, shared: SharedGammas) -> float | None:
+        """The held-out pairs' mean negative log likelihood under the posterior means, without log y!."""
+        if "held_out" not in items:
+            return None
+        return float(items["held_out"]) / float(items["held_out_pairs"])
+
+
+def start(turn: Turn, *, model: GammaPoisson, is_user: bool) -> Update:
+    """Shapes off the prior by noise that depends on (seed, side, id) alone; equal ones would stay equal.
+
+    With a memory, a row that it knows (finite) starts there.
+    """
+    prior = model.user_prior if is_user else model.item_prior
+    seed = model.seed if is_user else model.seed + 1
+    shape = (prior.shape * (1.0 + noise(seed, turn.block["row_key"], model.rank))).astype(model.precision)
+    rate = np.full(model.rank, prior.rate, model.precision)
+    gamma = _gamma_start(len(shape), model) if is_user and model.own_weights else None
+    if len(turn.memory.get("shape", ())):
+        known = np.isfinite(turn.memory["shape"]).all(axis=1)
+        shape[known] = turn.memory["shape"][known]
+        rate = turn.memory["rate"].astype(model.precision)  # (n, K): a folded-in row has a rate of its own
+        if gamma is not None:
+            gamma[0][known], gamma[1][known] = turn.memory["gamma_shape"][known], turn.memory["gamma_rate"][known]
+    return _posterior(turn.block, model, is_user, shape, rate, gamma)
+
+
+def _gamma_start(n: int, model: GammaPoisson) -> tuple[Floats, Floats]:
+    prior = _required(model.confounder)
+    return np.full((n, 1), prior.shape, model.precision), np.full((n, 1), prior.rate, model.precision)
+
+
+def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
+    """One coordinate step of the rows; for items, also the sums that need the nonzeros."""
+    own_weights = is_user and model.own_weights
+    before = geometric_mean(turn.memory["shape"], turn.memory["rate"])
+    if own_weights:
+        gamma = geometric_mean(turn.memory["gamma_shape"], turn.memory["gamma_rate"])
+        before = np.hstack([before, gamma])
+    cols, block = _cols(turn, model), count_block(turn, model, shared, is_user)
+    shape = update_shape(prior_shapes(model, is_user), block, before, cols)
+    result = _moved(turn, model, is_user, shape)
+    return result if is_user else _scored(turn, model, shared, block, result, cols)
+
+
+def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
+    """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
+    block, prior = count_block(turn, model, shared, is_user), prior_shapes(model, is_user)
+    totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
+    equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
+    rate, gamma_rate = _rates(turn, model, is_user)
+    full = np.broadcast_to(rate, (len(equal), len(rate)))
+    if gamma_rate is not None:
+        full = np.hstack([full, gamma_rate])
+    shape = settle_shape(prior, block, equal, full, _cols(turn, model), SETTLED, MOST_UPDATES)
+    return _moved(turn, model, is_user, shape)
+
+
+def _cols(turn: Turn, model: GammaPoisson) -> Floats:
+    """The geometric means of the other side's factors, without its confounder weights."""
+    return np.ascontiguousarray(turn.inbox[:, : model.rank])
+
+
+def count_block(turn: Turn, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> CountBlock:
+    """The kernel's view of a block: its counts, and the parts of the rates beside the factors."""
+    block = turn.block
+    count = block[model.count].astype(model.precision)
+    if "weight" in block:
+        count = count * block["weight"].astype(model.precision)
+    row_ptr, col = block["row_ptr"], block["col"]
+    beside = offset = np.empty(0, model.precision)
+    if model.intercept is not None:
+        offset = np.full(len(col), _required(shared.intercept).geometric_mean, model.precision)
+    if model.confounder is not None:
+        a_hat = block["a_hat"].astype(model.precision)
+        if model.own_weights and is_user:
+            beside = a_hat
+        else:
+            gamma = turn.inbox[col, model.rank] if model.own_weights else _required(shared.gamma).geometric_mean
+            drawn = (gamma * a_hat).astype(model.precision)
+            offset = offset + drawn if len(offset) else drawn
+    return CountBlock(row_ptr, col, count, beside, offset)
+
+
+def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
+    """(K,), or (K + 1,) where the rows have a gamma each."""
+    prior = [(model.user_prior if is_user else model.item_prior).shape] * model.rank
+    if is_user and model.own_weights:
+        prior.append(_required(model.confounder).shape)
+    return np.array(prior, model.precision)
+
+
+def _rates(turn: Turn, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats | None]:
+    """The rate of the factors (K,), and of each user's gamma (n, 1): prior + what they are multiplied with, in all."""
+    prior = model.user_prior if is_user else model.item_prior
+    rate = (prior.rate + turn.source_sums["mean"]).astype(model.precision)
+    if not (is_user and model.own_weights):
+        return rate, None
+    reach = turn.block["exposure"].astype(np.float64) @ turn.source_sums["exposure_total"]
+    return rate, (_required(model.confounder).rate + reach[:, None]).astype(model.precision)
+
+
+def _moved(turn: Turn, model: GammaPoisson, is_user: bool, shape: Floats) -> Update:
+    rate, gamma_rate = _rates(turn, model, is_user)
+    shape, gamma_shape = shape[:, : model.rank], shape[:, model.rank :]
+    gamma = None if gamma_rate is None else (gamma_shape, gamma_rate)
+    return _posterior(turn.block, model, is_user, shape, rate, gamma)
+
+
+def _posterior(
+    block: Arrays, model: GammaPoisson, is_user: bool, shape: Floats, rate: Floats, gamma: tuple[Floats, Floats] | None
+) -> Update:
+    """Rows [g (, g of gamma) (, means of both, where held-out pairs are predicted)]."""
+    prior = model.user_prior if is_user else model.item_prior
+    mean = shape / rate
+    sums = {
+        "mean": mean.sum(axis=0, dtype=np.float64),
+        "gram": (mean.T @ mean).astype(np.float64),
+        "divergence": np.array(divergence(shape, rate, prior.shape, prior.rate)),
+    }
+    rows, means = [geometric_mean(shape, rate)], [mean]
+    memory = {"shape": shape, "rate": rate}
+    if gamma is not None:
+        weight = _required(model.confounder)
+        memory |= {"gamma_shape": gamma[0], "gamma_rate": gamma[1]}
+        sums["divergence"] += divergence(*gamma, weight.shape, weight.rate)
+        rows, means = [*rows, geometric_mean(*gamma)], [*means, gamma[0] / gamma[1]]
+    if model.confounder is not None:
+        exposure = block["exposure"].astype(np.float64)
+        if is_user:
+            sums["confounder_total"] = (exposure * means[1] if gamma is not None else exposure).sum(axis=0)
+        else:
+            sums["exposure_total"] = exposure.sum(axis=0)
+    return Update(np.hstack([*rows, *means] if model.validates else rows), sums, memory)
+
+
+def _scored(
+    turn: Turn, model: GammaPoisson, shared: SharedGammas, block: CountBlock, result: Update, cols: Floats
+) -> Update:
+    """The item step's sums over its nonzeros: the ELBO's, those of the shared terms, those of held-out pairs."""
+    rate = rates(block, result.rows[:, : model.rank], cols)
+    sums = {
+        "log_rates": np.array(log_rates(block, rate)),
+        "log_factorial": np.array(_log_factorial(turn.block[model.count], turn.block.get("weight"))),
+    }
+    if model.intercept is not None or model.confounder is not None:
+        shares = block.counts.astype(np.float64) / rate
+        sums["shares"] = np.array(shares.sum())
+        if model.confounder is not None:
+            sums["confounder_shares"] = np.array(shares @ turn.block["a_hat"])
+    if model.validates:
+        sums |= _held_out_sums(turn, model, shared, result.memory)
+    return result._replace(sums={**result.sums, **sums})
+
+
+def _held_out_sums(turn: Turn, model: GammaPoisson, shared: SharedGammas, memory: Arrays) -> dict[str, Floats]:
+    """sum (rate - y log rate) over the held-out pairs, by the posterior means: the inbox ends with the users'."""
+    block, width = turn.block, turn.inbox.shape[1] // 2
+    ptr, col, count = block["held_row_ptr"], block["held_col"], block[f"held_{model.count}"].astype(np.float64)
+    theta = np.ascontiguousarray(turn.inbox[:, width : width + model.rank])
+    rate = inner_products(ptr, col, memory["shape"] / memory["rate"], theta).astype(np.float64)
+    if model.confounder is not None:
+        gamma = turn.inbox[col, width + model.rank] if model.own_weights else _required(shared.gamma).mean
+        rate += gamma * block["held_a_hat"]
+    if shared.intercept is not None:
+        rate += shared.intercept.mean
+    return {"held_out": np.array((rate - count * np.log(rate)).sum()), "held_out_pairs": np.array(float(len(col)))}
+
+
+def _log_factorial(count: Floats, weight: Floats | None) -> float:
+    """sum (weight) log y!; counts stored as single bytes are looked up."""
+    if count.dtype == np.uint8:
+        return float(np.bincount(count, weight, minlength=256) @ gammaln(np.arange(256) + 1.0))
+    logs = gammaln(count.astype(np.float64) + 1.0)
+    return float(logs.sum() if weight is None else weight @ logs)
+
+
+def means(turn: Turn) -> Update:
+    """The posterior means, as what the other side asks for."""
+    return Update(turn.memory["shape"] / turn.memory["rate"], {}, {})
+
+
+def _as_q(prior: GammaPrior | None) -> Gamma | None:
+    return None if prior is None else Gamma(prior.shape, prior.rate)
+
+
+def _required(value: Term | None) -> Term:
+    if value is None:
+        raise AssertionError("the model has this term")
+    return value

@@ -1,0 +1,142 @@
+"""Ranking on the cluster: chunks of rows against pieces of the catalogue, seen pairs left out.
+
+    rows + seen -> chunks (cells of a few thousand rows)  \\
+                                                           cross -> best of each pair of cells -> best of all
+    cols        -> pieces (cells of some ten thousand)    /
+
+Nothing of size rows x cols is ever formed, and neither side passes through the driver.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from dcrec_spark.engine.cells import Array, pack, unpack
+from dcrec_spark.kernels.topn import top_n
+from dcrec_spark.models.fitting.factors import matrix_of
+from dcrec_spark.spark.lineage import cores
+
+ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+CHUNK_ROWS = 4096
+PIECE_COLS = 16384
+_RANKED = "row_idx long, rank long, col_idx long, score double, preference double, confounder double"
+_FACTORS = ["idx", "preference", "confounder"]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What is ranked: both frames have ``idx long, preference array<double>, confounder array<double>``.
+
+    A pair's score is the product of the preferences, plus that of the confounders, plus the intercept.
+    """
+
+    rows: DataFrame
+    cols: DataFrame
+    n_rows: int
+    n_cols: int
+    intercept: float
+
+
+def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
+    """The n best columns of each row: ``row_idx, rank, col_idx, score, preference, confounder``.
+
+    seen : ``row_idx, col_idx`` of the pairs to leave out, or None.
+    """
+    spark = what.rows.sparkSession
+    if seen is None:
+        seen = spark.createDataFrame([], "row_idx long, col_idx long")
+    n_chunks = max(min(cores(spark), what.n_rows), -(-what.n_rows // CHUNK_ROWS))
+    n_pieces = -(-what.n_cols // PIECE_COLS)
+    chunks = _chunks(what.rows, seen, n_chunks)
+    pieces = _pieces(what.cols, n_pieces)
+    best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(_scorer(n, what.intercept), _RANKED)
+    return best if n_pieces == 1 else _merge(best, n)
+
+
+def _chunks(rows: DataFrame, seen: DataFrame, n_chunks: int) -> DataFrame:
+    def in_chunk(idx: str) -> Column:
+        return F.pmod(F.col(idx), F.lit(n_chunks)).cast("int").alias("chunk")
+
+    rows = rows.select(in_chunk("idx"), *_FACTORS).repartitionById(n_chunks, "chunk")
+    seen = seen.select(in_chunk("row_idx"), "row_idx", "col_idx").repartitionById(n_chunks, "chunk")
+
+    def to_cell(rows: pa.Table, seen: pa.Table) -> pa.Table:
+        return pa.table({"chunk_data": pa.array([_chunk_cell(rows, seen)] if rows.num_rows else [], pa.binary())})
+
+    return rows.groupBy("chunk").cogroup(seen.groupBy("chunk")).applyInArrow(to_cell, "chunk_data binary")
+
+
+def _chunk_cell(rows: pa.Table, seen: pa.Table) -> bytes:
+    rows = rows.sort_by("idx")
+    idx = rows["idx"].to_numpy()
+    at = np.searchsorted(idx, seen["row_idx"].to_numpy())
+    at[at == len(idx)] = 0
+    known = idx[at] == seen["row_idx"].to_numpy()
+    row, col = at[known], seen["col_idx"].to_numpy()[known]
+    order = np.lexsort((col, row))
+    return pack({**_factors(rows, idx), "seen_row": row[order], "seen_col": col[order]})
+
+
+def _pieces(cols: DataFrame, n_pieces: int) -> DataFrame:
+    placed = cols.select(F.pmod("idx", F.lit(n_pieces)).cast("int").alias("piece"), *_FACTORS)
+
+    def to_cell(cols: pa.Table) -> pa.Table:
+        cols = cols.sort_by("idx")
+        return pa.table({"piece_data": pa.array([pack(_factors(cols, cols["idx"].to_numpy()))], pa.binary())})
+
+    return placed.repartitionById(n_pieces, "piece").groupBy("piece").applyInArrow(to_cell, "piece_data binary")
+
+
+def _factors(table: pa.Table, idx: Array) -> dict[str, Array]:
+    return {
+        "idx": idx,
+        "preference": matrix_of(table["preference"]),
+        "confounder": matrix_of(table["confounder"]),
+    }
+
+
+def _scorer(n: int, intercept: float) -> ArrowMap:
+    def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for chunk, piece in zip(batch["chunk_data"], batch["piece_data"], strict=True):
+                yield _score_cells(unpack(chunk.as_buffer()), unpack(piece.as_buffer()), n, intercept)
+
+    return score
+
+
+def _score_cells(rows: dict[str, Array], cols: dict[str, Array], n: int, intercept: float) -> pa.RecordBatch:
+    seen_at = np.searchsorted(cols["idx"], rows["seen_col"])
+    seen_at[seen_at == len(cols["idx"])] = 0
+    here = cols["idx"][seen_at] == rows["seen_col"]
+    seen_ptr = np.searchsorted(rows["seen_row"][here], np.arange(len(rows["idx"]) + 1))
+    ranked = top_n(
+        n,
+        (rows["preference"], cols["preference"]),
+        (rows["confounder"], cols["confounder"]),
+        intercept,
+        seen_ptr,
+        seen_at[here],
+    )
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(rows["idx"][ranked.row]),
+            pa.array(ranked.rank),
+            pa.array(cols["idx"][ranked.col]),
+            pa.array(ranked.score),
+            pa.array(ranked.preference),
+            pa.array(ranked.confounder),
+        ],
+        names=["row_idx", "rank", "col_idx", "score", "preference", "confounder"],
+    )
+
+
+def _merge(best: DataFrame, n: int) -> DataFrame:
+    """The best of the pieces' best; the same total order as within a piece."""
+    order = Window.partitionBy("row_idx").orderBy(F.desc("score"), "col_idx")
+    ranked = best.withColumn("rank", F.row_number().over(order).cast("long")).where(F.col("rank") <= n)
+    return ranked.select("row_idx", "rank", "col_idx", "score", "preference", "confounder")

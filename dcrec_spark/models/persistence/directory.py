@@ -1,0 +1,180 @@
+"""A saved estimator or model as a directory: how it appears, how it is replaced, how it is told from half of one.
+
+::
+
+    <path>/metadata/part-00000              one line of JSON, as pyspark.ml writes it, with keys of our own
+          /data-<token>/frames/<name>/      Parquet; metadata says how many rows
+                       /parts/<name>/       a model inside the model, saved the same way
+                       /params/<name>/      a Param whose value is an estimator or a model
+          /.lock                            held while the model is replaced
+    <parent>/.tmp-<name>-<token>/           a model in the making; no reader looks here
+
+A new model is written beside its path and appears in one rename. To replace one, the new data directory is moved in
+beside the old, which no reader notices; then the metadata file, which names the data directory, is replaced in one
+step; then the old data go. So a reader finds the old model or the new one at any time, and whoever dies leaves one of
+the two, whole; what else he leaves is removed by the next one to write there. A reader whose data go while he reads
+them finds other metadata, and reads again. Each data directory has a name of its own, since Spark would take files of
+the same name for those it has cached.
+"""
+
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.spark.hadoop import default_file_system
+from dcrec_spark.storage.files import LOCATION, Files, open_files
+from dcrec_spark.storage.staging import require_writable
+from dcrec_spark.version import __version__
+
+FORMAT_VERSION = 1
+SETTING = "the path of a model"
+FOLDER = "metadata"
+METADATA = f"{FOLDER}/part-00000"
+LOCK = ".lock"
+DATA = re.compile(r"data-[0-9a-f]{32}")
+_KEYS = {"class", "uid", "paramMap", "defaultParamMap", "dcrecVersion", "data", "facts", "frames", "parts", "params"}
+
+_log = logging.getLogger(__name__)
+
+
+def open_directory(path: str, spark: SparkSession) -> tuple[Files, str]:
+    """The store that a model's path names, and the absolute path inside it.
+
+    Raises
+    ------
+    ConfigError : the store can not hold a model, or Spark and this package would look in different ones: Spark takes
+        a path without a scheme for one on the cluster's default file system, which a Pipeline around a model does too.
+    """
+    text = os.fspath(path)
+    files, inside = open_files(text, spark, SETTING)
+    parts = LOCATION.fullmatch(text)
+    if parts is not None and parts["scheme"] is None:
+        default = default_file_system(spark)
+        if not default.startswith("file:"):
+            raise ConfigError(
+                f"{SETTING} is {text!r}, without a scheme, and the default file system here is {default}: "
+                f"write {default.rstrip('/')}{inside}, or file:{inside} for a local or shared disk"
+            )
+    return files, inside
+
+
+def require_free(files: Files, path: str, overwrite: bool) -> None:
+    """Refuse a path that can not be written, or holds what may not be replaced, before any work is done.
+
+    Raises
+    ------
+    ConfigError : something is there and ``overwrite`` was not asked for; or it is no model, and is not touched.
+    """
+    require_writable(files, path.rpartition("/")[0] or "/", files.uri(path), SETTING)
+    if not files.exists(path):
+        return
+    if not overwrite:
+        raise ConfigError(
+            f"{files.uri(path)} exists already; write().overwrite().save(...) replaces a saved model, or choose "
+            "another path"
+        )
+    if _parse(files, path) is None and not _is_remains(files, path):
+        raise ConfigError(
+            f"{files.uri(path)} was not saved by dcrec-spark, and only what it saved is overwritten; "
+            "remove it first, or choose another path"
+        )
+
+
+def new_data_name() -> str:
+    """A name for a data directory that no other has, or had."""
+    return f"data-{uuid4().hex}"
+
+
+def write_metadata(files: Files, directory: str, metadata: Mapping[str, Any]) -> None:
+    """The last file of a model: a directory without it is no model."""
+    files.make_directory(f"{directory}/{FOLDER}")
+    # One line: pyspark.ml reads it as the first line of a text.
+    line = json.dumps({**metadata, "formatVersion": FORMAT_VERSION}, separators=(",", ":"), allow_nan=False)
+    files.write(f"{directory}/{METADATA}", f"{line}\n".encode())
+
+
+def commit(files: Files, staged: str, path: str, overwrite: bool) -> None:
+    """Make the staged model the one at ``path``; ConfigError when another came first and may not be replaced."""
+    try:
+        files.rename(staged, path)
+    except OSError:
+        if not files.exists(path):
+            raise
+        require_free(files, path, overwrite)
+        _replace(files, staged, path)
+
+
+def _replace(files: Files, staged: str, path: str) -> None:
+    metadata = files.read(f"{staged}/{METADATA}")
+    data = json.loads(metadata)["data"]
+    with files.lock(f"{path}/{LOCK}"):
+        try:
+            files.rename(f"{staged}/{data}", f"{path}/{data}")
+            files.make_directory(f"{path}/{FOLDER}")
+            files.write(f"{path}/{METADATA}", metadata)
+        except BaseException:
+            if (_parse(files, path) or {}).get("data") != data:  # of a write that fails one can not know
+                files.delete(f"{path}/{data}")
+            raise
+        for entry in files.list(path):
+            if DATA.fullmatch(entry.name) and entry.name != data:
+                files.delete(f"{path}/{entry.name}")
+
+
+def read_metadata(files: Files, path: str) -> dict[str, Any]:
+    """What the metadata of a saved estimator or model say.
+
+    Raises
+    ------
+    DataError : there is nothing, or no model, or half of one. ConfigError : a newer format than this version reads.
+    """
+    where = files.uri(path)
+    if not files.exists(path):
+        raise DataError(f"there is no saved model at {where}")
+    metadata = _parse(files, path)
+    if metadata is None:
+        raise DataError(
+            f"{where} is no model that dcrec-spark saved, or half of one: expected a line of JSON with a formatVersion "
+            f"in {METADATA} (a saved Pipeline is loaded by its own class)"
+        )
+    if metadata["formatVersion"] > FORMAT_VERSION:
+        raise ConfigError(
+            f"{where} was saved in format {metadata['formatVersion']} by dcrec-spark "
+            f"{metadata.get('dcrecVersion', 'of unknown version')}; this is {__version__}, which reads formats up to "
+            f"{FORMAT_VERSION}: upgrade dcrec-spark, or save the model again with this version"
+        )
+    missing = sorted(_KEYS - metadata.keys())
+    if missing or not DATA.fullmatch(str(metadata["data"])):
+        raise DataError(f"{where}/{METADATA} is damaged: {', '.join(missing) or 'data'} is missing or not as written")
+    return metadata
+
+
+def _parse(files: Files, path: str) -> dict[str, Any] | None:
+    """The metadata of whatever format; None where there are none, or not ours."""
+    if not files.exists(f"{path}/{METADATA}"):
+        return None
+    try:
+        metadata = json.loads(files.read(f"{path}/{METADATA}"))
+    except ValueError as error:
+        _log.info("%s/%s is not JSON: %s", path, METADATA, error)
+        return None
+    known = isinstance(metadata, dict) and isinstance(metadata.get("formatVersion"), int)
+    return metadata if known else None
+
+
+def _is_remains(files: Files, path: str) -> bool:
+    """Whether there is an empty directory, or one with nothing but what a save that died has left."""
+    try:
+        names = {entry.name for entry in files.list(path)}
+    except NotADirectoryError:
+        return False
+    if FOLDER in names and any(not entry.name.startswith(".") for entry in files.list(f"{path}/{FOLDER}")):
+        return False
+    return all(name in (LOCK, FOLDER) or DATA.fullmatch(name) for name in names)

@@ -1,0 +1,254 @@
+"""Saving and loading, as pyspark.ml does: ``model.write().overwrite().save(path)``, ``Class.load(path)``.
+
+A class takes :class:`Persistent` among its bases. An estimator needs no more; a model says what it consists of besides
+its Params, and how it is put together again::
+
+    def _saved(self) -> Saved:
+        return Saved(frames={"users": self.userFactors}, facts={"intercept": self.intercept})
+
+    @classmethod
+    def _restored(cls, saved: Saved) -> "MyModel":
+        return cls(saved.frames["users"], **saved.facts)
+
+Pipelines and validators save and load such stages too: the metadata are those of pyspark.ml, which finds the class by
+its name in them. What is not saved: listeners, and what a session has set. Models read their files again when an
+executor that cached them is lost, so a model that is still in use must not be overwritten on a cluster.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Generic, Self, TypeVar
+from uuid import uuid4
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.ml.param import Params
+from pyspark.ml.util import DefaultParamsReader, MLReadable, MLReader, MLWritable, MLWriter
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.models.persistence.directory import (
+    SETTING,
+    commit,
+    new_data_name,
+    open_directory,
+    read_metadata,
+    require_free,
+    write_metadata,
+)
+from dcrec_spark.storage.files import Files
+from dcrec_spark.storage.staging import staged
+from dcrec_spark.storage.tables import write_table
+from dcrec_spark.version import __version__
+
+_log = logging.getLogger(__name__)
+_HALF = "this is half a model, or a damaged one; save it again, or copy all of it"
+S = TypeVar("S", bound="Persistent")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What an instance consists of, besides its Params.
+
+    frames : name -> DataFrame, saved as Parquet; restored ones are cached.
+    facts : name -> what JSON can hold; numbers are finite.
+    parts : name -> an estimator or model inside this one.
+    """
+
+    frames: Mapping[str, DataFrame] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Persistent(Params, MLWritable, MLReadable[Any]):
+    """An estimator or model that can be saved and loaded."""
+
+    def write(self) -> "Writer":
+        """What saves this instance."""
+        return Writer(self)
+
+    @classmethod
+    def read(cls) -> "Reader[Self]":
+        """What loads an instance of this class."""
+        return Reader(cls)
+
+    @classmethod
+    def load(cls, path: str) -> Self:
+        """The instance saved at ``path``; see :meth:`Reader.load`."""
+        return cls.read().load(path)
+
+    def _saved(self) -> Saved:
+        """What the instance consists of; of an estimator the Params are all."""
+        return Saved()
+
+    @classmethod
+    def _restored(cls, saved: Saved) -> Self:
+        """An instance of what was saved; its Params and its uid are set afterwards."""
+        return cls()
+
+
+class Writer(MLWriter):
+    """Saves one instance, whole or not at all."""
+
+    def __init__(self, instance: Persistent) -> None:
+        super().__init__()
+        self._instance = instance
+
+    def save(self, path: str) -> None:
+        """Save to a path on HDFS, or on a local or shared file system.
+
+        With ``overwrite()`` what is there stays until the new one takes its place; pyspark.ml deletes it first.
+
+        Raises
+        ------
+        ConfigError : the path is in use, or can not be written. DataError : executors wrote to disks of their own.
+        """
+        self.saveImpl(path)
+
+    def saveImpl(self, path: str) -> None:
+        """As :meth:`save`."""
+        files, root = open_directory(path, self.sparkSession)
+        require_free(files, root, self.shouldOverwrite)
+        with staged(files, root) as directory:
+            data = new_data_name()
+            contents = self._write_data(files, f"{directory}/{data}")
+            write_metadata(files, directory, {**self._about(), "data": data, **contents})
+            commit(files, directory, root, self.shouldOverwrite)
+
+    def _write_data(self, files: Files, directory: str) -> dict[str, Any]:
+        """Write frames and parts; what the metadata say of them."""
+        saved = self._instance._saved()
+        params = _params_with_parts(self._instance)
+        files.make_directory(directory)
+        frames = {}
+        for name, frame in saved.frames.items():
+            rows = write_table(files, f"{directory}/frames/{name}", frame, SETTING)
+            frames[name] = {"rows": rows, "schema": frame.schema.jsonValue()}
+        for kind, parts in (("parts", saved.parts), ("params", params)):
+            for name, part in parts.items():
+                part.write().session(self.sparkSession).save(files.uri(f"{directory}/{kind}/{name}"))
+        return {"facts": dict(saved.facts), "frames": frames, "parts": list(saved.parts), "params": list(params)}
+
+    def _about(self) -> dict[str, Any]:
+        instance = self._instance
+        own = _params_with_parts(instance)
+        return {
+            "class": _class_name(type(instance)),
+            "timestamp": int(time.time() * 1000),
+            "sparkVersion": self.sparkSession.version,
+            "uid": instance.uid,
+            "paramMap": {p.name: value for p, value in instance._paramMap.items() if p.name not in own},
+            "defaultParamMap": {p.name: value for p, value in instance._defaultParamMap.items()},
+            "dcrecVersion": __version__,
+        }
+
+
+class Reader(MLReader[Any], Generic[S]):
+    """Loads instances of one class."""
+
+    def __init__(self, cls: type[S]) -> None:
+        super().__init__()
+        self._cls = cls
+
+    def load(self, path: str) -> S:
+        """The instance that was saved at ``path``, its frames cached.
+
+        Raises
+        ------
+        DataError : there is nothing, something else, half a model, or one of another class.
+        ConfigError : it was saved by a newer version, in a format or with parameters that this one does not know.
+        """
+        files, root = open_directory(path, self.sparkSession)
+        while True:
+            metadata = read_metadata(files, root)
+            _require_class(files.uri(root), metadata, self._cls)
+            try:
+                return self._load(files, f"{root}/{metadata['data']}", metadata)
+            except Exception:
+                if read_metadata(files, root)["data"] == metadata["data"]:
+                    raise
+                _log.info("%s was replaced while it was read: reading it again", root)
+
+    def _load(self, files: Files, directory: str, metadata: dict[str, Any]) -> S:
+        with ExitStack() as unless_done:
+            frames = {
+                name: _read_frame(self.sparkSession, files, f"{directory}/frames/{name}", about, unless_done)
+                for name, about in metadata["frames"].items()
+            }
+            parts, params = (
+                {name: self._read_part(files, f"{directory}/{kind}/{name}", unless_done) for name in metadata[kind]}
+                for kind in ("parts", "params")
+            )
+            instance = self._cls._restored(Saved(frames, metadata["facts"], parts))
+            _set_params(instance, metadata, params)
+            unless_done.pop_all()
+        return instance
+
+    def _read_part(self, files: Files, path: str, unless_done: ExitStack) -> Any:
+        read_metadata(files, path)  # for its words: pyspark.ml only says that a path is missing
+        part: Any = DefaultParamsReader.loadParamsInstance(files.uri(path), self.sparkSession)
+        if hasattr(part, "release"):
+            unless_done.callback(part.release)
+        return part
+
+
+def _read_frame(
+    spark: SparkSession, files: Files, path: str, about: dict[str, Any], unless_done: ExitStack
+) -> DataFrame:
+    if not files.exists(path):
+        raise DataError(f"{files.uri(path)} is missing: {_HALF}")
+    schema = StructType.fromJson(about["schema"])
+    # Spark keeps one cache for equal plans: without a name of its own, releasing one loaded model would empty another.
+    own = spark.read.schema(schema).option("dcrec.loaded", uuid4().hex)
+    frame = own.parquet(files.uri(path)).persist()
+    unless_done.callback(frame.unpersist)
+    try:
+        rows = frame.count()
+    except (PySparkException, Py4JError) as error:
+        if "FAILED_READ_FILE" not in str(error):
+            raise
+        raise DataError(f"{files.uri(path)} can not be read to its end: {_HALF}") from error
+    if rows != about["rows"]:
+        raise DataError(f"{files.uri(path)} has {rows} rows, and {about['rows']} were saved: {_HALF}")
+    return frame
+
+
+def _params_with_parts(instance: Params) -> dict[str, Any]:
+    """The Params whose values are estimators or models: JSON can not hold them."""
+    return {p.name: value for p, value in instance._paramMap.items() if isinstance(value, MLWritable)}
+
+
+def _set_params(instance: Params, metadata: dict[str, Any], params: dict[str, Any]) -> None:
+    values, defaults = {**metadata["paramMap"], **params}, metadata["defaultParamMap"]
+    unknown = sorted(name for name in values.keys() | defaults.keys() if not instance.hasParam(name))
+    if unknown:
+        raise ConfigError(
+            f"a {metadata['class']} saved by dcrec-spark {metadata['dcrecVersion']} has the parameter {unknown[0]}, "
+            f"which this version, {__version__}, does not know: upgrade dcrec-spark"
+        )
+    instance._resetUid(metadata["uid"])
+    instance._setDefault(**defaults)
+    instance._set(**values)
+
+
+def _require_class(where: str, metadata: dict[str, Any], expected: type) -> None:
+    found = metadata["class"]
+    # Version 0.1.0 wrote the module too, which has moved since.
+    same = found.partition(".")[0] == expected.__module__.partition(".")[0] and found.endswith(f".{expected.__name__}")
+    if not same:
+        raise DataError(
+            f"{where} holds a {found}, and {_class_name(expected)} was asked for: "
+            f"load it by {found.rpartition('.')[2]}.load"
+        )
+
+
+def _class_name(cls: type) -> str:
+    """The public name where there is one: it outlives the module that a class is written in."""
+    package = cls.__module__.partition(".")[0]
+    is_public = getattr(sys.modules[package], cls.__name__, None) is cls
+    return f"{package if is_public else cls.__module__}.{cls.__name__}"

@@ -1,0 +1,188 @@
+"""The one place where a SparkSession is made.
+
+On one machine nothing has to be prepared: Java is found, memory is measured, nothing listens beyond loopback.
+On a cluster, what ``spark-submit`` was told stands.
+"""
+
+import argparse
+import atexit
+import logging
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from dcrec_spark.spark.java import ensure_java, without_incubator_warning
+
+DEFAULT_MASTER = "local[*]"
+_PARTITIONS_PER_CORE = 4
+_LOOPBACK = "127.0.0.1"
+_MIB = 2**20
+_PROPERTY = re.compile(r"^\s*([^\s#!=:]+)\s*[=:\s]\s*(.*?)\s*$", re.MULTILINE)
+# Where a container's share of the machine is written, in cgroups version 2 and 1.
+_CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+log = logging.getLogger(__name__)
+
+
+def build_session(
+    app_name: str = "dcrec-spark", master: str | None = None, conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The active session, or a new one.
+
+    Parameters
+    ----------
+    app_name : shown in Spark's UI; ``spark-submit --name`` wins over it.
+    master : where to run, when ``spark-submit`` did not say; by default ``local[*]``.
+    conf : Spark settings by full name. They win over those of ``spark-submit`` and of the defaults files, as
+        settings made in code do in Spark; only the master given to ``spark-submit`` stands. A session that is
+        active already takes those that can change while it runs.
+
+    Raises
+    ------
+    ConfigError : Spark has to be started here, and there is no Java 17 or 21.
+    """
+    wanted = dict(conf or {})
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return _adjusted(active, wanted)
+    if _is_connect(wanted):
+        return _builder({"spark.app.name": app_name, **wanted}).getOrCreate()
+    settings = _settings(app_name, master, wanted)
+    _prepare_process(settings)
+    with without_incubator_warning():
+        session = _builder(settings).getOrCreate()
+    atexit.register(_stop, session)
+    return session
+
+
+def _builder(settings: Mapping[str, str]) -> SparkSession.Builder:
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _adjusted(session: SparkSession, wanted: Mapping[str, str]) -> SparkSession:
+    for name, value in wanted.items():
+        if session.conf.isModifiable(name):
+            session.conf.set(name, value)
+        else:
+            log.debug("%s=%s has no effect: the Spark session was started before", name, value)
+    return session
+
+
+def _is_connect(wanted: Mapping[str, str]) -> bool:
+    return "spark.remote" in wanted or "SPARK_REMOTE" in os.environ
+
+
+def _settings(app_name: str, master: str | None, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Every setting of the session to be made, the strongest source last."""
+    given = _given_settings()
+    chosen = given.get("spark.master") or master or wanted.get("spark.master") or DEFAULT_MASTER
+    return {
+        **_read_properties(conf_directory() / "spark-defaults.conf"),
+        **(_local_settings() if chosen.startswith("local") else {}),
+        "spark.app.name": app_name,
+        **given,
+        **wanted,
+        "spark.master": chosen,
+    }
+
+
+def _given_settings() -> dict[str, str]:
+    """What was said outside this program: to spark-submit, in PYSPARK_SUBMIT_ARGS, in a defaults file."""
+    if _is_submitted():
+        SparkContext._ensure_initialized()  # connects to the JVM that started this program and knows them
+        given = dict(SparkConf().getAll())
+        if given.get("spark.app.name") == Path(sys.argv[0]).name:
+            del given["spark.app.name"]  # spark-submit's own choice, nobody's wish
+        return given
+    return {**_defaults_of_this_machine(), **_read_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))}
+
+
+def _is_submitted() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _defaults_of_this_machine() -> dict[str, str]:
+    folder = os.environ.get("SPARK_CONF_DIR")
+    if folder is None and "SPARK_HOME" in os.environ:
+        folder = str(Path(os.environ["SPARK_HOME"], "conf"))
+    return _read_properties(Path(folder, "spark-defaults.conf")) if folder else {}
+
+
+def _read_properties(path: Path) -> dict[str, str]:
+    """A file of ``name value`` lines, as spark-submit reads it; empty when there is none."""
+    return dict(_PROPERTY.findall(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+
+def _read_arguments(arguments: str) -> dict[str, str]:
+    """The settings among spark-submit's arguments that would otherwise be overruled here."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--master", dest="spark.master")
+    parser.add_argument("--name", dest="spark.app.name")
+    parser.add_argument("--driver-memory", dest="spark.driver.memory")
+    parser.add_argument("--conf", "-c", action="append", default=[])
+    options = vars(parser.parse_known_args(shlex.split(arguments))[0])
+    properties = (pair.partition("=") for pair in options.pop("conf"))
+    flags = {name: value for name, value in options.items() if value is not None}
+    return {**{name: value for name, _, value in properties}, **flags}
+
+
+def _local_settings() -> dict[str, str]:
+    settings = {
+        # Python workers of the driver's own environment, whatever python3 is on PATH.
+        "spark.pyspark.python": sys.executable,
+        # No look-up of this machine's name, which may fail, and nothing open to the network.
+        "spark.driver.host": _LOOPBACK,
+        "spark.driver.bindAddress": _LOOPBACK,
+        "spark.ui.enabled": "false",
+        # Spark's 200 are for clusters: here they are 200 tasks one after the other, and as many files in each table.
+        "spark.sql.shuffle.partitions": str(min(200, _PARTITIONS_PER_CORE * (os.cpu_count() or 1))),
+    }
+    if not _is_submitted():  # else the JVM has its memory already
+        settings["spark.driver.memory"] = f"{_heap(_memory()) // _MIB}m"
+    return settings
+
+
+def _heap(memory: int) -> int:
+    """Bytes for the JVM of a local run: a quarter (the Python workers need theirs), from 1 to 8 GiB."""
+    return min(max(memory // 4, 1024 * _MIB), 8 * 1024 * _MIB)
+
+
+def _memory() -> int:
+    """Bytes of memory this process may use: the machine's, or less in a container."""
+    limits = [path.read_text().strip() for path in _CONTAINER_LIMITS if path.is_file()]
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([machine, *(int(limit) for limit in limits if limit.isdigit())])
+
+
+def _prepare_process(settings: Mapping[str, str]) -> None:
+    """Set the environment that the JVM and the workers inherit, before they start."""
+    if "spark.pyspark.python" in settings:
+        os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]  # the driver reads it from here only
+    if _is_submitted() or SparkContext._gateway is not None:
+        return
+    ensure_java()
+    if settings["spark.master"].startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    if "SPARK_HOME" not in os.environ:
+        os.environ.setdefault("SPARK_CONF_DIR", str(conf_directory()))
+
+
+def conf_directory() -> Path:
+    """spark-defaults.conf and log4j2.properties: inside an installed package, beside it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+def _stop(session: SparkSession) -> None:
+    if session.sparkContext._jsc is not None:  # else it was stopped before
+        session.stop()

@@ -1,0 +1,157 @@
+"""One comparison: every row tuned on the validation part, fitted again with it, and judged by the test part.
+
+Choices are made by validation NDCG, as in the paper; beside it, by validation MSE, for the two often differ.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import structlog
+from pyspark.sql import SparkSession
+
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.errors import FitError
+from dcrec_spark.evaluation.result import Metrics
+from dcrec_spark.evaluation.settings import MetricSettings
+from dcrec_spark.local.data import Parts
+from dcrec_spark.local.trial import Bench, Trial
+from studies.baselines import ALS_ROW, ALS_SETTINGS, baselines, mllib_als
+from studies.rows import Budget, Row, settings, trial
+
+_log = structlog.get_logger()
+SHOWN = ("ndcg", "recall@5", "mse", "mae", "item_mse", "item_mae")
+CHOICES = {"ndcg": -1.0, "mse": 1.0}  # times the metric: smallest is best
+_TRAIN, _VALIDATION, _TEST = "train", "validation", "test"
+_GROUPS = ("few", "some", "many")
+Advance = Callable[[int], None]
+Cell = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared on which data.
+
+    parts : train, validation, test, and, for users that a fit does not know, fold_in.
+    """
+
+    parts: Parts
+    rows: Sequence[Row]
+    budget: Budget
+    seed: int
+    replications: int = 200
+    with_als: bool = True
+    by_activity: bool = True
+
+
+def compare(spark: SparkSession, of: Comparison, advance: Advance) -> Cell:
+    """row -> metrics by each choice, as plain numbers; see :func:`_figures`."""
+    bench = Bench(spark, {"": of.parts})
+    found, chosen = _chosen(bench, of, advance)
+    by_choice: dict[str, Any] = {}
+    als, plain_rows = _als(spark, of), baselines(of.parts, (_TRAIN, _VALIDATION), _TEST, of.seed)
+    for choice in CHOICES:
+        trials = [_final(of, row, chosen[choice][row.name]) for row in of.rows]
+        predictions = {}
+        for row, fitted in zip(of.rows, bench.run(trials), strict=True):
+            predictions[row.name] = fitted.scores[_TEST]
+            advance(1)
+        predictions |= plain_rows | ({ALS_ROW: als[choice]} if als else {})
+        by_choice[choice] = {
+            "metrics": _figures(of.parts.evaluate(_TEST, predictions, _judged(of))),
+            "groups": _by_activity(of, predictions) if of.by_activity else {},
+        }
+    return {"seed": of.seed, "test": len(of.parts.of[_TEST]["user"]), "choices": found, **by_choice}
+
+
+def stopped_early(
+    spark: SparkSession, of: Comparison, chosen: Mapping[str, Any], sweeps: Sequence[int], advance: Advance
+) -> Cell:
+    """sweeps -> row -> metrics of the chosen settings after so many sweeps of stage 2, of the test part."""
+    bench, found = Bench(spark, {"": of.parts}), {}
+    for most in sweeps:
+        trials = []
+        for row in of.rows:
+            outcome, exposure = chosen[row.name]["settings"]
+            trials.append(_final(of, row, ({**outcome, "maxIter": most, "tol": 0.0 if most < 10 else 1e-4}, exposure)))
+        predictions = {}
+        for row, fitted in zip(of.rows, bench.run(trials), strict=True):
+            predictions[row.name] = fitted.scores[_TEST]
+            advance(1)
+        found[str(most)] = _figures(of.parts.evaluate(_TEST, predictions, _judged(of)))
+    return found
+
+
+def _chosen(bench: Bench, of: Comparison, advance: Advance) -> tuple[Cell, dict[str, dict[str, Any]]]:
+    """row -> its best draw by each choice; and what validation said of it."""
+    draws = [(row, drawn) for row in of.rows for drawn in settings(row, of.budget, of.seed)]
+    trials = [trial(row, drawn, fit=(_TRAIN,), predict=(_VALIDATION,)) for row, drawn in draws]
+    best: dict[str, dict[str, Any]] = {choice: {} for choice in CHOICES}
+    validated: dict[str, dict[str, float]] = {choice: {} for choice in CHOICES}
+    plain = MetricSettings(replications=0)
+    for (row, drawn), fitted in zip(draws, bench.attempt(trials), strict=True):
+        advance(1)
+        if isinstance(fitted, FitError):  # settings with which no fit is possible are no choice
+            _log.warning("a draw has failed", row=row.name, error=str(fitted))
+            continue
+        metrics = of.parts.evaluate(_VALIDATION, {"it": fitted.scores[_VALIDATION]}, plain).as_dict()
+        for choice, sign in CHOICES.items():
+            if row.name not in best[choice] or sign * metrics[choice] < sign * validated[choice][row.name]:
+                best[choice][row.name], validated[choice][row.name] = drawn, metrics[choice]
+    found = {
+        choice: {name: {"validation": validated[choice][name], "settings": drawn} for name, drawn in rows.items()}
+        for choice, rows in best.items()
+    }
+    return found, best
+
+
+def _final(of: Comparison, row: Row, drawn: Any) -> Trial:
+    """The chosen settings, fitted to all but the test."""
+    fold_in = "fold_in" if "fold_in" in of.parts.of else ""
+    return trial(row, drawn, fit=(_TRAIN, _VALIDATION), predict=(_TEST,), fold_in=fold_in)
+
+
+def _als(spark: SparkSession, of: Comparison) -> dict[str, Array]:
+    """Choice -> scores of MLlib's ALS with the settings that it chooses; empty where ALS takes no part."""
+    if not of.with_als or "fold_in" in of.parts.of:  # it knows no new users
+        return {}
+    plain, found = MetricSettings(replications=0), []
+    for candidate in ALS_SETTINGS:
+        scores = mllib_als(spark, of.parts, (_TRAIN,), _VALIDATION, candidate, of.seed)
+        found.append(of.parts.evaluate(_VALIDATION, {ALS_ROW: scores}, plain).as_dict())
+    best = {c: ALS_SETTINGS[int(np.argmin([sign * m[c] for m in found]))] for c, sign in CHOICES.items()}
+    fitted = {b: mllib_als(spark, of.parts, (_TRAIN, _VALIDATION), _TEST, b, of.seed) for b in set(best.values())}
+    return {choice: fitted[b] for choice, b in best.items()}
+
+
+def _judged(of: Comparison) -> MetricSettings:
+    return MetricSettings(ks=(5,), replications=of.replications)
+
+
+def _figures(metrics: Metrics) -> dict[str, dict[str, Any]]:
+    """row -> metric -> the value, then its value in each bootstrap replication: rows share their replications."""
+    return {
+        row: {name: np.round(scores[name].resampled, 6).tolist() for name in SHOWN}
+        for row, scores in metrics.scores.items()
+    }
+
+
+def _by_activity(of: Comparison, predictions: Mapping[str, Array]) -> dict[str, Any]:
+    """Figures of a third of the test's users each: those with few, some and many training ratings."""
+    pairs = of.parts.of[_TEST]
+    part = "fold_in" if "fold_in" in of.parts.of else _TRAIN
+    activity = np.bincount(of.parts.of[part]["user"], minlength=len(of.parts.user_key))
+    users = np.unique(pairs["user"])
+    order = users[np.lexsort((users, activity[users]))]
+    groups = {}
+    for name, members in zip(_GROUPS, np.array_split(order, len(_GROUPS)), strict=True):
+        chosen = np.isin(pairs["user"], members)
+        own = {column: values[chosen] for column, values in pairs.items()}
+        parts = Parts(of.parts.user_ids, of.parts.item_ids, of.parts.user_key, of.parts.item_key, {_TEST: own})
+        found = parts.evaluate(_TEST, {row: scores[chosen] for row, scores in predictions.items()}, _judged(of))
+        groups[name] = {
+            "ratings": [int(activity[members].min()), int(activity[members].max())],
+            "metrics": _figures(found),
+        }
+    return groups

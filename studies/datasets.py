@@ -1,0 +1,107 @@
+"""The studies' data: train, validation and test of each data set, by seed.
+
+| | training | test |
+| --- | --- | --- |
+| coat, yahoo-r3 | what users chose to rate, 80/20 within users (train, validation) | items drawn at random |
+| coat-new-users, ... | the same of some users; the others are folded in by theirs | random items of the others |
+| movielens-100k, -1m | 60/20 within users | the other 20 |
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.config import InputConfig, ValidationConfig
+from dcrec_spark.data.read import read_ratings
+from dcrec_spark.data.validation.validate import validate
+from dcrec_spark.evaluation.simulate import Simulation, simulate
+from dcrec_spark.evaluation.splits import is_held_out, split_within_users
+from dcrec_spark.local.data import Parts, gather
+
+Split = Callable[[SparkSession, Path, int], Parts]
+# Their format, and the paths of training and test.
+Files = tuple[Literal["coat", "yahoo-r3"], str, str]
+# A seed of its own for each random choice, so that none repeats another.
+_USERS_SEED = 1000
+_NEW_USERS = 0.3
+
+
+def random_test(kind: Literal["coat", "yahoo-r3"], train: str, test: str) -> Split:
+    """Known users, and items that were drawn at random for them. Cells that are in training too are no test."""
+
+    def split(spark: SparkSession, folder: Path, seed: int) -> Parts:
+        fit, random = _train_and_test(spark, kind, folder, train, test)
+        parts = dict(zip(("train", "validation"), split_within_users(fit, (0.8, 0.2), seed), strict=True))
+        return _usable(gather({**parts, "test": random}))
+
+    return split
+
+
+def random_test_of_new_users(kind: Literal["coat", "yahoo-r3"], train: str, test: str) -> Split:
+    """Users who take no part in the fit: folded in by all that they chose to rate, tested on random items."""
+
+    def split(spark: SparkSession, folder: Path, seed: int) -> Parts:
+        fit, random = _train_and_test(spark, kind, folder, train, test)
+        new = is_held_out("user", _NEW_USERS, seed + _USERS_SEED)
+        parts = dict(zip(("train", "validation"), split_within_users(fit.where(~new), (0.8, 0.2), seed), strict=True))
+        whole = gather({**parts, "fold_in": fit.where(new), "test": random.where(new)})
+        return _usable(whole, users="fold_in")
+
+    return split
+
+
+def regular_test(*path: str) -> Split:
+    """A random fifth of each user's ratings, of MovieLens."""
+
+    def split(spark: SparkSession, folder: Path, seed: int) -> Parts:
+        ratings = _ratings(spark, "movielens", folder.joinpath(*path))
+        parts = split_within_users(ratings, (0.6, 0.2, 0.2), seed)
+        return _usable(gather(dict(zip(("train", "validation", "test"), parts, strict=True))))
+
+    return split
+
+
+def simulated(spark: SparkSession, settings: Simulation, seed: int) -> Parts:
+    """A world whose truth is known; tests are drawn from all of its pairs."""
+    world = simulate(spark, settings)
+    parts = split_within_users(world.ratings, (0.8, 0.2), seed)
+    return _usable(gather({**dict(zip(("train", "validation"), parts, strict=True)), "test": world.test}))
+
+
+_COAT: Files = ("coat", "coat/train.ascii", "coat/test.ascii")
+_YAHOO: Files = (
+    "yahoo-r3",
+    "yahoo-r3/ydata-ymusic-rating-study-v1_0-train.txt",
+    "yahoo-r3/ydata-ymusic-rating-study-v1_0-test.txt",
+)
+DATASETS: dict[str, Split] = {
+    "coat": random_test(*_COAT),
+    "coat-plain": random_test(*_COAT),
+    "coat-new-users": random_test_of_new_users(*_COAT),
+    "yahoo-r3": random_test(*_YAHOO),
+    "yahoo-r3-new-users": random_test_of_new_users(*_YAHOO),
+    "movielens-100k": regular_test("ml-100k", "u.data"),
+    "movielens-1m": regular_test("ml-1m", "ratings.dat"),
+}
+
+
+def _train_and_test(
+    spark: SparkSession, kind: Literal["coat", "yahoo-r3"], folder: Path, train: str, test: str
+) -> tuple[DataFrame, DataFrame]:
+    fit, random = (_ratings(spark, kind, folder / name) for name in (train, test))
+    return fit, random.join(fit, ["user", "item"], "left_anti")
+
+
+def _ratings(spark: SparkSession, kind: Literal["coat", "movielens", "yahoo-r3"], path: Path) -> DataFrame:
+    raw = read_ratings(spark, InputConfig(format=kind, path=str(path)))
+    ratings = validate(raw, ValidationConfig(scale_min=1, scale_max=5)).ratings
+    return ratings.select(F.col("user_id").alias("user"), F.col("item_id").alias("item"), "rating")
+
+
+def _usable(parts: Parts, users: str = "") -> Parts:
+    """Validation and test without what no fit knows. users : the part that makes the test's users known, if not all."""
+    parts = parts.known("validation", ("train",))
+    return parts.known("test", ("train", "validation"), (users,) if users else None)

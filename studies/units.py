@@ -1,0 +1,155 @@
+"""The studies as units of work, each with a file of its own: what is there is not done again.
+
+cells/coat-seed-0.json             a comparison on one data set and seed
+cells/dense-outcome-3.0-run-1.json nine rows on one simulated world
+cells/coat-sweeps.json             the chosen settings, stopped early
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from dcrec_spark.errors import DataError
+from studies.compare import CHOICES, Advance, Cell, Comparison, compare, stopped_early
+from studies.datasets import DATASETS
+from studies.paper import OUTCOMES, ROWS
+from studies.profiles import OfData, OfSimulation, Profile
+from studies.rows import Budget, plain_rows, rows
+from studies.simulation import (
+    SPREAD,
+    Point,
+    compare_point,
+    compare_rank,
+    compare_spread,
+    n_steps,
+    points,
+    spread_rows,
+)
+
+# Raised when what a unit computes changes: files of before are then no longer taken.
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One piece: its name, the fits that it takes, what it depends on, and what computes it."""
+
+    name: str
+    steps: int
+    settings: Any
+    run: Callable[[SparkSession, Advance], Cell]
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the settings."""
+        text = json.dumps([VERSION, self.name, self.settings], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def units(profile: Profile, data: Path, cells: Path) -> Iterator[Unit]:
+    """All units of a profile, data sets first."""
+    for name, of in profile.data.items():
+        for seed in range(of.seeds):
+            yield _on_data(name, of, data, seed)
+    if "coat" in profile.data:
+        yield _stopped(profile, data, cells)
+    for name, world in profile.simulations.items():
+        for point in points(world):
+            yield _on_world(name, world, point)
+        for run in range(world.runs):
+            for rank in world.ranks:
+                yield _of_rank(name, world, rank, run)
+            for spread in world.spreads:
+                yield _of_spread(name, world, Point(SPREAD, spread, run))
+
+
+def _on_data(name: str, of: OfData, data: Path, seed: int) -> Unit:
+    compared = plain_rows() if of.budget.plain else rows(of.placebos)
+
+    def run(spark: SparkSession, advance: Advance) -> Cell:
+        parts = DATASETS[name](spark, data, seed)
+        return compare(spark, Comparison(parts, compared, of.budget, seed, with_als=of.with_als), advance)
+
+    settings = [
+        _given(of.budget),
+        of.placebos,
+        of.with_als,
+        *([row.name for row in compared] if of.budget.plain else []),
+    ]
+    return Unit(f"{name}-seed-{seed}", len(compared) * (of.budget.draws + len(CHOICES)), settings, run)
+
+
+def _stopped(profile: Profile, data: Path, cells: Path) -> Unit:
+    """What the settings that Coat's first seed chose give after so many sweeps."""
+    compared, of = rows(placebos=False), profile.data["coat"]
+    chosen = _on_data("coat", of, data, 0)
+
+    def run(spark: SparkSession, advance: Advance) -> Cell:
+        found = read(chosen, cells)
+        if found is None:
+            raise DataError(f"{chosen.name} is not there yet, and its choices are needed")
+        comparison = Comparison(DATASETS["coat"](spark, data, 0), compared, of.budget, 0)
+        return stopped_early(spark, comparison, found["choices"]["ndcg"], profile.sweeps, advance)
+
+    steps = len(compared) * len(profile.sweeps)
+    return Unit("coat-sweeps", steps, [chosen.fingerprint, profile.sweeps], run)
+
+
+def _on_world(name: str, of: OfSimulation, point: Point) -> Unit:
+    return Unit(
+        f"{name}-{point.sweep}-{point.at}-run-{point.run}",
+        n_steps(of, len(ROWS)),
+        _world(of),
+        lambda spark, advance: compare_point(spark, of, point, advance),
+    )
+
+
+def _of_rank(name: str, of: OfSimulation, rank: int, run: int) -> Unit:
+    return Unit(
+        f"{name}-rank-{rank}-run-{run}",
+        n_steps(of, len(ROWS) - len(OUTCOMES)),
+        [*_world(of), rank],
+        lambda spark, advance: compare_rank(spark, of, rank, run, advance),
+    )
+
+
+def _of_spread(name: str, of: OfSimulation, point: Point) -> Unit:
+    compared = spread_rows(of)
+    return Unit(
+        f"{name}-{SPREAD}-{point.at}-run-{point.run}",
+        n_steps(of, len(compared)),
+        [*_world(of), [row.name for row in compared]],
+        lambda spark, advance: compare_spread(spark, of, point, advance),
+    )
+
+
+def _world(of: OfSimulation) -> list[Any]:
+    return [_given(of.budget), of.reading, of.size, of.n_factors, of.test_pairs_per_user]
+
+
+def _given(budget: Budget) -> dict[str, Any]:
+    """What is set of a budget: a setting that is added later changes no fingerprint of before."""
+    return {name: value for name, value in asdict(budget).items() if value is not None}
+
+
+def read(unit: Unit, cells: Path) -> Cell | None:
+    """A unit's result, if it is there and was computed by the same settings."""
+    path = cells / f"{unit.name}.json"
+    if not path.exists():
+        return None
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return found["result"] if found["fingerprint"] == unit.fingerprint else None
+
+
+def write(unit: Unit, cells: Path, result: Cell) -> None:
+    """Keep a unit's result, whole or not at all."""
+    cells.mkdir(parents=True, exist_ok=True)
+    path = cells / f"{unit.name}.json"
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps({"fingerprint": unit.fingerprint, "result": result}), encoding="utf-8")
+    partial.replace(path)

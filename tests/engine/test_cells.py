@@ -1,0 +1,88 @@
+"""Arrays in a binary cell: what goes in comes out, without a copy, and never more than Spark can carry."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from dcrec_spark.engine import cells
+from dcrec_spark.engine.cells import pack, unpack
+
+DTYPES = st.sampled_from(["float64", "float32", "int64", "int32", "int8", "bool", "uint64"]).map(np.dtype)
+SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)
+ARRAYS = DTYPES.flatmap(lambda dtype: hnp.arrays(dtype, SHAPES))
+
+
+def assert_identical(actual: dict[str, cells.Array], expected: dict[str, cells.Array]) -> None:
+    assert list(actual) == list(expected)
+    for name, array in expected.items():
+        assert actual[name].dtype == array.dtype
+        assert actual[name].shape == array.shape
+        np.testing.assert_array_equal(actual[name], array)
+
+
+@given(st.dictionaries(st.text(max_size=8), ARRAYS, max_size=5))
+def test_what_is_packed_is_unpacked(contents: dict[str, cells.Array]) -> None:
+    """Names in any script and order, any numeric type, any shape: no dimension, no entry, NaN."""
+    assert_identical(unpack(pack(contents)), contents)
+
+
+def test_the_docstrings_example() -> None:
+    cell = pack({"row_ptr": np.array([0, 2, 3]), "rating": np.array([5.0, 1.0, 4.0])})
+    assert isinstance(cell, bytes)
+    np.testing.assert_array_equal(unpack(cell)["rating"], [5.0, 1.0, 4.0])
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (0, 3), (1, 1, 1)])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_shapes_without_extent_survive(shape: tuple[int, ...], dtype: str) -> None:
+    contents = {"before": np.ones(3), "edge": np.full(shape, 7, dtype), "after": np.arange(2)}
+    assert_identical(unpack(pack(contents)), contents)
+
+
+def test_nothing_is_a_cell_too() -> None:
+    assert unpack(pack({})) == {}
+
+
+def test_columns_transposes_and_slices_are_written_in_row_order() -> None:
+    table = np.arange(12.0).reshape(3, 4)
+    contents = {"transpose": table.T, "fortran": np.asfortranarray(table), "slice": table[::2, 1::2]}
+    assert_identical(unpack(pack(contents)), contents)
+
+
+def test_unpacked_arrays_are_aligned_read_only_views_of_the_cell() -> None:
+    cell = pack({"odd": np.ones(3, np.int8), "floats": np.arange(5.0), "single": np.ones(3, np.float32)})
+    address = np.frombuffer(cell, np.uint8).ctypes.data
+    for array in unpack(cell).values():
+        assert array.flags.aligned
+        assert not array.flags.writeable
+        assert not array.flags.owndata
+        assert address <= array.ctypes.data < address + len(cell)
+        assert (array.ctypes.data - address) % 64 == 0
+
+
+def test_cells_come_back_from_an_arrow_column() -> None:
+    cells = [pack({"odd": np.ones(size, np.int8), "rows": np.full(size, float(size))}) for size in (1, 3, 9)]
+    for size, scalar in zip((1, 3, 9), pa.array(cells, pa.binary()), strict=True):
+        rows = unpack(scalar.as_buffer())["rows"]
+        np.testing.assert_array_equal(rows, np.full(size, float(size)))
+        assert rows.flags.aligned
+
+
+def test_a_cell_that_would_be_too_large_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cells.MAX_CELL_BYTES < 2**31
+    contents = {"rows": np.zeros(1000)}
+    size = len(pack(contents))
+    monkeypatch.setattr(cells, "MAX_CELL_BYTES", size)
+    assert len(pack(contents)) == size
+    monkeypatch.setattr(cells, "MAX_CELL_BYTES", size - 1)
+    with pytest.raises(ValueError, match=rf"{size:,} bytes.*at most {size - 1:,}.*numUserBlocks"):
+        pack(contents)
+
+
+def test_python_objects_are_refused() -> None:
+    """Their bytes would be addresses in the process that wrote them."""
+    with pytest.raises(TypeError):
+        pack({"ids": np.array(["anna", None], dtype=object)})

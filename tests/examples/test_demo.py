@@ -1,0 +1,89 @@
+"""The first five minutes, in a world that is drawn and fitted in seconds."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import structlog
+import yaml
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from dcrec_spark.publish.parquet import current_run, verify
+from dcrec_spark.spark.session import conf_directory
+from examples import demo
+
+
+@pytest.fixture
+def output(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the demo's tables go: its own settings, but for a few iterations."""
+    settings = yaml.safe_load((conf_directory() / "demo.yaml").read_text(encoding="utf-8"))
+    settings["exposure"] |= {"max_iter": 5, "rank": 3}
+    settings["outcome"] |= {"max_iter": 4, "rank": 3}
+    (tmp_path / "demo.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    monkeypatch.setattr(demo, "conf_directory", lambda: tmp_path)
+    monkeypatch.setattr(demo, "WORLD", replace(demo.WORLD, n_users=60, n_items=50, test_pairs_per_user=10))
+    monkeypatch.setattr(demo, "OUTPUT", tmp_path / "demo")
+    monkeypatch.setenv("COLUMNS", "200")
+    yield tmp_path / "demo"
+    structlog.reset_defaults()
+
+
+def printed(*options: str) -> str:
+    result = CliRunner().invoke(demo.demo, list(options), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def row_of(name: str, text: str) -> list[float]:
+    """The numbers in the table row that begins with ``name``."""
+    (line,) = [line for line in text.splitlines() if re.match(rf"^\W*{name}\b.*│.*\d", line)]
+    return [float(number) for number in re.findall(r"-?\d+\.\d+", line)]
+
+
+def test_both_models_are_compared_with_the_truth(output: Path) -> None:
+    text = printed()
+
+    assert re.search(r"60 users x 50 items, [\d,]+ ratings", text)
+    assert re.search(r"\d\.\d\d is the average of what was rated; that of all pairs, seen or not, is \d\.\d\d", text)
+    assert "600 random pairs are withheld" in text
+    for name in ("deconfounded", "classical", "intercept-free", "average"):
+        error, worth = row_of(name, text)
+        assert 0 < error < 16, name
+        assert 1 <= worth <= 5, name
+    assert "Recommended by the deconfounded model" in text
+    assert "score = preference + confounder" in text
+    for name in demo.MODELS:
+        verify(f"{output / name}/run_id={current_run(str(output / name))}")
+
+
+def test_a_movielens_file_is_recommended_from_by_title(output: Path, data_folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "ml"
+    source.mkdir()
+    with (data_folder / "ml-100k" / "u.data").open(encoding="ascii") as lines:
+        (source / "u.data").write_text("".join(islice(lines, 20_000)), encoding="ascii")
+    (source / "u.item").write_bytes((data_folder / "ml-100k" / "u.item").read_bytes())
+
+    text = printed("--data", str(source / "u.data"))
+
+    assert re.search(r"\d+ % of the deconfounded recommendations are the classical model's too", text)
+    titles = pd.read_csv(source / "u.item", sep="|", encoding="latin-1", header=None, index_col=0)[1]
+    for name in ("deconfounded", "classical"):
+        assert f"Recommended by the {name} model" in text
+        table = pd.read_parquet(output / name / f"run_id={current_run(str(output / name))}" / "recommendations")
+        shown = table[table.user_id.isin(sorted(table.user_id.unique())[:3]) & (table["rank"] <= 5)]
+        assert len(shown) == 15
+        assert [title for title in titles[shown.item_id] if title not in text] == []
+    assert table.user_id.nunique() == len(
+        {line.split("\t")[0] for line in (source / "u.data").read_text().split("\n")} - {""}
+    )
+
+
+def test_a_file_that_is_not_there_is_refused() -> None:
+    result = CliRunner().invoke(demo.demo, ["--data", "none.data"])
+    assert result.exit_code == 2
+    assert "none.data" in result.stderr

@@ -1,0 +1,168 @@
+"""The search as a job: trials recorded, the best one a configuration for the next job, both ways to fit alike."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dcrec_spark.config import load_config
+from dcrec_spark.jobs.tune.job import tune
+from dcrec_spark.publish.parquet import verify
+from tests.jobs.job import names_in, read_table, record_of, run_directory, run_job
+
+SETTINGS = {
+    "exposure.max_iter": 3,
+    "exposure.tol": 0,
+    "outcome.max_iter": 2,
+    "outcome.tol": 0,
+    "outcome.alpha": 1,
+    "validation.scale_min": 1,
+    "validation.scale_max": 5,
+    "tuning.validation_share": 0.3,
+}
+SPACE = {"tuning.space.exposure.rank": "[1,2]", "tuning.space.outcome.rank": "[1,2]"}
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture(scope="module")
+def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of 30 users and 31 items, with times; the last 12 items have one rating only."""
+    rng = np.random.default_rng(4)
+    user, item = np.nonzero(rng.random((30, 19)) < 0.5)
+    user, item = np.append(user, range(12)), np.append(item, range(19, 31))
+    rows = {"user": [f"u{u:02}" for u in user], "item": item, "rating": rng.integers(1, 6, len(user)).astype(float)}
+    path = tmp_path_factory.mktemp("ratings") / "ratings.parquet"
+    pd.DataFrame({**rows, "time": rng.permutation(len(user))}).to_parquet(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def searched(ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output directory of a search side by side."""
+    output = tmp_path_factory.mktemp("search") / "out"
+    outcome = run_job(tune, {**SETTINGS, **SPACE, "input.path": ratings, "output.path": output})
+    assert outcome.code == 0, outcome
+    assert "jobs/retrain.py --config" in outcome.printed
+    return output
+
+
+def trials(run: Path) -> pd.DataFrame:
+    return read_table(run, "trials").sort_values("trial", ignore_index=True)
+
+
+def test_every_trial_is_recorded_and_the_best_is_a_configuration(searched: Path) -> None:
+    run = run_directory(searched)
+    table, record = trials(run), record_of(run)
+    found = [json.loads(text) for text in table.parameters]
+    assert [(p["exposure.rank"], p["outcome.rank"]) for p in found] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert table.exposure.nunique() == 2
+    assert set(table.status) == {"done"}
+    assert (table.sweeps == 2).all()
+    assert (table.ci_low < table.value).all()
+    assert (table.value < table.ci_high).all()
+    for metrics, value in zip(table.metrics, table.value, strict=True):
+        assert {"ndcg", "recall@5", "mse", "mae"} <= dict(metrics).keys()
+        assert dict(metrics)["ndcg"] == value
+    best = found[table.value.idxmax()]
+    chosen = load_config(run / "best" / "best.yaml")
+    assert (chosen.exposure.rank, chosen.outcome.rank) == (best["exposure.rank"], best["outcome.rank"])
+    assert (chosen.exposure.max_iter, chosen.outcome.alpha) == (3, 1.0)
+    assert (record["job"], record["counts"]["trials"], record["counts"]["fits_failed"]) == ("tune", 4, 0)
+    assert record["counts"]["train"] + record["counts"]["held_out"] <= record["counts"]["ratings"]
+    assert "trial" in record["warnings"][-1]
+    verify(str(run))
+
+
+def test_one_after_the_other_comes_to_the_same_metrics(searched: Path, ratings: Path, tmp_path: Path) -> None:
+    """Ratings held out of items that no one else has rated are left out, and so are the items: both ways."""
+    places = {"input.path": ratings, "output.path": tmp_path / "out", "tuning.side_by_side": "false"}
+    outcome = run_job(tune, {**SETTINGS, **places, **dict.fromkeys(SPACE, "[2]")})
+    assert outcome.code == 0, outcome
+    here, there = trials(run_directory(tmp_path / "out")), trials(run_directory(searched))
+    sizes = [record_of(run_directory(output))["counts"] for output in (tmp_path / "out", searched)]
+    assert sizes[0] == {**sizes[1], "trials": 1, "fits": 1}
+    assert sizes[0]["held_out_unknown"] >= 1
+    there = there[there.key.isin(here.key)].reset_index(drop=True)
+    assert list(here.parameters) == list(there.parameters)
+    assert list(here.n) == list(there.n)
+    for mine, its in zip(here.metrics, there.metrics, strict=True):
+        assert dict(mine) == pytest.approx(dict(its), rel=1e-9)
+    np.testing.assert_allclose(np.stack(list(here.resampled)), np.stack(list(there.resampled)), rtol=1e-9)
+
+
+def test_run_again_it_goes_on_from_what_is_recorded(searched: Path, ratings: Path, tmp_path: Path) -> None:
+    first = trials(run_directory(searched))
+    output = Path(shutil.copytree(searched, tmp_path / "out"))
+    wider = {**SETTINGS, **SPACE, "tuning.space.outcome.rank": "[1,2,3]", "input.path": ratings, "output.path": output}
+    outcome = run_job(tune, wider)
+    assert outcome.code == 0, outcome
+    run = run_directory(output)
+    table, record = trials(run), record_of(run)
+    assert (record["counts"]["trials"], record["counts"]["fits_recorded_earlier"]) == (6, 4)
+    recorded = table[table.run_id != record["run_id"]]
+    assert dict(zip(recorded.key, recorded.value, strict=True)) == dict(zip(first.key, first.value, strict=True))
+
+
+def test_trials_that_fail_are_told_and_the_latest_ratings_can_choose(ratings: Path, tmp_path: Path) -> None:
+    settings = {
+        **{"input.path": ratings, "input.columns.timestamp": "time", "output.path": tmp_path / "out"},
+        **{"tuning.split": "time", "tuning.metric": "mse", "tuning.space.outcome.user_reg": "[1,1e12]"},
+    }
+    outcome = run_job(tune, {**SETTINGS, **settings})
+    assert outcome.code == 0, outcome
+    run = run_directory(tmp_path / "out")
+    table, record = trials(run), record_of(run)
+    assert list(table.status) == ["done", "failed"]
+    assert "all factors are zero" in table.error[1]
+    assert record["counts"]["fits_failed"] == 1
+    assert any("1 of 2 fits failed" in warning for warning in record["warnings"])
+    given = pd.read_parquet(ratings)
+    train = given[given.time < given.time.quantile(0.7)]
+    held_out = given.drop(train.index)
+    known = held_out[held_out.user.isin(train.user) & held_out.item.isin(train.item)]
+    assert (record["counts"]["train"], record["counts"]["held_out"]) == (len(train), len(known))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"tuning.space.exposure.rank": "[0]"}, "values that exposure.rank takes; found 0"),
+        ({"tuning.split": "time"}, "set input.columns.timestamp"),
+        (
+            {"tuning.side_by_side": "true", "input.columns.count": "time", "exposure.kind": "count"},
+            "tuning.side_by_side: found true, expected auto or false for exposure.kind=count",
+        ),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_at_once(
+    settings: dict[str, Any], words: str, ratings: Path, tmp_path: Path
+) -> None:
+    places = {"input.path": ratings, "output.path": tmp_path / "out"}
+    outcome = run_job(tune, {**SETTINGS, **SPACE, **places, **settings})
+    assert outcome.code == 2
+    assert words in outcome.message
+    assert names_in(tmp_path / "out") == set()
+
+
+def test_a_dry_run_tells_the_plan_and_writes_nothing(ratings: Path, tmp_path: Path) -> None:
+    places = {"input.path": ratings, "output.path": tmp_path / "out", "outcome.max_iter": 20}
+    outcome = run_job(tune, {**SETTINGS, **SPACE, **places, "tuning.search": "halving"}, "--dry-run")
+    assert outcome.code == 0, outcome
+    printed = " ".join(outcome.printed.split())
+    assert "halving search of 4 trials over 2 exposure models, in rounds of 5, 15, 20 sweeps" in printed
+    assert not (tmp_path / "out").exists()
+
+
+def test_published_models_are_not_pushed_aside(ratings: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run_id=one"
+    run.mkdir()
+    (run / "run.json").write_text(json.dumps({"job": "retrain"}))
+    (tmp_path / "CURRENT").write_text("one\n")
+    outcome = run_job(tune, {**SETTINGS, **SPACE, "input.path": ratings, "output.path": tmp_path})
+    assert outcome.code == 2
+    assert "is where jobs/retrain.py publishes" in outcome.message

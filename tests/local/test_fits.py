@@ -1,0 +1,108 @@
+"""Fits without Spark: the dense twins' factors for every member of the family, and those of the estimators."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_and_fold_in, fit_exposure, fit_outcome
+from tests.models.world import FAMILY, NAMES, TOL, OutcomeTwin, by_id, exposure, outcome
+from tests.problems import assert_same
+
+
+@pytest.fixture(scope="module")
+def ratings(spark: SparkSession) -> Ratings:
+    user, item = np.nonzero(NAMES.counts)
+    return Ratings(user, item, NAMES.ratings[user, item], *NAMES.keys(spark))
+
+
+@pytest.fixture(scope="module")
+def stage_one(ratings: Ratings) -> Exposure:
+    return fit_exposure(ratings, exposure())
+
+
+# Where users settle, they do so to a tolerance.
+SETTLED = 1e-4
+
+
+def assert_is_the_twin(model: Outcome, twin: OutcomeTwin, tolerance: float) -> None:
+    np.testing.assert_allclose(model.objective, twin.objective, rtol=1e-8)
+    assert_same(model.users, twin.user_features, tolerance)
+    assert_same(model.gamma, np.asarray(twin.gamma), tolerance)
+    assert_same(model.items, twin.item_features, 1e-8)
+    assert model.intercept == pytest.approx(twin.intercept, rel=1e-8)
+
+
+def test_stage_one_is_the_twin(spark: SparkSession, stage_one: Exposure) -> None:
+    twin = NAMES.exposure_twin(spark, counted=False)
+    np.testing.assert_allclose(stage_one.elbo, twin.elbo, rtol=1e-9)
+    assert_same(stage_one.users, twin.state.user_shape / twin.state.user_rate, SETTLED)
+    assert_same(stage_one.items, twin.state.item_shape / twin.state.item_rate, 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "adjustment", "weight", "w0", "intercept"), FAMILY, ids=["-".join(map(str, member)) for member in FAMILY]
+)
+def test_every_member_of_the_family_is_its_dense_twin(
+    spark: SparkSession,
+    ratings: Ratings,
+    stage_one: Exposure,
+    kind: str,
+    adjustment: str,
+    weight: str,
+    w0: float | None,
+    intercept: bool,
+) -> None:
+    """Step by step, and at the end: one more dense sweep from there gains no more than the tolerance says."""
+    which = {"outcome": kind, "adjustment": adjustment, "confounderWeight": weight, "unobservedWeight": w0}
+    estimator = outcome(**which, fitIntercept=intercept, maxIter=30, tol=TOL[kind])
+    own = stage_one if adjustment == "deconfounded" else None
+    model = fit_outcome(ratings, estimator, own)
+    sweeps = len(model.objective)
+    assert 2 < sweeps < 30
+    a_hat = None if own is None else own.users @ own.items.T
+    twin = NAMES.twin(spark, kind, a_hat, sweeps, weight, w0, adjustment == "ipw", intercept)
+    tolerance = SETTLED if kind == "poisson" else 1e-8
+    assert_is_the_twin(model, twin, tolerance)
+    assert twin.gain <= TOL[kind]
+    user, item = np.nonzero(np.ones(NAMES.counts.shape))
+    assert_same(model.scores(user, item), twin.predicted.ravel(), tolerance)
+
+
+@pytest.mark.parametrize("kind", ["weighted", "poisson"])
+def test_the_estimator_finds_the_same(spark: SparkSession, ratings: Ratings, kind: str) -> None:
+    estimator = outcome(outcome=kind, exposureModel=exposure(), restarts=2)
+    on_spark = estimator.fit(NAMES.frame(spark))
+    here = fit_outcome(ratings, estimator, fit_exposure(ratings, exposure()))
+    np.testing.assert_allclose(here.objective, on_spark.objectiveHistory, rtol=1e-9)
+    assert_same(here.users, by_id(on_spark.userFactors)["features"], 1e-8)
+    on_spark.release()
+
+
+@pytest.mark.parametrize(
+    ("kind", "adjustment"), [("probabilistic", "deconfounded"), ("poisson", "deconfounded"), ("weighted", "ipw")]
+)
+def test_training_users_who_are_folded_in_get_their_scores_back(
+    ratings: Ratings, stage_one: Exposure, kind: str, adjustment: str
+) -> None:
+    estimator = outcome(outcome=kind, adjustment=adjustment)
+    is_deconfounded = adjustment == "deconfounded"
+    model = fit_outcome(ratings, estimator, stage_one if is_deconfounded else None)
+    chosen = np.array([4, 1, 7])
+    known = np.isin(ratings.user, chosen)
+    place = np.array([chosen.tolist().index(u) for u in ratings.user[known]])
+    new = replace(ratings.only(known), user=place, user_key=ratings.user_key[chosen])
+    served = fit_and_fold_in(ratings, estimator, exposure() if is_deconfounded else None, new)
+    user, item = np.nonzero(np.ones((3, len(ratings.item_key))))
+    assert_same(served.scores(user, item), model.scores(chosen[user], item), 1e-6)
+
+
+def test_an_exposure_model_that_does_not_belong_is_refused(ratings: Ratings, stage_one: Exposure) -> None:
+    with pytest.raises(ConfigError, match="adjustment=deconfounded with none"):
+        fit_outcome(ratings, outcome())
+    with pytest.raises(ConfigError, match="adjustment=ipw with an exposure model"):
+        fit_outcome(ratings, outcome(adjustment="ipw"), stage_one)
+    with pytest.raises(ConfigError, match="propensityCol"):
+        fit_outcome(ratings, outcome(adjustment="ipw", propensityCol="p"))

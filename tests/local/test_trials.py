@@ -1,0 +1,138 @@
+"""Many small fits side by side: the same as each of them alone."""
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark.errors import ConfigError, FitError
+from dcrec_spark.evaluation.metrics import evaluate
+from dcrec_spark.evaluation.settings import MetricSettings
+from dcrec_spark.evaluation.splits import split_within_users
+from dcrec_spark.local import data as trial_data
+from dcrec_spark.local import side_by_side as waves
+from dcrec_spark.local.data import Parts, gather
+from dcrec_spark.local.fits import Exposure, Ratings, fit_exposure, fit_outcome
+from dcrec_spark.local.side_by_side import side_by_side
+from dcrec_spark.local.trial import Bench, Fitted, Trial, confounder
+
+SETTINGS = MetricSettings(ks=(2,), replications=20)
+EXPOSURE = {"rank": 2, "maxIter": 5}
+
+
+@pytest.fixture(scope="module")
+def frames(spark: SparkSession) -> dict[str, DataFrame]:
+    rng = np.random.default_rng(4)
+    user, item = np.nonzero(rng.random((30, 20)) < 0.4)
+    rows = [(f"u{u}", int(i), float(r)) for u, i, r in zip(user, item, rng.integers(1, 6, len(user)), strict=True)]
+    whole = spark.createDataFrame(rows, "user string, item int, rating double").repartition(3).persist()
+    return dict(zip(("train", "validation"), split_within_users(whole, (0.7, 0.3), seed=1), strict=True))
+
+
+@pytest.fixture(scope="module")
+def parts(frames: dict[str, DataFrame]) -> Parts:
+    return gather(frames)
+
+
+def test_parts_are_the_frames(frames: dict[str, DataFrame], parts: Parts) -> None:
+    for name, frame in frames.items():
+        expected = {(r.user, r.item): r.rating for r in frame.collect()}
+        pairs = parts.of[name]
+        users, items = parts.user_ids.take(pairs["user"]).to_pylist(), parts.item_ids.take(pairs["item"]).to_pylist()
+        assert dict(zip(zip(users, items, strict=True), pairs["rating"], strict=True)) == expected
+    assert parts.item_ids.to_pylist() == sorted(parts.item_ids.to_pylist())
+
+
+def test_metrics_are_those_of_the_frame(spark: SparkSession, frames: dict[str, DataFrame], parts: Parts) -> None:
+    """Ties too, and the intervals to the last bit."""
+    scored = frames["validation"].selectExpr("*", "hash(user, item) % 3 + 0.0 prediction")
+    on_spark = evaluate(scored, settings=SETTINGS, catalogue_size=20).estimates()
+    of_pair = {(r.user, r.item): r.prediction for r in scored.collect()}
+    pairs = parts.of["validation"]
+    users, items = parts.user_ids.take(pairs["user"]).to_pylist(), parts.item_ids.take(pairs["item"]).to_pylist()
+    prediction = np.array([float(of_pair[pair]) for pair in zip(users, items, strict=True)])
+    here = parts.evaluate("validation", {"one": prediction}, SETTINGS).estimates()
+    assert here.keys() == on_spark.keys()
+    for name, estimate in here.items():
+        assert [x or 0.0 for x in estimate] == pytest.approx([x or 0.0 for x in on_spark[name]], rel=1e-12), name
+
+
+def test_trials_are_fits_and_share_their_exposure_models(spark: SparkSession, parts: Parts) -> None:
+    outcomes = [{"outcome": "weighted", "rank": rank, "maxIter": 3} for rank in (1, 2, 3)]
+    trials = [Trial(outcome, EXPOSURE) for outcome in outcomes]
+    trials.append(Trial({"adjustment": "ipw", "outcome": "probabilistic", "rank": 2, "maxIter": 3}, None))
+    bench = Bench(spark, {"": parts})
+    found = list(bench.run(trials))
+    assert len(bench.exposures) == 1
+    ratings, pairs = parts.ratings("train"), parts.of["validation"]
+    exposure = fit_exposure(ratings, PoissonFactorization(**EXPOSURE))
+    for trial, result in zip(trials, found, strict=True):
+        alone = fit_outcome(ratings, DeconfoundedMF(**trial.outcome), exposure if trial.exposure else None)
+        np.testing.assert_array_equal(result.scores["validation"], alone.scores(pairs["user"], pairs["item"]))
+        np.testing.assert_array_equal(result.objective, alone.objective)
+
+
+def test_a_fit_that_fails_stands_in_its_place_and_ends_no_other(spark: SparkSession, parts: Parts) -> None:
+    outcome = {"outcome": "weighted", "rank": 2, "maxIter": 2}
+    hopeless = {**outcome, "alpha": 1e308}
+    trials = [Trial(hopeless, EXPOSURE), Trial(outcome, EXPOSURE), Trial({**outcome, "userReg": 1e12}, EXPOSURE)]
+    first, second, third = Bench(spark, {"": parts}).attempt(trials)
+    assert isinstance(first, FitError)
+    assert isinstance(second, Fitted)
+    assert isinstance(third, Fitted)
+    assert (second.vanished, third.vanished) == (False, True)
+    with pytest.raises(FitError):
+        list(Bench(spark, {"": parts}).run(trials))
+
+
+def test_an_exposure_model_that_fails_fails_all_that_need_it(spark: SparkSession, parts: Parts) -> None:
+    outcome = {"outcome": "weighted", "rank": 2, "maxIter": 2}
+    bench = Bench(spark, {"": parts})
+    needing, free = Trial(outcome, EXPOSURE), Trial({**outcome, "adjustment": "none"}, None)
+    bench.failures[needing.stage_one] = FitError("no exposure model")
+    found = list(bench.attempt([needing, free, needing]))
+    assert [str(f) if isinstance(f, FitError) else "fitted" for f in found] == [
+        "no exposure model", "fitted", "no exposure model"
+    ]  # fmt: skip
+
+
+def test_placebos_keep_the_size_of_the_confounder_and_nothing_else(parts: Parts) -> None:
+    ratings = parts.ratings("train")
+    fitted = fit_exposure(ratings, PoissonFactorization(**EXPOSURE))
+    whole = np.array(fitted.users @ fitted.items.T)
+    permuted, popularity = (confounder(fitted, ratings, kind) for kind in ("permuted", "popularity"))
+    dealt = permuted.users @ permuted.items.T
+    assert not np.allclose(dealt, whole)
+    np.testing.assert_allclose(np.sort(dealt, axis=1), np.sort(whole, axis=1))
+    popular = popularity.users @ popularity.items.T
+    assert popular.mean() == pytest.approx(whole.mean())
+    assert (popular == popular[0]).all()
+    assert np.corrcoef(popular[0], np.bincount(ratings.item, minlength=20))[0, 1] == pytest.approx(1.0)
+
+
+def test_users_and_items_without_training_are_no_test(parts: Parts) -> None:
+    train, validation = parts.of["train"], parts.of["validation"]
+    seen = {name: column[(train["user"] < 9) & (train["item"] != 3)] for name, column in train.items()}
+    small = Parts(parts.user_ids, parts.item_ids, parts.user_key, parts.item_key, {**parts.of, "train": seen})
+    known = small.known("validation", ("train",)).of["validation"]
+    kept = (validation["user"] < 9) & np.isin(validation["item"], seen["item"])
+    assert 0 < kept.sum() < len(kept)
+    np.testing.assert_array_equal(known["rating"], validation["rating"][kept])
+
+
+def test_too_much_for_one_task_is_refused(frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial_data, "MOST_RATINGS", 10)
+    with pytest.raises(ConfigError, match="more than 10 ratings are too many for fits that run side by side"):
+        gather(frames)
+
+
+def test_results_come_in_order_a_wave_at_a_time(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waves, "ROUNDS", 2)
+    found = list(side_by_side(spark, 10, list(range(7)), lambda shared, work: {"value": np.array(shared * work)}))
+    assert [int(f["value"]) for f in found] == [0, 10, 20, 30, 40, 50, 60]
+
+
+def test_scores_of_a_confounder_are_its_products() -> None:
+    exposure = Exposure(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 6.0]]))
+    np.testing.assert_array_equal(exposure.at(np.array([0, 1]), np.array([0, 0])), [17.0, 39.0])
+    assert isinstance(Ratings(*[np.zeros(1)] * 5).only(np.array([0])), Ratings)

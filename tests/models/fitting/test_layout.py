@@ -1,0 +1,172 @@
+"""What cannot be fitted is refused in words, and a fit leaves the session as it found it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark.engine import convergence
+from dcrec_spark.errors import ConfigError, DataError, FitError
+from dcrec_spark.spark import lineage
+from tests.models.world import NUMBERS, cached, exposure, outcome
+
+SCHEMA = "reader string, book string, stars double, views long"
+GOOD = [("ann", "emma", 5.0, 1), ("ann", "ivanhoe", 2.0, 3), ("bob", "emma", 4.0, 1)]
+NAMED = {"userCol": "reader", "itemCol": "book"}
+
+
+def rating_model() -> DeconfoundedMF:
+    return outcome(**NAMED, ratingCol="stars", adjustment="none", maxIter=1)
+
+
+def counting_model() -> PoissonFactorization:
+    return exposure(**NAMED, countCol="views", maxIter=1)
+
+
+@pytest.fixture
+def untouched(spark: SparkSession) -> Iterator[None]:
+    """After the test, the session's settings are what they were before it, and it has left nothing in the caches.
+
+    What others left may go in the meantime, when the JVM collects it.
+    """
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    no_plan, before = cached(spark)
+    yield
+    still_no_plan, after = cached(spark)
+    assert still_no_plan == no_plan
+    assert after <= before
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
+
+
+def frame(spark: SparkSession, *rows: tuple[Any, ...], schema: str = SCHEMA) -> DataFrame:
+    return spark.createDataFrame(list(rows), schema)
+
+
+# Columns
+
+
+@pytest.mark.parametrize("column", ["reader", "book", "stars"])
+def test_a_missing_column_is_named(spark: SparkSession, column: str) -> None:
+    with pytest.raises(DataError, match=rf"column '{column}' is missing: the input has .*map the names"):
+        rating_model().fit(frame(spark, *GOOD).drop(column))
+
+
+def test_a_missing_count_is_named(spark: SparkSession) -> None:
+    with pytest.raises(DataError, match="column 'views' is missing"):
+        counting_model().fit(frame(spark, *GOOD).drop("views"))
+    estimator = outcome(**NAMED, ratingCol="stars", exposureModel=counting_model())
+    with pytest.raises(DataError, match="column 'views' is missing"):
+        estimator.fit(frame(spark, *GOOD).drop("views"))
+
+
+@pytest.mark.parametrize(
+    ("column", "sql_type", "expected"),
+    [
+        ("stars", "string", r"'stars' is of type string, expected numbers"),
+        ("stars", "array<double>", r"'stars' is of type array<double>, expected numbers"),
+        ("reader", "double", r"'reader' is of type double: ids must be integers or strings"),
+        ("book", "struct<a:int>", r"'book' is of type struct<a:int>: ids must be integers or strings"),
+    ],
+)
+def test_a_column_of_the_wrong_type_is_named(spark: SparkSession, column: str, sql_type: str, expected: str) -> None:
+    types = {"reader": "string", "book": "string", "stars": "double", column: sql_type}
+    schema = ", ".join(f"{name} {kind}" for name, kind in types.items())
+    with pytest.raises(DataError, match=expected):
+        rating_model().fit(spark.createDataFrame([], schema))
+
+
+# Rows
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ((None, "emma", 3.0, 1), "1 of 4 rows cannot be used: reader is null"),
+        (("bob", None, 3.0, 1), "1 of 4 rows cannot be used: book is null"),
+        (("bob", "ivanhoe", None, 1), "1 of 4 rows cannot be used: stars is null"),
+        (("bob", "ivanhoe", float("nan"), 1), "1 of 4 rows cannot be used: stars is NaN or infinite"),
+        (("bob", "ivanhoe", float("-inf"), 1), "1 of 4 rows cannot be used: stars is NaN or infinite"),
+        (("bob", "ivanhoe", -1.0, 1), "1 of 4 rows cannot be used: stars is negative"),
+        (("ann", "emma", 5.0, 1), "user 'ann' has more than one rating of item 'emma'"),
+    ],
+    ids=["null-user", "null-item", "null", "nan", "infinite", "negative", "pair-twice"],
+)
+def test_a_row_that_cannot_be_used_is_described(spark: SparkSession, row: tuple[Any, ...], expected: str) -> None:
+    with pytest.raises(DataError, match=expected):
+        rating_model().fit(frame(spark, *GOOD, row))
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(None, "views is null"), (-2, "views is negative")], ids=["null", "negative"]
+)
+def test_a_count_that_cannot_be_used_is_described(spark: SparkSession, count: int | None, expected: str) -> None:
+    with pytest.raises(DataError, match=expected):
+        counting_model().fit(frame(spark, *GOOD, ("bob", "ivanhoe", 3.0, count)))
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], "the input has no rows"),
+        (GOOD[:2], "all ratings are of one user"),
+        (GOOD[::2], "all ratings are of one item"),
+    ],
+    ids=["empty", "one-user", "one-item"],
+)
+def test_too_little_to_factorise_is_refused(spark: SparkSession, rows: list[Any], expected: str) -> None:
+    with pytest.raises(DataError, match=expected):
+        rating_model().fit(frame(spark, *rows))
+
+
+# The session
+
+
+def test_a_cluster_needs_a_checkpoint_directory(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lineage, "is_local", lambda session: False)
+    monkeypatch.setattr(SparkContext, "getCheckpointDir", lambda self: None)
+    for estimator in (rating_model(), counting_model()):
+        with pytest.raises(ConfigError, match=r"no checkpoint directory is set.*spark\.checkpoint_dir"):
+            estimator.fit(frame(spark, *GOOD))
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("exchange", ["blocks", "broadcast"])
+def test_a_released_model_leaves_nothing_behind(spark: SparkSession, exchange: str) -> None:
+    """Both stages, with blocks and states on the cluster or on the driver."""
+    stage_one = exposure(exchange=exchange, maxIter=1)
+    model = outcome(exchange=exchange, maxIter=1, exposureModel=stage_one).fit(NUMBERS.frame(spark))
+    assert not cached(spark)[0]
+    model.release()
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("stage", ["exposure", "outcome"])
+def test_a_fit_that_goes_astray_leaves_nothing_behind(
+    spark: SparkSession, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An objective that moves the wrong way, which the right updates cannot do, ends the fit."""
+    settled_at = convergence.History.settled_at
+
+    def wrong_way(self: convergence.History, value: float) -> bool:
+        worse = -1e6 if self.rises else 1e6
+        return settled_at(self, value + worse * len(self.values) if self.stage == stage else value)
+
+    monkeypatch.setattr(convergence.History, "settled_at", wrong_way)
+    estimator = outcome(exchange="blocks", exposureModel=exposure(exchange="blocks"))
+    with pytest.raises(FitError, match=rf"{stage}: the objective (rose|fell) from"):
+        estimator.fit(NUMBERS.frame(spark))
+
+
+def test_a_refused_exposure_model_leaves_nothing_behind(spark: SparkSession) -> None:
+    data = NUMBERS.frame(spark)
+    stage_one = exposure(maxIter=1).fit(data.where("item <> 3"))
+    before = cached(spark)
+    with pytest.raises(DataError, match="item ids, such as 3, are not in the fitted exposure model"):
+        outcome(exposureModel=stage_one).fit(data)
+    assert cached(spark) == before
+    stage_one.release()

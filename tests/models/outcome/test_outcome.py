@@ -1,0 +1,320 @@
+"""DeconfoundedMF as its users call it: the dense twin's factors by id, whichever model and layout."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
+from dcrec_spark.engine.convergence import History
+from dcrec_spark.errors import DataError
+from dcrec_spark.models.fitting import layout
+from tests.models.world import NAMES, NUMBERS, OUTCOME, TOL, OutcomeTwin, World, by_id, exposure, outcome
+from tests.problems import assert_same
+from tests.reference import ridge as dense
+from tests.reference.poisson import Array
+
+
+@pytest.fixture(scope="module")
+def stage_one(spark: SparkSession) -> Iterator[PoissonFactorizationModel]:
+    model = exposure().fit(NAMES.frame(spark))
+    yield model
+    model.release()
+
+
+@pytest.fixture(scope="module")
+def fitted(spark: SparkSession) -> Iterator[DeconfoundedMFModel]:
+    """Weighted, deconfounded, string ids, the exposure model fitted on the way."""
+    model = outcome(exposureModel=exposure()).fit(NAMES.frame(spark))
+    yield model
+    model.release()
+
+
+def a_hat_of(model: PoissonFactorizationModel | None) -> Array:
+    """E[pi] . E[lambda] of all pairs, (U, I): stage 1 is compared with its own twin elsewhere."""
+    assert model is not None
+    users, items = by_id(model.userFactors), by_id(model.itemFactors)
+    a_hat: Array = (users["shape"] / users["rate"]) @ (items["shape"] / items["rate"]).T
+    return a_hat
+
+
+def assert_is_the_twin(model: DeconfoundedMFModel, world: World, twin: OutcomeTwin, tolerance: float = 1e-8) -> None:
+    users, items = by_id(model.userFactors), by_id(model.itemFactors)
+    assert (users["id"], items["id"]) == (world.users, world.items)
+    np.testing.assert_allclose(model.objectiveHistory, twin.objective, rtol=1e-8)
+    assert_same(users["features"], twin.user_features, tolerance)
+    assert_same(users["gamma"], twin.gamma, tolerance)
+    assert_same(items["features"], twin.item_features, tolerance)
+    assert model.intercept == pytest.approx(twin.intercept, rel=1e-8)
+
+
+def assert_same_model(one: DeconfoundedMFModel, other: DeconfoundedMFModel, tolerance: float) -> None:
+    np.testing.assert_allclose(one.objectiveHistory, other.objectiveHistory, rtol=tolerance)
+    assert one.intercept == pytest.approx(other.intercept, rel=tolerance)
+    for side, columns in (("userFactors", ["features", "gamma"]), ("itemFactors", ["features"])):
+        mine, theirs = by_id(getattr(one, side)), by_id(getattr(other, side))
+        assert mine["id"] == theirs["id"]
+        for column in columns:
+            assert_same(mine[column], theirs[column], tolerance)
+
+
+# The twin
+
+# The family is compared whole where it is fast, in test_in_memory; here, one of each kind of step, on Spark.
+ON_SPARK = [
+    ("weighted", "ipw", "user", None),
+    ("weighted", "deconfounded", "user", None),
+    ("probabilistic", "none", "user", None),
+    ("probabilistic", "deconfounded", "global", None),
+    ("poisson", "ipw", "user", None),
+    ("poisson", "deconfounded", "user", None),
+]
+LAYOUTS = [{"exchange": "broadcast"}, {"numUserBlocks": 2, "numItemBlocks": 3, "exchange": "blocks"}]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "adjustment", "weight", "w0"),
+    [(n, *member) for n, member in enumerate(ON_SPARK)],
+    ids=["-".join(map(str, member)) for member in ON_SPARK],
+)
+def test_a_member_of_the_family_is_its_dense_twin(
+    spark: SparkSession,
+    stage_one: PoissonFactorizationModel,
+    number: int,
+    kind: str,
+    adjustment: str,
+    weight: str,
+    w0: float | None,
+) -> None:
+    """Step by step, and at the end: one more dense sweep from there gains no more than the tolerance says."""
+    estimator = outcome(
+        outcome=kind,
+        adjustment=adjustment,
+        confounderWeight=weight,
+        unobservedWeight=w0,
+        exposureModel=stage_one,
+        maxIter=30,
+        tol=TOL[kind],
+        **LAYOUTS[number % 2],
+    )
+    model = estimator.fit(NAMES.frame(spark))
+    sweeps = len(model.objectiveHistory)
+    assert 2 < sweeps < 30
+    a_hat = a_hat_of(stage_one) if adjustment == "deconfounded" else None
+    twin = NAMES.twin(spark, kind, a_hat, sweeps, weight, w0, adjustment == "ipw")
+    assert_is_the_twin(model, NAMES, twin, 1e-4 if kind == "poisson" else 1e-8)  # users settle to a tolerance there
+    assert twin.gain < TOL[kind]
+    model.release()
+
+
+def test_classical_fits_have_no_exposure_model_and_integer_ids_keep_their_type(spark: SparkSession) -> None:
+    model = outcome(adjustment="none").fit(NUMBERS.frame(spark))
+    assert_is_the_twin(model, NUMBERS, NUMBERS.gaussian_twin(spark, "weighted"))
+    assert model.exposureModel is None
+    assert not by_id(model.userFactors)["gamma"].any()
+    assert model.meanRating == pytest.approx(NUMBERS.ratings[NUMBERS.counts > 0].mean())
+    model.release()
+
+
+def test_exposures_may_be_counts(spark: SparkSession) -> None:
+    estimator = outcome(outcome="probabilistic", exposureModel=exposure(countCol="count"), exchange="blocks")
+    model = estimator.fit(NUMBERS.frame(spark))
+    a_hat = a_hat_of(model.exposureModel)
+    assert_is_the_twin(model, NUMBERS, NUMBERS.gaussian_twin(spark, "probabilistic", a_hat))
+    model.release()
+
+
+def test_without_an_intercept_it_stays_at_zero(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
+    for kind, tolerance in (("weighted", 1e-8), ("poisson", 1e-4)):
+        model = outcome(outcome=kind, fitIntercept=False, exposureModel=stage_one).fit(NAMES.frame(spark))
+        twin = NAMES.twin(spark, kind, a_hat_of(stage_one), 2, "user", None, ipw=False, intercept=False)
+        assert_is_the_twin(model, NAMES, twin, tolerance)
+        assert model.intercept == 0.0
+        model.release()
+
+
+def test_a_fit_ends_when_it_has_settled(spark: SparkSession) -> None:
+    """The last step, and only the last, changed the objective by less than the tolerance."""
+    model = outcome(adjustment="none", maxIter=30, tol=0.05).fit(NAMES.frame(spark))
+    change = np.abs(np.diff(model.objectiveHistory)) / np.array(model.objectiveHistory[:-1])
+    assert change[-1] < 0.05
+    assert (change[:-1] >= 0.05).all()
+    model.release()
+
+
+def test_users_are_the_minimiser_given_the_final_items(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
+    """The gradient of J is zero in theta and gamma: folding a user in with his own ratings changes nothing."""
+    users, items = by_id(fitted.userFactors), by_id(fitted.itemFactors)
+    factors = dense.Factors(users["features"], items["features"], users["gamma"], fitted.intercept)
+    problem = NAMES.problem("weighted", a_hat_of(fitted.exposureModel))
+    for u in range(len(NAMES.users)):
+        left, right = dense.user_system(problem, factors, u)
+        solution = np.append(users["features"][u], users["gamma"][u])
+        assert np.abs(left @ solution - right).max() < 1e-9 * np.abs(right).max()
+
+
+# Layout
+
+
+def test_sides_may_lie_differently(
+    spark: SparkSession,
+    fitted: DeconfoundedMFModel,
+    stage_one: PoissonFactorizationModel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Auto holds the items on the driver here, and places the users, in more blocks than there are rows."""
+    monkeypatch.setattr(layout, "HELD_BYTES", 8 * 8 * len(NAMES.items))
+    model = outcome(exposureModel=stage_one, numUserBlocks=40, numItemBlocks=3).fit(NAMES.frame(spark))
+    assert_same_model(model, fitted, 1e-8)
+
+
+def test_order_and_partitions_of_the_input_change_nothing(
+    spark: SparkSession, fitted: DeconfoundedMFModel, stage_one: PoissonFactorizationModel
+) -> None:
+    """Nor does it matter whether the exposure model is fitted on the way or before: not one bit."""
+    model = outcome(exposureModel=stage_one).fit(NAMES.frame(spark, partitions=7, seed=99))
+    assert model.objectiveHistory == fitted.objectiveHistory
+    for side in ("userFactors", "itemFactors"):
+        mine, theirs = by_id(getattr(model, side)), by_id(getattr(fitted, side))
+        np.testing.assert_array_equal(mine["features"], theirs["features"])
+
+
+def test_another_seed_starts_elsewhere(
+    spark: SparkSession, fitted: DeconfoundedMFModel, stage_one: PoissonFactorizationModel
+) -> None:
+    model = outcome(exposureModel=stage_one, seed=6, maxIter=1).fit(NAMES.frame(spark))
+    assert model.objectiveHistory[0] != pytest.approx(fitted.objectiveHistory[0], rel=1e-6)
+
+
+def test_single_precision_ends_near_double(
+    spark: SparkSession, fitted: DeconfoundedMFModel, stage_one: PoissonFactorizationModel
+) -> None:
+    """To a thousandth of the largest number: J and the intercept are sums that cancel."""
+    model = outcome(exposureModel=stage_one, precision="float32").fit(NAMES.frame(spark))
+    assert_same_model(model, fitted, 1e-3)
+
+
+@pytest.mark.parametrize("reliable", [True, False], ids=["checkpoint-directory", "local-checkpoint"])
+def test_a_placed_fit_outlives_the_end_of_its_lineage(
+    spark: SparkSession, reliable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three checkpoints in six sweeps, into the checkpoint directory or, where there is none, on local disk."""
+    if not reliable:
+        monkeypatch.setattr(SparkContext, "getCheckpointDir", lambda self: None)
+    estimator = outcome(adjustment="none", exchange="blocks", checkpointInterval=2, maxIter=6)
+    model = estimator.fit(NUMBERS.frame(spark))
+    assert len(model.objectiveHistory) == 6
+    twin = NUMBERS.gaussian_twin(spark, "weighted", sweeps=6)
+    assert_is_the_twin(model, NUMBERS, twin)
+    model.release()
+    assert_same(by_id(model.itemFactors)["features"], twin.item_features, 1e-8)  # computed again
+
+
+# Stage 1 from outside
+
+
+def test_a_fitted_exposure_model_need_not_find_its_count_column(
+    spark: SparkSession, stage_one: PoissonFactorizationModel
+) -> None:
+    """Its factors are there already."""
+    counted = stage_one.copy({stage_one.countCol: "views"})
+    model = outcome(exposureModel=counted, maxIter=1).fit(NAMES.frame(spark).drop("count"))
+    assert model.exposureModel is counted
+
+
+def test_an_exposure_model_that_lacks_an_id_is_refused(
+    spark: SparkSession, stage_one: PoissonFactorizationModel
+) -> None:
+    stranger = spark.createDataFrame([("stranger", "1", 4.0, 1)], NAMES.frame(spark).schema)
+    with pytest.raises(DataError, match=r"1 user ids, such as 'stranger', are not in the fitted exposure model"):
+        outcome(exposureModel=stage_one).fit(NAMES.frame(spark).union(stranger))
+
+
+def test_without_an_exposure_model_one_is_fitted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With exposureRank factors and this estimator's seed and restarts; both stages are told to the listener."""
+    settled_at = History.settled_at
+    monkeypatch.setattr(
+        History, "settled_at", lambda self, value: settled_at(self, value) or setattr(self, "settled", True)
+    )
+    told: list[tuple[str, int]] = []
+    estimator = outcome(exposureRank=4, maxIter=1, seed=23, restarts=2)
+    estimator.listener = lambda stage, iteration, objective: told.append((stage, iteration))
+    model = estimator.fit(NUMBERS.frame(spark))
+    assert model.exposureModel is not None
+    assert by_id(model.exposureModel.userFactors)["shape"].shape == (len(NUMBERS.users), 4)
+    assert model.exposureModel.getOrDefault("seed") == 23
+    assert told == [("exposure", 1), ("exposure", 1), ("outcome", 1), ("outcome", 1)]
+    model.release()
+
+
+# Predictions
+
+
+def all_pairs(spark: SparkSession, world: World) -> DataFrame:
+    pairs = [(user, number, item) for number, user in enumerate(world.users) for item in world.items]
+    return spark.createDataFrame(pairs, f"user {world.id_types[0]}, note long, item {world.id_types[1]}")
+
+
+def test_prediction_is_the_sum_of_its_parts_for_every_pair(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
+    a_hat = a_hat_of(fitted.exposureModel)
+    twin = NAMES.gaussian_twin(spark, "weighted", a_hat)
+    model = fitted.copy({fitted.preferenceCol: "liked", fitted.confounderCol: "drawn"})
+    answer = model.transform(all_pairs(spark, NAMES))
+    assert answer.columns == ["user", "note", "item", "prediction", "liked", "drawn"]
+    found = {(row.user, row.item): (row.prediction, row.liked, row.drawn) for row in answer.collect()}
+    order = [found[user, item] for user in NAMES.users for item in NAMES.items]
+    prediction, liked, drawn = np.transpose(order).reshape(3, *a_hat.shape)
+    assert_same(liked, twin.user_features @ twin.item_features.T, 1e-8)
+    assert_same(drawn, twin.gamma[:, None] * a_hat, 1e-8)
+    assert_same(prediction, liked + drawn + fitted.intercept, 1e-12)
+
+
+def test_parts_are_left_out_unless_asked_for(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
+    answer = fitted.copy({fitted.predictionCol: "potential"}).transform(all_pairs(spark, NAMES))
+    assert answer.columns == ["user", "note", "item", "potential"]
+
+
+def test_a_column_of_the_output_s_name_is_refused(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
+    """Of two of one name Spark would not know which is meant."""
+    pairs = all_pairs(spark, NAMES)
+    refused = [
+        (
+            fitted.transform(pairs),
+            {},
+            "'prediction' is there already, and predictionCol adds one of that name: set pre",
+        ),
+        (pairs, {fitted.confounderCol: "note"}, "'note' is there already, and confounderCol"),
+        (pairs, {fitted.preferenceCol: "prediction"}, "'prediction' is there already, and preferenceCol"),
+    ]
+    for frame, params, message in refused:
+        with pytest.raises(DataError, match=message):
+            fitted.transform(frame, params)
+
+
+@pytest.mark.parametrize("cold", ["nan", "drop", "mean"])
+def test_cold_start(spark: SparkSession, fitted: DeconfoundedMFModel, cold: str) -> None:
+    """An unknown user, an unknown item, no user at all, and one known pair."""
+    strangers = [("nobody", "1"), ("zoë", "nothing"), (None, "1")]
+    pairs = spark.createDataFrame([*strangers, ("zoë", "1")], "user string, item string")
+    model = fitted.copy({fitted.coldStartStrategy: cold, fitted.confounderCol: "drawn"})
+    found = {(row.user, row.item): (row.prediction, row.drawn) for row in model.transform(pairs).collect()}
+    assert np.isfinite(found.pop(("zoë", "1"))).all()
+    expected = {"nan": (np.nan, np.nan), "mean": (fitted.meanRating, 0.0)}
+    if cold == "drop":
+        assert not found
+    else:
+        assert sorted(map(str, found)) == sorted(map(str, strangers))
+        for answer in found.values():
+            np.testing.assert_array_equal(answer, expected[cold])
+
+
+def test_published_tables_hold_all_that_is_known(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
+    users, items = fitted.factorTables()
+    assert users.columns == ["id", "features", "gamma", "exposure_shape", "exposure_rate"]
+    assert items.columns == ["id", "features", "exposure_shape", "exposure_rate"]
+    state = NAMES.exposure_twin(spark, counted=False).state
+    assert_same(by_id(users)["exposure_shape"], state.user_shape, 1e-4)
+    assert_same(by_id(items)["exposure_rate"], state.item_rate, 1e-8)
+    assert by_id(users)["features"].shape == (len(NAMES.users), OUTCOME["rank"])

@@ -1,0 +1,184 @@
+"""Rankings on the cluster against the dense twin's, whatever the chunks and pieces."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
+from dcrec_spark.errors import DataError
+from dcrec_spark.kernels.ridge import Shared
+from dcrec_spark.models.outcome import rank
+from dcrec_spark.models.outcome.tables import Facts
+from tests.reference import topn as dense
+from tests.reference.poisson import Array
+
+N_USERS, N_ITEMS, RANK, EXPOSURE_RANK, INTERCEPT = 11, 13, 3, 2, 0.5
+USERS = [f"u{number:02}" for number in range(N_USERS)]
+ITEMS = [10 * number for number in range(N_ITEMS)]
+
+
+class Fitted(NamedTuple):
+    """A model with factors of whole numbers, so that scores are exact and often equal, and its scores."""
+
+    model: DeconfoundedMFModel
+    scores: dense.Scores
+    seen: DataFrame
+    seen_table: Array
+
+    def expected(self, n: int, seen: bool) -> list[tuple[Any, ...]]:
+        rows = dense.recommend(self.scores, n, self.seen_table if seen else None)
+        return [(USERS[r.user_idx], r.rank, ITEMS[r.item_idx], r.score, r.preference, r.confounder) for r in rows]
+
+
+def factors_of(spark: SparkSession, ids: list[Any], columns: dict[str, Array]) -> DataFrame:
+    rows = [(idx, name, *(c[idx].tolist() for c in columns.values())) for idx, name in enumerate(ids)]
+    types = ", ".join(f"{name} {'array<double>' if c.ndim == 2 else 'double'}" for name, c in columns.items())
+    id_type = "string" if isinstance(ids[0], str) else "int"
+    return spark.createDataFrame(rows, f"idx long, id {id_type}, {types}").repartition(3)
+
+
+def make_fitted(spark: SparkSession, confounder: bool) -> Fitted:
+    """Of the users, u00 has seen nothing and u01 everything."""
+    rng = np.random.default_rng(4)
+
+    def draw(*shape: int) -> Array:
+        return rng.integers(-1, 2, shape).astype(float)
+
+    theta, beta, gamma = draw(N_USERS, RANK), draw(N_ITEMS, RANK), draw(N_USERS) * confounder
+    pi, lam = rng.integers(1, 3, (N_USERS, EXPOSURE_RANK)), rng.integers(1, 3, (N_ITEMS, EXPOSURE_RANK))
+    users = factors_of(spark, USERS, {"features": theta, "gamma": gamma})
+    items = factors_of(spark, ITEMS, {"features": beta})
+    # A mean of shape / rate that is exact: rate 1/2.
+    stage_one = [
+        factors_of(spark, ids, {"shape": mean / 2, "rate": np.full(mean.shape, 0.5)}).drop("idx")
+        for ids, mean in ((USERS, pi), (ITEMS, lam))
+    ]
+    exposure = PoissonFactorizationModel(*stage_one, [0.0]) if confounder else None
+    facts = Facts(Shared(INTERCEPT), mean_rating=3.0, objective=[0.0], held_out=[], degeneracies=[])
+    model = DeconfoundedMFModel.fitted(users, items, facts, exposure).materialised()
+    model._setDefault(userCol="user", itemCol="item")
+    seen_table = rng.random((N_USERS, N_ITEMS)) < 0.5
+    seen_table[0], seen_table[1] = False, True
+    pairs = [(USERS[u], ITEMS[i], 5.0) for u, i in zip(*np.nonzero(seen_table), strict=True)]
+    seen = spark.createDataFrame(pairs, "user string, item int, rating double")
+    scores = dense.score_all(theta, beta, gamma, pi, lam, INTERCEPT)
+    return Fitted(model, scores, seen, seen_table)
+
+
+@pytest.fixture(scope="module")
+def fitted(spark: SparkSession) -> Iterator[Fitted]:
+    made = make_fitted(spark, confounder=True)
+    yield made
+    made.model.release()
+
+
+def rows_of(table: DataFrame) -> list[tuple[Any, ...]]:
+    assert table.columns == ["user_id", "rank", "item_id", "score", "preference", "confounder"]
+    return [tuple(row) for row in table.orderBy("user_id", "rank").collect()]
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["unseen", "all"])
+@pytest.mark.parametrize("n", [1, 4, N_ITEMS + 1])
+def test_table_is_the_twins(fitted: Fitted, n: int, seen: bool) -> None:
+    """Equal scores by item; a user with fewer items left has fewer rows, one who has seen all has none."""
+    table = fitted.model.recommendationTable(n, fitted.seen if seen else None)
+    assert rows_of(table) == fitted.expected(n, seen)
+
+
+@pytest.mark.parametrize(("chunk_rows", "piece_cols"), [(4, 5), (6, 2)])
+def test_chunks_and_pieces_change_nothing(
+    fitted: Fitted, chunk_rows: int, piece_cols: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Down to pieces of two items, fewer than are asked for."""
+    monkeypatch.setattr(rank, "CHUNK_ROWS", chunk_rows)
+    monkeypatch.setattr(rank, "PIECE_COLS", piece_cols)
+    assert rows_of(fitted.model.recommendationTable(4, fitted.seen)) == fitted.expected(4, seen=True)
+
+
+def test_without_a_confounder_its_part_is_zero(spark: SparkSession) -> None:
+    classical = make_fitted(spark, confounder=False)
+    assert rows_of(classical.model.recommendationTable(4, classical.seen)) == classical.expected(4, seen=True)
+    assert not classical.scores.confounder.any()
+    classical.model.release()
+
+
+def test_seen_pairs_may_be_strange_or_told_twice(spark: SparkSession, fitted: Fitted) -> None:
+    """Unknown users and items, and a pair given again, leave out no more than the known pairs."""
+    strange = spark.createDataFrame(
+        [("nobody", 0, 1.0), ("u02", 999, 1.0), (None, 0, 1.0), ("u01", 0, 1.0)], fitted.seen.schema
+    )
+    table = fitted.model.recommendationTable(3, fitted.seen.union(strange))
+    assert rows_of(table) == fitted.expected(3, seen=True)
+
+
+# As MLlib's ALS returns them
+
+
+def lists_of(frame: DataFrame) -> dict[str, list[tuple[Any, ...]]]:
+    return {row.user: [tuple(entry) for entry in row.recommendations] for row in frame.collect()}
+
+
+def expected_lists(fitted: Fitted, n: int) -> dict[str, list[tuple[Any, ...]]]:
+    lists: dict[str, list[tuple[Any, ...]]] = {}
+    for user, _, item, score, *_ in fitted.expected(n, seen=True):
+        lists.setdefault(user, []).append((item, score))
+    return lists
+
+
+def test_for_all_users_best_first(fitted: Fitted) -> None:
+    frame = fitted.model.recommendForAllUsers(4, fitted.seen)
+    assert dict(frame.dtypes) == {"user": "string", "recommendations": "array<struct<item:int,rating:float>>"}
+    assert lists_of(frame) == expected_lists(fitted, 4)
+
+
+def test_for_all_items(fitted: Fitted) -> None:
+    """The mirror image: the users who would like an item best, of those who have not seen it."""
+    frame = fitted.model.recommendForAllItems(3, fitted.seen)
+    assert dict(frame.dtypes) == {"item": "int", "recommendations": "array<struct<user:string,rating:float>>"}
+    mirrored = dense.Scores(
+        *(part.T for part in (fitted.scores.score, fitted.scores.preference, fitted.scores.confounder))
+    )
+    expected: dict[int, list[tuple[str, float]]] = {}
+    for row in dense.recommend(mirrored, 3, fitted.seen_table.T):
+        expected.setdefault(ITEMS[row.user_idx], []).append((USERS[row.item_idx], row.score))
+    found = {row.item: [tuple(entry) for entry in row.recommendations] for row in frame.collect()}
+    assert found == expected
+
+
+def test_for_some_users(spark: SparkSession, fitted: Fitted) -> None:
+    """Users may be named twice; those who are not known have no list."""
+    wanted = spark.createDataFrame([("u03", 1), ("u03", 2), ("u07", 1), ("nobody", 1), (None, 1)], "user string, n int")
+    frame = fitted.model.recommendForUserSubset(wanted, 2, fitted.seen)
+    assert dict(frame.dtypes) == {"user": "string", "recommendations": "array<struct<item:int,rating:float>>"}
+    everyone = expected_lists(fitted, 2)
+    assert lists_of(frame) == {user: everyone[user] for user in ("u03", "u07")}
+
+
+def test_names_of_columns_are_those_of_training(spark: SparkSession, fitted: Fitted) -> None:
+    model = fitted.model.copy({fitted.model.userCol: "who.reads", fitted.model.itemCol: "book id"})
+    seen = fitted.seen.withColumnsRenamed({"user": "who.reads", "item": "book id"})
+    frame = model.recommendForUserSubset(seen, 1, seen)
+    assert dict(frame.dtypes) == {"who.reads": "string", "recommendations": "array<struct<book id:int,rating:float>>"}
+    assert frame.count() == N_USERS - 2  # of two one has seen nothing, and is not in the frame, and one everything
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.0, True, "3", None])
+def test_a_number_that_is_none_is_refused(fitted: Fitted, n: Any) -> None:
+    with pytest.raises(ValueError, match=r"^n: found .*, expected a whole number of recommendations >= 1"):
+        fitted.model.recommendationTable(n)
+
+
+def test_a_frame_without_the_columns_is_refused(fitted: Fitted) -> None:
+    with pytest.raises(DataError, match="column 'user' is missing"):
+        fitted.model.recommendForUserSubset(fitted.seen.drop("user"), 2)
+    with pytest.raises(DataError, match="column 'item' is missing"):
+        fitted.model.recommendationTable(2, fitted.seen.drop("item"))
+
+
+def test_ranking_leaves_nothing_cached(spark: SparkSession, fitted: Fitted) -> None:
+    before = set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
+    fitted.model.recommendationTable(2).count()
+    assert set(spark.sparkContext._jsc.getPersistentRDDs().keySet()) == before

@@ -1,0 +1,155 @@
+"""A saved model is whole or not there, and is replaced in one step, whatever dies when."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.models.persistence.directory import commit, new_data_name, read_metadata, write_metadata
+from dcrec_spark.storage.files import Files, LocalFiles
+from dcrec_spark.storage.staging import staged
+from tests.storage.dying import DyingFiles, Killed
+
+KEYS = dict.fromkeys(("class", "uid", "paramMap", "defaultParamMap", "dcrecVersion", "frames", "parts", "params"))
+
+
+def save_by_hand(files: Files, path: Path, value: str, overwrite: bool) -> None:
+    """What a Writer does, with a file in place of Spark's."""
+    with staged(files, str(path)) as directory:
+        data = new_data_name()
+        files.make_directory(f"{directory}/{data}")
+        files.write(f"{directory}/{data}/value", value.encode())
+        write_metadata(files, directory, {**KEYS, "data": data, "facts": {"value": value}})
+        commit(files, directory, str(path), overwrite)
+
+
+def read_by_hand(path: Path) -> str:
+    """What a Reader finds; whole, or an assertion fails."""
+    while True:
+        metadata = read_metadata(LocalFiles(), str(path))
+        try:
+            value = (path / metadata["data"] / "value").read_text()
+        except FileNotFoundError:
+            assert read_metadata(LocalFiles(), str(path)) != metadata
+            continue
+        assert metadata["facts"] == {"value": value}
+        return value
+
+
+# Death at every step
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("changes", range(1, 14))
+def test_overwriting_killed_at_any_step_leaves_the_old_model_or_the_new(
+    tmp_path: Path, changes: int, after: bool
+) -> None:
+    path = tmp_path / "model"
+    save_by_hand(LocalFiles(), path, "old", overwrite=False)
+    try:
+        save_by_hand(DyingFiles(changes, after), path, "new", overwrite=True)
+        killed = False
+    except Killed:
+        killed = True
+    # The parent, the staging directory, data, value, metadata's directory, metadata, the rename that is refused;
+    # then the data's rename, metadata's directory, metadata: the commit; the old data, the staging directory.
+    assert killed == (changes <= 12)
+    assert read_by_hand(path) == ("new" if (changes, after) >= (10, True) else "old")
+
+    save_by_hand(LocalFiles(), path, "newer", overwrite=True)
+    assert read_by_hand(path) == "newer"
+    assert len(list(path.glob("data-*"))) == 1
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("changes", range(7, 12))
+def test_overwriting_an_empty_folder_killed_at_any_step_can_be_done_again(
+    tmp_path: Path, changes: int, after: bool
+) -> None:
+    path = tmp_path / "model"
+    path.mkdir()
+    with pytest.raises(Killed):
+        save_by_hand(DyingFiles(changes, after), path, "new", overwrite=True)
+    save_by_hand(LocalFiles(), path, "newer", overwrite=True)
+    assert read_by_hand(path) == "newer"
+    assert len(list(path.glob("data-*"))) == 1
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("changes", range(1, 10))
+def test_saving_killed_at_any_step_leaves_nothing_or_a_model(tmp_path: Path, changes: int, after: bool) -> None:
+    path = tmp_path / "model"
+    try:
+        save_by_hand(DyingFiles(changes, after), path, "new", overwrite=False)
+    except Killed:
+        assert changes <= 8
+    assert path.exists() == ((changes, after) >= (7, True))
+    save_by_hand(LocalFiles(), path, "newer", overwrite=True)
+    assert read_by_hand(path) == "newer"
+
+
+@pytest.mark.parametrize("step", ["rename", "write"])
+def test_an_error_while_replacing_is_undone_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    path = tmp_path / "model"
+    save_by_hand(LocalFiles(), path, "old", overwrite=False)
+    whole = getattr(LocalFiles, step)
+
+    def full_disk(self: LocalFiles, *arguments: Any) -> None:
+        target = arguments[-1] if step == "rename" else arguments[0]
+        if target.startswith(f"{path}/"):
+            raise OSError(28, "No space left on device")
+        whole(self, *arguments)
+
+    monkeypatch.setattr(LocalFiles, step, full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        save_by_hand(LocalFiles(), path, "new", overwrite=True)
+    assert read_by_hand(path) == "old"
+    assert len(list(path.glob("data-*"))) == 1
+    assert sorted(os.listdir(tmp_path)) == ["model"]
+
+
+def test_what_the_dead_left_beside_a_model_goes_after_two_days(tmp_path: Path) -> None:
+    for name in (".tmp-model-dead", ".tmp-model-living", ".tmp-other-dead"):
+        (tmp_path / name / "data").mkdir(parents=True)
+        if name.endswith("dead"):
+            long_ago = time.time() - 3 * 24 * 3600
+            os.utime(tmp_path / name / "data", (long_ago, long_ago))
+            os.utime(tmp_path / name, (long_ago, long_ago))
+    save_by_hand(LocalFiles(), tmp_path / "model", "new", overwrite=False)
+    assert sorted(os.listdir(tmp_path)) == [".tmp-model-living", ".tmp-other-dead", "model"]
+
+
+# Several at once
+
+
+def test_of_two_that_save_at_once_one_is_refused(tmp_path: Path) -> None:
+    class Slow(LocalFiles):
+        def rename(self, source: str, target: str) -> None:
+            save_by_hand(LocalFiles(), tmp_path / "model", "other", overwrite=False)
+            super().rename(source, target)
+
+    with pytest.raises(ConfigError, match="exists already"):
+        save_by_hand(Slow(), tmp_path / "model", "mine", overwrite=False)
+    assert read_by_hand(tmp_path / "model") == "other"
+
+
+def test_readers_find_a_whole_model_while_others_replace_it(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    save_by_hand(LocalFiles(), path, "0", overwrite=False)
+    with ThreadPoolExecutor(2) as pool:
+        writers = [
+            pool.submit(lambda start: [save_by_hand(LocalFiles(), path, str(start + n), True) for n in range(40)], s)
+            for s in (100, 200)
+        ]
+        seen = set()
+        while not all(writer.done() for writer in writers):
+            seen.add(read_by_hand(path))
+        for writer in writers:
+            writer.result()
+    assert read_by_hand(path) in {"139", "239"}
+    assert len(seen) > 2
+    assert len(list(path.glob("data-*"))) == 1

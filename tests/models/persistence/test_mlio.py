@@ -1,0 +1,311 @@
+"""A saved model comes back as it was, and what is none, or half of one, is told as such."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.ml.feature import SQLTransformer
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization, PoissonFactorizationModel
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.models.persistence import directory, mlio
+from dcrec_spark.models.persistence.directory import read_metadata
+from dcrec_spark.spark.hadoop import HadoopFiles
+from dcrec_spark.storage import tables
+from dcrec_spark.storage.files import LocalFiles
+from dcrec_spark.version import __version__
+from tests.models.world import by_id, cached
+from tests.storage.dying import DyingFiles, Killed
+
+
+def factors(spark: SparkSession, value: float) -> DataFrame:
+    """Of three ids, in two partitions."""
+    rows = [(i, [value + i, 2.0], [1.0, 0.5]) for i in range(3)]
+    return spark.createDataFrame(rows, "id int, shape array<double>, rate array<double>").repartition(2, "id")
+
+
+def exposure_model(spark: SparkSession, value: float) -> PoissonFactorizationModel:
+    """A model by hand, which ``value_of`` tells from another."""
+    model = PoissonFactorizationModel(factors(spark, value), factors(spark, -value), [value])
+    return model._setDefault(userCol="user", itemCol="item", exposureCol="a_hat")
+
+
+def value_of(model: PoissonFactorizationModel) -> float:
+    """What the model was made with, if all of it is of one make."""
+    value = model.elboHistory[0]
+    assert by_id(model.userFactors)["shape"][:, 0].tolist() == [value, value + 1, value + 2]
+    assert by_id(model.itemFactors)["shape"][:, 0].tolist() == [-value, 1 - value, 2 - value]
+    return value
+
+
+def load(path: Path | str) -> PoissonFactorizationModel:
+    return PoissonFactorizationModel.load(str(path))
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+@pytest.fixture(scope="module")
+def first(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved model, to be copied."""
+    path = tmp_path_factory.mktemp("saved") / "model"
+    exposure_model(spark, 1.0).save(str(path))
+    return path
+
+
+@pytest.fixture
+def saved(first: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(first, tmp_path / "model"))
+
+
+@pytest.fixture
+def released(spark: SparkSession) -> Iterator[None]:
+    """After the test Spark caches what it cached before."""
+    before = cached(spark)
+    yield
+    assert cached(spark) == before
+
+
+# The whole way
+
+
+@pytest.mark.parametrize("store", ["local", "hadoop"])
+@pytest.mark.usefixtures("released")
+def test_a_model_is_saved_replaced_and_loaded(
+    spark: SparkSession, tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was loaded before goes on with what it has cached; the directory holds one model, and nothing is beside."""
+    if store == "hadoop":
+        through = HadoopFiles(spark, "file:///", "path")
+        monkeypatch.setattr(HadoopFiles, "lock", LocalFiles.lock)  # Hadoop's takes HDFS
+        monkeypatch.setattr(directory, "open_files", lambda path, *_: (through, path.removeprefix("file://")))
+    path = str(tmp_path / "deep" / "model")
+    exposure_model(spark, 1.0).save(path)
+    old = load(path)
+    exposure_model(spark, 2.0).write().overwrite().save(path)
+    new = load(path)
+    assert (value_of(old), value_of(new)) == (1.0, 2.0)
+    assert names_in(tmp_path / "deep") == ["model"]
+    assert [name[:5] for name in names_in(Path(path)) if not name.endswith(".crc")] == [".lock", "data-", "metad"]
+    old.release()
+    assert new.userFactors.storageLevel.useMemory
+    new.release()
+
+
+def test_metadata_are_those_of_pyspark_and_more(first: Path) -> None:
+    (line,) = (first / "metadata" / "part-00000").read_text().splitlines()
+    metadata = json.loads(line)
+    assert metadata["class"] == "dcrec_spark.PoissonFactorizationModel"
+    assert {"uid", "timestamp", "sparkVersion", "paramMap"} < metadata.keys()
+    assert (metadata["formatVersion"], metadata["dcrecVersion"]) == (1, __version__)
+    assert metadata["facts"]["elboHistory"] == [1.0]
+    assert metadata["frames"]["users"]["rows"] == 3
+    assert names_in(first) == [metadata["data"], "metadata"]
+
+
+@pytest.mark.usefixtures("released")
+def test_one_loaded_model_is_released_without_the_other(spark: SparkSession, saved: Path) -> None:
+    one, other = load(saved), load(saved)
+    one.release()
+    assert other.userFactors.storageLevel.useMemory
+    other.release()
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize("kind", ["none", "estimator", "model"])
+def test_an_estimator_is_saved_with_its_exposure_model(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    given: Any = {
+        "none": None,
+        "estimator": PoissonFactorization(rank=4),
+        "model": exposure_model(spark, 3.0),
+    }[kind]
+    DeconfoundedMF(rank=7, exposureModel=given).save(str(tmp_path / "estimator"))
+    loaded = DeconfoundedMF.load(str(tmp_path / "estimator"))
+    found = loaded.getOrDefault("exposureModel")
+    assert loaded.getOrDefault("rank") == 7
+    assert type(found) is type(given)
+    if kind == "estimator":
+        assert (found.uid, found.getOrDefault("rank")) == (given.uid, 4)
+    elif kind == "model":
+        assert value_of(found) == 3.0
+        found.release()
+
+
+# Refusals
+
+
+def test_a_path_in_use_is_refused(spark: SparkSession, saved: Path) -> None:
+    with pytest.raises(ConfigError, match=r"model exists already; write\(\)\.overwrite\(\)\.save"):
+        exposure_model(spark, 2.0).save(str(saved))
+    assert names_in(saved.parent) == ["model"]
+    assert read_metadata(LocalFiles(), str(saved))["facts"]["elboHistory"] == [1.0]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "model-of-spark"])
+def test_only_saved_models_are_overwritten(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """pyspark.ml would delete them."""
+    path = tmp_path / "thesis"
+    if kind == "file":
+        path.write_text("years of work")
+    elif kind == "folder":
+        (path / "chapters").mkdir(parents=True)
+    else:
+        SQLTransformer(statement="SELECT * FROM __THIS__").save(str(path))
+    with pytest.raises(ConfigError, match="thesis was not saved by dcrec-spark, and only what it saved is overwritten"):
+        exposure_model(spark, 2.0).write().overwrite().save(str(path))
+    assert names_in(tmp_path) == ["thesis"]
+
+
+def test_an_empty_folder_may_be_overwritten(spark: SparkSession, tmp_path: Path) -> None:
+    PoissonFactorization(rank=3).write().overwrite().save(str(tmp_path))
+    assert PoissonFactorization.load(str(tmp_path)).getOrDefault("rank") == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("s3a://bucket/model", "object store"),
+        ("/models/*", "without any of the characters"),
+        (f"{__file__}/model", "where this user can not write"),
+    ],
+)
+def test_a_path_that_can_not_hold_a_model_is_refused(spark: SparkSession, path: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=f"the path of a model is .*{why}"):
+        PoissonFactorization().save(path)
+
+
+def test_a_path_that_spark_would_look_for_elsewhere_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """A pipeline around the model writes its own part by Spark."""
+    spark.conf.set("fs.defaultFS", "hdfs://namenode")
+    try:
+        with pytest.raises(ConfigError, match=f"write hdfs://namenode{tmp_path}/m, or file:{tmp_path}/m"):
+            PoissonFactorization().save(f"{tmp_path}/m")
+        PoissonFactorization().save(f"file:{tmp_path}/m")
+    finally:
+        spark.conf.unset("fs.defaultFS")
+
+
+def test_a_write_that_fails_leaves_the_old_model_and_nothing_else(spark: SparkSession, saved: Path) -> None:
+    broken = PoissonFactorizationModel(factors(spark, 2.0), spark.range(3).selectExpr("raise_error('lost') id"), [2.0])
+    with pytest.raises(Exception, match="lost"):
+        broken.write().overwrite().save(str(saved))
+    assert names_in(saved.parent) == ["model"]
+    assert value_of(load(saved)) == 1.0
+
+
+@pytest.mark.parametrize(("changes", "survivor"), [(9, 1.0), (10, 2.0)], ids=["before-the-commit", "after-it"])
+def test_a_writer_that_is_killed_leaves_one_model(
+    spark: SparkSession, saved: Path, changes: int, survivor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every step: test_model_directory."""
+    monkeypatch.setattr(directory, "open_files", lambda path, *_: (DyingFiles(changes, after=False), path))
+    with pytest.raises(Killed):
+        exposure_model(spark, 2.0).write().overwrite().save(str(saved))
+    monkeypatch.undo()
+    assert len(list(saved.glob("data-*"))) == 2
+    assert value_of(load(saved)) == survivor
+
+
+def test_rows_written_where_the_driver_can_not_see_them_are_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables.Observation, "get", {"rows": 9})
+    with pytest.raises(DataError, match=r"9 rows were written to .*, and 3 are there.*set the path of a model to one"):
+        exposure_model(spark, 1.0).save(str(tmp_path / "model"))
+    assert names_in(tmp_path) == []
+
+
+# What is no model, or not all of one
+
+
+def edit(saved: Path, **changes: Any) -> None:
+    path = saved / "metadata" / "part-00000"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def data_of(saved: Path) -> Path:
+    return next(saved.glob("data-*"))
+
+
+def lose_a_part_file(saved: Path) -> None:
+    largest = max((data_of(saved) / "frames" / "users").glob("*.parquet"), key=lambda part: part.stat().st_size)
+    largest.unlink()
+
+
+def cut_a_part_file(saved: Path) -> None:
+    for part in (data_of(saved) / "frames" / "users").glob("*.parquet"):
+        os.truncate(part, part.stat().st_size // 2)
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize(
+    ("damage", "found"),
+    [
+        (shutil.rmtree, "there is no saved model at file:.*/model"),
+        (lambda saved: shutil.rmtree(saved / "metadata"), "is no model that dcrec-spark saved, or half of one"),
+        (lambda saved: (saved / "metadata/part-00000").write_text("{"), "is no model that dcrec-spark saved"),
+        (lambda saved: edit(saved, formatVersion=None), "is no model that dcrec-spark saved"),
+        (lambda saved: edit(saved, data="../../etc"), "metadata/part-00000 is damaged: data is missing or not as"),
+        (lambda saved: shutil.rmtree(data_of(saved)), "frames/users is missing: this is half a model"),
+        (lose_a_part_file, "frames/users has [012] rows, and 3 were saved: this is half a model"),
+        (cut_a_part_file, "frames/users can not be read to its end: this is half a model"),
+        (lambda saved: edit(saved, parts=["exposureModel"]), "no saved model at .*/parts/exposureModel"),
+    ],
+    ids=["nothing", "no-metadata", "no-json", "not-ours", "bad-name", "no-data", "lost-part", "cut-part", "lost-inner"],
+)
+def test_half_a_model_is_told_as_such(
+    spark: SparkSession, saved: Path, damage: Callable[[Path], Any], found: str
+) -> None:
+    damage(saved)
+    with pytest.raises(DataError, match=found):
+        load(saved)
+
+
+def test_a_model_of_another_class_is_refused(spark: SparkSession, saved: Path) -> None:
+    with pytest.raises(DataError, match=r"holds a .*PoissonFactorizationModel, .*by PoissonFactorizationModel\.load"):
+        DeconfoundedMFModel.load(str(saved))
+
+
+def test_a_newer_format_is_refused_and_may_be_overwritten(spark: SparkSession, saved: Path) -> None:
+    """By whoever goes back to an older version."""
+    edit(saved, formatVersion=2, dcrecVersion="7.0.1")
+    with pytest.raises(ConfigError, match=rf"format 2 by dcrec-spark 7\.0\.1; this is {__version__}.*up to 1: upgrade"):
+        load(saved)
+    PoissonFactorization().write().overwrite().save(str(saved))
+    assert PoissonFactorization.load(str(saved)).uid
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize("where", ["paramMap", "defaultParamMap"])
+def test_an_unknown_param_is_refused(spark: SparkSession, saved: Path, where: str) -> None:
+    edit(saved, **{where: {"userCol": "user", "warp": 9}}, dcrecVersion="7.0.1")
+    with pytest.raises(ConfigError, match=rf"dcrec-spark 7\.0\.1 has the parameter warp, .*{__version__}.*: upgrade"):
+        load(saved)
+
+
+# Several at once
+
+
+@pytest.mark.usefixtures("released")
+def test_a_model_replaced_while_it_is_read_is_read_again(
+    spark: SparkSession, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_frame, asked = mlio._read_frame, []
+
+    def replaced_meanwhile(*arguments: Any) -> DataFrame:
+        if len(asked) == 1:
+            exposure_model(spark, 2.0).write().overwrite().save(str(saved))
+        asked.append(arguments[2])
+        return read_frame(*arguments)
+
+    monkeypatch.setattr(mlio, "_read_frame", replaced_meanwhile)
+    model = load(saved)
+    assert value_of(model) == 2.0
+    assert len(asked) == 4
+    model.release()

@@ -1,0 +1,43 @@
+"""The tables of the contract, column by column."""
+
+from datetime import date
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StringType
+
+from dcrec_spark.errors import DcrecError
+from dcrec_spark.publish import schemas
+
+
+def test_columns_of_the_contract() -> None:
+    assert schemas.recommendations(StringType(), LongType()).simpleString() == (
+        "struct<user_id:string,rank:int,item_id:bigint,score:double,preference:double,confounder:double,"
+        "model_version:string,run_id:string,run_date:date>"
+    )
+    assert schemas.user_factors(LongType()).simpleString() == (
+        "struct<id:bigint,features:array<double>,gamma:double,exposure_shape:array<double>,"
+        "exposure_rate:array<double>,model_version:string,run_id:string,run_date:date>"
+    )
+    assert "gamma" not in schemas.item_factors(LongType()).fieldNames()
+    assert schemas.METRICS.fieldNames() == [
+        "run_id",
+        "model",
+        "split",
+        "metric",
+        "value",
+        "ci_low",
+        "ci_high",
+        "n",
+    ]
+    assert schemas.REJECTS.simpleString() == "struct<raw:string,reasons:array<string>,run_id:string>"
+
+
+def test_conform_orders_columns_and_refuses_others(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("r1", "x", ["why"])], "run_id string, raw string, reasons array<string>")
+    assert schemas.conform(frame, schemas.REJECTS, "rejects").columns == ["raw", "reasons", "run_id"]
+    with pytest.raises(DcrecError, match=r"table rejects: missing columns \['raw'\], unexpected columns \['more'\]"):
+        schemas.conform(frame.withColumnRenamed("raw", "more"), schemas.REJECTS, "rejects")
+    wrong = spark.createDataFrame([("r", "x", date(2026, 1, 1))], "run_id string, raw string, reasons date")
+    with pytest.raises(DcrecError, match=r"column reasons: found date, expected array<string>"):
+        schemas.conform(wrong, schemas.REJECTS, "rejects")

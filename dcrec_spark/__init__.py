@@ -7,8 +7,9 @@ from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.simulate import Simulation, simulate
 from dcrec_spark.evaluation.splits import HeldOut, hold_out_users, split_by_time, split_pairs, split_within_users
 from dcrec_spark.models.explain.text import because, titled
-from dcrec_spark.models.exposure.estimator import PoissonFactorization, PoissonFactorizationModel
+from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.held_out import ExposureSplit, hold_out_exposures
+from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel

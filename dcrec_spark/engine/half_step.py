@@ -28,7 +28,7 @@ from dcrec_spark.spark.worker import forget_zip_importers
 
 Arrays = Mapping[str, Array]
 Needs = frozenset[Broadcast[Any] | Checkpoint]
-SomeSide = TypeVar("SomeSide", Side, LocalSide)
+SomeSide = TypeVar("SomeSide", bound=AnySide)
 
 OUTBOX = "to_block int, from_block int, kind string, data binary"
 _POSTS = [("to_block", pa.int32()), ("from_block", pa.int32()), ("kind", pa.string()), ("data", pa.binary())]

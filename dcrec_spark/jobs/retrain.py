@@ -24,7 +24,7 @@ from dcrec_spark.jobs.run_record import RETRAIN, Run
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
 from dcrec_spark.jobs.summary import dry_run_summary, run_summary
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
-from dcrec_spark.models.fitting.degenerate import vanished
+from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 
@@ -120,7 +120,7 @@ def _estimator(
         **outcome_params(config.outcome, *shared), exposureModel=exposure, initialModel=warm.model if warm else None
     )
     try:
-        outcome.requireStart(ratings)
+        outcome.checkInitialModel(ratings)
     except ConfigError as error:
         raise ConfigError(f"setting model.warm_start: {error}; null starts anew") from error
     return outcome, exposure
@@ -136,7 +136,7 @@ def _require_factors(model: DeconfoundedMFModel) -> None:
     exposure = model.exposureModel.degeneracies if model.exposureModel else []
     found = [*exposure, *model.degeneracies]
     if vanished(found):
-        raise FitError("; ".join(found))
+        raise FitError("; ".join(map(str, found)))
 
 
 def _tables(

@@ -98,9 +98,9 @@ class Run:
         self.intercept = model.intercept
         if model.exposureModel is not None:
             self.objectives["exposure"] = model.exposureModel.elboHistory
-            self.warnings += model.exposureModel.degeneracies
+            self.warnings += map(str, model.exposureModel.degeneracies)
         self.objectives["outcome"] = model.objectiveHistory
-        self.warnings += model.degeneracies
+        self.warnings += map(str, model.degeneracies)
 
     def stamp(self) -> dict[str, Column]:
         """The columns that tie a row of a table to its run."""

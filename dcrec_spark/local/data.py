@@ -19,7 +19,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
-from dcrec_spark.local.fits import Ratings
+from dcrec_spark.local.ratings import Ratings
 
 # 40 bytes each on their way to the driver. A sweep over so many takes a second or two.
 MOST_RATINGS = 5_000_000

@@ -13,18 +13,11 @@ from pyspark.sql import SparkSession
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import DataError, FitError
 from dcrec_spark.local.data import Parts
-from dcrec_spark.local.fits import (
-    Exposure,
-    Ints,
-    Outcome,
-    Ratings,
-    fit_and_fold_in,
-    fit_exposure,
-    fit_outcome,
-)
+from dcrec_spark.local.fits import Exposure, Outcome, fit_and_fold_in, fit_exposure, fit_outcome
+from dcrec_spark.local.ratings import Ints, Ratings
 from dcrec_spark.local.side_by_side import Result, side_by_side
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
-from dcrec_spark.models.fitting.degenerate import degeneracies, vanished
+from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 
 Confounder = Literal["fitted", "permuted", "popularity"]
@@ -164,7 +157,8 @@ def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Tria
     scores = {f"score {part}": scored.score(model, parts.of[part]) for part in trial.predict}
     facts = {"objective": np.array(model.objective), "gamma": model.gamma}
     spent = np.array(time.perf_counter() - start)
-    return {**scores, **facts, "vanished": _has_vanished(model, scored.ratings), "seconds": spent}
+    is_gone = np.array(vanished(model.facts.degeneracies))
+    return {**scores, **facts, "vanished": is_gone, "seconds": spent}
 
 
 def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Exposure]) -> tuple[Outcome, _Rows]:
@@ -176,11 +170,6 @@ def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Expo
         return fit_and_fold_in(rows.ratings, estimator, first, new.ratings), new
     own = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
     return fit_outcome(rows.ratings, estimator, own), rows
-
-
-def _has_vanished(model: Outcome, ratings: Ratings) -> Array:
-    size = len(model.users) * len(model.items) * ratings.rating.mean() ** 2
-    return np.array(vanished(degeneracies("outcome", model.users.T @ model.users, model.items.T @ model.items, size)))
 
 
 def _fitted(found: Result) -> Fitted | FitError:

@@ -2,13 +2,15 @@
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, Self
 
 from pyspark.ml import Model
 from pyspark.ml.param import Param, Params
 from pyspark.ml.param.shared import HasCheckpointInterval, HasMaxIter, HasPredictionCol, HasSeed, HasTol
+
+from dcrec_spark.models.families.registry import outcome_names
 
 Converter = Callable[[Any], Any]
 SMALLEST_SHAPE = 0.01  # below, exp(E[log .]) underflows and the responsibilities lose their meaning
@@ -43,6 +45,15 @@ def choice(name: str, *options: str) -> Converter:
     return convert
 
 
+def one_of_registered(name: str, options: Callable[[], Sequence[str]]) -> Converter:
+    """A converter that accepts one of what is registered when it is asked."""
+
+    def convert(value: Any) -> str:
+        return str(choice(name, *options())(value))
+
+    return convert
+
+
 def text(name: str, optional: bool = False) -> Converter:
     """A converter that accepts a non-empty string, the name of a column."""
 
@@ -69,12 +80,7 @@ def flag(name: str) -> Converter:
 
 def exposure_source(value: Any) -> Any:
     """A converter that accepts what an exposure model comes from: one that is fitted, its estimator, or None."""
-    from dcrec_spark.models.exposure.estimator import (  # which need this module
-        PoissonFactorization,
-        PoissonFactorizationModel,
-    )
-
-    if value is not None and not isinstance(value, PoissonFactorization | PoissonFactorizationModel):
+    if value is not None and not isinstance(value, ExposureParams):
         raise TypeError(
             f"exposureModel: found {value!r}, expected a PoissonFactorization, or a model that it fitted, or None"
         )
@@ -196,6 +202,13 @@ class HasGammaPriors(Checked):
     )
 
 
+class ExposureParams(HasIds, HasBlocks, Iterates, HasGammaPriors):
+    """Parameters of the exposure model."""
+
+    countCol = declare("countCol", "column of exposure counts; None: each pair counts once", text("countCol", True))
+    exposureCol = declare("exposureCol", "output column: the reconstructed exposure a_hat", text("exposureCol"))
+
+
 class HasPropensities(Checked):
     """Where inverse-propensity weights come from (adjustment = ipw)."""
 
@@ -230,7 +243,7 @@ class OutcomeParams(HasIds, HasBlocks, Iterates, HasGammaPriors, HasPropensities
         "outcome",
         "weighted: all pairs, the observed ones weighing 1 + alpha * rating; probabilistic: the observed ones; "
         "poisson: all pairs, an unrated one counts 0; its factors are posterior means",
-        choice("outcome", "weighted", "probabilistic", "poisson"),
+        one_of_registered("outcome", outcome_names),
     )
     adjustment = declare(
         "adjustment",

@@ -20,6 +20,7 @@ from dcrec_spark.jobs.model_input import as_trained
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
+from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.report.facts import (
     ChangeFacts,
@@ -87,7 +88,7 @@ def gather(config: RunConfig, run: Run, found: Found) -> ReportFacts:
 
 def _degeneracies(model: DeconfoundedMFModel) -> list[str]:
     exposure = [] if model.exposureModel is None else model.exposureModel.degeneracies
-    return [*exposure, *model.degeneracies]
+    return [str(fact) for fact in (*exposure, *model.degeneracies)]
 
 
 def _models(judged: Judged) -> list[ModelFacts]:
@@ -132,9 +133,8 @@ def _stages(model: DeconfoundedMFModel) -> list[Stage]:
     if (exposure := model.exposureModel) is not None:
         get = exposure.getOrDefault
         stages.append(Stage("exposure", "ELBO", True, exposure.elboHistory, get("tol"), get("maxIter")))
-    get, is_poisson = model.getOrDefault, model.getOrDefault("outcome") == "poisson"
-    objective = "ELBO" if is_poisson else "J"
-    stages.append(Stage("outcome", objective, is_poisson, model.objectiveHistory, get("tol"), get("maxIter")))
+    get, objective = model.getOrDefault, family_of(model).objective
+    stages.append(Stage("outcome", *objective, model.objectiveHistory, get("tol"), get("maxIter")))
     return stages
 
 
@@ -178,8 +178,8 @@ def _estimates(metrics: Metrics, scores: str, name: str) -> pd.DataFrame:
 def _gamma(model: DeconfoundedMFModel) -> GammaFacts:
     if model.exposureModel is None:
         return GammaFacts(None, None)
-    if model.getOrDefault("confounderWeight") == "global":
-        return GammaFacts(None, model.facts.gamma)
+    if model.globalGamma is not None:
+        return GammaFacts(None, model.globalGamma)
     users = model.userFactors
     return GammaFacts(histogram(users, "gamma"), None, users.where("gamma < 0").count())
 

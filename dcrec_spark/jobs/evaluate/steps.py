@@ -9,18 +9,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import RunConfig
-from dcrec_spark.data.quoting import quoted
 from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, item_statistics, with_baselines
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns
 from dcrec_spark.evaluation.variants import one_list_for_all, preference_alone
 from dcrec_spark.jobs.common import metric_settings
-from dcrec_spark.jobs.model_input import as_trained, id_columns
+from dcrec_spark.jobs.model_input import as_trained
 from dcrec_spark.jobs.saved_model import SavedModel
-from dcrec_spark.models.exposure.estimator import PoissonFactorization
+from dcrec_spark.models.exposure.estimator import estimator_like
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.vectors import ScoringVectors
 from dcrec_spark.publish import schemas
 
 MODEL, COMPARED, PREFERENCE = "this model", "compared model", "preference alone"
@@ -43,7 +43,7 @@ class Judged:
 
     saved: SavedModel
     other: SavedModel | None
-    relatives: Mapping[str, DeconfoundedMFModel]
+    relatives: Mapping[str, ScoringVectors]
     training: DataFrame
     test: DataFrame
     n_test: int
@@ -56,9 +56,9 @@ class Judged:
         return self.saved.model
 
     @property
-    def models(self) -> dict[str, DeconfoundedMFModel]:
-        """Those that were fitted, or are part of one that was."""
-        return {MODEL: self.model, **self.relatives}
+    def vectors(self) -> dict[str, ScoringVectors]:
+        """Those of all models by name, the evaluated one's first."""
+        return {MODEL: self.model.scoringVectors(), **self.relatives}
 
     @cached_property
     def statistics(self) -> DataFrame:
@@ -126,10 +126,10 @@ def judged_by(
     )
 
 
-def _relatives(model: DeconfoundedMFModel, other: SavedModel | None) -> dict[str, DeconfoundedMFModel]:
+def _relatives(model: DeconfoundedMFModel, other: SavedModel | None) -> dict[str, ScoringVectors]:
     if other is not None:
-        return {COMPARED: other.model}
-    return {} if model.exposureModel is None else {PREFERENCE: preference_alone(model)}
+        return {COMPARED: other.model.scoringVectors()}
+    return {} if model.exposureModel is None else {PREFERENCE: preference_alone(model.scoringVectors())}
 
 
 def check_exposures(config: RunConfig, judged: Judged, kept: ExitStack) -> PredictiveCheck | None:
@@ -138,7 +138,7 @@ def check_exposures(config: RunConfig, judged: Judged, kept: ExitStack) -> Predi
     if model.exposureModel is None or not config.evaluation.predictive_check:
         return None
     columns = {name: model.getOrDefault(name) for name in ("userCol", "itemCol")}
-    estimator: PoissonFactorization = model.exposureModel.estimator(**columns, validationIndicatorCol=None)
+    estimator = estimator_like(model.exposureModel, **columns, validationIndicatorCol=None)
     check = estimator.predictiveCheck(as_trained(model, judged.training), HELD_OUT_SHARE, seed=config.run.seed)
     kept.callback(check.release)
     return check
@@ -148,35 +148,27 @@ def judge(config: RunConfig, judged: Judged, kept: ExitStack) -> Verdicts:
     """Predict the test, rank the catalogue, and measure both."""
     settings = metric_settings(config, config.evaluation.cuts)
     predictions = with_baselines(judged.test, judged.training, config.run.seed)
-    for name, model in judged.models.items():
-        predictions = _predicted(model, predictions, name)
+    for name, vectors in judged.vectors.items():
+        predictions = vectors.score(predictions, name)
     predictions = predictions.persist()
     kept.callback(predictions.unpersist)
-    names = [*judged.models, *BASELINES]
+    names = [*judged.vectors, *BASELINES]
     of_test = evaluate(predictions, {name: name for name in names}, _COLUMNS, settings)
     depth = max(DEPTH, config.recommend.top_n, *config.evaluation.cuts)
     lists = _lists(judged, depth, kept)
-    sizes = {name: model.numItems for name, model in judged.models.items()} | {POPULARITY: judged.model.numItems}
+    sizes = {name: v.n_items for name, v in judged.vectors.items()} | {POPULARITY: judged.model.numItems}
     each = (evaluate_ranking(lists[name], judged.test, sizes[name], name, _COLUMNS, settings) for name in lists)
     of_lists = reduce(Metrics.joined, each)
     return Verdicts(predictions, lists, depth, _without_errors(of_test, [PREFERENCE, *RANK_ONLY]), of_lists)
 
 
-def _predicted(model: DeconfoundedMFModel, frame: DataFrame, name: str) -> DataFrame:
-    """``frame`` with the model's predictions in a column called ``name``."""
-    get = model.getOrDefault
-    own = {"user_id": get("userCol"), "item_id": get("itemCol")}
-    told = model.transform(frame.withColumnsRenamed(own))
-    before = [quoted(own.get(column, column)).alias(column) for column in frame.columns]
-    return told.select(*before, quoted(get("predictionCol")).alias(name))
-
-
 def _lists(judged: Judged, depth: int, kept: ExitStack) -> dict[str, DataFrame]:
     """The best unseen items of every user, by each model and by popularity."""
-    popular = one_list_for_all(judged.model, judged.statistics.select("item_id", F.col("ratings").alias("score")))
-    lists = {}
-    for name, model in {**judged.models, POPULARITY: popular}.items():
-        lists[name] = model.recommendationTable(depth, judged.training.select(*id_columns(model))).persist()
+    counts = judged.statistics.select("item_id", F.col("ratings").alias("score"))
+    popular = one_list_for_all(judged.model.scoringVectors(), counts)
+    seen, lists = judged.training.select("user_id", "item_id"), {}
+    for name, vectors in {**judged.vectors, POPULARITY: popular}.items():
+        lists[name] = vectors.best(depth, seen).persist()
         kept.callback(lists[name].unpersist)
     return lists
 

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.models.fitting.layout import require_columns
+from dcrec_spark.models.fitting.checks import require_columns
 
 HELD_OUT = "held_out"
 SHARE = "held_out_share"

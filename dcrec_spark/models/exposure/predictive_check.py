@@ -54,7 +54,7 @@ from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.predictive import HeldOut, p_values
 from dcrec_spark.models.exposure.check_chunks import add_up, check_on_cluster, users_of
 from dcrec_spark.models.exposure.held_out import HELD_OUT, SHARE
-from dcrec_spark.models.fitting.layout import require_columns
+from dcrec_spark.models.fitting.checks import require_columns
 
 # p-values outside are far from the middle.
 MIDDLE = (0.025, 0.975)

@@ -58,11 +58,13 @@ class Saved:
     frames : name -> DataFrame, saved as Parquet; restored ones are cached.
     facts : name -> what JSON can hold; numbers are finite.
     parts : name -> an estimator or model inside this one.
+    params : name -> value of each Param, of a restored instance only: they are set once it is there.
     """
 
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     parts: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Persistent(Params, MLWritable, MLReadable[Any]):
@@ -184,7 +186,8 @@ class Reader(MLReader[Any], Generic[S]):
                 {name: self._read_part(files, f"{directory}/{kind}/{name}", unless_done) for name in metadata[kind]}
                 for kind in ("parts", "params")
             )
-            instance = self._cls._restored(Saved(frames, metadata["facts"], parts))
+            values = {**metadata["defaultParamMap"], **metadata["paramMap"]}
+            instance = self._cls._restored(Saved(frames, metadata["facts"], parts, values))
             _set_params(instance, metadata, params)
             unless_done.pop_all()
         return instance

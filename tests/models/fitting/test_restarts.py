@@ -15,9 +15,10 @@ from dcrec_spark.engine.convergence import Patience
 from dcrec_spark.engine.half_step import Kernel
 from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.kernels.ridge import Shared
-from dcrec_spark.models.families import gamma_poisson
-from dcrec_spark.models.families.gaussian import Gaussian
-from dcrec_spark.models.fitting.degenerate import degeneracies, vanished
+from dcrec_spark.models.families import poisson_steps
+from dcrec_spark.models.families.gamma_poisson import GammaPrior
+from dcrec_spark.models.families.gaussian import GaussianSteps
+from dcrec_spark.models.fitting.degeneracies import Degeneracy, Kind, find_degeneracies, vanished
 from dcrec_spark.models.fitting.restarts import best_of
 from tests.exposure_worlds import drawn, posterior
 from tests.models.world import (
@@ -227,14 +228,14 @@ def test_a_seed_that_goes_astray_is_left_out(
     spark: SparkSession, astray: set[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After half a sweep. Without any other its error is the fit's. Placed states would stay cached."""
-    items = Gaussian.items
+    items = GaussianSteps.items
 
-    def strays(steps: Gaussian, shared: Shared) -> Kernel:
+    def strays(steps: GaussianSteps, shared: Shared) -> Kernel:
         if steps.seed in astray:
             raise FitError(f"{steps.seed} went astray")
         return items(steps, shared)
 
-    monkeypatch.setattr(Gaussian, "items", strays)
+    monkeypatch.setattr(GaussianSteps, "items", strays)
     data, before = NUMBERS.frame(spark), cached(spark)
     estimator = outcome(adjustment="none", restarts=2, maxIter=1, exchange="blocks")
     if len(astray) == 2:
@@ -261,7 +262,7 @@ def test_an_error_of_another_kind_lets_go_of_the_best() -> None:
         return Fit(states[-1], states[-1], None, [float(again)])
 
     with pytest.raises(KeyboardInterrupt):
-        best_of(outcome(restarts=3), fit, rises=False)
+        best_of(3, fit, seed_of=lambda restart: restart, rises=False)
     assert all(state.release.called for state in states)
 
 
@@ -271,7 +272,9 @@ def test_an_error_of_another_kind_lets_go_of_the_best() -> None:
 def test_factors_that_vanish_are_named(spark: SparkSession) -> None:
     model = outcome(outcome="probabilistic", adjustment="none", itemReg=1e12, maxIter=3).fit(NUMBERS.frame(spark))
     assert vanished(model.degeneracies)
-    assert model.degeneracies == ["outcome: all 3 factors are zero: less regularisation, or more data"]
+    assert [str(fact) for fact in model.degeneracies] == [
+        "outcome: all 3 factors are zero: less regularisation, or more data"
+    ]
     assert isinstance(model.getOrDefault("rank"), int)
 
 
@@ -282,11 +285,14 @@ def test_zero_and_duplicate_factors_are_named() -> None:
     users[:, 2], items[:, 2] = 3.0 * users[:, 0], -items[:, 0]
     users[:, 1] = 0.0
     users[:, 3] = users[:, 0]
-    assert degeneracies("outcome", users.T @ users, items.T @ items) == [
+    facts = find_degeneracies("outcome", users.T @ users, items.T @ items)
+    assert facts == [Degeneracy("outcome", Kind.ZERO, (1,)), Degeneracy("outcome", Kind.COPIES, (0, 2))]
+    assert [fact.sentence for fact in facts] == [
         "outcome: factor 1 is zero: a smaller rank would do",
         "outcome: factors 0, 2 are copies of one another: a smaller rank, or another seed",
     ]
-    assert degeneracies("outcome", np.eye(3), np.eye(3)) == []
+    assert [Degeneracy.from_json(fact.as_json()) for fact in facts] == facts
+    assert find_degeneracies("outcome", np.eye(3), np.eye(3)) == []
 
 
 def test_gamma_factors_that_are_left_at_their_prior_are_named() -> None:
@@ -296,19 +302,17 @@ def test_gamma_factors_that_are_left_at_their_prior_are_named() -> None:
     (user_shape, user_rate), (item_shape, item_rate) = posterior(world, 20, priors)
     users, items = user_shape / user_rate, item_shape / item_rate
     means = {"mean": users.sum(axis=0)}, {"mean": items.sum(axis=0)}
-    steps = exposure(**dict.fromkeys(PRIORS, 0.3)).steps()
-    at_prior = steps.at_prior(*means, len(users), world.sum())
+    at_prior = poisson_steps.at_prior(GammaPrior(0.3, 0.3), *means, len(users), world.sum())
     left = (user_shape < 1.1 * 0.3).all(axis=0)
     assert 0 < left.sum() < 20
-    found = degeneracies("exposure", users.T @ users, items.T @ items, 1.0, at_prior)
-    named = [f"exposure: factor {k} is left at its prior: a smaller rank would do" for k in np.flatnonzero(left)]
-    assert found == named
-    assert vanished(degeneracies("exposure", np.eye(2), np.eye(2), 1.0, np.full(2, True)))
+    facts = find_degeneracies("exposure", users.T @ users, items.T @ items, 1.0, at_prior)
+    assert facts == [Degeneracy("exposure", Kind.AT_PRIOR, tuple(np.flatnonzero(left)))]
+    assert vanished(find_degeneracies("exposure", np.eye(2), np.eye(2), 1.0, np.full(2, True)))
 
 
 def test_both_stages_judge_gamma_factors_by_their_priors(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gamma_poisson, "AT_PRIOR", 1e9)
-    monkeypatch.setattr(gamma_poisson, "NO_SHARE", 1e9)
+    monkeypatch.setattr(poisson_steps, "AT_PRIOR", 1e9)
+    monkeypatch.setattr(poisson_steps, "NO_SHARE", 1e9)
     model = outcome(outcome="poisson", exposureModel=exposure(maxIter=0), maxIter=0).fit(NUMBERS.frame(spark))
     assert vanished(model.degeneracies)
     assert vanished(model.exposureModel.degeneracies)

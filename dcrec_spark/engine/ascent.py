@@ -34,10 +34,10 @@ class Steps(Protocol):
         """What all pairs share at the start: the intercept, a global gamma."""
 
     def start_users(self) -> Kernel:
-        """The first state; asked for only if the model remembers."""
+        """Make the first state; asked for only if the model remembers."""
 
     def start_items(self) -> Kernel:
-        """The first state."""
+        """Make the first state."""
 
     def users(self, shared: Any) -> Kernel:
         """Users given the items."""
@@ -49,10 +49,10 @@ class Steps(Protocol):
         """Users as the final items determine them, wherever they were before: what folding a user in computes."""
 
     def conclude(self, users: Arrays, items: Arrays, shared: Any) -> tuple[float, Any]:
-        """The objective of the sweep, and the shared terms to go on with."""
+        """Return the objective of the sweep, and the shared terms to go on with."""
 
     def held_out_loss(self, items: Arrays, shared: Any) -> float | None:
-        """The loss of the held-out pairs, where there are any; smaller is better."""
+        """Return the loss of the held-out pairs, where there are any; smaller is better."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def alternate(
     """Sweep until the objective settles or the held-out loss stops falling; then settle the users once more.
 
     With held-out pairs the result is that of the sweep with the smallest loss. The users settle so that folding a
-    user in with his own data gives back his factors.
+    training user in with the training ratings gives the same factors.
     """
     history = History(steps.stage, steps.rises, stop.tol, SLACK[stop.precision], listener)
     patience = Patience(stop.patience)

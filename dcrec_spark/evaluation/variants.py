@@ -12,12 +12,12 @@ from dcrec_spark.models.outcome.vectors import ScoringVectors
 
 
 def preference_alone(vectors: ScoringVectors) -> ScoringVectors:
-    """A model's scores without their confounder part."""
+    """Return a model's scores without their confounder part."""
     return replace(vectors, users=_without_confounder(vectors.users))
 
 
 def one_list_for_all(vectors: ScoringVectors, scores: DataFrame) -> ScoringVectors:
-    """A model's users and items, ranked by a score of the items alone, plus the model's intercept.
+    """Return a model's users and items, ranked by a score of the items alone, plus the model's intercept.
 
     Parameters
     ----------

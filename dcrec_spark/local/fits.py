@@ -65,7 +65,7 @@ class Outcome:
         return tuple(self.facts.objective)
 
     def scores(self, user: Ints, item: Ints) -> Floats:
-        """The potential rating of these pairs, (n,)."""
+        """Return the potential rating of these pairs, (n,)."""
         preference = _pair_products(self.users, self.items, user, item) + self.intercept
         return preference if self.exposure is None else preference + self.gamma[user] * self.exposure.at(user, item)
 
@@ -164,7 +164,7 @@ def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | Non
 
 
 def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> OutcomeFamily:
-    """The estimator's family, where a fit in this process has all that the estimator asks for."""
+    """Return the estimator's family, where a fit in this process has all that the estimator asks for."""
     family, get = family_of(estimator), estimator.getOrDefault
     family.require_consistent()
     if family.has_confounder != (exposure is not None):

@@ -36,7 +36,7 @@ class LocalLayout:
         return self.users.n_rows
 
     def with_sides(self, users: LocalSide, items: LocalSide) -> Self:
-        """The same layout with other blocks of the same rows."""
+        """Return the same layout with other blocks of the same rows."""
         return replace(self, users=users, items=items)
 
     def fixed_placement(self) -> AbstractContextManager[None]:
@@ -44,11 +44,11 @@ class LocalLayout:
         return nullcontext()
 
     def place(self, is_user: bool, table: Mapping[str, Array], family: Family) -> State:
-        """The family's columns, one row of each row of the side, as the state of its block."""
+        """Return the family's columns, one row of each row of the side, as the state of its block."""
         return state_of(family.memory_of(table, is_user))
 
     def table(self, is_user: bool, state: State, family: Family, shared: Any) -> dict[str, Floats]:
-        """The family's columns, in float64 and in the order of the rows."""
+        """Return the family's columns, in float64 and in the order of the rows."""
         if not isinstance(state, Held):
             raise AssertionError("a side in this process is held here")
         memory = unpack(state.memory[0]) if state.memory else {"rows": state.rows}
@@ -56,7 +56,7 @@ class LocalLayout:
 
 
 def lay_out(ratings: Ratings, values: Mapping[str, Floats], precision: str) -> LocalLayout:
-    """The blocks of ratings.
+    """Return the blocks of ratings.
 
     Parameters
     ----------
@@ -73,5 +73,5 @@ def lay_out(ratings: Ratings, values: Mapping[str, Floats], precision: str) -> L
 
 
 def state_of(memory: Mapping[str, Array]) -> Held:
-    """The state of a side whose block remembers these arrays."""
+    """Return the state of a side whose block remembers these arrays."""
     return Held({}, np.empty((0, 0)), {0: pack(memory)})

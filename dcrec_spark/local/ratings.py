@@ -31,13 +31,13 @@ class Ratings:
     item_key: Ints
 
     def only(self, chosen: npt.NDArray[Any]) -> "Ratings":
-        """Some of the ratings, of the same users and items."""
+        """Return some of the ratings, of the same users and items."""
         return replace(self, user=self.user[chosen], item=self.item[chosen], rating=self.rating[chosen])
 
     def of_users(self, users: Ints) -> "Ratings":
-        """The same ratings where only ``users``, sorted places of all that have any, are users."""
+        """Return the same ratings where only ``users``, sorted places of all that have any, are users."""
         return replace(self, user=np.searchsorted(users, self.user), user_key=self.user_key[users])
 
     def of_items(self, items: Ints) -> "Ratings":
-        """The same ratings where only ``items``, sorted places of all that have any, are items."""
+        """Return the same ratings where only ``items``, sorted places of all that have any, are items."""
         return replace(self, item=np.searchsorted(items, self.item), item_key=self.item_key[items])

@@ -33,7 +33,7 @@ REASON = {"item_idx": "long", "rating": "double", "contribution": "double"}
 
 
 def explain_pairs(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, n: int) -> DataFrame:
-    """What :meth:`DeconfoundedMFModel.explain` returns, cached.
+    """Return what :meth:`DeconfoundedMFModel.explain` returns, cached.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def explain_pairs(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, n
 
 
 def _cut(frame: DataFrame, scope: FitScope) -> DataFrame:
-    return scope.own(keep(frame)).frame
+    return scope.add(keep(frame)).frame
 
 
 def _explained(fitted: FittedOutcome, layout: SparkLayout, n: int, scope: FitScope) -> DataFrame:
@@ -66,13 +66,13 @@ def _explained(fitted: FittedOutcome, layout: SparkLayout, n: int, scope: FitSco
         outcome = fitted.params.getOrDefault("outcome")
         raise ConfigError(f"outcome={outcome} can't be explained: its family does not take preferences apart")
     with layout.fixed_placement():
-        item_memory = scope.own(layout.place(False, fitted.items, family))
-        user_memory = scope.own(layout.place(True, fitted.users, family))
-        source = scope.own(half_step(layout.items, steps.start_items(), own=item_memory))
+        item_memory = scope.add(layout.place(False, fitted.items, family))
+        user_memory = scope.add(layout.place(True, fitted.users, family))
+        source = scope.add(half_step(layout.items, steps.start_items(), own=item_memory))
         # Explanations stay on the cluster, however few the users are.
         side = replace(layout.users, held=False)
         kernel = explaining(explainer, _request(fitted, layout, n))
-        state = scope.own(half_step(side, kernel, source, user_memory))
+        state = scope.add(half_step(side, kernel, source, user_memory))
     explained = _frame(side, state)
     _require_agreement(fitted, layout, state, explained)
     return explained
@@ -89,7 +89,7 @@ def _with_confounder(fitted: FittedOutcome, layout: SparkLayout, scope: FitScope
         return layout
     with layout.fixed_placement():
         users, items = (
-            scope.own(layout.place(is_user, fitted.exposure_table(is_user), fitted.exposure.family))
+            scope.add(layout.place(is_user, fitted.exposure_table(is_user), fitted.exposure.family))
             for is_user in (True, False)
         )
     return attach_confounder(layout, users, items, scope)
@@ -145,7 +145,7 @@ def _require_agreement(fitted: FittedOutcome, layout: SparkLayout, state: State,
 def _with_ids(
     fitted: FittedOutcome, layout: SparkLayout, explained: DataFrame, further: list[str] | None = None
 ) -> DataFrame:
-    """The explanations with ids in place of indices, and the scores that they add up to."""
+    """Return the explanations with ids in place of indices, and the scores that they add up to."""
     intercept = fitted.family.shared_numbers(fitted.shared).intercept
     user_id = F.col("id").cast(fitted.users.schema["id"].dataType).alias("user_id")
     item_ids = fitted.items.select(F.col("idx").alias("item_idx"), F.col("id").alias("item_id"))

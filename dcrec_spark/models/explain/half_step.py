@@ -33,7 +33,7 @@ class Request:
 
 
 def explaining(explainer: Explainer, request: Request) -> Kernel:
-    """The kernel of a users' half-step whose memories are explanations: see :func:`_memory_of`.
+    """Make the kernel of a users' half-step whose memories are explanations: see :func:`_memory_of`.
 
     The users' memory is what the model has of them; the source is its items, with their means.
     """

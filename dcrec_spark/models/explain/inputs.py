@@ -31,7 +31,7 @@ def pairs_of(fitted: FittedOutcome, dataset: DataFrame) -> DataFrame:
 
 
 def ratings_of(fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame) -> DataFrame:
-    """The ratings of the pairs' users, without those that the fit held out, where the frame says which."""
+    """Return the ratings of the pairs' users, without those that the fit held out, where the frame says which."""
     pairs_of(fitted, ratings)
     user, _ = fitted.id_columns
     ratings = observed(ratings, fitted.params.getOrDefault("validationIndicatorCol"))

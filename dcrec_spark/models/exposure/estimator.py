@@ -33,12 +33,51 @@ def log_iteration(stage: str, iteration: int, objective: float) -> None:
 
 
 class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureParams, Persistent):
-    """Stage 1: a_ui ~ Poisson(pi_u . lambda_i) with Gamma priors, by coordinate ascent on the exact ELBO.
+    """Poisson factorization of exposures: the exposure model, stage 1 of the deconfounded recommender.
 
-    Gopalan, Hofman, Blei 2015; the exposure model of Wang et al. (arXiv 1808.06581). Each (user, item) pair of the
-    input is an exposure, all other pairs are none; with ``countCol`` a pair counts as often as it says.
+    Each (user, item) pair of the input is an exposure, all other pairs are none; with ``countCol`` a pair counts as
+    often as it says. ``explainParams()`` lists all parameters with their defaults.
 
-    ``fit`` raises DataError for input that cannot be used and ConfigError on a cluster without a checkpoint directory.
+    Parameters
+    ----------
+    rank : int
+        Factors of each user and item, K.
+    maxIter, tol : int, float
+        Iterations at most; relative change of the ELBO below which a fit ends.
+    userShapePrior, userRatePrior, itemShapePrior, itemRatePrior : float
+        Gamma priors of pi and lambda (rate, never scale).
+    initialModel : PoissonFactorizationModel, optional
+        A fitted model to start from: known ids at its factors, new ones from the seed.
+
+    Attributes
+    ----------
+    listener : callable
+        Called with (stage, iteration, objective) after each iteration; by default they are logged.
+
+    Raises
+    ------
+    DataError
+        By ``fit``, for input that can't be used.
+    ConfigError
+        By ``fit``, on a cluster without a checkpoint directory, or for an initialModel of another rank.
+    FitError
+        By ``fit``, where the ELBO falls or a factor is not finite.
+
+    Notes
+    -----
+    a_ui ~ Poisson(pi_u . lambda_i) with Gamma priors, by coordinate ascent on the exact ELBO: Gopalan, Hofman, Blei
+    2015; the exposure model of Wang et al., arXiv 1808.06581.
+
+    Examples
+    --------
+    >>> from dcrec_spark import PoissonFactorization
+    >>> views = spark.createDataFrame([(u, i) for u in range(4) for i in range(u, 5)], "user int, item int")
+    >>> model = PoissonFactorization(rank=2, maxIter=5).fit(views)
+    >>> model.userFactors.columns
+    ['id', 'shape', 'rate']
+    >>> len(model.elboHistory)
+    5
+    >>> model.release()
     """
 
     @keyword_only
@@ -132,7 +171,7 @@ def fit_exposure(estimator: PoissonFactorization, layout: SparkLayout, scope: Fi
     """
     family = PoissonExposure.of(estimator)
     start = _warm_start(estimator, family, layout, scope)
-    fit = scope.own(fit_factors(estimator, family, layout, estimator.listener, start))
+    fit = scope.add(fit_factors(estimator, family, layout, estimator.listener, start))
     users, items = (
         cache_while_used(layout.table(is_user, state, family, NOTHING_SHARED).drop("idx"))
         for is_user, state in ((True, fit.users), (False, fit.items))
@@ -151,7 +190,7 @@ def fit_exposure(estimator: PoissonFactorization, layout: SparkLayout, scope: Fi
 def _warm_start(
     estimator: PoissonFactorization, family: PoissonExposure, layout: SparkLayout, scope: FitScope
 ) -> Start | None:
-    """The states of ``initialModel`` on these blocks: known ids at its factors."""
+    """Return the states of ``initialModel`` on these blocks: known ids at its factors."""
     warm = estimator.getOrDefault("initialModel")
     if warm is None:
         return None
@@ -164,6 +203,6 @@ def _warm_start(
 
 
 def estimator_like(model: PoissonFactorizationModel, **changes: Any) -> PoissonFactorization:
-    """An estimator with the parameters that a model was fitted with, except for ``changes``; it starts cold."""
+    """Return an estimator with the parameters that a model was fitted with, except for ``changes``; it starts cold."""
     fitted_with = {param.name: value for param, value in model.extractParamMap().items()}
     return PoissonFactorization(**{**fitted_with, "initialModel": None, **changes})

@@ -67,7 +67,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         self.converged = converged
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        """Adds exposureCol, a_hat = E[pi_u] . E[lambda_i]; null for an id that was not in training."""
+        """Add exposureCol, a_hat = E[pi_u] . E[lambda_i]; null for an id that was not in training."""
         user, item, output = (self.getOrDefault(name) for name in ("userCol", "itemCol", "exposureCol"))
         require_columns(dataset, [user, item], [])
         require_new_columns(dataset, {"exposureCol": output})
@@ -113,7 +113,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         return check_exposures(self.userFactors, self.itemFactors, dataset, settings)
 
     def foldInUsers(self, dataset: DataFrame) -> DataFrame:
-        """Exposure factors of new users from their exposures to known items.
+        """Fold in the exposure factors of new users from their exposures to known items.
 
         A training user with the exposures of training gets the fitted factors back.
 
@@ -138,7 +138,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         return self._fold_in(dataset, new_is_user=True)
 
     def foldInItems(self, dataset: DataFrame) -> DataFrame:
-        """Exposure factors of new items from their exposures to known users.
+        """Fold in the exposure factors of new items from their exposures to known users.
 
         Parameters, results and errors are those of :meth:`foldInUsers`, with users and items exchanged.
         """
@@ -153,7 +153,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         family, known = PoissonExposure.of(self), self.itemFactors if new_is_user else self.userFactors
         settings = layout_settings(self, family.row_width)
         with FitScope() as scope:
-            frozen = {"item" if new_is_user else "user": scope.own_cached(index_ids(known, "id"))}
+            frozen = {"item" if new_is_user else "user": scope.add_cached(index_ids(known, "id"))}
             layout = lay_out(dataset, *names, exposure_values(get("countCol")), settings, scope, frozen=frozen)
             states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, scope)
             folded = layout.table(new_is_user, states[new_is_user], family, NOTHING_SHARED).drop("idx").persist()

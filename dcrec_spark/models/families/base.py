@@ -121,7 +121,7 @@ class Family(ABC):
 
     @classmethod
     def of(cls, params: Params) -> Self:
-        """The family with the settings of an estimator or of a fitted model."""
+        """Return the family with the settings of an estimator or of a fitted model."""
         return cls({name: params.getOrDefault(name) for name in (*cls._all_read, *cls.reads)})
 
     @property
@@ -135,12 +135,12 @@ class Family(ABC):
         return 2 * self.rank
 
     def seed_of(self, restart: int) -> int:
-        """The seed of a restart: every other one, since users and items may start from a seed each."""
+        """Return the seed of a restart: every other one, since users and items may start from a seed each."""
         return int(self.settings["seed"]) + 2 * restart
 
     @abstractmethod
     def steps(self, observed: Observed, restart: int = 0, precision: str | None = None) -> FamilySteps:
-        """The kernels of both sides, for these pairs.
+        """Return the kernels of both sides, for these pairs.
 
         The states' sums have to hold "gram", (K, K), the Gram matrix of the factors, in float64.
 
@@ -151,15 +151,15 @@ class Family(ABC):
 
     @abstractmethod
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
-        """The columns of a side's table after ``idx`` and ``id``."""
+        """Return the columns of a side's table after ``idx`` and ``id``."""
 
     @abstractmethod
     def table_of(self, memory: Arrays, is_user: bool, shared: Any) -> dict[str, Array]:
-        """What a block remembers (its rows, if it remembers nothing) as the columns of its rows, (n,) or (n, width)."""
+        """Return what a block remembers (else its rows) as the columns of its rows, (n,) or (n, width)."""
 
     @abstractmethod
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """The remembered columns of some rows as what their block remembers; NaN where an id is new."""
+        """Return the remembered columns of some rows as what their block remembers; NaN where an id is new."""
 
     def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array | None:
         """Whether each factor is left at its prior, (K,), by the sums of both sides.
@@ -221,20 +221,20 @@ class OutcomeFamily(Family):
     @classmethod
     @abstractmethod
     def shared_as_json(cls, shared: Any) -> dict[str, Any]:
-        """The terms that all pairs share as JSON holds them."""
+        """Return the terms that all pairs share as JSON holds them."""
 
     @classmethod
     @abstractmethod
     def shared_from_json(cls, values: Mapping[str, Any]) -> Any:
-        """The terms that all pairs share, as the steps take them."""
+        """Return the terms that all pairs share, as the steps take them."""
 
     @classmethod
     @abstractmethod
     def shared_numbers(cls, shared: Any) -> SharedNumbers:
-        """The terms that all pairs share as a user reads them."""
+        """Return the terms that all pairs share as a user reads them."""
 
     def explainer(self, steps: Any, shared: Any) -> Explainer | None:
-        """What takes the preferences of a block's users apart, by their ratings; None where the family can't."""
+        """Return what takes the preferences of a block's users apart by ratings; None where the family can't."""
         return None
 
     def variation(self, observed: Observed) -> float:
@@ -243,7 +243,7 @@ class OutcomeFamily(Family):
 
 
 def filled(n: int, value: float) -> Floats:
-    """A column of one number, (n,)."""
+    """Return a column of one number, (n,)."""
     return np.full(n, value, np.float64)
 
 

@@ -95,7 +95,7 @@ def start(turn: Turn, *, model: GammaPoisson, is_user: bool) -> Update:
     if len(turn.memory.get("shape", ())):
         known = np.isfinite(turn.memory["shape"]).all(axis=1)
         shape[known] = turn.memory["shape"][known]
-        rate = turn.memory["rate"].astype(model.precision)  # (n, K): a folded-in row has a rate of its own
+        rate = turn.memory["rate"].astype(model.precision)  # (n, K): folded-in rows have rates that differ
         if gamma is not None:
             gamma[0][known], gamma[1][known] = turn.memory["gamma_shape"][known], turn.memory["gamma_rate"][known]
     return _posterior(turn.block, model, is_user, shape, rate, gamma)
@@ -133,12 +133,12 @@ def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
 
 
 def _cols(turn: Turn, model: GammaPoisson) -> Floats:
-    """The geometric means of the other side's factors, without its confounder weights."""
+    """Return the geometric means of the other side's factors, without its confounder weights."""
     return np.ascontiguousarray(turn.inbox[:, : model.rank])
 
 
 def count_block(turn: Turn, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> CountBlock:
-    """The kernel's view of a block: its counts, and the parts of the rates beside the factors."""
+    """Return the kernel's view of a block: its counts, and what else its rates are made of."""
     block = turn.block
     count = block[model.count].astype(model.precision)
     if "weight" in block:
@@ -153,8 +153,8 @@ def count_block(turn: Turn, model: GammaPoisson, shared: SharedGammas, is_user: 
             beside = a_hat
         else:
             gamma = turn.inbox[col, model.rank] if model.gamma_per_user else required(shared.gamma).geometric_mean
-            drawn = (gamma * a_hat).astype(model.precision)
-            offset = offset + drawn if len(offset) else drawn
+            part = (gamma * a_hat).astype(model.precision)
+            offset = offset + part if len(offset) else part
     return CountBlock(row_ptr, col, count, beside, offset)
 
 
@@ -167,7 +167,7 @@ def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
 
 
 def _rates(turn: Turn, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats | None]:
-    """The rate of the factors (K,), and of each user's gamma (n, 1): prior + what they are multiplied with, in all."""
+    """Return the rates of the factors (K,) and of the users' gammas (n, 1): prior + all that each is multiplied with."""
     prior = model.user_prior if is_user else model.item_prior
     rate = (prior.rate + turn.source_sums["mean"]).astype(model.precision)
     if not (is_user and model.gamma_per_user):
@@ -213,7 +213,7 @@ def _posterior(
 def _scored(
     turn: Turn, model: GammaPoisson, shared: SharedGammas, block: CountBlock, result: Update, cols: Floats
 ) -> Update:
-    """The item step's sums over its nonzeros: the ELBO's, those of the shared terms, those of held-out pairs."""
+    """Add the item step's sums over its nonzeros: of the ELBO, of the shared terms, of held-out pairs."""
     rate = rates(block, result.rows[:, : model.rank], cols)
     sums = {
         "log_rates": np.array(log_rates(block, rate)),
@@ -252,7 +252,7 @@ def _log_factorial(count: Floats, weight: Floats | None) -> float:
 
 
 def required(value: Term | None) -> Term:
-    """A term that the model has, as its caller knows and the types don't."""
+    """Return a term that the model has, as its caller knows and the types don't."""
     if value is None:
         raise AssertionError("the model has this term")
     return value

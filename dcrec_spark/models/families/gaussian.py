@@ -101,7 +101,7 @@ class LeastSquares(OutcomeFamily):
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """The rows as a half-step sends them."""
+        """Return the rows as a half-step sends them."""
         if is_user and self.gamma_per_user:
             return {"rows": np.column_stack([columns["features"], columns["gamma"]])}
         return {"rows": columns["features"]}
@@ -122,7 +122,7 @@ class LeastSquares(OutcomeFamily):
         return SharedNumbers(shared.intercept, shared.gamma)
 
     def explainer(self, steps: "GaussianSteps", shared: Shared) -> Explainer | None:
-        """The users' normal equations, solved once more for each wanted pair."""
+        """Explain by the users' normal equations, solved once more for each wanted pair."""
         return partial(explain_rows, model=steps, shared=shared)
 
 
@@ -160,8 +160,9 @@ class Probabilistic(LeastSquares):
 
 @dataclass(frozen=True)
 class GaussianSteps:
-    """The steps of a least-squares model. ``alpha``: an observed pair weighs 1 + alpha * rating, times its own weight.
+    """The steps of a least-squares model.
 
+    alpha : an observed pair weighs 1 + alpha * rating, times its inverse propensity where there is one.
     n_pairs : U x I. validates : whether there are held-out pairs. first_intercept : beta_0 where a fit begins.
     """
 
@@ -206,14 +207,14 @@ class GaussianSteps:
         return self.users(shared) if is_user else self.items(shared)
 
     def conclude(self, users: Arrays, items: Arrays, shared: Shared) -> tuple[float, Shared]:
-        """The shared terms that minimise J, and J there."""
+        """Return the shared terms that minimise J, and J there."""
         best, objective = ridge.shared_and_objective(
             users, items, self.n_pairs, self.design, self.reg, self.fit_intercept
         )
         return objective, best
 
     def held_out_loss(self, items: Arrays, shared: Shared) -> float | None:
-        """The held-out pairs' mean squared error."""
+        """Return the held-out pairs' mean squared error."""
         return ridge.held_out_error(items, shared) if "held_square" in items else None
 
 
@@ -251,7 +252,7 @@ def item_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
 
 
 def explain_rows(turn: Turn, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> BlockExplanation:
-    """The wanted pairs of a block of users, who are solved anew; their memory holds what the model has of them."""
+    """Explain the wanted pairs of a block of users, who are solved anew; the memory is what the model has of them."""
     ratings, rows = rating_block(turn.block, model), turn.memory["rows"]
     system = ridge.users_system(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg)
     parts = explain_ridge(ratings, system, wanted)
@@ -262,7 +263,7 @@ def explain_rows(turn: Turn, wanted: Wanted, *, model: GaussianSteps, shared: Sh
 
 
 def rating_block(block: Arrays, model: GaussianSteps, prefix: str = "") -> RatingBlock:
-    """The kernel's view of a block; ``prefix`` "held_" for its held-out pairs."""
+    """Return the kernel's view of a block; ``prefix`` "held_" for its held-out pairs."""
     rating = block[f"{prefix}rating"].astype(model.precision)
     weight = 1 + rating.dtype.type(model.alpha) * rating
     if not prefix and "weight" in block:

@@ -22,7 +22,7 @@ class PoissonExposure(Family):
     reads = ("userShapePrior", "userRatePrior", "itemShapePrior", "itemRatePrior")
 
     def prior(self, side: str) -> GammaPrior:
-        """The Gamma prior of "user" or "item" factors."""
+        """Return the Gamma prior of "user" or "item" factors."""
         return GammaPrior(self.settings[f"{side}ShapePrior"], self.settings[f"{side}RatePrior"])
 
     def steps(self, observed: Observed, restart: int = 0, precision: str | None = None) -> GammaPoissonSteps:
@@ -43,11 +43,11 @@ class PoissonExposure(Family):
         return TableColumn("shape", self.rank), TableColumn("rate", self.rank, same_for_all=True)
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Any = NOTHING_SHARED) -> dict[str, Array]:
-        """The posterior of each row."""
+        """Return the posterior of each row."""
         return {"shape": memory["shape"], "rate": np.broadcast_to(memory["rate"], memory["shape"].shape)}
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """The posterior of each row."""
+        """Return the posterior of each row."""
         return {"shape": columns["shape"], "rate": columns["rate"]}
 
     def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:

@@ -50,7 +50,7 @@ class PoissonOutcome(OutcomeFamily):
             )
 
     def prior(self, of: str) -> GammaPrior:
-        """The Gamma prior of "user", "item", "confounder" or "intercept"."""
+        """Return the Gamma prior of "user", "item", "confounder" or "intercept"."""
         return GammaPrior(self.settings[f"{of}ShapePrior"], self.settings[f"{of}RatePrior"])
 
     def steps(self, observed: Observed, restart: int = 0, precision: str | None = None) -> GammaPoissonSteps:
@@ -95,7 +95,7 @@ class PoissonOutcome(OutcomeFamily):
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """The posteriors, gamma's apart."""
+        """Return the posteriors, gamma's apart."""
         memory = {name: columns[f"outcome_{name}"][:, : self.rank] for name in ("shape", "rate")}
         if is_user and self.gamma_per_user:
             memory |= {f"gamma_{name}": columns[f"outcome_{name}"][:, self.rank :] for name in ("shape", "rate")}
@@ -123,12 +123,12 @@ class PoissonOutcome(OutcomeFamily):
         return SharedNumbers(intercept, gamma)
 
     def explainer(self, steps: GammaPoissonSteps, shared: SharedGammas) -> Explainer | None:
-        """The users' fitted shapes, divided among the ratings that they come from."""
+        """Explain by dividing the users' fitted shapes among the ratings that they come from."""
         return partial(explain_rows, model=steps, shared=shared)
 
 
 def explain_rows(turn: Turn, wanted: Wanted, *, model: GammaPoissonSteps, shared: SharedGammas) -> BlockExplanation:
-    """The wanted pairs of a block of users; one more update of them, from the ratings, has to leave them in place."""
+    """Explain the wanted pairs of a block of users; an update of these from the ratings has to leave them in place."""
     memory = turn.memory
     counts, prior = count_block(turn, model, shared, is_user=True), prior_shapes(model, is_user=True)
     shape, rate = memory["shape"], memory["rate"]

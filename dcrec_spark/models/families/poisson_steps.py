@@ -58,7 +58,7 @@ class GammaPoissonSteps(GammaPoisson):
         return partial(settle, model=self, shared=shared, is_user=is_user)
 
     def conclude(self, users: Arrays, items: Arrays, shared: SharedGammas) -> tuple[float, SharedGammas]:
-        """The ELBO, all terms, with optimal responsibilities; then q(beta_0) and a shared q(gamma) from those."""
+        """Return the ELBO with optimal responsibilities; then q(beta_0) and a shared q(gamma) from those."""
         return self._elbo(users, items, shared), self._updated(users, items, shared)
 
     def _elbo(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
@@ -86,7 +86,7 @@ class GammaPoissonSteps(GammaPoisson):
         return SharedGammas(intercept, gamma)
 
     def held_out_loss(self, items: Arrays, shared: SharedGammas) -> float | None:
-        """The held-out pairs' mean negative log likelihood under the posterior means, without log y!."""
+        """Return the held-out pairs' mean negative log likelihood under the posterior means, without log y!."""
         if "held_out" not in items:
             return None
         return float(items["held_out"]) / float(items["held_out_pairs"])

@@ -22,12 +22,12 @@ def register(outcome: str, family: type[OutcomeFamily]) -> None:
 
 
 def outcome_names() -> tuple[str, ...]:
-    """What the Param ``outcome`` may be."""
+    """Return what the Param ``outcome`` may be."""
     return tuple(FAMILIES)
 
 
 def family_of(params: Params) -> OutcomeFamily:
-    """The outcome family that an estimator or a fitted model names, with its settings."""
+    """Return the outcome family that an estimator or a fitted model names, with its settings."""
     return FAMILIES[params.getOrDefault("outcome")].of(params)
 
 

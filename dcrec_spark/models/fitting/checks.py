@@ -40,7 +40,7 @@ def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str], f
 
 
 def require_new_columns(df: DataFrame, outputs: Mapping[str, str]) -> None:
-    """Refuse outputs under names that are taken: two columns of one name can not be told apart afterwards.
+    """Refuse outputs under names that are taken: two columns of one name can't be distinguished afterwards.
 
     outputs : Param -> the column that it adds.
 
@@ -59,7 +59,7 @@ def require_new_columns(df: DataFrame, outputs: Mapping[str, str]) -> None:
 
 
 def observed(df: DataFrame, held_out_col: str | None) -> DataFrame:
-    """The rows that are not held out, where the frame says which.
+    """Return the rows that are not held out, where the frame says which.
 
     Raises
     ------

@@ -13,29 +13,29 @@ AnyLayout = TypeVar("AnyLayout", bound=Layout)
 
 
 def attach_confounder(layout: AnyLayout, user_exposure: State, item_exposure: State, scope: FitScope) -> AnyLayout:
-    """The layout with a_hat of each pair and the mean exposure factors of each row in its blocks.
+    """Add a_hat of each pair, and the mean exposure factors of each row, to the blocks of a layout.
 
     Parameters
     ----------
     user_exposure, item_exposure : states whose memories hold shape and rate of the exposure factors.
     """
     with layout.fixed_placement():
-        user_means = scope.own(half_step(layout.users, means, own=user_exposure))
-        item_means = scope.own(half_step(layout.items, means, own=item_exposure))
-        users = scope.own(rebuild(layout.users, add_confounder, item_means, user_exposure))
-        items = scope.own(rebuild(layout.items, add_confounder, user_means, item_exposure))
+        user_means = scope.add(half_step(layout.users, means, own=user_exposure))
+        item_means = scope.add(half_step(layout.items, means, own=item_exposure))
+        users = scope.add(rebuild(layout.users, add_confounder, item_means, user_exposure))
+        items = scope.add(rebuild(layout.items, add_confounder, user_means, item_exposure))
     layout.users.release()
     layout.items.release()
     return layout.with_sides(users, items)
 
 
 def means(turn: Turn) -> Update:
-    """The posterior means of exposure factors, as what the other side asks for."""
+    """Send the posterior means of exposure factors to the other side."""
     return Update(turn.memory["shape"] / turn.memory["rate"], {}, {})
 
 
 def add_confounder(turn: Turn) -> Update:
-    """The block with a_hat for each of its pairs, held-out ones too, and the mean exposure of each of its rows."""
+    """Add a_hat of each pair, held-out ones too, and the mean exposure of each row to a block."""
     block, row_mean = turn.block, turn.memory["shape"] / turn.memory["rate"]
     contents = {name: array for name, array in block.items() if not name.endswith("exposure_count")}  # of stage 1 only
     for prefix in ("", "held_"):

@@ -47,23 +47,23 @@ class Degeneracy:
         return f"{self.stage}: {what[self.kind]}"
 
     def __str__(self) -> str:
-        """The sentence."""
+        """Return the sentence."""
         return self.sentence
 
     def as_json(self) -> dict[str, Any]:
-        """The fact as JSON holds it."""
+        """Return the fact as JSON holds it."""
         return {"stage": self.stage, "kind": self.kind.value, "factors": list(self.factors)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """The fact that :meth:`as_json` gave."""
+        """Return the fact that :meth:`as_json` gave."""
         return cls(values["stage"], Kind(values["kind"]), tuple(values["factors"]))
 
 
 def find_degeneracies(
     stage: str, user_gram: Array, item_gram: Array, size: float = 0.0, at_prior: Array | None = None
 ) -> list[Degeneracy]:
-    """What is wrong with the factors of a fit; empty for a sound one.
+    """Return what is wrong with the factors of a fit; empty for a sound one.
 
     Component k is as strong as the product of its squares on both sides; two are copies where they are parallel on
     both.

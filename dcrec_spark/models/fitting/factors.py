@@ -52,14 +52,14 @@ def _block_rows(
 
 
 def list_array(matrix: Array) -> pa.ListArray:
-    """The rows of an (n, F) matrix as Arrow lists of doubles."""
+    """Return the rows of an (n, F) matrix as Arrow lists of doubles."""
     n, width = matrix.shape
     offsets = pa.array(np.arange(n + 1) * width, pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.array(matrix.astype(np.float64).reshape(-1)))
 
 
 def matrix_of(column: pa.ChunkedArray | pa.Array) -> Array:
-    """The (n, F) matrix in a column of Arrow lists of equal length."""
+    """Return the (n, F) matrix in a column of Arrow lists of equal length."""
     combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     matrix: Array = combined.flatten().to_numpy(zero_copy_only=False).reshape(len(combined), -1)
     return matrix
@@ -68,12 +68,13 @@ def matrix_of(column: pa.ChunkedArray | pa.Array) -> Array:
 def place_factors(
     side: Side, ids: DataFrame, factors: DataFrame, columns: Sequence[TableColumn], memory_of: TableOf
 ) -> Placed:
-    """A fitted side's ``id`` and ``columns`` as the memories of its blocks: the reverse of :func:`factor_frame`.
+    """Place a fitted side's ``id`` and ``columns`` as the memories of its blocks, the reverse of :func:`factor_frame`.
 
     An id without factors gets NaN, or what all rows have in common.
     """
+    names = [c.name for c in columns]
     filled = [F.coalesce(c.name, missing).alias(c.name) for c, missing in _missing(factors, columns)]
-    joined = ids.join(factors, "id", "left").select("id", "idx", *filled).persist()
+    joined = ids.join(factors.select("id", *names), "id", "left").select("id", "idx", *filled).persist()
     n_blocks, n_rows = side.n_blocks, side.n_rows
 
     def to_memory(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -82,12 +83,12 @@ def place_factors(
             yield _memory_post(table, n_blocks, n_rows, columns, memory_of)
 
     block = F.pmod("idx", F.lit(n_blocks)).cast("int").alias("block")
-    placed = joined.select(block, "idx", *[c.name for c in columns]).repartitionById(n_blocks, "block")
+    placed = joined.select(block, "idx", *names).repartitionById(n_blocks, "block")
     return Placed({}, Kept(placed.mapInArrow(to_memory, OUTBOX), joined))
 
 
 def _missing(factors: DataFrame, columns: Sequence[TableColumn]) -> Iterator[tuple[TableColumn, Column]]:
-    """What stands for the columns of an id without factors."""
+    """Return what stands for the columns of an id without factors."""
     common = [c.name for c in columns if c.same_for_all]
     first: Mapping[str, Any] = factors.orderBy("id").select(*common).take(1)[0].asDict() if common else {}
     for c in columns:
@@ -112,10 +113,10 @@ def _memory_post(
 
 
 def dot(left: Column, right: Column) -> Column:
-    """The inner product of two array columns; null where either is null."""
+    """Return the inner product of two array columns; null where either is null."""
     return F.aggregate(F.zip_with(left, right, lambda x, y: x * y), F.lit(0.0), lambda total, x: total + x)
 
 
 def gamma_mean(shape: Column, rate: Column) -> Column:
-    """The mean of Gamma factors, component by component."""
+    """Return the mean of Gamma factors, component by component."""
     return F.zip_with(shape, rate, lambda s, r: s / r)

@@ -30,7 +30,7 @@ class FitFacts:
 
     @classmethod
     def of(cls, family: Family, layout: Layout, fit: Fit) -> Self:
-        """The facts of a fit; degenerate ones are logged by :meth:`warn`."""
+        """Look at a fit; :meth:`warn` logs what is wrong with it."""
         users, items = fit.users.sums, fit.items.sums
         at_prior = family.at_prior(users, items, layout)
         degenerate = find_degeneracies(family.stage, users["gram"], items["gram"], family.variation(layout), at_prior)
@@ -43,7 +43,7 @@ class FitFacts:
         return self
 
     def as_json(self) -> dict[str, Any]:
-        """The facts as JSON holds them."""
+        """Return the facts as JSON holds them."""
         degenerate = [fact.as_json() for fact in self.degeneracies]
         return {
             "objective": self.objective,
@@ -54,7 +54,7 @@ class FitFacts:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """The facts that :meth:`as_json` gave; other names are passed over."""
+        """Return the facts that :meth:`as_json` gave; other names are passed over."""
         degenerate = [Degeneracy.from_json(fact) for fact in values["degeneracies"]]
         return cls(values["objective"], values["held_out"], values["converged"], degenerate)
 
@@ -73,7 +73,7 @@ class OutcomeFacts:
     propensity: Propensity | None = None
 
     def as_json(self, family: type[OutcomeFamily]) -> dict[str, Any]:
-        """The facts as JSON holds them."""
+        """Return the facts as JSON holds them."""
         return {
             **self.fit.as_json(),
             "shared": family.shared_as_json(self.shared),
@@ -83,7 +83,7 @@ class OutcomeFacts:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], family: type[OutcomeFamily]) -> Self:
-        """The facts that :meth:`as_json` gave; other names are passed over."""
+        """Return the facts that :meth:`as_json` gave; other names are passed over."""
         propensity = values["propensity"]
         return cls(
             family.shared_from_json(values["shared"]),

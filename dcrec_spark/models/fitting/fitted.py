@@ -45,7 +45,7 @@ class FittedOutcome:
         return max(self.family.row_width, 0 if self.exposure is None else self.exposure.family.row_width)
 
     def table(self, is_user: bool) -> DataFrame:
-        """The users or the items."""
+        """Return the users or the items."""
         return self.users if is_user else self.items
 
     def exposure_table(self, is_user: bool) -> DataFrame:

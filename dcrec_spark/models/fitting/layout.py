@@ -46,7 +46,7 @@ class Layout(Protocol):
         """All pairs, U x I."""
 
     def with_sides(self, users: Any, items: Any) -> Self:
-        """The same layout with other blocks of the same rows."""
+        """Return the same layout with other blocks of the same rows."""
 
     def fixed_placement(self) -> AbstractContextManager[None]:
         """Where the work on these blocks has to be done, so that they stay where they are."""
@@ -55,4 +55,4 @@ class Layout(Protocol):
         """Fitted rows as the state of a side's blocks; an id without a row gets NaN."""
 
     def table(self, is_user: bool, state: State, family: Family, shared: Any) -> Any:
-        """The factors in a side's state, as the table that the family makes of them."""
+        """Return the factors in a side's state, as the table that the family makes of them."""

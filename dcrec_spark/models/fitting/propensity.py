@@ -25,7 +25,7 @@ WEIGHT_COLUMN = "__weight"
 
 @dataclass(frozen=True)
 class PropensitySettings:
-    """How propensities are found. column : the one that holds p, or None: from the ratings.
+    """How propensities are computed. column : the one that holds p, or None: from the ratings.
 
     mean, decay, pivot : of p from the ratings, see :mod:`dcrec_spark.kernels.propensity`. cap : of 1 / p, or None.
     """
@@ -38,7 +38,7 @@ class PropensitySettings:
 
     @classmethod
     def of(cls, params: Params) -> Self:
-        """The settings of an estimator."""
+        """Return the settings of an estimator."""
         names = ("propensityCol", "propensityMean", "propensityDecay", "propensityPivot", "weightCap")
         return cls(*[params.getOrDefault(name) for name in names])
 
@@ -52,20 +52,20 @@ class Propensity:
     mean_weight: float
 
     def weight(self, rating_col: str) -> Column:
-        """The normalised weight of each row."""
+        """Return the normalised weight of each row."""
         return _raw_weight(self.settings, self.scale, rating_col) / F.lit(self.mean_weight)
 
     def weights(self, rating: Floats) -> Floats:
-        """The normalised weights of ratings in this process, (n,); the propensities come from the ratings."""
+        """Return the normalised weights of ratings in this process, (n,); the propensities come from the ratings."""
         return _raw_weights(rating, self.scale or 1.0, self.settings) / self.mean_weight
 
     def as_json(self) -> dict[str, Any]:
-        """The fitted numbers and their settings."""
+        """Return the fitted numbers and their settings."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """The propensity that :meth:`as_json` gave."""
+        """Return the propensity that :meth:`as_json` gave."""
         return cls(**{**values, "settings": PropensitySettings(**values["settings"])})
 
 

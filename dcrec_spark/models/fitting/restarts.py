@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 
 
 def best_of(restarts: int, fit: Callable[[int], Fit], seed_of: Callable[[int], int], rises: bool) -> Fit:
-    """The fit with the smallest held-out loss or, without held-out pairs, the best objective; others are let go.
+    """Return the fit with the smallest held-out loss or, without held-out pairs, the best objective; others are let go.
 
     Parameters
     ----------

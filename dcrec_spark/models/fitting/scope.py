@@ -42,16 +42,16 @@ class FitScope:
             if error is None:
                 self._results.pop_all()
 
-    def own(self, resource: R) -> R:
+    def add(self, resource: R) -> R:
         """Release ``resource`` at the end."""
         self._scratch.callback(resource.release)
         return resource
 
     def cache(self, frame: DataFrame) -> DataFrame:
         """Cache ``frame`` until the end."""
-        return self.own_cached(frame.persist())
+        return self.add_cached(frame.persist())
 
-    def own_cached(self, frame: DataFrame) -> DataFrame:
+    def add_cached(self, frame: DataFrame) -> DataFrame:
         """Let go of a frame that is cached already at the end."""
         self._scratch.callback(frame.unpersist)
         return frame

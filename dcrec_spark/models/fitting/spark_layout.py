@@ -53,7 +53,7 @@ class SparkLayout:
         return self.users.n_rows
 
     def with_sides(self, users: Side, items: Side) -> Self:
-        """The same layout with other blocks of the same rows."""
+        """Return the same layout with other blocks of the same rows."""
         return replace(self, users=users, items=items)
 
     def side(self, is_user: bool) -> tuple[Side, DataFrame]:
@@ -61,7 +61,7 @@ class SparkLayout:
         return (self.users, self.user_ids) if is_user else (self.items, self.item_ids)
 
     def fixed_placement(self) -> AbstractContextManager[None]:
-        """The session's settings that leave blocks where they are."""
+        """Return the session's settings that leave blocks where they are."""
         return fixed_placement(self.users.frame.sparkSession)
 
     def place(self, is_user: bool, table: DataFrame, family: Family) -> State:
@@ -105,7 +105,7 @@ class LayoutSettings:
 
 
 def layout_settings(estimator: Params, width: int) -> LayoutSettings:
-    """What an estimator's parameters ask for; ``width`` numbers a row at most."""
+    """Return what an estimator's parameters ask for; ``width`` numbers a row at most."""
     get = estimator.getOrDefault
     return LayoutSettings(get("numUserBlocks"), get("numItemBlocks"), get("exchange"), get("precision"), width)
 
@@ -148,7 +148,7 @@ def lay_out(
         nonzeros, means = _require_usable(pairs, list(values), columns)
         ids = dict(frozen or {})
         for name in {"user", "item"} - ids.keys():
-            ids[name] = scope.own_cached(index_ids(pairs, f"{name}_id"))
+            ids[name] = scope.add_cached(index_ids(pairs, f"{name}_id"))
         rows = {name: frame.count() for name, frame in ids.items()}
         if not frozen:
             _require_two(rows)
@@ -156,7 +156,7 @@ def lay_out(
         with fixed_placement(df.sparkSession):
             sides = _build_sides(indexed, ids, rows, nonzeros, list(values), settings)
             for side in sides.values():
-                scope.own(side)
+                scope.add(side)
             held_out = held_out_col is not None
             layout = SparkLayout(sides["user"], sides["item"], ids["user"], ids["item"], nonzeros, means, held_out)
             if distinct:
@@ -194,7 +194,7 @@ def _build_sides(
 
 
 def _require_usable(pairs: DataFrame, values: list[str], columns: dict[str, str]) -> tuple[int, dict[str, float]]:
-    """The number of pairs to fit and the mean of each value, when each pair has two ids and finite values.
+    """Refuse pairs that can't be used; return the number of pairs to fit and the mean of each value.
 
     columns : what each column of ``pairs`` is called in the input.
     """

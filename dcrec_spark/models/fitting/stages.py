@@ -51,7 +51,7 @@ def fit_factors(
 
 
 def warm_start(family: Family, layout: Layout, users: Any, items: Any, shared: Any, scope: FitScope) -> Start:
-    """The states of a fitted model on these blocks: known ids at its factors, new ones at the seed's.
+    """Return the states of a fitted model on these blocks: known ids at its factors, new ones at the seed's.
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ def warm_start(family: Family, layout: Layout, users: Any, items: Any, shared: A
     """
     # Where a side's rows say all, a fit begins with the users: it needs the items alone.
     remembers = family.steps(layout).remembers
-    user_state = scope.own(layout.place(True, users, family)) if remembers else None
-    return Start(user_state, scope.own(layout.place(False, items, family)), shared)
+    user_state = scope.add(layout.place(True, users, family)) if remembers else None
+    return Start(user_state, scope.add(layout.place(False, items, family)), shared)
 
 
 def fold_in(
@@ -76,8 +76,8 @@ def fold_in(
     steps = family.steps(layout)
     sides = {True: layout.users, False: layout.items}
     with layout.fixed_placement():
-        memory = scope.own(layout.place(not new_is_user, fitted_table, family))
+        memory = scope.add(layout.place(not new_is_user, fitted_table, family))
         start = steps.start_items() if new_is_user else steps.start_users()
-        fitted = scope.own(half_step(sides[not new_is_user], start, own=memory))
-        new = scope.own(half_step(sides[new_is_user], steps.settle(shared, new_is_user), fitted))
+        fitted = scope.add(half_step(sides[not new_is_user], start, own=memory))
+        new = scope.add(half_step(sides[new_is_user], steps.settle(shared, new_is_user), fitted))
     return {new_is_user: new, not new_is_user: fitted}

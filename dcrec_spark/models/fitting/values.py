@@ -10,14 +10,14 @@ WEIGHT_COLUMN = "__weight"
 
 
 def exposure_values(count_column: str | None) -> dict[str, str]:
-    """The counts of exposures; without a column each pair counts once."""
+    """Return the counts of exposures; without a column each pair counts once."""
     return {"exposure_count": f"`{count_column}`" if count_column else "1.0D"}
 
 
 def weighted_ratings(
     dataset: DataFrame, rating: str, propensity: Propensity | None
 ) -> tuple[DataFrame, dict[str, str]]:
-    """The ratings, weighted by inverse propensities where there are any, and the arrays to make of them."""
+    """Return the ratings, weighted by inverse propensities where there are any, and the arrays to make of them."""
     if propensity is None:
         return dataset, {"rating": f"`{rating}`"}
     weighted = dataset.withColumn(WEIGHT_COLUMN, propensity.weight(rating))

@@ -44,24 +44,61 @@ Exposure = PoissonFactorization | PoissonFactorizationModel
 
 
 class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
-    """Stage 2: y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0, exact over all U x I pairs.
+    """The deconfounded recommender: matrix factorization with a substitute for what drives both choice and rating.
 
-    The deconfounded recommender of Wang et al. (arXiv 1808.06581) at the cost of the observed pairs: weighted and
-    probabilistic matrix factorization by alternating least squares, Poisson factorization by coordinate ascent. With
-    ``adjustment`` none or ipw the same code fits the classical and the inverse-propensity versions.
+    Weighted and probabilistic matrix factorization by alternating least squares, Poisson factorization by coordinate
+    ascent; exact over all pairs at the cost of the observed ones. With ``adjustment`` "none" or "ipw" the same code
+    fits the classical and the inverse-propensity versions. ``explainParams()`` lists all parameters with their
+    defaults.
 
-    The paper speaks of MAP estimates; for outcome="poisson" posterior means stand in for them, since with shapes below
-    1 the mode is degenerate (as in Gopalan et al. 2015).
+    Parameters
+    ----------
+    outcome : str
+        The family of the rating model: "weighted", "probabilistic", "poisson".
+    adjustment : str
+        "deconfounded": with the term gamma_u a_hat_ui; "none": without; "ipw": without, the observed ratings weighted
+        by inverse propensities.
+    rank, exposureRank : int
+        Factors of the preferences, K, and of the exposure model, L.
+    exposureModel : PoissonFactorizationModel or PoissonFactorization, optional
+        A fitted stage 1 to use as it is; or its estimator, which is fitted first, on the same blocks. Without one,
+        stage 1 has ``exposureRank`` factors and this estimator's seed and restarts.
+    initialModel : DeconfoundedMFModel, optional
+        A fitted model of the same kind and ranks to start from. Its exposure model starts stage 1, unless
+        ``exposureModel`` is fitted or has a start; without ``exposureModel`` stage 1 also has the rank, priors, counts,
+        tolerance and iterations that the exposure model was fitted with.
 
-    exposureModel : a fitted PoissonFactorizationModel to use again; a PoissonFactorization to fit first, on the same
-    blocks; or None: one with ``exposureRank`` factors and this estimator's seed and restarts.
-    initialModel : a fitted DeconfoundedMFModel of the same kind and ranks to start from. Its exposure model starts
-    stage 1, unless ``exposureModel`` is fitted or has a start of its own; without ``exposureModel`` stage 1 also has
-    the rank, priors, counts, tolerance and iterations that the exposure model was fitted with.
-    listener : called with (stage, iteration, objective); by default they are logged.
+    Attributes
+    ----------
+    listener : callable
+        Called with (stage, iteration, objective) after each sweep of either stage; by default they are logged.
 
-    ``fit`` raises DataError for input that cannot be used, ConfigError for settings that contradict each other and on a
-    cluster without a checkpoint directory, and FitError when the optimisation goes astray.
+    Raises
+    ------
+    DataError
+        By ``fit``, for input that can't be used.
+    ConfigError
+        By ``fit``, for settings that contradict each other, and on a cluster without a checkpoint directory.
+    FitError
+        By ``fit``, where the objective goes the wrong way or a factor is not finite.
+
+    Notes
+    -----
+    y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0 (Wang, Liang, Charlin, Blei, arXiv 1808.06581). The paper
+    speaks of MAP estimates; for outcome="poisson" posterior means stand in for them, since with shapes below 1 the mode
+    is degenerate (as in Gopalan et al. 2015).
+
+    Examples
+    --------
+    >>> from dcrec_spark import DeconfoundedMF
+    >>> rows = [(u, i, float((u * i) % 5 + 1)) for u in range(6) for i in range(6) if (u + i) % 3]
+    >>> ratings = spark.createDataFrame(rows, "user int, item int, rating double")
+    >>> model = DeconfoundedMF(outcome="probabilistic", rank=2, exposureRank=2, maxIter=3).fit(ratings)
+    >>> model.transform(ratings.limit(1)).columns
+    ['user', 'item', 'rating', 'prediction']
+    >>> model.userFactors.columns
+    ['id', 'features', 'gamma']
+    >>> model.release()
     """
 
     @keyword_only
@@ -130,7 +167,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
             if stage_one is not None:
                 layout = attach_confounder(layout, stage_one.users, stage_one.items, scope)
             start = self._start(family, layout, scope)
-            fit = scope.own(fit_factors(self, family, layout, self.listener, start))
+            fit = scope.add(fit_factors(self, family, layout, self.listener, start))
             return self._model(family, layout, fit, propensity, stage_one and stage_one.model)
 
     def checkInitialModel(self, dataset: DataFrame) -> None:
@@ -202,19 +239,19 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
         return lay_out(dataset, *names, values, layout_settings(self, width), scope, held_out)
 
     def _stage_one(self, exposure: Exposure, layout: SparkLayout, scope: FitScope) -> ExposureFit:
-        """The exposure model, fitted to these blocks or given, and its factors where the blocks need them."""
+        """Return the exposure model, fitted to these blocks or given, and its factors where the blocks need them."""
         if isinstance(exposure, PoissonFactorization):
             return fit_exposure(exposure, layout, scope)
         family = PoissonExposure.of(exposure)
         require_all_known(layout.user_ids, exposure.userFactors, "user")
         require_all_known(layout.item_ids, exposure.itemFactors, "item")
         with layout.fixed_placement():
-            users = scope.own(layout.place(True, exposure.userFactors, family))
-            items = scope.own(layout.place(False, exposure.itemFactors, family))
+            users = scope.add(layout.place(True, exposure.userFactors, family))
+            items = scope.add(layout.place(False, exposure.itemFactors, family))
         return ExposureFit(users, items, exposure)
 
     def _start(self, family: OutcomeFamily, layout: SparkLayout, scope: FitScope) -> Start | None:
-        """The states of ``initialModel`` on these blocks, to begin with."""
+        """Return the states of ``initialModel`` on these blocks, to begin with."""
         warm = self.getOrDefault("initialModel")
         if warm is None:
             return None
@@ -231,7 +268,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
         propensity: Propensity | None,
         exposure: PoissonFactorizationModel | None,
     ) -> DeconfoundedMFModel:
-        """The tables and facts of a fit as a model with this estimator's parameters."""
+        """Return the tables and facts of a fit as a model with this estimator's parameters."""
         facts = FitFacts.of(family, layout, fit).warn()
         users = layout.table(True, fit.users, family, fit.shared)
         items = layout.table(False, fit.items, family, fit.shared)
@@ -248,7 +285,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
     # ---- the exposure model
 
     def _exposure(self) -> Exposure:
-        """The exposure model to use, or the estimator that fits it here, from where ``initialModel`` ended."""
+        """Return the exposure model to use, or the estimator that fits it here, from where ``initialModel`` ended."""
         given: Exposure | None = self.getOrDefault("exposureModel")
         warm = self.getOrDefault("initialModel")
         before = warm.exposureModel if isinstance(warm, DeconfoundedMFModel) else None
@@ -259,7 +296,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
         return given.copy({given.initialModel: before})
 
     def _default_exposure(self, before: PoissonFactorizationModel | None) -> PoissonFactorization:
-        """An estimator of stage 1 with this one's settings, or else set as the stage 1 of ``initialModel`` was."""
+        """Return an estimator of stage 1 with this one's settings, or those of the stage 1 of ``initialModel``."""
         names = ["userCol", "itemCol", "seed", "numUserBlocks", "numItemBlocks", "exchange", "precision"]
         names += ["checkpointInterval", "validationIndicatorCol", "patience", "restarts"]
         settings = {name: self.getOrDefault(name) for name in names}

@@ -14,7 +14,7 @@ from dcrec_spark.models.outcome.tables import with_exposure
 
 
 def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -> DataFrame:
-    """The table of the folded-in side: its model columns and its exposure columns, cached.
+    """Return the table of the folded-in side: its model columns and its exposure columns, cached.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -
 def _fold_in_exposure(
     fitted: FittedOutcome, exposure: FittedExposure, layout: SparkLayout, new_is_user: bool, scope: FitScope
 ) -> tuple[SparkLayout, DataFrame]:
-    """The layout with a_hat of each pair, and ``id, shape, rate`` of the side that is folded in."""
+    """Return the layout with a_hat of each pair, and ``id, shape, rate`` of the side that is folded in."""
     known, family = fitted.exposure_table(not new_is_user), exposure.family
     states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, scope)
     table = layout.table(new_is_user, states[new_is_user], family, NOTHING_SHARED).drop("idx")

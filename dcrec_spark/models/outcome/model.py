@@ -141,13 +141,13 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         return tables[0], tables[1]
 
     def scoringVectors(self) -> ScoringVectors:
-        """The vectors whose inner products are the two parts of every score."""
+        """Return the vectors whose inner products are the two parts of every score."""
         users, items = self.tables()
         vectors = scoring_vectors(users, is_user=True), scoring_vectors(items, is_user=False)
         return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        """Adds predictionCol and, where they are set, preferenceCol and confounderCol.
+        """Add predictionCol and, where they are set, preferenceCol and confounderCol.
 
         An id that was not in training gets NaN, or its row is dropped, or it gets the mean rating
         (coldStartStrategy).
@@ -174,7 +174,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         return joined.select(*map(quoted, dataset.columns), *columns)
 
     def foldInUsers(self, dataset: DataFrame) -> DataFrame:
-        """New users from their ratings of known items, all else as it was fitted.
+        """Fold in new users by their ratings of known items, all else as it was fitted.
 
         A training user with the ratings of training gets the fitted factors back.
 
@@ -201,7 +201,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         return fold_in_rows(self._fitted(), dataset, new_is_user=True)
 
     def foldInItems(self, dataset: DataFrame) -> DataFrame:
-        """New items from the ratings of known users.
+        """Fold in new items by the ratings of known users.
 
         Parameters, results and errors are those of :meth:`foldInUsers`, with users and items exchanged; items have no
         gamma.
@@ -209,7 +209,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         return fold_in_rows(self._fitted(), dataset, new_is_user=False)
 
     def extended(self, users: DataFrame | None = None, items: DataFrame | None = None) -> "DeconfoundedMFModel":
-        """This model with the users or items of a fold-in added; an id that it knows is replaced.
+        """Make a model with the users or items of a fold-in added to this one's; an id that it knows is replaced.
 
         The exposure model stays as it is, and so does this model, which has to outlive the new one.
 
@@ -228,7 +228,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
             return self._with_tables(FactorTables.cached(tables[0], tables[1]))
 
     def withUsers(self, users: DataFrame) -> "DeconfoundedMFModel":
-        """This model with the users of a fold-in in place of its users; this model has to outlive the new one.
+        """Make a model with the users of a fold-in in place of this one's; this model has to outlive the new one.
 
         Parameters
         ----------
@@ -245,7 +245,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
             return self._with_tables(FactorTables.cached(rows, items))
 
     def recommendationTable(self, n: int, seen: DataFrame | None = None, users: DataFrame | None = None) -> DataFrame:
-        """The n best items of every user by potential rating, one row for each place of each user's list.
+        """Return the n best items of every user by potential rating, one row for each place of each user's list.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         return self._best("user", n, seen, users)
 
     def recommendForAllUsers(self, n: int, seen: DataFrame | None = None) -> DataFrame:
-        """The n best items of every user, as MLlib's ALS returns them.
+        """Return the n best items of every user, as MLlib's ALS returns them.
 
         Parameters and errors are those of :meth:`recommendationTable`.
 
@@ -285,14 +285,14 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         return self._as_arrays("user", self._best("user", n, seen))
 
     def recommendForUserSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
-        """The n best items of the known users among those of ``dataset``, as MLlib's ALS returns them.
+        """Return the n best items of the known users among those of ``dataset``, as MLlib's ALS returns them.
 
         Parameters, results and errors are those of :meth:`recommendForAllUsers`.
         """
         return self._as_arrays("user", self._best("user", n, seen, dataset))
 
     def recommendForAllItems(self, n: int, seen: DataFrame | None = None) -> DataFrame:
-        """The n users who would like an item best, for every item, as MLlib's ALS returns them.
+        """Return the n users who would like an item best, for every item, as MLlib's ALS returns them.
 
         Parameters and errors are those of :meth:`recommendationTable`.
 
@@ -304,7 +304,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         return self._as_arrays("item", self._best("item", n, seen))
 
     def explain(self, pairs: DataFrame, ratings: DataFrame, n: int = 5) -> DataFrame:
-        """What carries each score: the user's ratings, one by one, and the confounder.
+        """Explain what carries each score: the user's ratings, one by one, and the confounder.
 
         Parameters
         ----------
@@ -354,7 +354,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
             self.exposureModel.release()
 
     def _fitted(self) -> FittedOutcome:
-        """The model as folding in and explaining need it."""
+        """Return the model as folding in and explaining need it."""
         stage_one = self.exposureModel
         exposure = None
         if stage_one is not None:
@@ -371,7 +371,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         return self.scoringVectors().best(n, None if seen is None else self._pairs_of(seen), chosen, side)
 
     def _ids_of(self, dataset: DataFrame) -> DataFrame:
-        """The distinct users that a frame names, in a column ``id``."""
+        """Return the distinct users that a frame names, in a column ``id``."""
         user = self.getOrDefault("userCol")
         require_columns(dataset, [user], [])
         ids = dataset.select(quoted(user).alias("id")).distinct()

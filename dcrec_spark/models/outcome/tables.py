@@ -41,7 +41,7 @@ class FactorTables:
 
 
 def with_exposure(factors: DataFrame, exposure: DataFrame | None) -> DataFrame:
-    """The factors and ``exposure_shape, exposure_rate``, which are empty arrays without an exposure model."""
+    """Return the factors and ``exposure_shape, exposure_rate``, which are empty arrays without an exposure model."""
     if exposure is None:
         empty = F.expr("cast(array() as array<double>)")
         return factors.withColumns({"exposure_shape": empty, "exposure_rate": empty})
@@ -50,13 +50,13 @@ def with_exposure(factors: DataFrame, exposure: DataFrame | None) -> DataFrame:
 
 
 def united(table: DataFrame, new: DataFrame, scope: FitScope) -> DataFrame:
-    """The rows of both tables, numbered anew; of an id in both the new row."""
+    """Return the rows of both tables, numbered anew; of an id in both the new row."""
     columns = [c for c in table.columns if c != "idx"]
     rows = table.join(new.select("id"), "id", "left_anti").select(*columns)
     return numbered(rows.unionByName(new.select(*columns)), scope)
 
 
 def numbered(rows: DataFrame, scope: FitScope) -> DataFrame:
-    """The rows with ``idx`` from 0, in the order of their ids."""
-    ids = scope.own_cached(index_ids(rows, "id"))
+    """Return the rows with ``idx`` from 0, in the order of their ids."""
+    ids = scope.add_cached(index_ids(rows, "id"))
     return rows.join(ids, "id").select("idx", *[c for c in rows.columns if c != "idx"])

@@ -29,7 +29,7 @@ class ScoringVectors:
     intercept: float
 
     def join(self, pairs: DataFrame, user: str, item: str) -> tuple[DataFrame, Column, Column]:
-        """The pairs joined to the vectors, and both parts of their scores; null for unknown ids.
+        """Return the pairs joined to the vectors, and both parts of their scores; null for unknown ids.
 
         Parameters
         ----------
@@ -51,7 +51,7 @@ class ScoringVectors:
     def best(
         self, n: int, seen: DataFrame | None = None, chosen: DataFrame | None = None, side: str = "user"
     ) -> DataFrame:
-        """The n best of the other side for each row of ``side``.
+        """Return the n best of the other side for each row of ``side``.
 
         Parameters
         ----------

@@ -167,7 +167,7 @@ def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
 
 
 def _rates(turn: Turn, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats | None]:
-    """Return the rates of the factors (K,) and of the users' gammas (n, 1): prior + all that each is multiplied with."""
+    """Return rates of the factors (K,) and of the gammas (n, 1): prior + all that they are multiplied with."""
     prior = model.user_prior if is_user else model.item_prior
     rate = (prior.rate + turn.source_sums["mean"]).astype(model.precision)
     if not (is_user and model.gamma_per_user):

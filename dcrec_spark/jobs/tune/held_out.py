@@ -9,7 +9,7 @@ from dcrec_spark.config import RunConfig
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.splits import split_by_time, split_within_users
-from dcrec_spark.jobs import common
+from dcrec_spark.jobs.metric_settings import metric_settings as configured
 from dcrec_spark.local.data import Parts, gather
 
 COLUMNS = Columns("user_id", "item_id", "rating")
@@ -89,7 +89,7 @@ def _usable(n_train: int, n_held_out: int, n_known: int) -> Sizes:
 def metric_settings(config: RunConfig) -> MetricSettings:
     """The usual metrics, and those of the list that ``tuning.metric`` asks for."""
     _, _, k = config.tuning.metric.partition("@")
-    return common.metric_settings(config, (_USUAL_K, int(k or _USUAL_K)))
+    return configured(config.evaluation, config.run.seed, (_USUAL_K, int(k or _USUAL_K)))
 
 
 def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:

@@ -41,7 +41,7 @@ def search_summary(run: Run, choice: Choice, directory: str, best: str) -> Rende
     for warning in run.warnings:
         facts.add_row("[yellow]note[/]", Text(warning))
     facts.add_row("tables", Text(directory.removeprefix("file://"), overflow="fold"))
-    facts.add_row("next", Text(f"jobs/retrain.py --config {best.removeprefix('file://')}", overflow="fold"))
+    facts.add_row("next", Text(f"dcrec retrain --config {best.removeprefix('file://')}", overflow="fold"))
     return Group(Text(f"run {run.run_id} published", style="bold green"), _best_trials(choice), facts)
 
 

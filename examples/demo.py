@@ -105,7 +105,9 @@ def _show_movielens(data: Path, reporter: Reporter) -> None:
 
 
 def _config(settings: Mapping[str, str]) -> RunConfig:
-    return load_config(conf_directory() / "demo.yaml", [f"{name}={value}" for name, value in settings.items()])
+    return load_config(
+        RunConfig, conf_directory() / "demo.yaml", [f"{name}={value}" for name, value in settings.items()]
+    )
 
 
 def _run(name: str, settings: Mapping[str, str], reporter: Reporter) -> Retrained:

@@ -38,7 +38,7 @@ def job_command(job: Job, description: str | None) -> click.Command:
             signal.signal(number, _interrupt)
         with Reporter() as reporter:
             try:
-                job(load_config(config, overrides), reporter, dry_run)
+                job(load_config(RunConfig, config, overrides), reporter, dry_run)
             except BaseException as error:
                 stop = interruption(error)
                 if stop is not None:

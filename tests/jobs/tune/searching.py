@@ -17,7 +17,7 @@ SETTINGS = MetricSettings(replications=3)
 
 
 def config(*overrides: str, search: str = "grid") -> RunConfig:
-    return load_config(None, [f"tuning.search={search}", *(f"tuning.{text}" for text in overrides)])
+    return load_config(RunConfig, None, [f"tuning.search={search}", *(f"tuning.{text}" for text in overrides)])
 
 
 def outcome(value: float, noise: Sequence[float] = (0.0, 0.01, -0.01)) -> Outcome:

@@ -222,7 +222,7 @@ def test_without_resamples_nothing_is_said_about_luck() -> None:
 
 def test_trials_are_measured_as_models_are_judged() -> None:
     given = ["tuning.metric=ndcg@7", "evaluation.gain=rel", "evaluation.relevant_from=4", "evaluation.bootstrap=9"]
-    found = metric_settings(load_config(None, given))
+    found = metric_settings(load_config(RunConfig, None, given))
     assert (found.ks, found.gain, found.relevance, found.replications) == ((5, 7), "rel", 4.0, 9)
 
 

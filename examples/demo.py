@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from rich.panel import Panel
 from rich.table import Table
 
-from dcrec_spark.config import RunConfig, load_config
+from dcrec_spark.config import RetrainConfig, load_config
 from dcrec_spark.data.titles import read_titles
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.evaluation.simulate import Simulated, Simulation, add_expected, simulate
@@ -106,8 +106,10 @@ def _show_movielens(data: Path, reporter: Reporter) -> None:
     reporter.show(_next_steps())
 
 
-def _config(settings: Mapping[str, str]) -> RunConfig:
-    return load_config(conf_directory() / "demo.yaml", [f"{name}={value}" for name, value in settings.items()])
+def _config(settings: Mapping[str, str]) -> RetrainConfig:
+    return load_config(
+        RetrainConfig, conf_directory() / "demo.yaml", [f"{name}={value}" for name, value in settings.items()]
+    )
 
 
 def _run(name: str, settings: Mapping[str, str], reporter: Reporter) -> Finished[DeconfoundedMFModel]:

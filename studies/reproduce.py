@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.text import Text
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import ReproduceConfig
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.publish.manifest import RECORD, to_json
@@ -31,21 +31,21 @@ class Inputs:
     work: Path
 
 
-class Reproduce(Job[RunConfig, Inputs, Path]):
+class Reproduce(Job[ReproduceConfig, Inputs, Path]):
     """Run the studies that are not done yet, and write their page. The result is the page."""
 
-    name = "reproduce"
+    config_type = ReproduceConfig
     last_step = "write the page"
 
-    def check(self, config: RunConfig) -> None:
+    def check(self, config: ReproduceConfig) -> None:
         """Refuse a folder without data, and names of no study."""
         _inputs(config)
 
-    def record_directory(self, config: RunConfig) -> str:
+    def record_directory(self, config: ReproduceConfig) -> str:
         """Beside the results of the units: the output holds nothing but the page and what is on it."""
         return str(_work(config))
 
-    def extract(self, context: Context[RunConfig]) -> Inputs:
+    def extract(self, context: Context[ReproduceConfig]) -> Inputs:
         """Find which units are done."""
         inputs = _inputs(context.config)
         done = sum(read(unit, inputs.work) is not None for unit in inputs.units)
@@ -53,7 +53,7 @@ class Reproduce(Job[RunConfig, Inputs, Path]):
         context.reporter.show(Text(f"{len(inputs.units)} units, {done} of them there already", style="bold"))
         return inputs
 
-    def transform(self, context: Context[RunConfig], inputs: Inputs) -> Outputs[Path]:
+    def transform(self, context: Context[ReproduceConfig], inputs: Inputs) -> Outputs[Path]:
         """Run the other units, and write the page of all that there is."""
         with context.reporter.step("studies"):
             run_units(context.spark, inputs.units, inputs.work)
@@ -61,23 +61,23 @@ class Reproduce(Job[RunConfig, Inputs, Path]):
         page = write_results(inputs.profile, inputs.data, inputs.work, Path(context.output), command)
         return Outputs({}, page)
 
-    def load(self, context: Context[RunConfig], outputs: Outputs[Path]) -> str:
+    def load(self, context: Context[ReproduceConfig], outputs: Outputs[Path]) -> str:
         """Leave the record of the run; the page is there."""
         work = _work(context.config)
         work.mkdir(parents=True, exist_ok=True)
         (work / RECORD).write_bytes(to_json(context.run.finished()))
         return context.output
 
-    def plan(self, context: Context[RunConfig], inputs: Inputs) -> list[str]:
+    def plan(self, context: Context[ReproduceConfig], inputs: Inputs) -> list[str]:
         """The data, and where results are."""
         return [f"input   {inputs.data}", f"work    {inputs.work}"]
 
-    def summary(self, context: Context[RunConfig], finished: Finished[Path]) -> RenderableType:
+    def summary(self, context: Context[ReproduceConfig], finished: Finished[Path]) -> RenderableType:
         """Where the page is."""
         return Text(f"written: {finished.result}", style="bold green")
 
 
-def _inputs(config: RunConfig) -> Inputs:
+def _inputs(config: ReproduceConfig) -> Inputs:
     folder = config.studies.data
     if folder is None or not Path(folder).is_dir():
         raise ConfigError(
@@ -90,5 +90,5 @@ def _inputs(config: RunConfig) -> Inputs:
     return Inputs(profile, chosen_units(profile, data, work, config.studies.only), data, work)
 
 
-def _work(config: RunConfig) -> Path:
+def _work(config: ReproduceConfig) -> Path:
     return Path(config.studies.work or f"output/studies/{config.studies.profile}")

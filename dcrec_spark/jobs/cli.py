@@ -106,7 +106,8 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
     @click.option("--dry-run", is_flag=True, help="Check settings, inputs and output; write nothing.")
     def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool) -> None:
         with reported_errors() as reporter:
-            run_job(load(), load_config(config, overrides), reporter, dry_run)
+            job = load()
+            run_job(job, load_config(job.config_type, config, overrides), reporter, dry_run)
 
     return command
 

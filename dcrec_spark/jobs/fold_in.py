@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import FoldInConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.jobs.job import Context, Job, Outputs
 from dcrec_spark.jobs.outputs import factor_tables, recommendation_table, reject_table
@@ -35,17 +35,17 @@ class Inputs:
     ratings: DataFrame
 
 
-class FoldIn(Job[RunConfig, Inputs, None]):
+class FoldIn(Job[FoldInConfig, Inputs, None]):
     """Recommend to users whom a saved model does not know, by their ratings."""
 
-    name = "fold_in"
+    config_type = FoldInConfig
     last_step = "rank and publish"
 
-    def check(self, config: RunConfig) -> None:
+    def check(self, config: FoldInConfig) -> None:
         """Refuse a configuration that names no model."""
         require_model_path(config)
 
-    def extract(self, context: Context[RunConfig]) -> Inputs:
+    def extract(self, context: Context[FoldInConfig]) -> Inputs:
         """Load the model; open the ratings, which need its kind of ids and its columns."""
         with context.reporter.step("load the model"):
             saved = load_served_model(context)
@@ -54,7 +54,7 @@ class FoldIn(Job[RunConfig, Inputs, None]):
         as_trained(saved.model, ratings)
         return Inputs(saved, ratings)
 
-    def transform(self, context: Context[RunConfig], inputs: Inputs) -> Outputs[None]:
+    def transform(self, context: Context[FoldInConfig], inputs: Inputs) -> Outputs[None]:
         """Estimate the factors of the new users, and rank the catalogue for them."""
         model, config, run = inputs.saved.model, context.config, context.run
         valid = validated_to_serve(context, inputs.ratings)
@@ -74,7 +74,7 @@ class FoldIn(Job[RunConfig, Inputs, None]):
         }
         return Outputs(tables, None, seen=valid.ratings if config.recommend.exclude_seen else None)
 
-    def plan(self, context: Context[RunConfig], inputs: Inputs) -> list[str]:
+    def plan(self, context: Context[FoldInConfig], inputs: Inputs) -> list[str]:
         """The ratings and the model."""
         return [input_line(context.config, inputs.ratings), model_line(inputs.saved)]
 

@@ -15,14 +15,14 @@ from typing import ClassVar, Generic, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import RenderableType
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import JobConfig
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.summary import run_summary
 from dcrec_spark.publish import parquet
 from dcrec_spark.publish.audit import audit_recommendations
 
-ConfigT = TypeVar("ConfigT", bound=RunConfig)
+ConfigT = TypeVar("ConfigT", bound=JobConfig)
 InputsT = TypeVar("InputsT")
 ResultT = TypeVar("ResultT")
 
@@ -81,12 +81,17 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
 
     Attributes
     ----------
-    name : what the record of a run calls the job.
+    config_type : ``ConfigT``.
     last_step : what people read while the tables are written, which is when Spark computes most of them.
     """
 
-    name: ClassVar[str]
+    config_type: ClassVar[type[JobConfig]]
     last_step: ClassVar[str] = "publish"
+
+    @property
+    def name(self) -> str:
+        """What the record of a run calls the job."""
+        return self.config_type.job
 
     def check(self, config: ConfigT) -> None:
         """Refuse settings that need no session to be refused.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import InputConfig, RunConfig
+from dcrec_spark.config import InputConfig, RecommendJobConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.users import SETTING as USERS
 from dcrec_spark.data.users import read_users
@@ -42,13 +42,13 @@ class Inputs:
     users: DataFrame | None
 
 
-class Recommend(Job[RunConfig, Inputs, None]):
+class Recommend(Job[RecommendJobConfig, Inputs, None]):
     """Recommend with a saved model to all of its users, or to a list of them; nothing is fitted."""
 
-    name = "recommend"
+    config_type = RecommendJobConfig
     last_step = "rank and publish"
 
-    def check(self, config: RunConfig) -> None:
+    def check(self, config: RecommendJobConfig) -> None:
         """Refuse a configuration without a model, or without the ratings that it wants left out."""
         require_model_path(config)
         if config.recommend.exclude_seen and not _names_ratings(config.input):
@@ -57,7 +57,7 @@ class Recommend(Job[RunConfig, Inputs, None]):
                 "users have given, or recommend.exclude_seen=false to recommend items that they have rated too"
             )
 
-    def extract(self, context: Context[RunConfig]) -> Inputs:
+    def extract(self, context: Context[RecommendJobConfig]) -> Inputs:
         """Load the model; open the ratings and the list of users, whose ids have to be of the model's kind."""
         config, spark = context.config, context.spark
         with context.reporter.step("load the model"):
@@ -72,7 +72,7 @@ class Recommend(Job[RunConfig, Inputs, None]):
             require_ids_of(saved.model, users, USERS, ("user",))
         return Inputs(saved, ratings, users)
 
-    def transform(self, context: Context[RunConfig], inputs: Inputs) -> Outputs[None]:
+    def transform(self, context: Context[RecommendJobConfig], inputs: Inputs) -> Outputs[None]:
         """Rank the catalogue for each user, without what that user has rated."""
         model, run = inputs.saved.model, context.run
         valid = None if inputs.ratings is None else validated_to_serve(context, inputs.ratings)
@@ -85,7 +85,7 @@ class Recommend(Job[RunConfig, Inputs, None]):
             tables["rejects"] = reject_table(valid, run)
         return Outputs(tables, None, seen=seen)
 
-    def plan(self, context: Context[RunConfig], inputs: Inputs) -> list[str]:
+    def plan(self, context: Context[RecommendJobConfig], inputs: Inputs) -> list[str]:
         """The ratings and the model."""
         return [input_line(context.config, inputs.ratings), model_line(inputs.saved)]
 
@@ -96,7 +96,7 @@ def _names_ratings(given: InputConfig) -> bool:
     return given.path is not None
 
 
-def _known_users(context: Context[RunConfig], model: DeconfoundedMFModel, users: DataFrame) -> DataFrame:
+def _known_users(context: Context[RecommendJobConfig], model: DeconfoundedMFModel, users: DataFrame) -> DataFrame:
     """The users to serve under the model's name of the column, each once; who is unknown is noted in the record.
 
     Raises

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import RetrainConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
 from dcrec_spark.jobs.job import Context, Job, Outputs
 from dcrec_spark.jobs.outputs import factor_tables, model_folder, recommendation_table, reject_table
-from dcrec_spark.jobs.run_record import RETRAIN
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
 from dcrec_spark.jobs.summary import input_line
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
@@ -35,19 +34,19 @@ class Inputs:
     start: SavedModel | None
 
 
-class Retrain(Job[RunConfig, Inputs, DeconfoundedMFModel]):
+class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
     """Fit a model to all ratings, and publish what it recommends. The result is the model, still in memory."""
 
-    name = RETRAIN
+    config_type = RetrainConfig
     last_step = "rank and publish"
 
-    def extract(self, context: Context[RunConfig]) -> Inputs:
+    def extract(self, context: Context[RetrainConfig]) -> Inputs:
         """Open the ratings; load the model to start from, which has to fit them and the settings."""
         inputs = Inputs(read_ratings(context.spark, context.config.input), _start_of_fit(context))
         _estimators(context.config, inputs.ratings, inputs.start)
         return inputs
 
-    def transform(self, context: Context[RunConfig], inputs: Inputs) -> Outputs[DeconfoundedMFModel]:
+    def transform(self, context: Context[RetrainConfig], inputs: Inputs) -> Outputs[DeconfoundedMFModel]:
         """Validate, fit both stages, rank."""
         config, run = context.config, context.run
         with context.reporter.step("validate"):
@@ -64,14 +63,14 @@ class Retrain(Job[RunConfig, Inputs, DeconfoundedMFModel]):
         }
         return Outputs(tables, model, {FOLDER: model_folder(model, context.spark)}, seen)
 
-    def plan(self, context: Context[RunConfig], inputs: Inputs) -> list[str]:
+    def plan(self, context: Context[RetrainConfig], inputs: Inputs) -> list[str]:
         """The ratings, and the kind of model."""
         outcome = context.config.outcome
         model = f"model   {outcome.outcome}, adjustment {outcome.adjustment}"
         return [input_line(context.config, inputs.ratings), model]
 
 
-def _start_of_fit(context: Context[RunConfig]) -> SavedModel | None:
+def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
     """The model that the fit starts from, if one is asked for and there; released at the end of the run."""
     path = context.config.model.warm_start
     if path == PREVIOUS:
@@ -88,7 +87,7 @@ def _start_of_fit(context: Context[RunConfig]) -> SavedModel | None:
     return start
 
 
-def _fit(context: Context[RunConfig], ratings: DataFrame, start: SavedModel | None) -> DeconfoundedMFModel:
+def _fit(context: Context[RetrainConfig], ratings: DataFrame, start: SavedModel | None) -> DeconfoundedMFModel:
     """Fit both stages.
 
     Raises
@@ -108,7 +107,7 @@ def _fit(context: Context[RunConfig], ratings: DataFrame, start: SavedModel | No
 
 
 def _estimators(
-    config: RunConfig, ratings: DataFrame, start: SavedModel | None
+    config: RetrainConfig, ratings: DataFrame, start: SavedModel | None
 ) -> tuple[DeconfoundedMF, PoissonFactorization]:
     """Both stages as they are configured, for ratings with these columns.
 

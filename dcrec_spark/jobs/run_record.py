@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import RunConfig, config_hash, mask_secrets, resolved
+from dcrec_spark.config import JobConfig, config_hash, mask_secrets, resolved
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.saved_model import SavedModel, Source
@@ -37,7 +37,7 @@ class Run:
 
     run_id: str
     job: str
-    config: RunConfig
+    config: JobConfig
     started_at: datetime
     versions: dict[str, str]
     timings: Mapping[str, float]
@@ -50,7 +50,7 @@ class Run:
     source: Source | None = None
 
     @classmethod
-    def begin(cls, job: str, config: RunConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
+    def begin(cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
         """A run that starts now."""
         started = datetime.now(UTC)
         run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from rich.console import Group
 from rich.text import Text
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import JobConfig
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, ResultT
@@ -70,7 +70,7 @@ def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Fini
     return finished
 
 
-def output_path(config: RunConfig) -> str:
+def output_path(config: JobConfig) -> str:
     """Where the tables go.
 
     Raises
@@ -82,7 +82,7 @@ def output_path(config: RunConfig) -> str:
     return config.output.path
 
 
-def start_session(config: RunConfig, writes: bool = True) -> SparkSession:
+def start_session(config: JobConfig, writes: bool = True) -> SparkSession:
     """The session that the configuration asks for, its checkpoint directory set or not needed.
 
     writes : False leaves the checkpoint directory unmade, for a session that fits nothing.

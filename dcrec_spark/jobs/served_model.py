@@ -1,19 +1,23 @@
 """What the jobs that begin with a saved model share: the model, and ratings under the names that it knows."""
 
+from typing import TypeVar
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import ServingConfig
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.jobs.job import ConfigT, Context
+from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
 from dcrec_spark.models.fitting.restarts import require_same_ids
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.storage.files import open_files
 
+ServingT = TypeVar("ServingT", bound=ServingConfig)
 
-def require_model_path(config: RunConfig) -> str:
+
+def require_model_path(config: ServingConfig) -> str:
     """Where the saved model is.
 
     Raises
@@ -27,7 +31,7 @@ def require_model_path(config: RunConfig) -> str:
     return config.model.path
 
 
-def load_served_model(context: Context[ConfigT]) -> SavedModel:
+def load_served_model(context: Context[ServingT]) -> SavedModel:
     """The model that ``model.path`` names, noted in the record of the run and released at its end.
 
     Raises
@@ -46,7 +50,7 @@ def load_served_model(context: Context[ConfigT]) -> SavedModel:
     return saved
 
 
-def validated_to_serve(context: Context[ConfigT], raw: DataFrame) -> Validated:
+def validated_to_serve(context: Context[ServingT], raw: DataFrame) -> Validated:
     """Ratings as a saved model takes them, of a single user too; noted in the record, released at the end of the run.
 
     raw : ratings as ``read_ratings`` gives them.

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import SimulateConfig
 from dcrec_spark.evaluation.simulate import Simulation, draw_items, draw_users, simulate
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.models.fitting.factors import list_array
@@ -23,25 +23,25 @@ from dcrec_spark.publish import parquet
 _USERS_AT_ONCE = 10_000
 
 
-class Simulate(Job[RunConfig, Simulation, None]):
+class Simulate(Job[SimulateConfig, Simulation, None]):
     """Draw the world that the configuration names, and publish it."""
 
-    name = "simulate"
+    config_type = SimulateConfig
     last_step = "draw and publish"
 
-    def check(self, config: RunConfig) -> None:
+    def check(self, config: SimulateConfig) -> None:
         """Refuse a world that cannot be drawn."""
         _world(config)
 
-    def extract(self, context: Context[RunConfig]) -> Simulation:
+    def extract(self, context: Context[SimulateConfig]) -> Simulation:
         """Nothing is read: a world follows from its settings and the seed."""
         return _world(context.config)
 
-    def transform(self, context: Context[RunConfig], inputs: Simulation) -> Outputs[None]:
+    def transform(self, context: Context[SimulateConfig], inputs: Simulation) -> Outputs[None]:
         """The tables of the world, drawn while they are written."""
         return Outputs(world_tables(context.spark, inputs), None)
 
-    def load(self, context: Context[RunConfig], outputs: Outputs[None]) -> str:
+    def load(self, context: Context[SimulateConfig], outputs: Outputs[None]) -> str:
         """Publish; the rows are counted as they are written, for they are drawn but once."""
         run = context.run
 
@@ -51,16 +51,16 @@ class Simulate(Job[RunConfig, Simulation, None]):
 
         return parquet.publish(context.spark, context.output, run.run_id, outputs.tables, record)
 
-    def plan(self, context: Context[RunConfig], inputs: Simulation) -> list[str]:
+    def plan(self, context: Context[SimulateConfig], inputs: Simulation) -> list[str]:
         """The size of the world."""
         return [f"draw    {inputs.n_users:,} users x {inputs.n_items:,} items"]
 
-    def summary(self, context: Context[RunConfig], finished: Finished[None]) -> RenderableType:
+    def summary(self, context: Context[SimulateConfig], finished: Finished[None]) -> RenderableType:
         """How large the world is, and how to fit a model to it."""
         return _summary(_world(context.config), finished.run.counts, finished.directory)
 
 
-def _world(config: RunConfig) -> Simulation:
+def _world(config: SimulateConfig) -> Simulation:
     return Simulation(**config.simulation.model_dump(), seed=config.run.seed)
 
 

@@ -5,7 +5,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import ReadingConfig
 from dcrec_spark.jobs.run_record import RETRAIN, Run
 from dcrec_spark.jobs.saved_model import SavedModel
 
@@ -33,7 +33,7 @@ def run_summary(run: Run, directory: str) -> RenderableType:
     return Group(Text(title, style="bold green"), facts)
 
 
-def input_line(config: RunConfig, raw: DataFrame | None) -> str:
+def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:
     """The ratings that a run would read, with their columns; ``raw`` is as ``read_ratings`` gives them."""
     if raw is None:
         return "input   none"

@@ -8,7 +8,7 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import RunConfig, resolved
+from dcrec_spark.config import EvaluateConfig, resolved
 from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram, reliability
@@ -66,7 +66,7 @@ class Findings:
     record: Mapping[str, Any] | None
 
 
-def report_facts(config: RunConfig, run: Run, findings: Findings) -> ReportFacts:
+def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> ReportFacts:
     """Everything that the report says."""
     comparison, measurements = findings.comparison, findings.measurements
     model, k = comparison.model, max(config.evaluation.cuts)
@@ -217,7 +217,7 @@ def _titles(comparison: Comparison, titles: DataFrame | None, items: Sequence[An
 
 
 def sample_users(
-    config: RunConfig, comparison: Comparison, measurements: Measurements, titles: DataFrame | None
+    config: EvaluateConfig, comparison: Comparison, measurements: Measurements, titles: DataFrame | None
 ) -> list[SampleUser]:
     """A few users' recommendations, with reasons where they are asked for.
 

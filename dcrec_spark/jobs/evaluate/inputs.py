@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from pyspark.sql import DataFrame
 
-from dcrec_spark.config import InputConfig, RunConfig
+from dcrec_spark.config import EvaluateConfig, InputConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.titles import read_titles_file
 from dcrec_spark.errors import ConfigError, DataError
@@ -38,7 +38,7 @@ class Inputs:
     titles: DataFrame | None
 
 
-def test_input(config: RunConfig) -> InputConfig:
+def test_input(config: EvaluateConfig) -> InputConfig:
     """Where the test ratings are: the input with another place.
 
     Raises
@@ -58,7 +58,7 @@ def test_input(config: RunConfig) -> InputConfig:
     return given.model_copy(update={"table" if given.format in ("table", "jdbc") else "path": path})
 
 
-def open_inputs(context: Context[RunConfig]) -> Inputs:
+def open_inputs(context: Context[EvaluateConfig]) -> Inputs:
     """Load the models, and open the ratings, whose ids have to be of the models' kind.
 
     Raises
@@ -87,7 +87,7 @@ def naming_test(read: Callable[[], T]) -> T:
         raise DataError(f"setting {TEST}: {error}") from error
 
 
-def _second_model(context: Context[RunConfig]) -> SavedModel | None:
+def _second_model(context: Context[EvaluateConfig]) -> SavedModel | None:
     path = context.config.evaluation.compare_with
     if path is None:
         return None

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from dcrec_spark.config import RunConfig, ValidationConfig
+from dcrec_spark.config import EvaluateConfig, ValidationConfig
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.jobs.evaluate.comparison import Comparison, compare
 from dcrec_spark.jobs.evaluate.facts import Findings, report_facts, sample_users
@@ -28,22 +28,22 @@ from dcrec_spark.report.page import render
 FOLDER, PAGE = "report", "report.html"
 
 
-class Evaluate(Job[RunConfig, Inputs, None]):
+class Evaluate(Job[EvaluateConfig, Inputs, None]):
     """Measure a saved model on held-out ratings, with baselines and intervals, and write a report."""
 
-    name = "evaluate"
+    config_type = EvaluateConfig
 
-    def check(self, config: RunConfig) -> None:
+    def check(self, config: EvaluateConfig) -> None:
         """Refuse a configuration that names no model, or no test."""
         require_model_path(config)
         test_input(config)
 
-    def extract(self, context: Context[RunConfig]) -> Inputs:
+    def extract(self, context: Context[EvaluateConfig]) -> Inputs:
         """Load the models; open ratings, test and titles."""
         with context.reporter.step("load the models"):
             return open_inputs(context)
 
-    def transform(self, context: Context[RunConfig], inputs: Inputs) -> Outputs[None]:
+    def transform(self, context: Context[EvaluateConfig], inputs: Inputs) -> Outputs[None]:
         """Measure, explain, check, and put it all on one page."""
         run, step = context.run, context.reporter.step
         training = validated_to_serve(context, inputs.training)
@@ -67,11 +67,11 @@ class Evaluate(Job[RunConfig, Inputs, None]):
         tables = {"metrics": measurements.table(context.spark, run.run_id), "rejects": reject_table(training, run)}
         return Outputs(tables, None, {FOLDER: text_file(context.spark, PAGE, page)})
 
-    def plan(self, context: Context[RunConfig], inputs: Inputs) -> list[str]:
+    def plan(self, context: Context[EvaluateConfig], inputs: Inputs) -> list[str]:
         """The ratings and the model."""
         return [input_line(context.config, inputs.training), model_line(inputs.saved)]
 
-    def summary(self, context: Context[RunConfig], finished: Finished[None]) -> RenderableType:
+    def summary(self, context: Context[EvaluateConfig], finished: Finished[None]) -> RenderableType:
         """The usual facts, and where the report is."""
         report = f"{finished.directory.removeprefix('file://')}/{FOLDER}/{PAGE}"
         return Group(super().summary(context, finished), Text(f"report    {report}", overflow="fold"))

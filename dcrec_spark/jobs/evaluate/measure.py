@@ -7,7 +7,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import EvaluateConfig
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, with_baselines
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
@@ -74,7 +74,7 @@ class Measurements:
         return spark.createDataFrame(rows, schemas.METRICS)
 
 
-def measure(context: Context[RunConfig], comparison: Comparison) -> Measurements:
+def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measurements:
     """Predict the test, rank the catalogue, and measure both."""
     config, models = context.config, comparison.models
     settings = metric_settings(config.evaluation, config.run.seed, config.evaluation.cuts)
@@ -94,7 +94,7 @@ def measure(context: Context[RunConfig], comparison: Comparison) -> Measurements
     return Measurements(predictions, lists, depth, _without_errors(of_test, [PREFERENCE, *RANK_ONLY]), of_lists)
 
 
-def check_exposures(context: Context[RunConfig], comparison: Comparison) -> PredictiveCheck | None:
+def check_exposures(context: Context[EvaluateConfig], comparison: Comparison) -> PredictiveCheck | None:
     """The check of an exposure model with the settings of the saved one; None where it is not wanted, or has none."""
     model, config = comparison.model, context.config
     if model.exposureModel is None or not config.evaluation.predictive_check:
@@ -115,7 +115,7 @@ def _with_predictions(model: DeconfoundedMFModel, frame: DataFrame, name: str) -
     return predicted.select(*columns, quoted(get("predictionCol")).alias(name))
 
 
-def _lists(context: Context[RunConfig], comparison: Comparison, depth: int) -> dict[str, DataFrame]:
+def _lists(context: Context[EvaluateConfig], comparison: Comparison, depth: int) -> dict[str, DataFrame]:
     """The best unseen items of every user, by each model and by popularity."""
     counts = comparison.statistics.select("item_id", F.col("ratings").alias("score"))
     lists = {}

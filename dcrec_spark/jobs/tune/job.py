@@ -15,7 +15,7 @@ import yaml
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import RenderableType
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import TuneConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError
@@ -48,17 +48,17 @@ class Inputs:
     rounds: Schedule
 
 
-class Tune(Job[RunConfig, Inputs, Choice]):
+class Tune(Job[TuneConfig, Inputs, Choice]):
     """Search the settings of both stages that rank held-out ratings best. The result is the choice."""
 
-    name = "tune"
+    config_type = TuneConfig
 
-    def check(self, config: RunConfig) -> None:
+    def check(self, config: TuneConfig) -> None:
         """Refuse a search space or rounds that make no sense."""
         draw(config)
         schedule(config)
 
-    def extract(self, context: Context[RunConfig]) -> Inputs:
+    def extract(self, context: Context[TuneConfig]) -> Inputs:
         """Open the ratings, which need the columns that the search goes by."""
         config, spark = context.config, context.spark
         _require_place_of_searches(spark, context.output)
@@ -67,7 +67,7 @@ class Tune(Job[RunConfig, Inputs, Choice]):
         small(config, inputs.candidates, inputs.ratings.columns, 0)  # refuses what cannot be
         return inputs
 
-    def transform(self, context: Context[RunConfig], inputs: Inputs) -> Outputs[Choice]:
+    def transform(self, context: Context[TuneConfig], inputs: Inputs) -> Outputs[Choice]:
         """Validate, hold some ratings out, fit and measure each candidate, choose."""
         config, run, step = context.config, context.run, context.reporter.step
         with step("validate"):
@@ -87,12 +87,12 @@ class Tune(Job[RunConfig, Inputs, Choice]):
         tables = {"trials": _trial_table(context.spark, entries), "rejects": reject_table(valid, run)}
         return Outputs(tables, choice, {FOLDER: text_file(context.spark, FILE, _best_yaml(config, best, choice, run))})
 
-    def plan(self, context: Context[RunConfig], inputs: Inputs) -> list[str]:
+    def plan(self, context: Context[TuneConfig], inputs: Inputs) -> list[str]:
         """The ratings, and how they are searched."""
         search = plan_summary(context.config, inputs.candidates, inputs.rounds)
         return [input_line(context.config, inputs.ratings), f"search  {search}"]
 
-    def summary(self, context: Context[RunConfig], finished: Finished[Choice]) -> RenderableType:
+    def summary(self, context: Context[TuneConfig], finished: Finished[Choice]) -> RenderableType:
         """The best trials, how sure the choice is, and where the configuration of the best is."""
         best = f"{finished.directory}/{FOLDER}/{FILE}"
         return search_summary(finished.run, finished.result, finished.directory, best)
@@ -102,14 +102,14 @@ def _require_place_of_searches(spark: SparkSession, output: str) -> None:
     """A search becomes the current run: whoever reads models or recommendations there would lose them."""
     directory = current_directory(output, spark)
     record = None if directory is None else read_record(directory, spark)
-    if record is not None and record["job"] != Tune.name:
+    if record is not None and record["job"] != TuneConfig.job:
         raise ConfigError(
             f"setting output.path: {output!r} is where the job {record['job']} publishes, and a search would take the "
             "place of its tables there for all who read the current run; choose another directory"
         )
 
 
-def _search_name(config: RunConfig, run: Run) -> str:
+def _search_name(config: TuneConfig, run: Run) -> str:
     """The same for the same ratings, split, metric and code: their trials can be compared, and used again."""
     tuning = config.tuning
     facts = {
@@ -123,7 +123,7 @@ def _search_name(config: RunConfig, run: Run) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _fits(context: Context[RunConfig], candidates: Sequence[Candidate], valid: Validated) -> tuple[Fits, Sizes]:
+def _fits(context: Context[TuneConfig], candidates: Sequence[Candidate], valid: Validated) -> tuple[Fits, Sizes]:
     """The way to fit the candidates to what is not held out, and how many ratings each part has."""
     config = context.config
     parts = split(config, valid.ratings)
@@ -168,7 +168,7 @@ def _trial_table(spark: SparkSession, entries: Sequence[Entry]) -> DataFrame:
     return spark.createDataFrame([asdict(entry) for entry in entries], schemas.TRIALS).coalesce(1)
 
 
-def _best_yaml(config: RunConfig, chosen: Candidate, choice: Choice, run: Run) -> str:
+def _best_yaml(config: TuneConfig, chosen: Candidate, choice: Choice, run: Run) -> str:
     """Both stages in full, as the job retrain takes them."""
     exposure = chosen.exposure or config.exposure
     sections = {"exposure": exposure.model_dump(mode="json"), "outcome": chosen.outcome.model_dump(mode="json")}

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import TuneConfig
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.tune.candidates import Candidate, shown
 from dcrec_spark.jobs.tune.choice import Choice
@@ -18,7 +18,7 @@ from dcrec_spark.jobs.tune.search import Schedule
 _SHOWN = 10
 
 
-def plan_summary(config: RunConfig, candidates: Sequence[Candidate], plan: Schedule) -> str:
+def plan_summary(config: TuneConfig, candidates: Sequence[Candidate], plan: Schedule) -> str:
     """One line."""
     shared = len({candidate.stage_one for candidate in candidates} - {""})
     said = f"{config.tuning.search} search of {len(candidates)} trials over {shared} exposure models"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dcrec_spark.config import load_config
+from dcrec_spark.config import RetrainConfig, load_config
 from dcrec_spark.jobs.tune.job import Tune
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import names_in, read_table, record_of, run_directory, run_job
@@ -69,7 +69,7 @@ def test_every_trial_is_recorded_and_the_best_is_a_configuration(searched: Path)
         assert {"ndcg", "recall@5", "mse", "mae"} <= dict(metrics).keys()
         assert dict(metrics)["ndcg"] == value
     best = found[table.value.idxmax()]
-    chosen = load_config(run / "best" / "best.yaml")
+    chosen = load_config(RetrainConfig, run / "best" / "best.yaml")
     assert (chosen.exposure.rank, chosen.outcome.rank) == (best["exposure.rank"], best["outcome.rank"])
     assert (chosen.exposure.max_iter, chosen.outcome.alpha) == (3, 1.0)
     assert (record["job"], record["counts"]["trials"], record["counts"]["fits_failed"]) == ("tune", 4, 0)

@@ -21,6 +21,7 @@ from dcrec_spark.jobs.cli import configure_logging
 from dcrec_spark.jobs.common import start_session
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.retrain import Retrained, retrain
+from dcrec_spark.models.explain.text import with_titles
 from dcrec_spark.publish.parquet import read_current
 from dcrec_spark.spark.session import conf_directory
 
@@ -150,7 +151,7 @@ def _recommendations(spark: SparkSession, run: Retrained, titles: DataFrame | No
     top = read_current(spark, str(OUTPUT / name), "recommendations")
     users = [row[0] for row in top.select("user_id").distinct().orderBy("user_id").limit(SHOWN_USERS).collect()]
     chosen = top.where(F.col("user_id").isin(users) & (F.col("rank") <= SHOWN_ITEMS))
-    extra = _titled(chosen, titles) if titles is not None else chosen.withColumn("title", F.lit(None))
+    extra = with_titles(chosen, titles) if titles is not None else chosen.withColumn("title", F.lit(None))
     if world is not None:
         pairs = chosen.select(F.col("user_id").alias("user"), F.col("item_id").alias("item"))
         truth = add_expected(pairs, world.settings).withColumnsRenamed({"user": "user_id", "item": "item_id"})
@@ -174,10 +175,6 @@ def _recommendations(spark: SparkSession, run: Retrained, titles: DataFrame | No
 def _caption(run: Retrained) -> str:
     intercept = run.model.intercept
     return f"score = preference + confounder {'-' if intercept < 0 else '+'} {abs(intercept):.2f}"
-
-
-def _titled(chosen: DataFrame, titles: DataFrame) -> DataFrame:
-    return chosen.join(titles, "item_id", "left")
 
 
 def _agreement(spark: SparkSession) -> str:

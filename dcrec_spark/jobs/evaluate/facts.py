@@ -14,7 +14,7 @@ from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY,
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram, reliability
 from dcrec_spark.evaluation.ranking_change import ranking_change
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.evaluation.samples import reasons_for, sample_lists, with_titles
+from dcrec_spark.evaluation.samples import reasons_for, sample_lists
 from dcrec_spark.jobs.evaluate.steps import COMPARED, HELD_OUT_SHARE, MODEL, PREFERENCE, Judged, Verdicts
 from dcrec_spark.jobs.model_input import as_trained
 from dcrec_spark.jobs.run_record import Run
@@ -212,12 +212,13 @@ def sample_users(config: RunConfig, judged: Judged, verdicts: Verdicts, titles: 
     if not settings.sample_users:
         return []
     lists = sample_lists(verdicts.lists[MODEL], settings.sample_users, config.recommend.top_n, config.run.seed)
-    rows = with_titles(lists, titles).toPandas()
+    by_id = F.col("item_id").cast("string")
+    rows = (lists.withColumn("title", by_id) if titles is None else with_titles(lists, titles)).toPandas()
     if settings.reasons:
         why = _reasons(judged, lists, titles, settings.reasons)
         rows = rows.merge(why, on=["user_id", "item_id"], how="left")
     else:
-        rows["because"] = None
+        rows["reasons_text"] = None
     ordered = rows.sort_values(["user_id", "rank"])
     return [SampleUser(str(user), of.reset_index(drop=True)) for user, of in ordered.groupby("user_id", sort=True)]
 

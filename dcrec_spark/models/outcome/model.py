@@ -347,6 +347,25 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         names = {"user_id": self.getOrDefault("userCol"), "item_id": self.getOrDefault("itemCol")}
         return self.explain(ranked.select(*names).withColumnsRenamed(names), ratings, n)
 
+    def recommendForItemSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
+        """Recommend the n best users for each known item of ``dataset``, as MLlib's ALS does.
+
+        Parameters
+        ----------
+        dataset : DataFrame
+            Has the item column of training; duplicates and unknown items are left out.
+        n : int
+            Users for each item, at most.
+        seen : DataFrame, optional
+            User and item columns as in training: pairs to leave out.
+
+        Returns
+        -------
+        DataFrame
+            ``item, recommendations: array<struct<user, rating>>``, best first, under the columns' names of training.
+        """
+        return self._as_arrays("item", self._best("item", n, seen, dataset))
+
     def release(self) -> None:
         """Let go of the cached factors; the model is of no further use. An exposure model given to the fit stays."""
         self._tables.release()
@@ -366,16 +385,16 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         model = DeconfoundedMFModel(tables, self.facts, self.exposureModel, releasesExposureModel=False)
         return self._copyValues(model)
 
-    def _best(self, side: str, n: int, seen: DataFrame | None, users: DataFrame | None = None) -> DataFrame:
-        chosen = None if users is None else self._ids_of(users)
+    def _best(self, side: str, n: int, seen: DataFrame | None, subset: DataFrame | None = None) -> DataFrame:
+        chosen = None if subset is None else self._ids_of(subset, side)
         return self.scoringVectors().best(n, None if seen is None else self._pairs_of(seen), chosen, side)
 
-    def _ids_of(self, dataset: DataFrame) -> DataFrame:
-        """Return the distinct users that a frame names, in a column ``id``."""
-        user = self.getOrDefault("userCol")
-        require_columns(dataset, [user], [])
-        ids = dataset.select(quoted(user).alias("id")).distinct()
-        require_same_ids("user", ids, self._tables.users)
+    def _ids_of(self, dataset: DataFrame, side: str) -> DataFrame:
+        """Return the distinct users or items that a frame names, in a column ``id``."""
+        column, table = self.getOrDefault(f"{side}Col"), dict(zip(_OTHER, self.tables(), strict=True))[side]
+        require_columns(dataset, [column], [])
+        ids = dataset.select(quoted(column).alias("id")).distinct()
+        require_same_ids(side, ids, table)
         return ids
 
     def _pairs_of(self, seen: DataFrame) -> DataFrame:

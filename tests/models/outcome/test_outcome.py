@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.engine.convergence import History
-from dcrec_spark.errors import DataError
+from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.fitting import spark_layout
 from tests.models.world import NAMES, NUMBERS, OUTCOME, TOL, OutcomeTwin, World, by_id, exposure, outcome
 from tests.problems import assert_same
@@ -318,3 +318,11 @@ def test_published_tables_hold_all_that_is_known(spark: SparkSession, fitted: De
     assert_same(by_id(users)["exposure_shape"], state.user_shape, 1e-4)
     assert_same(by_id(items)["exposure_rate"], state.item_rate, 1e-8)
     assert by_id(users)["features"].shape == (len(NAMES.users), OUTCOME["rank"])
+
+
+# Settings
+
+
+def test_contradictions_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match=r"unobservedWeight=0\.0 with outcome=poisson"):
+        outcome(outcome="poisson", unobservedWeight=0.0).fit(NAMES.frame(spark))

@@ -4,7 +4,6 @@ import logging
 from contextlib import ExitStack
 from typing import Any
 
-from pyspark import keyword_only
 from pyspark.ml import Estimator, Model
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,7 +14,9 @@ from dcrec_spark.engine.ascent import Fit, Start, alternate
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.exposure.held_out import hold_out_exposures
+from dcrec_spark.models.exposure.params import ExposureParams
 from dcrec_spark.models.exposure.predictive_check import CheckSettings, PredictiveCheck, check_exposures
+from dcrec_spark.models.exposure.setters import ExposureSetters
 from dcrec_spark.models.families.gamma_poisson import GammaPoisson, GammaPrior, SharedGammas
 from dcrec_spark.models.fitting.degenerate import degeneracies
 from dcrec_spark.models.fitting.factors import dot, factor_frame, gamma_mean, place_factors
@@ -29,7 +30,7 @@ from dcrec_spark.models.fitting.layout import (
     require_new_columns,
 )
 from dcrec_spark.models.fitting.restarts import best_of, require_ids_alike, require_same_ids, restart_seed, stopping
-from dcrec_spark.models.params import HasBlocks, HasGammaPriors, HasIds, Iterates, declare, initialise, text
+from dcrec_spark.models.params import initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.spark.lineage import cache_while_used, fixed_placement, require_checkpoint_directory
 
@@ -42,11 +43,8 @@ def log_iteration(stage: str, iteration: int, objective: float) -> None:
     _log.info("%s iteration %d: objective %.6g", stage, iteration, objective)
 
 
-class ExposureParams(HasIds, HasBlocks, Iterates, HasGammaPriors):
-    """Parameters of the exposure model."""
-
-    countCol = declare("countCol", "column of exposure counts; None: each pair counts once", text("countCol", True))
-    exposureCol = declare("exposureCol", "output column: the reconstructed exposure a_hat", text("exposureCol"))
+class ExposureSteps(ExposureParams):
+    """What the Params of the exposure model make of a block, and of a fit."""
 
     def exposure_value(self) -> dict[str, str]:
         """The expression that makes a block's exposure counts."""
@@ -68,7 +66,7 @@ class ExposureParams(HasIds, HasBlocks, Iterates, HasGammaPriors):
         )
 
 
-class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParams, Persistent):
+class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureSteps, ExposureSetters, Persistent):
     """Stage 1: a_ui ~ Poisson(pi_u . lambda_i) with Gamma priors, by coordinate ascent on the exact ELBO.
 
     Gopalan, Hofman, Blei 2015; the exposure model of Wang et al. (arXiv 1808.06581). Each (user, item) pair of the
@@ -182,7 +180,7 @@ class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParam
         return Start(states[0], states[1], SharedGammas())
 
 
-class PoissonFactorizationModel(Model, ExposureParams, Persistent):
+class PoissonFactorizationModel(Model, ExposureSteps, Persistent):
     """A fitted exposure model.
 
     userFactors, itemFactors : DataFrame[id, shape: array<double>, rate: array<double>], the Gamma posteriors.

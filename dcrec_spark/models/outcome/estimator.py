@@ -4,7 +4,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from pyspark import keyword_only
 from pyspark.ml import Estimator
 from pyspark.sql import DataFrame
 
@@ -25,15 +24,16 @@ from dcrec_spark.models.fitting.restarts import best_of, require_ids_alike, stop
 from dcrec_spark.models.outcome.confounder import attach_confounder
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.propensity import WEIGHT_COLUMN, Propensity, PropensitySettings, fit_propensity
+from dcrec_spark.models.outcome.setters import OutcomeSetters
 from dcrec_spark.models.outcome.tables import fitted_outcome, warm_start
-from dcrec_spark.models.params import OutcomeParams, initialise
+from dcrec_spark.models.params import initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.spark.lineage import fixed_placement, require_checkpoint_directory
 
 Exposure = PoissonFactorization | PoissonFactorizationModel
 
 
-class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
+class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent):
     """Stage 2: y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0, exact over all U x I pairs.
 
     The deconfounded recommender of Wang et al. (arXiv 1808.06581) at the cost of the observed pairs: weighted and

@@ -14,9 +14,9 @@ from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.fitting.layout import require_columns, require_new_columns
 from dcrec_spark.models.fitting.restarts import require_ids_alike, require_same_ids
 from dcrec_spark.models.outcome.fold_in import fold_in_rows, with_exposure
+from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.tables import POSTERIOR, Facts
-from dcrec_spark.models.params import OutcomeParams
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.spark.lineage import cache_while_used
 

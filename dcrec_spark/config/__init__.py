@@ -5,7 +5,7 @@ documents every setting of every job with its choices and its default.
 """
 
 from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
-from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings, ModelConfig, RunConfig
+from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings, ModelConfig
 from dcrec_spark.config.load import load_config
 from dcrec_spark.config.record import config_hash, resolved
 from dcrec_spark.config.reproduce import ReproduceConfig, StudiesConfig
@@ -57,7 +57,6 @@ __all__ = [
     "RecommendJobConfig",
     "ReproduceConfig",
     "RetrainConfig",
-    "RunConfig",
     "RunSection",
     "ServedModelConfig",
     "ServingConfig",

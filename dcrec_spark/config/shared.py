@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from dcrec_spark.config.section import Section
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
 from dcrec_spark.config.types import Natural, NonNegativeReal, Positive, Real, RunDate, RunName, Share, Text, TextMap
+from dcrec_spark.settings.tables import OUTCOME
 
 
 class RunSection(Section):
@@ -237,11 +238,12 @@ class FittingConfig(ReadingConfig):
     engine: EngineConfig = EngineConfig()
 
     @model_validator(mode="after")
-    def _unobserved_pairs_weigh_what_the_outcome_says(self) -> Self:
-        if self.outcome.outcome == "poisson" and self.outcome.unobserved_weight not in (None, 1.0):
-            raise ValueError(
-                "outcome.unobserved_weight null for outcome.outcome=poisson, where an unrated pair counts 0"
-            )
+    def _outcome_leaves_them_free(self) -> Self:
+        outcome = self.outcome.outcome
+        for setting in OUTCOME:
+            fixed = setting.fixed.get(outcome)
+            if fixed is not None and getattr(self.outcome, setting.name) not in (setting.default, fixed.value):
+                raise ValueError(f"outcome.{setting.name} null for outcome.outcome={outcome}, {fixed.reason}")
         return self
 
     @model_validator(mode="after")

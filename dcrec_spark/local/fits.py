@@ -19,7 +19,7 @@ from dcrec_spark.local.ratings import Ints, Ratings
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
-from dcrec_spark.models.families.registry import family_of
+from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, propensity_from_counts
@@ -165,8 +165,7 @@ def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | Non
 
 def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> OutcomeFamily:
     """Return the estimator's family, where a fit in this process has all that the estimator asks for."""
-    family, get = family_of(estimator), estimator.getOrDefault
-    family.require_consistent()
+    family, get = consistent_family_of(estimator), estimator.getOrDefault
     if family.has_confounder != (exposure is not None):
         given = "none" if exposure is None else "an exposure model"
         raise ConfigError(f"adjustment={get('adjustment')} with {given}: deconfounded needs one, the others have none")

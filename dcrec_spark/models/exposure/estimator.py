@@ -3,7 +3,6 @@
 import logging
 from typing import Any, NamedTuple
 
-from pyspark import keyword_only
 from pyspark.ml import Estimator
 from pyspark.sql import DataFrame
 
@@ -13,6 +12,7 @@ from dcrec_spark.engine.half_step import State
 from dcrec_spark.models.exposure.held_out import hold_out_exposures
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
+from dcrec_spark.models.exposure.setters import ExposureSetters
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import require_columns, require_same_ids
 from dcrec_spark.models.fitting.facts import FitFacts
@@ -20,7 +20,7 @@ from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out, layout_settings
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values
-from dcrec_spark.models.params import ExposureParams, initialise
+from dcrec_spark.models.params import initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.spark.lineage import cache_while_used, require_checkpoint_directory
 
@@ -32,7 +32,7 @@ def log_iteration(stage: str, iteration: int, objective: float) -> None:
     _log.info("%s iteration %d: objective %.6g", stage, iteration, objective)
 
 
-class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureParams, Persistent):
+class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters, Persistent):
     """Poisson factorization of exposures: the exposure model, stage 1 of the deconfounded recommender.
 
     Each (user, item) pair of the input is an exposure, all other pairs are none; with ``countCol`` a pair counts as

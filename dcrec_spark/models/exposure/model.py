@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.ids import index_ids
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.models.exposure.params import ExposureParams
 from dcrec_spark.models.exposure.predictive_check import CheckSettings, PredictiveCheck, check_exposures
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike, require_new_columns
@@ -16,7 +17,6 @@ from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.spark_layout import lay_out, layout_settings
 from dcrec_spark.models.fitting.stages import fold_in
 from dcrec_spark.models.fitting.values import exposure_values
-from dcrec_spark.models.params import ExposureParams
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 
 

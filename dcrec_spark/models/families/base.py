@@ -211,7 +211,7 @@ class OutcomeFamily(Family):
         return self.has_confounder and self.settings["confounderWeight"] == "user"
 
     def require_consistent(self) -> None:
-        """Refuse settings that contradict each other.
+        """Refuse settings that contradict each other, beyond what the table of settings says of them.
 
         Raises
         ------

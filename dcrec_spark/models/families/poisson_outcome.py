@@ -12,7 +12,6 @@ import numpy as np
 
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.half_step import Arrays, Turn
-from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import UserGammas, Wanted, explain_poisson
 from dcrec_spark.kernels.gamma import geometric_mean
@@ -37,17 +36,8 @@ class PoissonOutcome(OutcomeFamily):
     """Poisson factorization of the ratings; unrated pairs are zeros."""
 
     objective = Objective("ELBO", rises=True)
-    reads = ("fitIntercept", "unobservedWeight", *_PRIORS)
+    reads = ("fitIntercept", *_PRIORS)
     warm_start_settings = ("outcome", "rank", "adjustment", "confounderWeight", "fitIntercept")
-
-    def require_consistent(self) -> None:
-        """Refuse a weight of the unrated pairs other than 1."""
-        weight = self.settings["unobservedWeight"]
-        if weight not in (None, 1.0):
-            raise ConfigError(
-                f"unobservedWeight={weight} with outcome={self.settings['outcome']}: an unrated pair counts 0 there, "
-                "with weight 1; leave unobservedWeight out"
-            )
 
     def prior(self, of: str) -> GammaPrior:
         """Return the Gamma prior of "user", "item", "confounder" or "intercept"."""

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from pyspark import keyword_only
 from pyspark.ml import Estimator
 from pyspark.sql import DataFrame
 
@@ -19,7 +18,7 @@ from dcrec_spark.models.exposure.estimator import (
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.families.base import OutcomeFamily, require_same_kind
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
-from dcrec_spark.models.families.registry import family_of
+from dcrec_spark.models.families.registry import consistent_family_of, family_of
 from dcrec_spark.models.fitting.checks import (
     observed,
     require_all_known,
@@ -35,15 +34,16 @@ from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out, layout
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values, weighted_ratings
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.setters import OutcomeSetters
 from dcrec_spark.models.outcome.tables import FactorTables, with_exposure
-from dcrec_spark.models.params import OutcomeParams, initialise
+from dcrec_spark.models.params import initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.spark.lineage import require_checkpoint_directory
 
 Exposure = PoissonFactorization | PoissonFactorizationModel
 
 
-class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
+class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent):
     """The deconfounded recommender: matrix factorization with a substitute for what drives both choice and rating.
 
     Weighted and probabilistic matrix factorization by alternating least squares, Poisson factorization by coordinate
@@ -156,8 +156,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
         initialise(self)
 
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
-        family = family_of(self)
-        family.require_consistent()
+        family = consistent_family_of(self)
         exposure = self._exposure() if family.has_confounder else None
         self._require_usable(dataset, exposure)
         propensity = self._propensity(dataset)

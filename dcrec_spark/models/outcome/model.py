@@ -20,9 +20,9 @@ from dcrec_spark.models.fitting.facts import OutcomeFacts
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
+from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered, united
 from dcrec_spark.models.outcome.vectors import ScoringVectors, scoring_vectors
-from dcrec_spark.models.params import OutcomeParams
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 
 _OTHER = {"user": "item", "item": "user"}

@@ -12,7 +12,8 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.local.fits import Outcome, fit_outcome
 from dcrec_spark.local.ratings import Ratings
 from dcrec_spark.models.families.gaussian import Probabilistic, Weighted
-from dcrec_spark.models.families.registry import FAMILIES, family_of, outcome_names, register
+from dcrec_spark.models.families.registry import FAMILIES, family_of, register, unregister
+from dcrec_spark.settings.tables import OUTCOMES
 from tests.models.families.toy import Plain
 from tests.models.world import NAMES, by_id
 from tests.problems import assert_same
@@ -24,9 +25,9 @@ HOW_TO = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "add-a-family
 @pytest.fixture(scope="module", autouse=True)
 def registered() -> Iterator[None]:
     """What a package with a family of its own does when it is imported."""
-    register("plain", Plain)
+    register("plain", Plain, "the observed ratings, no intercept")
     yield
-    FAMILIES.pop("plain")
+    unregister("plain")
 
 
 def plain(**changes: object) -> DeconfoundedMF:
@@ -112,7 +113,7 @@ def test_it_says_what_it_can_not_do(ratings: DataFrame, fitted: DeconfoundedMFMo
 
 
 def test_names_are_those_of_the_registry() -> None:
-    assert set(outcome_names()) == {"weighted", "probabilistic", "poisson", "plain"}
+    assert FAMILIES.keys() == OUTCOMES.keys() == {"weighted", "probabilistic", "poisson", "plain"}
     assert isinstance(family_of(plain()), Plain)
     with pytest.raises(TypeError, match=r"outcome: found 'plane', expected one of .*, plain"):
         plain(outcome="plane")

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from dcrec_spark.engine.ascent import Fit, alternate
 from dcrec_spark.engine.blocks import LocalSide, local_side
-from dcrec_spark.engine.cells import Array, pack, unpack
-from dcrec_spark.engine.half_step import Held, State, half_step
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.engine.half_step import State, half_step, held_memory, memory_of
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.propensity import raw_weights, relative_propensity, solve_scale
@@ -229,7 +229,7 @@ def _fit_outcome(blocks: _Blocks, estimator: DeconfoundedMF) -> Fit:
 
 def _fold_in(blocks: _Blocks, steps: Any, items: State, shared: Any) -> tuple[State, State]:
     """New users, the items as they were fitted."""
-    frozen = half_step(blocks.items, steps.start_items(), own=_remembered(items))
+    frozen = half_step(blocks.items, steps.start_items(), previous=held_memory(memory_of(items)))
     return half_step(blocks.users, steps.settle(shared), frozen), frozen
 
 
@@ -251,24 +251,13 @@ def _quiet(stage: str, iteration: int, objective: float) -> None:
 # ---- states
 
 
-def _memory(state: State) -> dict[str, Array]:
-    if not isinstance(state, Held):
-        raise AssertionError("a side in this process is held here")
-    return unpack(state.memory[0]) if state.memory else {"rows": state.rows}
-
-
-def _remembered(state: State) -> Held:
-    """As the memory of a side's next turn."""
-    return Held({}, np.empty((0, 0)), {0: pack(_memory(state))})
-
-
-def _as_state(means: Floats) -> Held:
+def _as_state(means: Floats) -> State:
     """An exposure model's side of which only the posterior means matter."""
-    return Held({}, np.empty((0, 0)), {0: pack({"shape": means, "rate": np.ones_like(means)})})
+    return held_memory({"shape": means, "rate": np.ones_like(means)})
 
 
 def _exposure(users: State, items: State, elbo: list[float]) -> Exposure:
-    return Exposure(_posterior_mean(_memory(users)), _posterior_mean(_memory(items)), tuple(elbo))
+    return Exposure(_posterior_mean(memory_of(users)), _posterior_mean(memory_of(items)), tuple(elbo))
 
 
 def _posterior_mean(memory: dict[str, Array], prefix: str = "") -> Floats:
@@ -276,7 +265,7 @@ def _posterior_mean(memory: dict[str, Array], prefix: str = "") -> Floats:
 
 
 def _outcome(estimator: DeconfoundedMF, fit: Fit, exposure: Exposure | None) -> Outcome:
-    users, items = _memory(fit.users), _memory(fit.items)
+    users, items = memory_of(fit.users), memory_of(fit.items)
     is_poisson, rank = estimator.getOrDefault("outcome") == "poisson", estimator.getOrDefault("rank")
     features = [_posterior_mean(side) if is_poisson else side["rows"].astype(np.float64) for side in (users, items)]
     gamma = np.full(len(features[0]), shared_gamma_of(fit.shared))

@@ -74,7 +74,7 @@ def _explained(model: "DeconfoundedMFModel", layout: Layout, n: int, kept: ExitS
         memory = memory_of(users, rank, is_poisson, has_own_weights(model))
         fitted_users = place_factors(layout.users, layout.user_ids, *memory)
         kept.callback(fitted_users.release)
-        source = half_step(layout.items, steps.start_items(), own=fitted_items)
+        source = half_step(layout.items, steps.start_items(), previous=fitted_items)
         kept.callback(source.release)
         tolerance = AGREEMENT[model.getOrDefault("precision")]
         asked = Asked(n, layout.items.n_rows, layout.items.n_blocks, tolerance)

@@ -9,9 +9,8 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import Side, rows_in_block
 from dcrec_spark.engine.cells import Array, pack, unpack
-from dcrec_spark.engine.half_step import MEMORY, OUTBOX, Placed, State, memories
+from dcrec_spark.engine.half_step import Placed, State, memories, placed_memories
 from dcrec_spark.errors import DataError
-from dcrec_spark.spark.lineage import Kept
 
 
 def factor_frame(side: Side, state: State, ids: DataFrame, columns: Sequence[str]) -> DataFrame:
@@ -68,11 +67,11 @@ def place_factors(side: Side, ids: DataFrame, factors: DataFrame, widths: Mappin
     def to_memory(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = pa.Table.from_batches(list(batches)).sort_by("idx")
         if table.num_rows:
-            yield _memory_post(table, n_blocks, n_rows, list(widths))
+            yield _memory_cell(table, n_blocks, n_rows, list(widths))
 
     block = F.pmod("idx", F.lit(n_blocks)).cast("int").alias("block")
-    outbox = joined.select(block, "idx", *widths).repartitionById(n_blocks, "block").mapInArrow(to_memory, OUTBOX)
-    return Placed({}, Kept(outbox, joined))
+    rows = joined.select(block, "idx", *widths).repartitionById(n_blocks, "block")
+    return placed_memories(rows.mapInArrow(to_memory, "block int, data binary"), joined)
 
 
 def require_all_known(ids: DataFrame, factors: DataFrame, name: str) -> None:
@@ -92,13 +91,12 @@ def require_all_known(ids: DataFrame, factors: DataFrame, name: str) -> None:
         )
 
 
-def _memory_post(table: pa.Table, n_blocks: int, n_rows: int, columns: Sequence[str]) -> pa.RecordBatch:
+def _memory_cell(table: pa.Table, n_blocks: int, n_rows: int, columns: Sequence[str]) -> pa.RecordBatch:
     block = table["block"][0].as_py()
     if table.num_rows != rows_in_block(n_rows, n_blocks, block):
         raise ValueError(f"block {block} got {table.num_rows} rows of {rows_in_block(n_rows, n_blocks, block)}")
     cell = pack({name: matrix_of(table[name]) for name in columns})
-    values = [pa.array([block], pa.int32())] * 2 + [pa.array([MEMORY]), pa.array([cell], pa.binary())]
-    return pa.RecordBatch.from_arrays(values, names=["to_block", "from_block", "kind", "data"])
+    return pa.RecordBatch.from_arrays([pa.array([block], pa.int32()), pa.array([cell], pa.binary())], ["block", "data"])
 
 
 def dot(left: Column, right: Column) -> Column:

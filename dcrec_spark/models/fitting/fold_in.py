@@ -53,7 +53,7 @@ def fold_in(
         placed = place_factors(old_side, old_ids, *known)
         kept.callback(placed.release)
         start = steps.start_items() if new == "user" else steps.start_users()
-        frozen = half_step(old_side, start, own=placed)
+        frozen = half_step(old_side, start, previous=placed)
         kept.callback(frozen.release)
         folded = half_step(new_side, steps.settle(shared, new == "user"), frozen)
         kept.callback(folded.release)

@@ -17,9 +17,9 @@ def attach_confounder(
     user_exposure, item_exposure : states whose memories hold the exposure model's shape and rate.
     kept : gets a callback for everything that is cached.
     """
-    user_means = half_step(users, means, own=user_exposure)
+    user_means = half_step(users, means, previous=user_exposure)
     kept.callback(user_means.release)
-    item_means = half_step(items, means, own=item_exposure)
+    item_means = half_step(items, means, previous=item_exposure)
     kept.callback(item_means.release)
     new_users = rebuild(users, add_confounder, item_means, user_exposure)
     kept.callback(new_users.release)

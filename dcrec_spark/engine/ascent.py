@@ -184,8 +184,8 @@ class _Moment:
 
 def _begin(users: AnySide, items: AnySide, steps: Steps, start: Start | None, live: LiveStates) -> _Moment:
     user_start, item_start = (start.users, start.items) if start else (None, None)
-    user_state = live.add(half_step(users, steps.start_users(), own=user_start)) if steps.remembers else None
-    item_state = live.add(half_step(items, steps.start_items(), own=item_start))
+    user_state = live.add(half_step(users, steps.start_users(), previous=user_start)) if steps.remembers else None
+    item_state = live.add(half_step(items, steps.start_items(), previous=item_start))
     return _Moment(user_state, item_state, start.shared if start else steps.shared)
 
 

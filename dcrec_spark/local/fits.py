@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcrec_spark.engine.ascent import Fit
-from dcrec_spark.engine.half_step import State
+from dcrec_spark.engine.half_step import State, held_memory
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.local.layout import LocalLayout, lay_out, state_of
+from dcrec_spark.local.layout import LocalLayout, lay_out
 from dcrec_spark.local.ratings import Ints, Ratings
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import OutcomeFamily
@@ -152,7 +152,7 @@ def _outcome_layout(
     if exposure is None:
         return layout
     # Of the exposure factors only the means matter from here on.
-    means = [state_of({"shape": side, "rate": np.ones_like(side)}) for side in (exposure.users, exposure.items)]
+    means = [held_memory({"shape": side, "rate": np.ones_like(side)}) for side in (exposure.users, exposure.items)]
     return attach_confounder(layout, means[0], means[1], scope)
 
 

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from dcrec_spark.engine.blocks import LocalSide, local_side
-from dcrec_spark.engine.cells import Array, pack, unpack
-from dcrec_spark.engine.half_step import Held, State
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.engine.half_step import State, held_memory, memory_of
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.local.ratings import Ratings
 from dcrec_spark.models.families.base import Family
@@ -45,14 +45,12 @@ class LocalLayout:
 
     def place(self, is_user: bool, table: Mapping[str, Array], family: Family) -> State:
         """Return the family's columns, one row of each row of the side, as the state of its block."""
-        return state_of(family.memory_of(table, is_user))
+        return held_memory(family.memory_of(table, is_user))
 
     def table(self, is_user: bool, state: State, family: Family, shared: Any) -> dict[str, Floats]:
         """Return the family's columns, in float64 and in the order of the rows."""
-        if not isinstance(state, Held):
-            raise AssertionError("a side in this process is held here")
-        memory = unpack(state.memory[0]) if state.memory else {"rows": state.rows}
-        return {name: np.asarray(a, np.float64) for name, a in family.table_of(memory, is_user, shared).items()}
+        table = family.table_of(memory_of(state), is_user, shared)
+        return {name: np.asarray(column, np.float64) for name, column in table.items()}
 
 
 def lay_out(ratings: Ratings, values: Mapping[str, Floats], precision: str) -> LocalLayout:
@@ -70,8 +68,3 @@ def lay_out(ratings: Ratings, values: Mapping[str, Floats], precision: str) -> L
         sides.append(local_side(name, {"row": row, "col": col, **values}, key, n_source, list(values), precision))
     means = {name: float(value.mean()) for name, value in values.items()}
     return LocalLayout(sides[0], sides[1], len(ratings.rating), means)
-
-
-def state_of(memory: Mapping[str, Array]) -> Held:
-    """Return the state of a side whose block remembers these arrays."""
-    return Held({}, np.empty((0, 0)), {0: pack(memory)})

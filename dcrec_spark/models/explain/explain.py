@@ -68,7 +68,7 @@ def _explained(fitted: FittedOutcome, layout: SparkLayout, n: int, scope: FitSco
     with layout.fixed_placement():
         item_memory = scope.add(layout.place(False, fitted.items, family))
         user_memory = scope.add(layout.place(True, fitted.users, family))
-        source = scope.add(half_step(layout.items, steps.start_items(), own=item_memory))
+        source = scope.add(half_step(layout.items, steps.start_items(), previous=item_memory))
         # Explanations stay on the cluster, however few the users are.
         side = replace(layout.users, held=False)
         kernel = explaining(explainer, _request(fitted, layout, n))

@@ -20,8 +20,8 @@ def attach_confounder(layout: AnyLayout, user_exposure: State, item_exposure: St
     user_exposure, item_exposure : states whose memories hold shape and rate of the exposure factors.
     """
     with layout.fixed_placement():
-        user_means = scope.add(half_step(layout.users, means, own=user_exposure))
-        item_means = scope.add(half_step(layout.items, means, own=item_exposure))
+        user_means = scope.add(half_step(layout.users, means, previous=user_exposure))
+        item_means = scope.add(half_step(layout.items, means, previous=item_exposure))
         users = scope.add(rebuild(layout.users, add_confounder, item_means, user_exposure))
         items = scope.add(rebuild(layout.items, add_confounder, user_means, item_exposure))
     layout.users.release()

@@ -9,10 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import Side, rows_in_block
-from dcrec_spark.engine.cells import Array, pack, unpack
-from dcrec_spark.engine.half_step import MEMORY, OUTBOX, Arrays, Placed, State, memories
+from dcrec_spark.engine.cells import Array, Arrays, pack, unpack
+from dcrec_spark.engine.half_step import Placed, State, memories, placed_memories
 from dcrec_spark.models.families.base import TableColumn
-from dcrec_spark.spark.lineage import Kept
 
 TableOf = Callable[[Arrays], Mapping[str, Array]]
 
@@ -80,11 +79,11 @@ def place_factors(
     def to_memory(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = pa.Table.from_batches(list(batches)).sort_by("idx")
         if table.num_rows:
-            yield _memory_post(table, n_blocks, n_rows, columns, memory_of)
+            yield _memory_cell(table, n_blocks, n_rows, columns, memory_of)
 
     block = F.pmod("idx", F.lit(n_blocks)).cast("int").alias("block")
-    placed = joined.select(block, "idx", *names).repartitionById(n_blocks, "block")
-    return Placed({}, Kept(placed.mapInArrow(to_memory, OUTBOX), joined))
+    rows = joined.select(block, "idx", *names).repartitionById(n_blocks, "block")
+    return placed_memories(rows.mapInArrow(to_memory, "block int, data binary"), joined)
 
 
 def _missing(factors: DataFrame, columns: Sequence[TableColumn]) -> Iterator[tuple[TableColumn, Column]]:
@@ -98,18 +97,15 @@ def _missing(factors: DataFrame, columns: Sequence[TableColumn]) -> Iterator[tup
             yield c, F.lit(float("nan")) if c.width is None else F.array_repeat(F.lit(float("nan")), c.width)
 
 
-def _memory_post(
+def _memory_cell(
     table: pa.Table, n_blocks: int, n_rows: int, columns: Sequence[TableColumn], memory_of: TableOf
 ) -> pa.RecordBatch:
     block = table["block"][0].as_py()
     if table.num_rows != rows_in_block(n_rows, n_blocks, block):
         raise ValueError(f"block {block} got {table.num_rows} rows of {rows_in_block(n_rows, n_blocks, block)}")
     arrays = {c.name: table[c.name].to_numpy() if c.width is None else matrix_of(table[c.name]) for c in columns}
-    values = [pa.array([block], pa.int32())] * 2 + [
-        pa.array([MEMORY]),
-        pa.array([pack(memory_of(arrays))], pa.binary()),
-    ]
-    return pa.RecordBatch.from_arrays(values, names=["to_block", "from_block", "kind", "data"])
+    cell = pack(memory_of(arrays))
+    return pa.RecordBatch.from_arrays([pa.array([block], pa.int32()), pa.array([cell], pa.binary())], ["block", "data"])
 
 
 def dot(left: Column, right: Column) -> Column:

@@ -78,6 +78,6 @@ def fold_in(
     with layout.fixed_placement():
         memory = scope.add(layout.place(not new_is_user, fitted_table, family))
         start = steps.start_items() if new_is_user else steps.start_users()
-        fitted = scope.add(half_step(sides[not new_is_user], start, own=memory))
+        fitted = scope.add(half_step(sides[not new_is_user], start, previous=memory))
         new = scope.add(half_step(sides[new_is_user], steps.settle(shared, new_is_user), fitted))
     return {new_is_user: new, not new_is_user: fitted}

@@ -29,7 +29,8 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.spark.hadoop import default_file_system
-from dcrec_spark.storage.files import LOCATION, Files, open_files
+from dcrec_spark.storage.files import LOCATION, open_files
+from dcrec_spark.storage.protocol import Files
 from dcrec_spark.storage.staging import require_writable
 from dcrec_spark.version import __version__
 

@@ -24,8 +24,6 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 from uuid import uuid4
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.ml.param import Params
 from pyspark.ml.util import DefaultParamsReader, MLReadable, MLReader, MLWritable, MLWriter
 from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +39,8 @@ from dcrec_spark.models.persistence.directory import (
     require_free,
     write_metadata,
 )
-from dcrec_spark.storage.files import Files
+from dcrec_spark.spark.failures import SPARK_FAILURES, is_broken_file
+from dcrec_spark.storage.protocol import Files
 from dcrec_spark.storage.staging import staged
 from dcrec_spark.storage.tables import write_table
 from dcrec_spark.version import __version__
@@ -212,8 +211,8 @@ def _read_frame(
     unless_done.callback(frame.unpersist)
     try:
         rows = frame.count()
-    except (PySparkException, Py4JError) as error:
-        if "FAILED_READ_FILE" not in str(error):
+    except SPARK_FAILURES as error:
+        if not is_broken_file(error):
             raise
         raise DataError(f"{files.uri(path)} can not be read to its end: {_HALF}") from error
     if rows != about["rows"]:

@@ -94,6 +94,7 @@ def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> Report
         fit_timings=None if findings.record is None else findings.record["timings"],
         versions=run.versions,
         configuration=resolved(config),
+        unrated_are_zeros=family_of(model).unrated_are_zeros,
         warnings=[*run.warnings, *_degeneracies(model)],
     )
 

@@ -187,11 +187,13 @@ class OutcomeFamily(Family):
 
     Attributes
     ----------
+    unrated_are_zeros : whether unrated pairs are fitted as 0, so that predictions are scores below the scale of ratings.
     warm_start_settings : Params in which a model has to agree with the fit that it starts.
     """
 
     stage = "outcome"
     value = "rating"
+    unrated_are_zeros: ClassVar[bool]
     warm_start_settings: ClassVar[tuple[str, ...]] = ("outcome", "rank")
     _all_read = ("outcome", "rank", "seed", "precision", "adjustment", "confounderWeight")
 

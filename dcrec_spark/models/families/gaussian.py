@@ -129,7 +129,7 @@ class LeastSquares(OutcomeFamily):
 class Weighted(LeastSquares):
     """Weighted matrix factorization (Hu, Koren, Volinsky 2008): all pairs, an observed one weighs 1 + alpha y."""
 
-    everywhere = True
+    everywhere = unrated_are_zeros = True
 
     @property
     def alpha(self) -> float:
@@ -145,7 +145,7 @@ class Weighted(LeastSquares):
 class Probabilistic(LeastSquares):
     """Probabilistic matrix factorization (Mnih, Salakhutdinov 2008): theta and beta on the observed pairs alone."""
 
-    everywhere = False
+    everywhere = unrated_are_zeros = False
 
     @property
     def alpha(self) -> float:

@@ -36,6 +36,7 @@ class PoissonOutcome(OutcomeFamily):
     """Poisson factorization of the ratings; unrated pairs are zeros."""
 
     objective = Objective("ELBO", rises=True)
+    unrated_are_zeros = True
     reads = ("fitIntercept", *_PRIORS)
     warm_start_settings = ("outcome", "rank", "adjustment", "confounderWeight", "fitIntercept")
 

@@ -22,6 +22,7 @@ class Plain(OutcomeFamily):
     """What the rest of the package asks of the family."""
 
     objective = Objective("J", rises=False)
+    unrated_are_zeros = False
     reads = ("userReg",)
 
     def require_consistent(self) -> None:

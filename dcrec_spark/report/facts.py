@@ -125,8 +125,8 @@ class ReportFacts:
 
     models : the first is the one that is judged. check, change : a sentence where there is none, which says why.
     listed : in how many users' first ``k`` places an item is: low, high, n. fit_timings : of the run that the model is
-    of, None where it is of none. configuration : with secrets masked. unrated_are_zeros : whether predictions are scores below
-    the scale of the ratings.
+    of, None where it is of none. configuration : with secrets masked.
+    unrated_are_zeros : whether predictions are scores below the scale of the ratings.
     """
 
     title: str

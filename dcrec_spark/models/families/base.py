@@ -187,7 +187,7 @@ class OutcomeFamily(Family):
 
     Attributes
     ----------
-    unrated_are_zeros : whether unrated pairs are fitted as 0, so that predictions are scores below the scale of ratings.
+    unrated_are_zeros : whether unrated pairs are fitted as 0, so that predictions lie below the scale of the ratings.
     warm_start_settings : Params in which a model has to agree with the fit that it starts.
     """
 

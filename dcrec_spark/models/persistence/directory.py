@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_directory(path: str, spark: SparkSession) -> tuple[Files, str]:
-    """The store that a model's path names, and the absolute path inside it.
+    """Return the store that a model's path names, and the absolute path inside it.
 
     Raises
     ------
@@ -89,12 +89,12 @@ def require_free(files: Files, path: str, overwrite: bool) -> None:
 
 
 def new_data_name() -> str:
-    """A name for a data directory that no other has, or had."""
+    """Return a name for a data directory that no other has, or had."""
     return f"data-{uuid4().hex}"
 
 
 def write_metadata(files: Files, directory: str, metadata: Mapping[str, Any]) -> None:
-    """The last file of a model: a directory without it is no model."""
+    """Write the last file of a model: a directory without it is no model."""
     files.make_directory(f"{directory}/{FOLDER}")
     # One line: pyspark.ml reads it as the first line of a text.
     line = json.dumps({**metadata, "formatVersion": FORMAT_VERSION}, separators=(",", ":"), allow_nan=False)
@@ -130,7 +130,7 @@ def _replace(files: Files, staged: str, path: str) -> None:
 
 
 def read_metadata(files: Files, path: str) -> dict[str, Any]:
-    """What the metadata of a saved estimator or model say.
+    """Read the metadata of a saved estimator or model.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def read_metadata(files: Files, path: str) -> dict[str, Any]:
 
 
 def _parse(files: Files, path: str) -> dict[str, Any] | None:
-    """The metadata of whatever format; None where there are none, or not ours."""
+    """Return the metadata of whatever format; None where there are none, or not ours."""
     if not files.exists(f"{path}/{METADATA}"):
         return None
     try:

@@ -70,26 +70,26 @@ class Persistent(Params, MLWritable, MLReadable[Any]):
     """An estimator or model that can be saved and loaded."""
 
     def write(self) -> "Writer":
-        """What saves this instance."""
+        """Return the writer that saves this instance."""
         return Writer(self)
 
     @classmethod
     def read(cls) -> "Reader[Self]":
-        """What loads an instance of this class."""
+        """Return the reader that loads an instance of this class."""
         return Reader(cls)
 
     @classmethod
     def load(cls, path: str) -> Self:
-        """The instance saved at ``path``; see :meth:`Reader.load`."""
+        """Load the instance saved at ``path``; see :meth:`Reader.load`."""
         return cls.read().load(path)
 
     def _saved(self) -> Saved:
-        """What the instance consists of; of an estimator the Params are all."""
+        """Return all that the instance consists of besides its Params; of an estimator nothing."""
         return Saved()
 
     @classmethod
     def _restored(cls, saved: Saved) -> Self:
-        """An instance of what was saved; its Params and its uid are set afterwards."""
+        """Make an instance of what was saved; its Params and its uid are set afterwards."""
         return cls()
 
 
@@ -157,7 +157,7 @@ class Reader(MLReader[Any], Generic[S]):
         self._cls = cls
 
     def load(self, path: str) -> S:
-        """The instance that was saved at ``path``, its frames cached.
+        """Load the instance that was saved at ``path``, its frames cached.
 
         Raises
         ------
@@ -221,7 +221,7 @@ def _read_frame(
 
 
 def _params_with_parts(instance: Params) -> dict[str, Any]:
-    """The Params whose values are estimators or models: JSON can not hold them."""
+    """Return the Params whose values are estimators or models: JSON can not hold them."""
     return {p.name: value for p, value in instance._paramMap.items() if isinstance(value, MLWritable)}
 
 
@@ -250,7 +250,7 @@ def _require_class(where: str, metadata: dict[str, Any], expected: type) -> None
 
 
 def _class_name(cls: type) -> str:
-    """The public name where there is one: it outlives the module that a class is written in."""
+    """Return the public name where there is one: it outlives the module that a class is written in."""
     package = cls.__module__.partition(".")[0]
     is_public = getattr(sys.modules[package], cls.__name__, None) is cls
     return f"{package if is_public else cls.__module__}.{cls.__name__}"

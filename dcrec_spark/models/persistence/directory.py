@@ -1,19 +1,19 @@
-"""A saved estimator or model as a directory: how it appears, how it is replaced, how it is told from half of one.
+"""A saved estimator or model as a directory: how it appears, how it is replaced, how it differs from half of one.
 
 ::
 
-    <path>/metadata/part-00000              one line of JSON, as pyspark.ml writes it, with keys of our own
+    <path>/metadata/part-00000              one line of JSON, as pyspark.ml writes it, with further keys
           /data-<token>/frames/<name>/      Parquet; metadata says how many rows
                        /parts/<name>/       a model inside the model, saved the same way
                        /params/<name>/      a Param whose value is an estimator or a model
           /.lock                            held while the model is replaced
     <parent>/.tmp-<name>-<token>/           a model in the making; no reader looks here
 
-A new model is written beside its path and appears in one rename. To replace one, the new data directory is moved in
-beside the old, which no reader notices; then the metadata file, which names the data directory, is replaced in one
+A new model is written next to its path and appears in one rename. To replace one, the new data directory is moved in
+next to the old, which no reader notices; then the metadata file, which names the data directory, is replaced in one
 step; then the old data go. So a reader finds the old model or the new one at any time, and whoever dies leaves one of
 the two, whole; what else he leaves is removed by the next one to write there. A reader whose data go while he reads
-them finds other metadata, and reads again. Each data directory has a name of its own, since Spark would take files of
+them finds other metadata, and reads again. No two data directories have the same name, since Spark would take files of
 the same name for those it has cached.
 """
 

@@ -137,13 +137,13 @@ class Writer(MLWriter):
 
     def _about(self) -> dict[str, Any]:
         instance = self._instance
-        own = _params_with_parts(instance)
+        parts = _params_with_parts(instance)
         return {
             "class": _class_name(type(instance)),
             "timestamp": int(time.time() * 1000),
             "sparkVersion": self.sparkSession.version,
             "uid": instance.uid,
-            "paramMap": {p.name: value for p, value in instance._paramMap.items() if p.name not in own},
+            "paramMap": {p.name: value for p, value in instance._paramMap.items() if p.name not in parts},
             "defaultParamMap": {p.name: value for p, value in instance._defaultParamMap.items()},
             "dcrecVersion": __version__,
         }
@@ -206,8 +206,8 @@ def _read_frame(
         raise DataError(f"{files.uri(path)} is missing: {_HALF}")
     schema = StructType.fromJson(about["schema"])
     # Spark keeps one cache for equal plans: without a name of its own, releasing one loaded model would empty another.
-    own = spark.read.schema(schema).option("dcrec.loaded", uuid4().hex)
-    frame = own.parquet(files.uri(path)).persist()
+    reader = spark.read.schema(schema).option("dcrec.loaded", uuid4().hex)
+    frame = reader.parquet(files.uri(path)).persist()
     unless_done.callback(frame.unpersist)
     try:
         rows = frame.count()
@@ -239,13 +239,13 @@ def _set_params(instance: Params, metadata: dict[str, Any], params: dict[str, An
 
 
 def _require_class(where: str, metadata: dict[str, Any], expected: type) -> None:
-    found = metadata["class"]
+    saved = metadata["class"]
     # Version 0.1.0 wrote the module too, which has moved since.
-    same = found.partition(".")[0] == expected.__module__.partition(".")[0] and found.endswith(f".{expected.__name__}")
+    same = saved.partition(".")[0] == expected.__module__.partition(".")[0] and saved.endswith(f".{expected.__name__}")
     if not same:
         raise DataError(
-            f"{where} holds a {found}, and {_class_name(expected)} was asked for: "
-            f"load it by {found.rpartition('.')[2]}.load"
+            f"{where} holds a {saved}, and {_class_name(expected)} was asked for: "
+            f"load it by {saved.rpartition('.')[2]}.load"
         )
 
 

@@ -19,6 +19,7 @@ from dcrec_spark.jobs.evaluate.steps import COMPARED, HELD_OUT_SHARE, MODEL, PRE
 from dcrec_spark.jobs.model_input import as_trained
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
+from dcrec_spark.models.explain.text import with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.report.facts import (

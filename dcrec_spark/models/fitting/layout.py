@@ -14,6 +14,7 @@ from dcrec_spark.data.ids import encode, index_ids
 from dcrec_spark.engine.blocks import Side, block_count, build_side
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.spark.lineage import cores, fixed_placement
+from dcrec_spark.spark.preflight import require_workers
 
 # Below this many bytes of factors a side's results are held by the driver and broadcast; above they stay placed.
 HELD_BYTES = 64 * 2**20
@@ -185,7 +186,9 @@ def lay_out(
     Raises
     ------
     DataError : empty input, one user or item, a null id, a value that is null or not finite, a pair given twice.
+    ConfigError : the session's Python workers cannot run this package.
     """
+    require_workers(df.sparkSession)
     pairs = df.select(
         F.col(f"`{user_col}`").alias("user_id"),
         F.col(f"`{item_col}`").alias("item_id"),

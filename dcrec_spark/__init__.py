@@ -14,6 +14,7 @@ from dcrec_spark.models.exposure.held_out import ExposureSplit, hold_out_exposur
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.publish.current import PublishedRun, current_run, read_current
 from dcrec_spark.version import __version__
 
 if TYPE_CHECKING:
@@ -30,15 +31,18 @@ __all__ = [
     "PoissonFactorization",
     "PoissonFactorizationModel",
     "PredictiveCheck",
+    "PublishedRun",
     "RatingEvaluator",
     "Simulation",
     "__version__",
     "build_session",
+    "current_run",
     "evaluate",
     "evaluate_ranking",
     "hold_out_exposures",
     "hold_out_users",
     "join_predictions",
+    "read_current",
     "reasons_text",
     "simulate",
     "split_by_time",

@@ -121,7 +121,7 @@ def _what_to_set(spark: SparkSession) -> str:
     if is_local(spark):
         return (
             f"set the environment variable PYSPARK_PYTHON={sys.executable} (or the setting spark.pyspark.python) "
-            "before the Spark session starts, or make the session with dcrec_spark.build_session(), which does so by itself"
+            "before the Spark session starts, or make it with dcrec_spark.build_session(), which does so by itself"
         )
     return (
         "give the executors this environment: --archives environment.tar.gz#environment with the setting "

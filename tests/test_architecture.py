@@ -81,7 +81,7 @@ def test_nothing_lies_loose_at_the_top() -> None:
         ("settings", set()),
         ("config", {"errors", "settings"}),
         ("kernels", {"errors"}),
-        ("spark", {"errors"}),
+        ("spark", {"errors", "version"}),
         ("storage", {"errors", "spark"}),
         ("engine", {"errors", "spark"}),
         ("data", {"errors", "config", "spark"}),

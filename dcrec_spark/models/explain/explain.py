@@ -27,6 +27,7 @@ from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.spark_layout import SparkLayout
 from dcrec_spark.spark.lineage import keep
+from dcrec_spark.spark.planning import few_partitions
 
 NUMBERS = ["preference", "confounder", "baseline", "others", "implied", "fitted"]
 REASON = {"item_idx": "long", "rating": "double", "contribution": "double"}
@@ -42,6 +43,7 @@ def explain_pairs(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, n
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"n: found {n!r}, expected a whole number of reasons >= 1")
     with FitScope() as scope:
+        scope.enter(few_partitions(pairs.sparkSession))
         # Both are read often below: uncut, a long plan of the caller's would be repeated each time, and then again.
         wanted = _cut(pairs_of(fitted, pairs).distinct(), scope)
         rated = _cut(ratings_of(fitted, wanted, ratings), scope)

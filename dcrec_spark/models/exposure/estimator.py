@@ -1,6 +1,5 @@
 """Poisson factorization of the exposures: who looked at what, and the substitute for what drove it."""
 
-import logging
 from typing import Any, NamedTuple
 
 from pyspark.ml import Estimator
@@ -16,6 +15,7 @@ from dcrec_spark.models.exposure.setters import ExposureSetters
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import require_columns, require_same_ids
 from dcrec_spark.models.fitting.facts import FitFacts
+from dcrec_spark.models.fitting.progress import listening, log_iteration
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out, layout_settings
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
@@ -23,13 +23,6 @@ from dcrec_spark.models.fitting.values import exposure_values
 from dcrec_spark.models.params import initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.spark.lineage import cache_while_used, require_checkpoint_directory
-
-_log = logging.getLogger(__name__)
-
-
-def log_iteration(stage: str, iteration: int, objective: float) -> None:
-    """Log an iteration: the listener that estimators have unless another is set."""
-    _log.info("%s iteration %d: objective %.6g", stage, iteration, objective)
 
 
 class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters, Persistent):
@@ -52,7 +45,8 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters
     Attributes
     ----------
     listener : callable
-        Called with (stage, iteration, objective) after each iteration; by default they are logged.
+        Called with (stage, iteration, objective) after each iteration; by default they are logged, and a bar is shown
+        on a terminal and in notebooks (``show_progress``).
 
     Raises
     ------
@@ -171,7 +165,8 @@ def fit_exposure(estimator: PoissonFactorization, layout: SparkLayout, scope: Fi
     """
     family = PoissonExposure.of(estimator)
     start = _warm_start(estimator, family, layout, scope)
-    fit = scope.add(fit_factors(estimator, family, layout, estimator.listener, start))
+    with listening(estimator, family.stage) as listener:
+        fit = scope.add(fit_factors(estimator, family, layout, listener, start))
     users, items = (
         cache_while_used(layout.table(is_user, state, family, NOTHING_SHARED).drop("idx"))
         for is_user, state in ((True, fit.users), (False, fit.items))

@@ -1,6 +1,6 @@
 """Who lets go of what a fit caches: one owner for each fit, fold-in or explanation."""
 
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -15,6 +15,7 @@ class Releasable(Protocol):
 
 
 R = TypeVar("R", bound=Releasable)
+T = TypeVar("T")
 
 
 class FitScope:
@@ -55,6 +56,10 @@ class FitScope:
         """Let go of a frame that is cached already at the end."""
         self._scratch.callback(frame.unpersist)
         return frame
+
+    def enter(self, context: AbstractContextManager[T]) -> T:
+        """Stay inside ``context``, such as settings of the session, until the end."""
+        return self._scratch.enter_context(context)
 
     def result(self, resource: R) -> R:
         """Release ``resource`` only where the work fails."""

@@ -13,7 +13,6 @@ from dcrec_spark.models.exposure.estimator import (
     PoissonFactorization,
     estimator_like,
     fit_exposure,
-    log_iteration,
 )
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.families.base import OutcomeFamily, require_same_kind
@@ -28,6 +27,7 @@ from dcrec_spark.models.fitting.checks import (
 )
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
+from dcrec_spark.models.fitting.progress import listening, log_iteration
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, fit_propensity
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out, layout_settings
@@ -71,7 +71,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
     Attributes
     ----------
     listener : callable
-        Called with (stage, iteration, objective) after each sweep of either stage; by default they are logged.
+        Called with (stage, iteration, objective) after each sweep of either stage; by default they are logged, and a
+        bar is shown on a terminal and in notebooks (``show_progress``).
 
     Raises
     ------
@@ -166,7 +167,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
             if stage_one is not None:
                 layout = attach_confounder(layout, stage_one.users, stage_one.items, scope)
             start = self._start(family, layout, scope)
-            fit = scope.add(fit_factors(self, family, layout, self.listener, start))
+            with listening(self, family.stage) as listener:
+                fit = scope.add(fit_factors(self, family, layout, listener, start))
             return self._model(family, layout, fit, propensity, stage_one and stage_one.model)
 
     def checkInitialModel(self, dataset: DataFrame) -> None:

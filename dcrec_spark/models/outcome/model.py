@@ -1,5 +1,7 @@
 """The fitted outcome model: predictions, their two parts, rankings, fold-ins, explanations."""
 
+from contextlib import AbstractContextManager
+
 from pyspark.ml import Model
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,11 +21,13 @@ from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.facts import OutcomeFacts
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.scope import FitScope
+from dcrec_spark.models.fitting.spark_layout import layout_settings
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered, united
 from dcrec_spark.models.outcome.vectors import ScoringVectors, scoring_vectors
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
+from dcrec_spark.spark.planning import few_partitions
 
 _OTHER = {"user": "item", "item": "user"}
 
@@ -223,6 +227,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         DeconfoundedMFModel
         """
         with FitScope() as scope:
+            scope.enter(self._few_partitions())
             known_and_new = zip(self.tables(), (users, items), strict=True)
             tables = [table if new is None else united(table, new, scope) for table, new in known_and_new]
             return self._with_tables(FactorTables.cached(tables[0], tables[1]))
@@ -241,6 +246,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         """
         old_users, items = self.tables()
         with FitScope() as scope:
+            scope.enter(self._few_partitions())
             rows = numbered(users.select(*[c for c in old_users.columns if c != "idx"]), scope)
             return self._with_tables(FactorTables.cached(rows, items))
 
@@ -380,6 +386,12 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
             exposure = FittedExposure(PoissonExposure.of(stage_one), stage_one.getOrDefault("countCol"))
         facts = self.facts
         return FittedOutcome(self, family_of(self), facts.shared, facts.propensity, *self.tables(), exposure)
+
+    def _few_partitions(self) -> AbstractContextManager[None]:
+        """Plan shuffles for tables about as large as this model's."""
+        settings = layout_settings(self, self._fitted().row_width)
+        size = settings.bytes_of({"user": self.numUsers, "item": self.numItems})
+        return few_partitions(self._tables.users.sparkSession, size)
 
     def _with_tables(self, tables: FactorTables) -> "DeconfoundedMFModel":
         model = DeconfoundedMFModel(tables, self.facts, self.exposureModel, releasesExposureModel=False)

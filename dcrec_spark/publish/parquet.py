@@ -19,16 +19,14 @@ overlap, the first to commit wins: the others find that the pointer has moved si
 raise ConflictError. To go back to an older run, write its run_id into ``CURRENT``.
 """
 
-import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.errors import ConfigError, ConflictError, DataError
+from dcrec_spark.errors import ConflictError
+from dcrec_spark.publish.current import CURRENT, RUN_ID, TABLE_NAME, read_run_id, require_name, run_id_in, run_path
 from dcrec_spark.publish.manifest import (
     RECORD,
     FolderFiles,
@@ -44,15 +42,11 @@ from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Files
 from dcrec_spark.storage.staging import remove_stale, require_writable
 from dcrec_spark.storage.tables import write_table
 
-CURRENT = "CURRENT"
 COMMITTING = ".committing"
 LOCK = ".lock"
 FAILED = "failed"
 STAGING_PREFIX = ".staging-"
 SETTING = "output.path"
-
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 # Writes something that is no table to the URI that it is given, a directory that does not exist yet.
@@ -118,17 +112,17 @@ def stage(
 
     ConfigError for an unusable output or name, DataError for a table written where the driver can't see it.
     """
-    _require_name("run_id", run_id, RUN_ID)
+    require_name("run_id", run_id, RUN_ID)
     folders = folders or {}
     for name in (*tables, *folders):
-        _require_name("table", name, TABLE_NAME)
+        require_name("table", name, TABLE_NAME)
     files, root = open_files(output, spark)
     require_writable(files, root, output, SETTING)
     files.make_directory(root)
     remove_stale(files, root, (STAGING_PREFIX, TEMPORARY_PREFIX))
     with files.lock(f"{root}/{LOCK}"):
         _undo_interrupted_commit(files, root)
-        base = _current(files, root)
+        base = run_id_in(files, root)
     path = _staging_path(root, run_id)
     try:
         files.make_directory(path)
@@ -152,7 +146,7 @@ def commit(staged: StagedRun, record: Mapping[str, object]) -> str:
         _undo_interrupted_commit(files, root)
         _require_unchanged(staged)
         _swap(staged)
-    return files.uri(_run_path(root, staged.run_id))
+    return files.uri(run_path(root, staged.run_id))
 
 
 def discard(staged: StagedRun) -> None:
@@ -162,47 +156,12 @@ def discard(staged: StagedRun) -> None:
 
 def record_failure(output: str, run_id: str, record: Mapping[str, object], spark: SparkSession | None = None) -> str:
     """Leave run.json of a run that published nothing, in place of an earlier try's; returns its URI."""
-    _require_name("run_id", run_id, RUN_ID)
+    require_name("run_id", run_id, RUN_ID)
     files, root = open_files(output, spark)
     path = f"{root}/{FAILED}/run_id={run_id}/{RECORD}"
     files.make_directory(path.rpartition("/")[0])
     files.write(path, to_json(record))
     return files.uri(path)
-
-
-def current_run(output: str, spark: SparkSession | None = None) -> str | None:
-    """The published run_id; None when nothing has been published yet."""
-    files, root = open_files(output, spark)
-    return _current(files, root)
-
-
-def current_directory(output: str, spark: SparkSession | None = None) -> str | None:
-    """The published run's directory as a URI; None when nothing has been published yet."""
-    files, root = open_files(output, spark)
-    run_id = _current(files, root)
-    return None if run_id is None else files.uri(_run_path(root, run_id))
-
-
-def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[str, Any] | None:
-    """run.json of a published run; None where there is none."""
-    files, path = open_files(run_directory, spark, setting="run directory")
-    if not files.exists(f"{path}/{RECORD}"):
-        return None
-    record: dict[str, Any] = json.loads(files.read(f"{path}/{RECORD}"))
-    return record
-
-
-def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
-    """A published table. The DataFrame stays on the run it was opened on, whatever is published later."""
-    _require_name("table", table, TABLE_NAME)
-    files, root = open_files(output, spark)
-    run_id = _current(files, root)
-    if run_id is None:
-        raise DataError(f"nothing is published under {output}: it holds no {CURRENT}")
-    path = f"{_run_path(root, run_id)}/{table}"
-    if not files.exists(path):
-        raise DataError(f"run {run_id} under {output} has no table {table}")
-    return spark.read.parquet(files.uri(path))
 
 
 def verify(run_directory: str, spark: SparkSession | None = None) -> None:
@@ -224,7 +183,7 @@ def _swap(staged: StagedRun) -> None:
     files, root = staged.files, staged.output
     files.write(f"{root}/{COMMITTING}", staged.run_id.encode())
     try:
-        files.rename(staged.path, _run_path(root, staged.run_id))
+        files.rename(staged.path, run_path(root, staged.run_id))
         files.write(f"{root}/{CURRENT}", f"{staged.run_id}\n".encode())
     finally:
         _undo_interrupted_commit(files, root)
@@ -234,9 +193,9 @@ def _undo_interrupted_commit(files: Files, root: str) -> None:
     """Settle the commit that ``.committing`` tells of: done if the pointer names it, else taken back."""
     if not files.exists(f"{root}/{COMMITTING}"):
         return
-    run_id = _read_run_id(files, f"{root}/{COMMITTING}")
-    path = _run_path(root, run_id)
-    if _current(files, root) != run_id and files.exists(path):
+    run_id = read_run_id(files, f"{root}/{COMMITTING}")
+    path = run_path(root, run_id)
+    if run_id_in(files, root) != run_id and files.exists(path):
         withdrawn = _staging_path(root, run_id)
         files.rename(path, withdrawn)
         files.delete(withdrawn)
@@ -244,39 +203,19 @@ def _undo_interrupted_commit(files: Files, root: str) -> None:
 
 
 def _require_unchanged(staged: StagedRun) -> None:
-    current = _current(staged.files, staged.output)
+    current = run_id_in(staged.files, staged.output)
     if current != staged.base:
         raise ConflictError(
             f"run {staged.run_id} was not published: {staged.output} went from run {staged.base} to run "
             f"{current} after this one started staging; run again to publish over it"
         )
-    if staged.files.exists(_run_path(staged.output, staged.run_id)):
+    if staged.files.exists(run_path(staged.output, staged.run_id)):
         raise ConflictError(
             f"run_id {staged.run_id} is already published under {staged.output}, and published runs never "
             "change; use a new run_id"
         )
 
 
-def _current(files: Files, root: str) -> str | None:
-    return _read_run_id(files, f"{root}/{CURRENT}") if files.exists(f"{root}/{CURRENT}") else None
-
-
-def _read_run_id(files: Files, path: str) -> str:
-    text = files.read(path).decode(errors="replace").strip()
-    if RUN_ID.fullmatch(text) is None:
-        raise DataError(f"{path} holds {text[:200]!r}; expected the run_id of a published run: restore the file")
-    return text
-
-
-def _run_path(root: str, run_id: str) -> str:
-    return f"{root}/run_id={run_id}"
-
-
 def _staging_path(root: str, run_id: str) -> str:
     """Its token keeps two processes with one run_id apart."""
     return f"{root}/{STAGING_PREFIX}{run_id}-{uuid4().hex[:8]}"
-
-
-def _require_name(what: str, value: str, pattern: re.Pattern[str]) -> None:
-    if pattern.fullmatch(value) is None:
-        raise ConfigError(f"{what} is {value!r}; expected text that matches {pattern.pattern}")

@@ -18,7 +18,7 @@ from tests.reference.poisson import Array
 
 PRIORS = dense.Priors(0.3, 0.4, 0.5, 0.6)
 SEEDS = st.integers(0, 2**32)
-examples = settings(max_examples=40)
+examples = settings(max_examples=25)
 
 
 class Side(NamedTuple):

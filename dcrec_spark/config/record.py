@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from dcrec_spark.config.secrets import MASK, is_secret_name, mask_secrets
+from dcrec_spark.config.secrets import is_secret_name, mask_secrets, masked
 from dcrec_spark.config.shared import JobConfig, ReadingConfig
 
 # Settings that say where, when or how fast, not what: the answer is the same with other values of them.
@@ -37,9 +37,7 @@ def resolved(config: JobConfig) -> dict[str, Any]:
     def shown(name: str, value: Any) -> Any:
         if name in as_written:
             return mask_secrets(as_written[name])
-        if not isinstance(value, str):
-            return value
-        return MASK if is_secret_name(name) else mask_secrets(value)
+        return masked(name, value)
 
     dumped: dict[str, Any] = _each_leaf(config.model_dump(mode="json"), shown)
     return dumped

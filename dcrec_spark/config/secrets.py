@@ -1,6 +1,7 @@
 """What looks like a secret in names and texts, and how it is masked."""
 
 import re
+from typing import Any
 
 MASK = "***"
 _SECRET_WORD = r"(?:pass|pwd|secret|token|credential|signature|\bsas\b|(?:access|account|api|private|shared)[._-]?key)"
@@ -24,3 +25,10 @@ def mask_secrets(text: str) -> str:
     for pattern, masked in _SECRETS_IN_TEXT:
         text = pattern.sub(masked, text)
     return text
+
+
+def masked(name: str, value: Any) -> Any:
+    """The value of a setting as it may be shown: text without secrets, nothing of a setting that is one by its name."""
+    if not isinstance(value, str):
+        return value
+    return MASK if is_secret_name(name) else mask_secrets(value)

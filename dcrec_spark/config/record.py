@@ -27,10 +27,10 @@ _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}
 
 
 def resolved(config: JobConfig) -> dict[str, Any]:
-    """The configuration as plain values, fit for a log, ``run.json`` and a report.
+    """Give the configuration as plain values, fit for a log, ``run.json`` and a report.
 
-    A setting written with ``${...}`` is shown as it was written, for the environment is where secrets come
-    from. Settings whose name speaks of a secret, and secrets inside URLs, are masked.
+    A setting written with ``${...}`` is shown as it was written, because secrets come from the environment. Settings
+    whose name speaks of a secret, and secrets inside URLs, are masked.
     """
     as_written = config.as_written()
 
@@ -44,12 +44,12 @@ def resolved(config: JobConfig) -> dict[str, Any]:
 
 
 def config_hash(config: JobConfig) -> str:
-    """SHA-256 (hex) of the settings that decide the answer.
+    """Hash the settings that decide the answer: SHA-256, in hex.
 
-    The same for runs that differ only in name, date, place of input and output, Spark properties, blocks,
-    secrets.
+    Runs that differ only in name, date, place of input and output, Spark properties, blocks or secrets have the same
+    hash.
     """
-    # Pydantic's own exclusion, so that a new setting counts unless it is said not to.
+    # Pydantic's own exclusion, so that a new setting counts unless it is listed there.
     deciding = config.model_dump(mode="json", exclude=_NO_INFLUENCE)
     if isinstance(config, ReadingConfig):
         deciding["input"]["options"] = _deciding_options(config)

@@ -30,7 +30,7 @@ _EXPECTED = {
 
 
 def validation_message(error: ErrorDetails, as_written: Mapping[str, str], model: type[BaseModel]) -> str:
-    """One error of pydantic's.
+    """Say one error of pydantic's in a user's words.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def validation_message(error: ErrorDetails, as_written: Mapping[str, str], model
 
 
 def interpolation_message(error: OmegaConfBaseException) -> str:
-    """A ``${...}`` that cannot be read, or that leads nowhere."""
+    """Say what is wrong with a ``${...}`` that cannot be read, or that leads nowhere."""
     setting = f"setting {error.full_key}" if error.full_key else "settings"
     variable = re.search(r"Environment variable '([^']*)' not found", str(error))
     if variable:

@@ -60,7 +60,7 @@ class ColumnNames(Section):
     timestamp: Text | None = Field(default=None, description="a timestamp, a date, or seconds since 1970")
 
     def mapped(self) -> dict[str, str]:
-        """``{"user": column, ...}`` for the columns that the input has."""
+        """Map roles to columns, ``{"user": column, ...}``, for the columns that the input has."""
         return {role: column for role, column in self.model_dump().items() if column is not None}
 
     @model_validator(mode="after")
@@ -206,11 +206,11 @@ class JobConfig(Section):
     _as_written: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def as_written(self) -> dict[str, str]:
-        """The text of each setting that was given by interpolation, by its dotted name."""
+        """Give the text of each setting that was written with ``${...}``, by its dotted name."""
         return dict(self._as_written)
 
     def written_as(self, texts: dict[str, str]) -> Self:
-        """The same settings, remembering that some were given by interpolation."""
+        """Copy the settings, with the texts of those that were written with ``${...}``."""
         copy = self.model_copy()
         copy._as_written = dict(texts)
         return copy

@@ -13,7 +13,7 @@ from dcrec_spark.settings.tables import SECTIONS
 def exposure_params(
     exposure: ExposureConfig, engine: EngineConfig, seed: int, columns: Sequence[str]
 ) -> dict[str, Any]:
-    """Parameters of PoissonFactorization.
+    """Give the parameters of PoissonFactorization.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def exposure_params(
 
 
 def outcome_params(outcome: OutcomeConfig, engine: EngineConfig, seed: int, columns: Sequence[str]) -> dict[str, Any]:
-    """Parameters of DeconfoundedMF, without a model to start from and without stage 1.
+    """Give the parameters of DeconfoundedMF, without a model to start from and without stage 1.
 
     Parameters
     ----------
@@ -48,6 +48,6 @@ def _common(engine: EngineConfig, seed: int) -> dict[str, Any]:
 
 
 def _params(name: str, section: BaseModel) -> dict[str, Any]:
-    """``user_reg`` of a section -> ``userReg``."""
+    """Spell the settings of a section as the estimators do."""
     settings = (setting for setting in in_section(SECTIONS[name], name) if setting.is_param)
     return {setting.param: getattr(section, setting.name) for setting in settings}

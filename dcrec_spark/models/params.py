@@ -26,7 +26,7 @@ _CLASSES: dict[str, type] = {"model": Model, "exposure": ExposureSource}
 
 
 def declare(name: str, doc: str, kind: Kind) -> Any:
-    """A Param to stand in a class body, with values of ``kind``; pyspark.ml replaces its parent for each instance."""
+    """Declare a Param in a class body, with values of ``kind``; pyspark.ml replaces its parent for each instance."""
 
     def converted(value: Any) -> Any:
         try:
@@ -38,7 +38,7 @@ def declare(name: str, doc: str, kind: Kind) -> Any:
 
 
 def declared(setting: Setting) -> Any:
-    """The Param of a setting, to stand in a class body."""
+    """Declare the Param of a setting in a class body."""
     return declare(setting.param, setting.explained(as_param=True), setting.kind)
 
 

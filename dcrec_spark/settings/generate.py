@@ -32,7 +32,7 @@ _PARAMS = '''\
 {typing}from pyspark.ml.param import Param
 from pyspark.ml.param.shared import {shared}
 
-from dcrec_spark.models.params import {own}
+from dcrec_spark.models.params import {names}
 from dcrec_spark.settings.setting import params
 from dcrec_spark.settings.tables import {table}
 
@@ -55,7 +55,7 @@ _SETTERS = '''\
 from typing import Any, Self
 {imports}
 from dcrec_spark.models.{name}.params import {title}Params
-from dcrec_spark.models.params import {own}
+from dcrec_spark.models.params import {names}
 {table}
 class {title}Setters({title}Params):
     """A setter for each Param, and one for several."""
@@ -143,7 +143,7 @@ STAGES = (
 
 
 def generated() -> dict[Path, str]:
-    """Every generated file of the package, with its text."""
+    """Map every generated file of the package to its text."""
     files = {PACKAGE / "config" / "stages.py": sections_source()}
     for stage in STAGES:
         files[PACKAGE / "models" / stage.name / "params.py"] = params_source(stage)
@@ -155,7 +155,7 @@ def generated() -> dict[Path, str]:
 
 
 def params_source(stage: Stage) -> str:
-    """The module of an estimator's Params: declarations, getters, and the setters that fitted models have too."""
+    """Write the module of an estimator's Params: declarations, getters, and the setters that fitted models have too."""
     settings = [setting for setting in params(stage.settings).values() if not setting.of_fit]
     methods = [line for setting in settings for line in (*_getter(setting), *_setter(setting, of_models=True))]
     return _PARAMS.format(
@@ -165,7 +165,7 @@ def params_source(stage: Stage) -> str:
         title=stage.title,
         typing="from typing import Any, Self\n\n",
         shared=", ".join(stage.shared),
-        own=", ".join(sorted({*stage.bases, "declared"}, key=lambda name: (name.islower(), name))),
+        names=", ".join(sorted({*stage.bases, "declared"}, key=lambda name: (name.islower(), name))),
         bases=", ".join([*stage.bases, *stage.shared]),
         declarations=_joined(map(_declaration, settings)),
         methods=_joined(methods),
@@ -199,7 +199,7 @@ def _upper(name: str) -> str:
 
 
 def _phrase(setting: Setting, verb: str) -> str:
-    """One docstring line: ``Set ``rank``: number of factors.``, with as much of the meaning as fits."""
+    """Write one docstring line, ``Set ``rank``: number of factors.``, with as much of the meaning as fits."""
     meaning = setting.brief(as_param=True)
     while len(meaning) > _WIDTH - 30 - len(setting.param) and ";" in meaning:
         meaning = meaning.rpartition(";")[0]
@@ -210,13 +210,13 @@ def _phrase(setting: Setting, verb: str) -> str:
 
 
 def setters_source(stage: Stage) -> str:
-    """The module of an estimator's setters, and of the Params that only the estimator has."""
+    """Write the module of an estimator's setters, and of the Params that only the estimator has."""
     settings = params(stage.settings).values()
     of_fit = [setting for setting in settings if setting.of_fit]
     return _SETTERS.format(
         note=_NOTE,
         imports=_FIT_IMPORTS if of_fit else "",
-        own="declared, keyword_only" if of_fit else "keyword_only",
+        names="declared, keyword_only" if of_fit else "keyword_only",
         table=_FIT_TABLE.format(table=stage.table) if of_fit else "\n",
         declarations="".join(f"{_declaration(setting)}\n\n" for setting in of_fit),
         name=stage.name,
@@ -240,7 +240,7 @@ def _literal(value: Any) -> str:
 
 
 def sections_source() -> str:
-    """The module of the configuration sections of both stages and of the engine."""
+    """Write the module of the configuration sections of both stages and of the engine."""
     return _SECTIONS.format(note=_NOTE, sections=_joined(line for name in SECTIONS for line in _section(name)))
 
 
@@ -276,7 +276,7 @@ def _field_type(setting: Setting) -> str:
 
 
 def _string_argument(name: str, text: str) -> Iterator[str]:
-    """``name="..."``, over as many lines as it takes."""
+    """Write ``name="..."`` over as many lines as it takes."""
     *pieces, last = textwrap.wrap(text, _WIDTH - len(name) - 13, break_on_hyphens=False)
     quoted = [json.dumps(f"{piece} ") for piece in pieces] + [f"{json.dumps(last)},"]
     yield f"        {name}={quoted[0]}"

@@ -32,7 +32,7 @@ class Kind(Protocol):
         """What is expected, for an error message: ``a whole number >= 1``."""
 
     def taken(self, value: Any) -> Any:
-        """``value`` as a plain Python value.
+        """Return ``value`` as a plain Python value.
 
         Raises
         ------
@@ -41,14 +41,14 @@ class Kind(Protocol):
 
 
 def number_text(value: float) -> str:
-    """A number as people write it: ``4096``, ``0.01``, ``1e6``, ``2^63 - 1``."""
+    """Write a number as people do: ``4096``, ``0.01``, ``1e6``, ``2^63 - 1``."""
     if value == 2**63 - 1:
         return "2^63 - 1"
     return f"{value:g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
 
 
 def limits(low: float, high: float, open_low: bool = False) -> str:
-    """`` >= 1 and <= 4096``, with a space before it; empty where there are no limits."""
+    """Write limits, `` >= 1 and <= 4096``, with a space before them; nothing where there are none."""
     parts = [] if low == -math.inf else [f"{'>' if open_low else '>='} {number_text(low)}"]
     parts += [] if high == math.inf else [f"<= {number_text(high)}"]
     return " " + " and ".join(parts) if parts else ""
@@ -79,7 +79,7 @@ class Number:
         return f"a {'whole' if self.type is int else 'finite'} number{limits(self.low, self.high, self.open_low)}"
 
     def taken(self, value: Any) -> int | float | None:
-        """The number as ``int`` or ``float``; NumPy's numbers too."""
+        """Return the number as ``int`` or ``float``; NumPy's numbers too."""
         if value is None and self.optional:
             return None
         if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
@@ -114,7 +114,7 @@ class Choice:
         return f"one of {', '.join(self.options)}"
 
     def taken(self, value: Any) -> str:
-        """The name."""
+        """Return the name."""
         if not isinstance(value, str) or value not in self.options:
             raise _refusal(self, value)
         return value
@@ -137,7 +137,7 @@ class Flag:
         return "True or False"
 
     def taken(self, value: Any) -> bool:
-        """The flag."""
+        """Return the flag."""
         if not isinstance(value, bool):
             raise _refusal(self, value)
         return value
@@ -160,7 +160,7 @@ class Column:
         return "the name of a column"
 
     def taken(self, value: Any) -> str | None:
-        """The name."""
+        """Return the name."""
         if value is None and self.optional:
             return None
         if not isinstance(value, str) or not value:
@@ -188,5 +188,5 @@ class Instance:
         return "Any"
 
     def taken(self, value: Any) -> Any:
-        """The object."""
+        """Return the object."""
         return value

@@ -23,7 +23,7 @@ ADVICE = {
 
 
 def unknown_param(owner: str, name: str, known: Collection[str]) -> str:
-    """The sentence that refuses a parameter that ``owner`` does not have, naming the nearest of those ``known``."""
+    """Refuse, in a sentence, a parameter that ``owner`` does not have, and name the nearest of those ``known``."""
     sentence = f"{owner} has no parameter {name}"
     ours = next((names for names in NEAREST.get(name, ()) if set(names) <= set(known)), None)
     if ours is not None:

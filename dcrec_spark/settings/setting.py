@@ -9,7 +9,7 @@ from dcrec_spark.settings.kinds import Choice, Kind
 
 
 def camel(name: str) -> str:
-    """``user_reg`` -> ``userReg``."""
+    """Spell ``user_reg`` as ``userReg``."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
@@ -59,11 +59,11 @@ class Setting:
         return camel(self.name)
 
     def having(self, **changes: Any) -> Self:
-        """This setting with another default, another section or another meaning."""
+        """Copy the setting with another default, another section or another meaning."""
         return replace(self, **changes)
 
     def explained(self, as_param: bool) -> str:
-        """What it means, what its choices stand for, and where it has an effect, for readers of either spelling."""
+        """Explain what it means, what its choices stand for, and where it has an effect, in one spelling of names."""
         where = [f"{_spelled(name, as_param)}={' or '.join(values)}" for name, values in self.concerns.items()]
         text = self.brief(as_param) + (f" ({', '.join(where)})" if where else "")
         if not isinstance(self.kind, Choice):
@@ -72,7 +72,7 @@ class Setting:
         return f"{text}. {'; '.join(choices)}"
 
     def brief(self, as_param: bool) -> str:
-        """What it means, in a phrase."""
+        """Say what it means, in a phrase."""
         text = re.sub(r"\{(\w+)\}", lambda name: _spelled(name[1], as_param), self.doc)
         return text if as_param else re.sub(r"\bNone\b", "null", text)
 
@@ -82,10 +82,10 @@ def _spelled(name: str, as_param: bool) -> str:
 
 
 def in_section(settings: Iterable[Setting], section: str) -> tuple[Setting, ...]:
-    """The settings that a configuration section has, in their order."""
+    """Pick the settings that a configuration section has, in their order."""
     return tuple(setting for setting in settings if setting.section == section)
 
 
 def params(settings: Iterable[Setting]) -> dict[str, Setting]:
-    """The settings that an estimator has, by its spelling, in their order."""
+    """Map the names that an estimator has, ``userReg``, to their settings, in their order."""
     return {setting.param: setting for setting in settings if setting.is_param}

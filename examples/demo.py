@@ -22,6 +22,7 @@ from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.job import Finished
 from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.jobs.runner import run_job, start_session
+from dcrec_spark.models.explain.text import with_titles
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish.current import read_current
 from dcrec_spark.spark.session import conf_directory
@@ -158,7 +159,7 @@ def _recommendations(
     top = read_current(spark, str(OUTPUT / name), "recommendations")
     users = [row[0] for row in top.select("user_id").distinct().orderBy("user_id").limit(SHOWN_USERS).collect()]
     chosen = top.where(F.col("user_id").isin(users) & (F.col("rank") <= SHOWN_ITEMS))
-    extra = _titled(chosen, titles) if titles is not None else chosen.withColumn("title", F.lit(None))
+    extra = with_titles(chosen, titles) if titles is not None else chosen.withColumn("title", F.lit(None))
     if world is not None:
         pairs = chosen.select(F.col("user_id").alias("user"), F.col("item_id").alias("item"))
         truth = add_expected(pairs, world.settings).withColumnsRenamed({"user": "user_id", "item": "item_id"})
@@ -182,10 +183,6 @@ def _recommendations(
 def _caption(run: Finished[DeconfoundedMFModel]) -> str:
     intercept = run.result.intercept
     return f"score = preference + confounder {'-' if intercept < 0 else '+'} {abs(intercept):.2f}"
-
-
-def _titled(chosen: DataFrame, titles: DataFrame) -> DataFrame:
-    return chosen.join(titles, "item_id", "left")
 
 
 def _agreement(spark: SparkSession) -> str:

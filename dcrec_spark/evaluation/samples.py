@@ -4,7 +4,7 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.models.explain.text import because, titled
+from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 
 _PARTS = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
@@ -18,20 +18,10 @@ def sample_lists(ranked: DataFrame, n_users: int, n_items: int, seed: int) -> Da
     return rows.where(F.col("rank") <= n_items).select(*_PARTS)
 
 
-def with_titles(frame: DataFrame, titles: DataFrame | None) -> DataFrame:
-    """``frame`` with a title for each item; one without goes by its id."""
-    by_id = F.col("item_id").cast("string")
-    if titles is None:
-        return frame.withColumn("title", by_id)
-    return frame.join(titles.select("item_id", "title"), "item_id", "left").withColumn(
-        "title", F.coalesce("title", by_id)
-    )
-
-
 def reasons_for(
     model: DeconfoundedMFModel, lists: DataFrame, ratings: DataFrame, titles: DataFrame | None, n: int
 ) -> pd.DataFrame:
-    """user_id, item_id, because: the ratings that carry each score, in words.
+    """Explain recommended pairs in words: DataFrame[user_id, item_id, reasons_text].
 
     lists : user_id, item_id. ratings : those of the fit, under the names that the model knows.
 
@@ -42,8 +32,8 @@ def reasons_for(
     names = {"user_id": model.getOrDefault("userCol"), "item_id": model.getOrDefault("itemCol")}
     explained = model.explain(lists.select(*names).withColumnsRenamed(names), ratings, n)
     try:
-        told = explained if titles is None else titled(explained, titles)
+        named = explained if titles is None else with_titles(explained, titles)
         name = "item_id" if titles is None else "title"
-        return told.select("user_id", "item_id", because(name=name)).toPandas()
+        return named.select("user_id", "item_id", reasons_text(name=name)).toPandas()
     finally:
         explained.unpersist()

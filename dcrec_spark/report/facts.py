@@ -113,7 +113,7 @@ class ChangeFacts:
 
 @dataclass(frozen=True)
 class SampleUser:
-    """rows : rank, title, score, preference, confounder, because (None where no reasons were asked for)."""
+    """rows : rank, title, score, preference, confounder, reasons_text (None where no reasons were asked for)."""
 
     user: str
     rows: pd.DataFrame

@@ -47,7 +47,7 @@ def _list(sample: SampleUser) -> Table:
         for row in rows_of(sample.rows)
     ]
     head = ["", "item", "score", "preference", "confounder"]
-    notes = ["" if row.because is None else str(row.because) for row in rows_of(sample.rows)]
+    notes = ["" if row.reasons_text is None else str(row.reasons_text) for row in rows_of(sample.rows)]
     return Table("The best unseen items", head, rows, left=2, notes=notes)
 
 

@@ -98,7 +98,7 @@ def facts(**other: Any) -> ReportFacts:
             "score": [4.75, 4.5],
             "preference": [1.0, 0.9],
             "confounder": [0.25, 0.1],
-            "because": ["because of Emma & <b>Ivanhoe</b> (5.0): +0.41", "because of Ran (4.0): +0.2"],
+            "reasons_text": ["because of Emma & <b>Ivanhoe</b> (5.0): +0.41", "because of Ran (4.0): +0.2"],
         }
     )
     bins = pd.DataFrame({"prediction": np.linspace(1, 5, 9), "rating": np.linspace(1.4, 4.7, 9), "deviation": 1.0})
@@ -130,7 +130,7 @@ def facts(**other: Any) -> ReportFacts:
         adjustment="deconfounded",
         gamma=GammaFacts(spread(), None, 30),
         change=ChangeFacts(change(), "preference alone", {7: EVIL}),
-        samples=[SampleUser(f"7{EVIL}", rows), SampleUser("8", rows.assign(because=None))],
+        samples=[SampleUser(f"7{EVIL}", rows), SampleUser("8", rows.assign(reasons_text=None))],
         intercept=3.5,
         k=K,
         listed=powers(0, 8),

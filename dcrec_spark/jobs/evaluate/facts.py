@@ -14,12 +14,13 @@ from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY,
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram, reliability
 from dcrec_spark.evaluation.ranking_change import ranking_change
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.evaluation.samples import reasons_for, sample_lists, with_titles
+from dcrec_spark.evaluation.samples import reasons_for, sample_lists
 from dcrec_spark.jobs.evaluate.comparison import COMPARED, MODEL, PREFERENCE, Comparison
 from dcrec_spark.jobs.evaluate.measure import HELD_OUT_SHARE, Measurements
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.served_model import as_trained
+from dcrec_spark.models.explain.text import with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.report.facts import (
@@ -229,12 +230,13 @@ def sample_users(
     if not settings.sample_users:
         return []
     lists = sample_lists(measurements.lists[MODEL], settings.sample_users, config.recommend.top_n, config.run.seed)
-    rows = with_titles(lists, titles).toPandas()
+    by_id = F.col("item_id").cast("string")
+    rows = (lists.withColumn("title", by_id) if titles is None else with_titles(lists, titles)).toPandas()
     if settings.reasons:
         why = _reasons(comparison, lists, titles, settings.reasons)
         rows = rows.merge(why, on=["user_id", "item_id"], how="left")
     else:
-        rows["because"] = None
+        rows["reasons_text"] = None
     ordered = rows.sort_values(["user_id", "rank"])
     return [SampleUser(str(user), of.reset_index(drop=True)) for user, of in ordered.groupby("user_id", sort=True)]
 

@@ -19,12 +19,12 @@ from tests.jobs.job import AnyJob, failure_of, names_in, read_table, record_of, 
 
 FIT = {
     "exposure.rank": 2,
-    "exposure.max_iter": 25,
-    "exposure.tol": 1e-2,
+    "exposure.max_iter": 40,
+    "exposure.tol": 2e-3,
     "outcome.rank": 2,
     "outcome.alpha": 1,
-    "outcome.max_iter": 25,
-    "outcome.tol": 1e-2,
+    "outcome.max_iter": 40,
+    "outcome.tol": 2e-3,
 }
 RANK = {"recommend.top_n": 3, "validation.scale_min": 1, "validation.scale_max": 5}
 NEW = {"u03": "n03", "u11": "n11"}

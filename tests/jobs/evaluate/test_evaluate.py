@@ -24,9 +24,8 @@ FIT = {
     "outcome.outcome": "probabilistic",
     "outcome.rank": 2,
     "outcome.max_iter": 2,
-    "validation.scale_min": 1,
-    "validation.scale_max": 5,
 }
+SCALE = {"validation.scale_min": 1, "validation.scale_max": 5}
 EVALUATION = {
     "evaluation.cuts": "[2,3]",
     "evaluation.bootstrap": 40,
@@ -60,7 +59,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     training.head(4).to_parquet(folder / "seen.parquet")
     (folder / "titles.csv").write_text(TITLES, encoding="utf-8")
     places = {"input.path": folder / "training.parquet", "output.path": folder / "deconfounded"}
-    outcome = run_retrain({**FIT, **places, "recommend.top_n": 15})
+    outcome = run_retrain({**FIT, **SCALE, **places, "recommend.top_n": 15})
     assert outcome.code == 0, outcome
     model = DeconfoundedMFModel.load(str(run_directory(folder / "deconfounded") / "model"))
     without_gamma(model).save(str(folder / "other"))
@@ -83,7 +82,7 @@ def settings(trained: Path, tmp_path: Path) -> dict[str, Any]:
         "evaluation.test_path": trained / "test.parquet",
         "output.path": tmp_path / "out",
     }
-    return {**FIT, **EVALUATION, **places}
+    return {**SCALE, **EVALUATION, **places}
 
 
 def text_of(run: Path) -> str:

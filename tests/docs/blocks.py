@@ -1,6 +1,6 @@
 """Run the code blocks of Markdown pages, in order, in one process with a plain Spark session.
 
-``python -m tests.docs.blocks REPORT PAGE...`` runs each page in a scratch directory of its own and writes what happened
+``python -m tests.docs.blocks REPORT PAGE...`` runs each page in a scratch directory and writes what happened
 to REPORT, as JSON. The pages share a JVM: whichever comes first starts Spark as a user would, with
 ``SparkSession.builder.getOrCreate()``.
 
@@ -21,6 +21,7 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -104,13 +105,19 @@ def write_settings(example: Example) -> None:
 
 @contextlib.contextmanager
 def scratch_directory() -> Iterator[None]:
-    """A directory with the repository's jobs and settings and, where there is one, the folder ml-100k."""
-    data = Path(os.environ.get("DCREC_DATA") or ROOT.parent / "shared" / "data")
+    """A directory for what pages write: Spark's JVM stays in the one that it was started in, so that all share it."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for path in [*(ROOT / name for name in LINKED), data / "ml-100k"]:
-            if path.exists():
-                Path(path.name).symlink_to(path)
         yield
+
+
+def tidy_up() -> None:
+    """Leave nothing but the repository's jobs and settings and, where there is one, the folder ml-100k."""
+    for path in Path().iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    data = Path(os.environ.get("DCREC_DATA") or ROOT.parent / "shared" / "data")
+    for path in [*(ROOT / name for name in LINKED), data / "ml-100k"]:
+        if path.exists():
+            Path(path.name).symlink_to(path)
 
 
 def skipped(page: Path) -> list[str]:
@@ -119,10 +126,11 @@ def skipped(page: Path) -> list[str]:
 
 
 def run_page(page: Path) -> dict[str, Any]:
-    """The failure, None where there is none, and the seconds that the page took."""
+    """Run a page in the current directory, which is tidied up first: the failure, None without, and the seconds."""
     result: dict[str, Any] = {"failure": None}
     start = time.monotonic()
-    with scratch_directory(), contextlib.redirect_stdout(io.StringIO()) as printed:
+    tidy_up()
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
         for example in parser().parse(page):
             try:
                 example.evaluate()
@@ -137,9 +145,10 @@ def run_page(page: Path) -> dict[str, Any]:
 def main(report: str, pages: Sequence[str]) -> None:
     """Run all pages; one that fails does not keep the others from running."""
     results = {}
-    for page in pages:
-        results[page] = run_page(Path(page))
-        Path(report).write_text(json.dumps(results, indent=1), encoding="utf-8")
+    with scratch_directory():
+        for page in pages:
+            results[page] = run_page(Path(page))
+            Path(report).write_text(json.dumps(results, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -94,13 +94,13 @@ def _dcrec() -> None:
 
 def write_settings(example: Example) -> None:
     """A configuration file: the name on its first line, its settings checked."""
-    from dcrec_spark.config import load_config
+    from dcrec_spark.config import AllSettings, load_config
 
     first, _, _ = str(example.parsed).partition("\n")
     name = first.removeprefix("#").strip()
     assert first.startswith("#") and name.endswith(".yaml"), "the first line of a yaml block names its file: # mine.yaml"
     Path(name).write_text(str(example.parsed), encoding="utf-8")
-    load_config(Path(name))
+    load_config(AllSettings, Path(name))
 
 
 @contextlib.contextmanager

@@ -1,6 +1,10 @@
-"""Turn what a terminal showed into an SVG: ``script -qec 'make demo' shown.txt; python docs/hooks/terminal.py shown.txt demo.svg``.
+"""Turn what a terminal showed into an SVG that loads nothing. Needs rich.
 
-Needs rich. Only the last state of a live display is drawn, and nothing is loaded from elsewhere.
+docs/img/demo.svg was made so, in a terminal of 100 columns:
+
+    script -qec 'make demo' shown.txt
+    python docs/hooks/terminal.py shown.txt docs/img/demo.svg \\
+        'What would people rate' '╰───' 'Against the truth' 'score ='
 """
 
 import io
@@ -12,7 +16,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-WIDTH = 92
+WIDTH = 100
 # Moves of the cursor: up a line, to the start of the line and erase it.
 _REPAINT = re.compile(r"(?:\r?\x1b\[(?:2K|1A))+")
 _CONTROL = re.compile(r"\x1b\[\??\d*[hlGK]|\r")
@@ -49,12 +53,19 @@ def draw(lines: list[str], title: str) -> str:
     return _FONT_FACE.sub("", svg).replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono")
 
 
-def main(source: str, target: str, first: str = "", last: str = "") -> None:
-    """Draw the lines from the one that holds ``first`` to the one that holds ``last``."""
+def between(lines: list[str], first: str, last: str) -> list[str]:
+    """The lines from the one that holds ``first`` to the next that holds ``last``."""
+    start = next(number for number, line in enumerate(lines) if first in line)
+    end = next(number for number, line in enumerate(lines) if number > start and last in line)
+    return lines[start : end + 1]
+
+
+def main(source: str, target: str, *parts: str) -> None:
+    """Draw the parts of the screen that lie between two texts each."""
     lines = last_state(Path(source).read_bytes().decode())  # newlines as they were
-    start = next((n for n, line in enumerate(lines) if first in line), 0)
-    end = next((n for n, line in enumerate(lines) if n > start and last and last in line), len(lines) - 1)
-    Path(target).write_text(draw(lines[start : end + 1], "make demo"), encoding="utf-8")
+    chosen = [between(lines, *pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+    shown = [line for part in chosen for line in ("", *part)]
+    Path(target).write_text(draw(shown[1:], "make demo") + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,11 +17,11 @@ PLAIN    := $(if $(MAKE_TERMOUT),\033[0m)
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench nine-rows reproduce submit docs docs-serve clean
+.PHONY: help demo test test-wheel lint format bench nine-rows reproduce submit docs docs-serve clean
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  $(BOLD)make %-9s$(PLAIN) %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  $(BOLD)make %-10s$(PLAIN) %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@printf '\nThe first run sets up $(VENV), which takes a minute or two. Another Python: make demo PYTHON=python3.12\n'
 
 demo: $(READY)  ## See it work on simulated ratings; DATA=path takes a MovieLens file
@@ -29,6 +29,9 @@ demo: $(READY)  ## See it work on simulated ratings; DATA=path takes a MovieLens
 
 test: $(READY)  ## Run the tests, in TESTERS=2 processes; ARGS="-k session" picks some
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder --cov --cov-report=term $(ARGS)
+
+test-wheel: $(READY)  ## Build the wheel, install it alone into an empty environment, and fit a model there
+	@$(BIN)/python -m pytest -m packaging tests/packaging $(ARGS)
 
 lint: $(READY)  ## Check style and types
 	@$(BIN)/ruff check --quiet $(CODE)

@@ -6,6 +6,10 @@ light and dark pages. No pyplot, whose figures are shared by the whole process.
 
 from collections.abc import Sequence
 
+from dcrec_spark.errors import require_extra
+
+require_extra("report")
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

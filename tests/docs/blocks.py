@@ -98,7 +98,9 @@ def write_settings(example: Example) -> None:
 
     first, _, _ = str(example.parsed).partition("\n")
     name = first.removeprefix("#").strip()
-    assert first.startswith("#") and name.endswith(".yaml"), "the first line of a yaml block names its file: # mine.yaml"
+    assert first.startswith("#") and name.endswith(".yaml"), (
+        "the first line of a yaml block names its file: # mine.yaml"
+    )
     Path(name).write_text(str(example.parsed), encoding="utf-8")
     load_config(AllSettings, Path(name))
 
@@ -137,7 +139,9 @@ def run_page(page: Path) -> dict[str, Any]:
             except SkipTest:
                 continue
             except BaseException:
-                result["failure"] = f"{page.name}:{example.line}\n{traceback.format_exc()}\n{printed.getvalue()[-4000:]}"
+                result["failure"] = (
+                    f"{page.name}:{example.line}\n{traceback.format_exc()}\n{printed.getvalue()[-4000:]}"
+                )
                 break
     return {**result, "seconds": round(time.monotonic() - start, 1)}
 

@@ -32,7 +32,7 @@ class Trace:
         self._stack: list[str] = []
 
     def __call__(self, frame: FrameType, event: str, _argument: Any) -> None:
-        """Follow the calls and returns of the package's functions; what happens while a module is imported is no call."""
+        """Follow the calls and returns of the package's functions; importing a module is no call."""
         code = frame.f_code
         if code.co_name == "<module>" or not code.co_filename.startswith(self.package):
             return

@@ -28,6 +28,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def run_shell(example: Example) -> None:
         elif words[:1] == ["dcrec"]:
             _run_here(words, _dcrec)
         elif words[:1] == ["python"] and words[1:2] and words[1].startswith("jobs/"):
-            _run_here(words[1:], lambda: runpy.run_path(words[1], run_name="__main__"))
+            _run_here(words[1:], partial(runpy.run_path, words[1], run_name="__main__"))
         elif words:
             _run(["bash", "-euc", command])
 
@@ -78,9 +79,12 @@ def _run_here(words: Sequence[str], job: Any) -> None:
     try:
         job()
     except SystemExit as stop:
-        assert stop.code in (0, None), f"{shlex.join(words)} ended with {stop.code}"
+        code = stop.code or 0
+    else:
+        code = 0
     finally:
         sys.argv = before
+    assert code == 0, f"{shlex.join(words)} ended with {code}"
 
 
 def _dcrec() -> None:
@@ -98,9 +102,8 @@ def write_settings(example: Example) -> None:
 
     first, _, _ = str(example.parsed).partition("\n")
     name = first.removeprefix("#").strip()
-    assert first.startswith("#") and name.endswith(".yaml"), (
-        "the first line of a yaml block names its file: # mine.yaml"
-    )
+    assert first.startswith("# "), "the first line of a yaml block names its file: # mine.yaml"
+    assert name.endswith(".yaml"), name
     Path(name).write_text(str(example.parsed), encoding="utf-8")
     load_config(AllSettings, Path(name))
 
@@ -138,7 +141,7 @@ def run_page(page: Path) -> dict[str, Any]:
                 example.evaluate()
             except SkipTest:
                 continue
-            except BaseException:
+            except BaseException:  # noqa: BLE001 - a job ends with SystemExit; whatever it is, the page failed
                 result["failure"] = (
                     f"{page.name}:{example.line}\n{traceback.format_exc()}\n{printed.getvalue()[-4000:]}"
                 )

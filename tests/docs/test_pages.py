@@ -16,7 +16,8 @@ from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 from tests.docs import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "studies" not in p.parts)]
+SITE = sorted(path for path in (ROOT / "docs").rglob("*.md") if "studies" not in path.parts)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *SITE]
 RUN, SHOWN = {"python", "bash", "yaml"}, {"text"}
 # Why a block is not run, and how many there are: a new one has to be weighed here.
 SKIPPED = {

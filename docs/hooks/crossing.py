@@ -30,13 +30,18 @@ class Trace:
         self.modules: dict[str, None] = {}
         self.deepest: list[str] = []
         self._stack: list[str] = []
+        self._importing = 0
 
     def __call__(self, frame: FrameType, event: str, _argument: Any) -> None:
         """Follow the calls and returns of the package's functions; importing a module is no call."""
         code = frame.f_code
-        if code.co_name == "<module>" or not code.co_filename.startswith(self.package):
+        if not code.co_filename.startswith(self.package):
             return
-        if event == "call":
+        if code.co_name == "<module>":
+            self._importing += {"call": 1, "return": -1}.get(event, 0)
+        elif self._importing:
+            return
+        elif event == "call":
             module = code.co_filename.removeprefix(self.package).strip("/").removesuffix(".py").replace("/", ".")
             self.modules.setdefault(module)
             self._stack.append(f"{module}.{code.co_qualname}")
@@ -47,14 +52,14 @@ class Trace:
 
 
 def main(tree: str = ".") -> None:
-    """Retrain on twelve ratings, and print what was called."""
+    """Retrain on sixteen ratings, and print what was called."""
     root = Path(tree).resolve()
     sys.path.insert(0, str(root))
     os.environ["PYTHONPATH"] = str(root)  # for the workers
     trace = Trace(root / "dcrec_spark")
     with tempfile.TemporaryDirectory() as folder:
         ratings = Path(folder, "ratings.csv")
-        rows = [f"u{u},i{i},{1 + (u * i) % 5}" for u in range(4) for i in range(3)]
+        rows = [f"u{u},i{i},{1 + (u * i) % 5}" for u in range(4) for i in range(6) if (u + i) % 3]
         ratings.write_text("\n".join(["user,item,rating", *rows]) + "\n", encoding="utf-8")
         settings = {**SETTINGS, "input.path": ratings, "output.path": f"{folder}/tables"}
         sys.argv = ["retrain", *(part for name, value in settings.items() for part in ("--set", f"{name}={value}"))]

@@ -107,7 +107,7 @@ def settings_page() -> str:
         if match is None:
             continue
         depth, name, value, about = len(match["indent"]), match["name"], match["value"].strip(), match["about"] or ""
-        about = about.replace("|", "\\|")
+        about = re.sub(r"(\{.*\})", r"`\1`", about.replace("|", "\\|"))  # braces are attributes in Markdown
         if depth == 0:
             parts += ["", f"## {name}", "", f"{about[:1].upper()}{about[1:]}", ""]
             parts += ["| setting | default | meaning |", "| --- | --- | --- |"]

@@ -27,7 +27,7 @@ def kernel(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     java = subprocess.run([sys.executable, "-m", "dcrec_spark.spark.java"], capture_output=True, text=True, check=True)
     conf = tmp_path_factory.mktemp("notebooks")
     (conf / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
-    manager = KernelManager(kernel_name="python3")
+    manager = KernelManager(kernel_name="python3", transport="ipc")  # no port is opened
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     manager.start_kernel(
         cwd=str(ROOT),

@@ -9,13 +9,14 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 from pyspark.sql import DataFrame
 
 from dcrec_spark.errors import DataError
+from dcrec_spark.evaluation.measures import ERRORS, HITS, Kind, Measure
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.kernels.metrics import GAINS
 from dcrec_spark.models.params import HasIds, choice, declare, initialise, number, text
 
-_AT_K = {"ndcg_at_k": "ndcg", "recall": "recall", "precision": "precision", "map": "map"}
-_ERRORS = ("mse", "mae", "item_mse", "item_mae")
+# metricName -> what is measured at the cut k.
+_AT_K = {"ndcg_at_k": Kind.NDCG, **{kind.value: kind for kind in HITS}}
 
 
 class RatingEvaluator(
@@ -35,7 +36,7 @@ class RatingEvaluator(
         "metricName",
         "ndcg: of each user's test items, the whole list; ndcg_at_k, recall, precision, map: of the first k; mse, mae: "
         "over ratings; item_mse, item_mae: of each item, averaged over items",
-        choice("metricName", "ndcg", *_AT_K, *_ERRORS),
+        choice("metricName", "ndcg", *_AT_K, *(kind.value for kind in ERRORS)),
     )
     k = declare("k", "length of the list, for ndcg_at_k, recall, precision and map", number("k", int, 1))
     relevance = declare("relevance", "a test rating from here on makes an item relevant", number("relevance", float, 0))
@@ -59,14 +60,14 @@ class RatingEvaluator(
 
     def isLargerBetter(self) -> bool:
         """False for errors, True for all else."""
-        return self.getOrDefault("metricName") not in _ERRORS
+        return self.getOrDefault("metricName") not in ERRORS
 
     def _evaluate(self, dataset: DataFrame) -> float:
         get = self.getOrDefault
         settings = MetricSettings(ks=(get("k"),), relevance=get("relevance"), gain=get("gain"), replications=0)
         columns = Columns(get("userCol"), get("itemCol"), get("ratingCol"))
         name = get("metricName")
-        measure = f"{_AT_K[name]}@{get('k')}" if name in _AT_K else name
+        measure = Measure(_AT_K[name], get("k")) if name in _AT_K else Measure(Kind(name))
         value = evaluate(dataset, get("predictionCol"), columns, settings).as_dict()[measure]
         if math.isnan(value):
             raise DataError(f"{measure} is undefined: no user has a test item that is relevant or worth any gain")

@@ -14,7 +14,7 @@ from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY,
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram, reliability
 from dcrec_spark.evaluation.ranking_change import ranking_change
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.evaluation.samples import reasons_for, sample_lists, with_titles
+from dcrec_spark.evaluation.samples import reasons_for, sample_lists, with_title_column
 from dcrec_spark.jobs.evaluate.steps import COMPARED, HELD_OUT_SHARE, MODEL, PREFERENCE, Judged, Verdicts
 from dcrec_spark.jobs.model_input import as_trained
 from dcrec_spark.jobs.run_record import Run
@@ -60,7 +60,6 @@ def gather(config: RunConfig, run: Run, found: Found) -> ReportFacts:
     judged, verdicts = found.judged, found.verdicts
     model, k = judged.model, max(config.evaluation.cuts)
     return ReportFacts(
-        title=f"Evaluation of {judged.saved.source.model_version}",
         run_id=run.run_id,
         run_date=run.run_date.isoformat(),
         models=_models(judged),
@@ -106,7 +105,7 @@ def _saved(name: str, saved: SavedModel) -> ModelFacts:
     if exposure is not None:
         weight = "a gamma for each user" if get("confounderWeight") == "user" else "one gamma for all"
         what += f", {weight}, exposure rank {exposure.getOrDefault('rank')}"
-    return ModelFacts(name, what, saved.source.model_version, saved.source.path)
+    return ModelFacts(name, what, saved.source.model_version)
 
 
 def _data(judged: Judged) -> DataFacts:
@@ -212,12 +211,12 @@ def sample_users(config: RunConfig, judged: Judged, verdicts: Verdicts, titles: 
     if not settings.sample_users:
         return []
     lists = sample_lists(verdicts.lists[MODEL], settings.sample_users, config.recommend.top_n, config.run.seed)
-    rows = with_titles(lists, titles).toPandas()
+    rows = with_title_column(lists, titles).toPandas()
     if settings.reasons:
         why = _reasons(judged, lists, titles, settings.reasons)
         rows = rows.merge(why, on=["user_id", "item_id"], how="left")
     else:
-        rows["because"] = None
+        rows["reasons_text"] = None
     ordered = rows.sort_values(["user_id", "rank"])
     return [SampleUser(str(user), of.reset_index(drop=True)) for user, of in ordered.groupby("user_id", sort=True)]
 

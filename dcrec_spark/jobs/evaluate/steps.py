@@ -21,14 +21,13 @@ from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.publish import schemas
+from dcrec_spark.publish.schemas import metric_table
 
 MODEL, COMPARED, PREFERENCE = "this model", "compared model", "preference alone"
 HELD_OUT_SHARE = 0.2
 # How far down the lists that are compared go, at least.
 DEPTH = 50
 _COLUMNS = Columns("user_id", "item_id", "rating")
-_ERRORS = ("mse", "mae", "item_mse", "item_mae")
 
 
 @dataclass(frozen=True)
@@ -97,13 +96,7 @@ class Verdicts:
     def table(self, spark: SparkSession, run_id: str) -> DataFrame:
         """The published table ``metrics``; differences are rows of their own, ``this model - item mean``."""
         parts = [*self.found, *(part for parts in self.differences.values() for part in parts)]
-        rows = [
-            (run_id, name, "test", metrics.settings.variant(measure), *estimate)
-            for metrics in parts
-            for name in metrics.scores
-            for measure, estimate in metrics.estimates(name).items()
-        ]
-        return spark.createDataFrame(rows, schemas.METRICS)
+        return metric_table(spark, run_id, [row for metrics in parts for row in metrics.rows("test")])
 
 
 def judged_by(
@@ -184,7 +177,7 @@ def _lists(judged: Judged, depth: int, kept: ExitStack) -> dict[str, DataFrame]:
 def _without_errors(metrics: Metrics, models: list[str]) -> Metrics:
     """Scores that are no ratings have no errors."""
     scores = {
-        name: {m: score for m, score in found.items() if name not in models or m not in _ERRORS}
+        name: {m: score for m, score in found.items() if name not in models or not m.is_error}
         for name, found in metrics.scores.items()
     }
     return replace(metrics, scores=scores)

@@ -17,6 +17,7 @@ from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet, schemas
 from dcrec_spark.publish.audit import audit_recommendations
+from dcrec_spark.publish.protocol import Save
 from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory
 from dcrec_spark.spark.session import build_session
 from dcrec_spark.storage.files import open_files
@@ -95,7 +96,7 @@ def publish_run(
     run: Run,
     tables: Mapping[str, DataFrame],
     seen: DataFrame | None,
-    folders: Mapping[str, parquet.Save] | None = None,
+    folders: Mapping[str, Save] | None = None,
 ) -> str:
     """Stage the tables and the run's own row, audit, commit; returns the run's directory as a URI.
 
@@ -116,7 +117,7 @@ def metric_settings(config: RunConfig, cuts: tuple[int, ...]) -> MetricSettings:
     return MetricSettings(cuts, given.relevant_from, given.gain, replications=given.bootstrap, seed=config.run.seed)
 
 
-def file_writer(spark: SparkSession, name: str, text: str) -> parquet.Save:
+def file_writer(spark: SparkSession, name: str, text: str) -> Save:
     """What writes ``text`` to a file of that name into a directory of its own."""
 
     def write(uri: str) -> None:

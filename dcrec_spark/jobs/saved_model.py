@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish.manifest import RECORD
-from dcrec_spark.publish.parquet import CURRENT, current_directory, read_record
+from dcrec_spark.publish.parquet import current_directory, read_record
+from dcrec_spark.publish.run_directory import CURRENT
 from dcrec_spark.storage.files import open_files
 
 FOLDER = "model"

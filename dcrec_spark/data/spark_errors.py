@@ -1,4 +1,4 @@
-"""Spark's exceptions about unreadable input, said in the words of this package."""
+"""Spark's exceptions about unreadable input, in the words of this package."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _BROKEN_FILE = "FAILED_READ_FILE"
 
 @contextmanager
 def opening(source: str, setting: str = "input.path") -> Iterator[None]:
-    """Whatever Spark raises inside is a ``DataError`` about ``source``, which ``setting`` names."""
+    """Turn whatever Spark raises inside into a ``DataError`` about ``source``, which ``setting`` names."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -38,7 +38,7 @@ def opening(source: str, setting: str = "input.path") -> Iterator[None]:
 
 @contextmanager
 def reading_rows() -> Iterator[None]:
-    """A file that breaks while it is read is a ``DataError``; every other failure goes on as it is."""
+    """Turn a file that breaks while it is read into a ``DataError``; every other failure goes on as it is."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -48,14 +48,14 @@ def reading_rows() -> Iterator[None]:
 
 
 def explain(error: PySparkException | Py4JError, setting: str = "input.path") -> str:
-    """One line: the advice where the failure is a known one, then Spark's own reason without secrets."""
+    """One line on a failure: advice where it is a known one, then Spark's own reason without secrets."""
     text = str(error)
     conditions: list[str] = re.findall(r"\[[A-Z][A-Z_.]+\] ?[^\n]*", text)
     causes: list[str] = re.findall(r"^(?:Caused by)?: (?:[\w.$]+: )?([^\n]+)", text, re.MULTILINE)
     lines = [*conditions[:1], *causes[-1:]] or [line for line in text.splitlines() if line.strip()][-1:]
     advice = [
-        said.format(setting=setting, format=_FORMATS.get(setting, "its name"))
-        for known, said in _ADVICE.items()
+        hint.format(setting=setting, format=_FORMATS.get(setting, "its name"))
+        for known, hint in _ADVICE.items()
         if known in text
     ][:1]
     reason = " ".join(" / ".join(dict.fromkeys(lines)).split())

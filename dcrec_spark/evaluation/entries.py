@@ -118,7 +118,7 @@ def _tally_ratings(ratings: Ratings, counts: dict[str, int | Array], settings: M
 
 
 def _item_errors(ratings: Ratings, error: Array, model: int) -> dict[OfModel, PerRow]:
-    """Sums of each item's errors, and how many ratings it has."""
+    """Add up each item's errors, and count its ratings."""
     n_items = len(ratings.item_key)
     weight = kernel.sums_by(ratings.item, np.ones(len(ratings.item)), n_items)
     return {
@@ -202,7 +202,7 @@ def _faults(tested: Array, rank: Array, rating: Array, pair: Array, settings: Me
 def _judge(
     user_key: Array, user: Array, place: Array, rating: Array, settings: MetricSettings
 ) -> tuple[Array, dict[OfModel, PerRow], dict[str, int | Array]]:
-    """The measures of those users who have test ratings. user, place, rating : of each pair; rating -1: none."""
+    """Measure the users who have test ratings. user, place, rating : of each pair; rating -1: none."""
     has_test = np.bincount(user, rating >= 0, len(user_key)) > 0
     judged = has_test[user]
     order = np.lexsort((place[judged], user[judged]))

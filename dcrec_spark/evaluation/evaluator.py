@@ -1,4 +1,4 @@
-"""The metrics as a pyspark.ml Evaluator, for CrossValidator and TrainValidationSplit."""
+"""Metrics as a pyspark.ml Evaluator, for CrossValidator and TrainValidationSplit."""
 
 import math
 
@@ -22,7 +22,7 @@ _AT_K = {"ndcg_at_k": Kind.NDCG, **{kind.value: kind for kind in HITS}}
 class RatingEvaluator(
     Evaluator, HasIds, HasPredictionCol, DefaultParamsReadable["RatingEvaluator"], DefaultParamsWritable
 ):
-    """One metric of predictions against held-out ratings; ``dcrec_spark.evaluation.metrics`` has them all at once.
+    """One metric of predictions against held-out ratings; :func:`dcrec_spark.evaluate` has them all at once.
 
     In cross-validation, random folds leave users and items without training: give the estimator a coldStartStrategy
     of "drop" or "mean".
@@ -59,7 +59,7 @@ class RatingEvaluator(
         initialise(self)
 
     def isLargerBetter(self) -> bool:
-        """False for errors, True for all else."""
+        """Return False for errors, True for all else."""
         return self.getOrDefault("metricName") not in ERRORS
 
     def _evaluate(self, dataset: DataFrame) -> float:

@@ -125,7 +125,7 @@ class Measure(str):
 
 
 def _wanted_instead(kind: Kind, k: int | None, over_catalogue: bool) -> str:
-    """What would make the parts a measure; nothing where they are one."""
+    """Say what would make the parts a measure; nothing where they are one."""
     if k is not None and k < 1:
         return "expected a cut of at least 1"
     if kind in ERRORS and (k is not None or over_catalogue):

@@ -252,7 +252,7 @@ def _number(column: str) -> Column:
 
 
 def _key(column: str) -> Column:
-    """The hash of an id, null for none; an integer hashes as its digits, so its type does not matter."""
+    """Hash an id, null for none; an integer hashes as its digits, so its type does not matter."""
     return F.when(quoted(column).isNotNull(), F.xxhash64(quoted(column).cast("string")))
 
 

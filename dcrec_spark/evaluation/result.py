@@ -16,7 +16,7 @@ _FEWEST_FOR_INTERVAL = 2
 
 
 class Estimate(NamedTuple):
-    """A value, the interval around it (None where there is none), and the number of units that it averages over."""
+    """Value of a metric, the interval around it (None where there is none), and the number of units averaged over."""
 
     value: float
     ci_low: float | None

@@ -1,4 +1,4 @@
-"""Which variant of each metric, and how its uncertainty is found."""
+"""Settings of an evaluation: variants of the metrics, columns, and the bootstrap."""
 
 import math
 from dataclasses import dataclass

@@ -63,7 +63,7 @@ class Tally(NamedTuple):
 
 @dataclass(frozen=True)
 class Resampling:
-    """Of users; items have another seed, so that a user and an item of the same name have nothing in common."""
+    """Bootstrap of users; items have another seed, so that a user and an item of the same name share no weights."""
 
     replications: int
     seed: int
@@ -75,7 +75,7 @@ class Resampling:
         return {name: sums[:, 2 * number : 2 * number + 2] for number, name in enumerate(metrics)}
 
     def of_items(self) -> "Resampling":
-        """The resampling of items that goes with this one of users."""
+        """Return the resampling of items that goes with this one of users."""
         return Resampling(self.replications, self.seed + 1)
 
 
@@ -105,7 +105,7 @@ def _read(named: Mapping[str, Array]) -> Sums:
 
 
 def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: Resampling) -> Sums:
-    """Sums of all partitions.
+    """Add up the tallies of all partitions.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: R
 
 
 def add_up_here(tally: Tally, resampling: Resampling) -> Sums:
-    """Sums of a tally that has everything, without Spark."""
+    """Add up a tally that has everything, without Spark."""
     cells = _cells(tally, resampling, 1)
     parts = {cell["bucket"]: unpack(cell["data"]) for cell in cells.to_pylist()}
     users = parts.pop(_USERS)
@@ -169,7 +169,7 @@ def _cells(tally: Tally, resampling: Resampling, n_buckets: int) -> pa.RecordBat
 
 
 def _item_sums(parts: list[dict[str, Array]], resampling: Resampling) -> dict[str, Array]:
-    """The items of one bucket: each partition's sums for an item added up, then every item counted once."""
+    """Add up the sums for each item of a bucket, then count every item once."""
     key, item = np.unique(np.concatenate([part["key"] for part in parts]), return_inverse=True)
     metrics: dict[OfModel, PerRow] = {}
     sums: dict[OfModel, Array] = {}

@@ -28,12 +28,12 @@ class TableFiles(NamedTuple):
 
 
 def fingerprint(files: Files, directory: str, rows: int) -> TableFiles:
-    """Data files of a table as they are on disk; ``rows`` is what was written."""
+    """Take the checksums of a table's data files on disk; ``rows`` is what was written."""
     return TableFiles(rows, *fingerprint_folder(files, directory))
 
 
 def fingerprint_folder(files: Files, directory: str) -> FolderFiles:
-    """Data files of a directory and of all directories below it."""
+    """Take the checksums of the data files in a directory and in all below it."""
     sizes = _data_files(files, directory)
     sha256 = {path: files.sha256(f"{directory}/{path}") for path in sizes}
     return FolderFiles(sum(sizes.values()), sha256)

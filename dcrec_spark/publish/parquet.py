@@ -290,7 +290,7 @@ def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[s
 
 
 def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
-    """Published table, which stays on the run it was opened on, whatever is published later.
+    """Open a published table, which stays on the run it was opened on, whatever is published later.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ def run_path(root: str, run_id: str) -> str:
 
 
 def staging_path(root: str, run_id: str) -> str:
-    """New name for a staging directory; its token keeps two processes with one run_id apart."""
+    """Make a name for a staging directory; its token keeps two processes with one run_id apart."""
     return f"{root}/{STAGING_PREFIX}{run_id}-{uuid4().hex[:8]}"
 
 

@@ -166,7 +166,7 @@ def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
 
 
 def metric_table(spark: SparkSession, run_id: str, rows: Iterable[Sequence[object]]) -> DataFrame:
-    """Published table ``metrics``.
+    """Make the published table ``metrics``.
 
     Parameters
     ----------

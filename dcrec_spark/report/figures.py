@@ -140,7 +140,7 @@ def log_likelihoods(check: CheckFacts) -> Figure:
 
 
 def forest(rows: pd.DataFrame, x: str) -> Figure:
-    """A dot and its interval for each model, the first on top and in another colour.
+    """Draw a dot and its interval for each model, the first on top and in another colour.
 
     rows : model, value, low, high.
     """
@@ -229,6 +229,6 @@ def _label(axes: Axes, x: str, y: str, counts: bool = True) -> None:
 
 
 def headline(estimates: pd.DataFrame, measure: str, models: Sequence[str]) -> pd.DataFrame:
-    """The rows of :func:`forest` for one measure, in the order of ``models``; those that lack it are left out."""
+    """Select the rows of :func:`forest` for one measure, in the order of ``models``; those that lack it are left out."""
     rows = estimates[estimates.measure == measure].set_index("model")
     return rows.reindex([name for name in models if name in rows.index]).reset_index()

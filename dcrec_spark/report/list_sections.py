@@ -26,7 +26,7 @@ from dcrec_spark.report.words import number
 
 
 def samples(facts: ReportFacts) -> Section:
-    """A few users' recommendations, with the parts of each score."""
+    """Show a few users' recommendations, with the parts of each score."""
     name, title = "samples", "Sample users"
     if not facts.samples:
         return Section(name, title, [Note("No users were asked for: evaluation.sample_users = 0.")])

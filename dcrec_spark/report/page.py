@@ -15,7 +15,7 @@ _TEMPLATE = "report.html.j2"
 
 
 def _portable(facts: ReportFacts) -> ReportFacts:
-    """The facts without the folders of the machine that found them."""
+    """Return the facts without the folders of the machine that made them."""
     output = facts.configuration.get("output", {}).get("path")
     return replace(
         facts,
@@ -25,18 +25,18 @@ def _portable(facts: ReportFacts) -> ReportFacts:
 
 
 def title(facts: ReportFacts) -> str:
-    """What was evaluated, in words, and when."""
+    """Say in words what was evaluated, and when."""
     return f"Evaluation: {kind_of_model(facts.outcome, facts.adjustment)}, {day(facts.run_date)}"
 
 
 def ids(facts: ReportFacts) -> str:
-    """The names by which tables and logs call the model and the run."""
+    """Name the model and the run as tables and logs do."""
     version = facts.models[0].version
     return f"Run {facts.run_id}" if version is None else f"Model {version}, run {facts.run_id}"
 
 
 def in_short(facts: ReportFacts) -> Section:
-    """What a hurried reader should know."""
+    """Say what a hurried reader should know."""
     test = facts.data.test
     points = [
         f"The model: {facts.models[0].what}.",
@@ -71,7 +71,7 @@ SECTIONS: tuple[Callable[[ReportFacts], Section], ...] = (
 
 
 def render(facts: ReportFacts, sections: Sequence[Callable[[ReportFacts], Section]] = SECTIONS) -> str:
-    """The whole page, or the sections of it that are named.
+    """Render the whole page, or the sections of it that are named.
 
     Every text is escaped, whatever it holds; only figures are markup. Absolute paths in settings and warnings are cut
     down to their last names. The page forbids itself, by its content security policy, to load anything or to run

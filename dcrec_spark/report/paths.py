@@ -40,7 +40,7 @@ def shortened(text: str, output: str | None = None) -> str:
 
 
 def without_paths(value: Any, output: str | None = None) -> Any:
-    """Settings with every text in them :func:`shortened`, keys as they are.
+    """Return settings with every text in them :func:`shortened`, keys as they are.
 
     Examples
     --------

@@ -94,7 +94,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """Number with its sign, a plus too.
+    """Write a number with its sign, a plus too.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def interval(low: float | None, high: float | None, digits: int = 3) -> str:
 
 
 def verdict(name: str, low: float, high: float) -> str:
-    """What the interval of a difference says about the first model: nothing, where 0 lies inside.
+    """Judge the first model by the interval of a difference; where 0 lies inside, no difference is shown.
 
     Examples
     --------

@@ -67,7 +67,7 @@ def gather(config: RunConfig, run: Run, found: Found) -> ReportFacts:
         stages=_stages(model),
         check=_check(model, found.check),
         metrics=_metrics(verdicts),
-        reliability=reliability(verdicts.predictions, f"`{MODEL}`"),
+        reliability=reliability(verdicts.predictions, MODEL),
         outcome=model.getOrDefault("outcome"),
         adjustment=model.getOrDefault("adjustment"),
         gamma=_gamma(model),

@@ -229,6 +229,6 @@ def _label(axes: Axes, x: str, y: str, counts: bool = True) -> None:
 
 
 def headline(estimates: pd.DataFrame, measure: str, models: Sequence[str]) -> pd.DataFrame:
-    """Select the rows of :func:`forest` for one measure, in the order of ``models``; those that lack it are left out."""
+    """Select the rows of :func:`forest` for one measure, in the order of ``models``, without those that lack it."""
     rows = estimates[estimates.measure == measure].set_index("model")
     return rows.reindex([name for name in models if name in rows.index]).reset_index()

@@ -17,7 +17,7 @@ PLAIN    := $(if $(MAKE_TERMOUT),\033[0m)
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench nine-rows reproduce submit clean
+.PHONY: help demo test lint format bench nine-rows reproduce submit docs docs-serve clean
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
@@ -52,6 +52,13 @@ reproduce: $(READY)  ## The paper's tables and figures: make reproduce DATA=fold
 submit: $(READY)  ## Run a job through spark-submit: make submit JOB=jobs/retrain.py ARGS="--dry-run"
 	@JAVA_HOME="$$($(BIN)/python -m dcrec_spark.spark.java)" PYSPARK_PYTHON="$(BIN)/python" SPARK_CONF_DIR=conf \
 		$(BIN)/spark-submit $(SPARK_ARGS) $(JOB) $(ARGS)
+
+docs: $(READY)  ## Build the documentation into build/site, warnings are errors
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo 'build/site/index.html'
+
+docs-serve: $(READY)  ## Show the documentation in a browser while it is written
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 clean:  ## Remove .venv and everything that tools left behind
 	@rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache spark-warehouse

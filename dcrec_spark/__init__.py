@@ -1,18 +1,24 @@
 """Deconfounded recommendations on Spark."""
 
+from typing import TYPE_CHECKING, Any
+
 from dcrec_spark.evaluation.evaluator import RatingEvaluator
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking, join_predictions
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.simulate import Simulation, simulate
 from dcrec_spark.evaluation.splits import HeldOut, hold_out_users, split_by_time, split_pairs, split_within_users
-from dcrec_spark.models.explain.text import because, titled
+from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.exposure.estimator import PoissonFactorization, PoissonFactorizationModel
 from dcrec_spark.models.exposure.held_out import ExposureSplit, hold_out_exposures
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.publish.current import PublishedRun, current_run, read_current
 from dcrec_spark.version import __version__
+
+if TYPE_CHECKING:
+    from dcrec_spark.spark.session import build_session
 
 __all__ = [
     "Columns",
@@ -25,18 +31,31 @@ __all__ = [
     "PoissonFactorization",
     "PoissonFactorizationModel",
     "PredictiveCheck",
+    "PublishedRun",
     "RatingEvaluator",
     "Simulation",
     "__version__",
-    "because",
+    "build_session",
+    "current_run",
     "evaluate",
     "evaluate_ranking",
     "hold_out_exposures",
     "hold_out_users",
     "join_predictions",
+    "read_current",
+    "reasons_text",
     "simulate",
     "split_by_time",
     "split_pairs",
     "split_within_users",
-    "titled",
+    "with_titles",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import ``build_session`` when it is asked for, so that ``python -m dcrec_spark.spark.java`` starts clean."""
+    if name == "build_session":
+        from dcrec_spark.spark.session import build_session
+
+        return build_session
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

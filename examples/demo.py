@@ -13,15 +13,18 @@ from pyspark.sql import functions as F
 from rich.panel import Panel
 from rich.table import Table
 
-from dcrec_spark.config import RunConfig, load_config
+from dcrec_spark.config import RetrainConfig, load_config
 from dcrec_spark.data.titles import read_titles
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.evaluation.simulate import Simulated, Simulation, add_expected, simulate
 from dcrec_spark.jobs.cli import configure_logging
-from dcrec_spark.jobs.common import start_session
 from dcrec_spark.jobs.console import Reporter
-from dcrec_spark.jobs.retrain import Retrained, retrain
-from dcrec_spark.publish.parquet import read_current
+from dcrec_spark.jobs.job import Finished
+from dcrec_spark.jobs.retrain import Retrain
+from dcrec_spark.jobs.runner import run_job, start_session
+from dcrec_spark.models.explain.text import with_titles
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.publish.current import read_current
 from dcrec_spark.spark.session import conf_directory
 
 OUTPUT = Path("output/demo")
@@ -104,18 +107,22 @@ def _show_movielens(data: Path, reporter: Reporter) -> None:
     reporter.show(_next_steps())
 
 
-def _config(settings: Mapping[str, str]) -> RunConfig:
-    return load_config(conf_directory() / "demo.yaml", [f"{name}={value}" for name, value in settings.items()])
+def _config(settings: Mapping[str, str]) -> RetrainConfig:
+    return load_config(
+        RetrainConfig, conf_directory() / "demo.yaml", [f"{name}={value}" for name, value in settings.items()]
+    )
 
 
-def _run(name: str, settings: Mapping[str, str], reporter: Reporter) -> Retrained:
-    result = retrain(_config({**settings, **MODELS[name], "output.path": str(OUTPUT / name)}), reporter)
+def _run(name: str, settings: Mapping[str, str], reporter: Reporter) -> Finished[DeconfoundedMFModel]:
+    result = run_job(Retrain(), _config({**settings, **MODELS[name], "output.path": str(OUTPUT / name)}), reporter)
     if result is None:
         raise AssertionError("only a dry run has no result")
     return result
 
 
-def _against_truth(spark: SparkSession, runs: Mapping[str, Retrained], world: Simulated, test: DataFrame) -> Table:
+def _against_truth(
+    spark: SparkSession, runs: Mapping[str, Finished[DeconfoundedMFModel]], world: Simulated, test: DataFrame
+) -> Table:
     """Error against the withheld potential outcomes, and what the recommended items are truly worth."""
     table = Table(title="Against the truth", caption="pairs that no model saw; ratings from 1 to 5")
     table.add_column("")
@@ -124,7 +131,7 @@ def _against_truth(spark: SparkSession, runs: Mapping[str, Retrained], world: Si
     errors, worth = {}, {}
     for name, run in runs.items():
         pairs = test.withColumnsRenamed({"user": "user_id", "item": "item_id"})
-        predicted = run.model.transform(pairs, {run.model.coldStartStrategy: "mean"})
+        predicted = run.result.transform(pairs, {run.result.coldStartStrategy: "mean"})
         errors[name] = _mean(predicted, F.pow(F.col("prediction") - F.col("rating"), 2))
         top = read_current(spark, str(OUTPUT / name), "recommendations")
         pairs = top.select(F.col("user_id").alias("user"), F.col("item_id").alias("item"))
@@ -144,13 +151,15 @@ def _mean(frame: DataFrame, what: Column) -> float:
     return float(frame.agg(F.avg(what)).collect()[0][0])
 
 
-def _recommendations(spark: SparkSession, run: Retrained, titles: DataFrame | None, world: Simulated | None) -> Table:
+def _recommendations(
+    spark: SparkSession, run: Finished[DeconfoundedMFModel], titles: DataFrame | None, world: Simulated | None
+) -> Table:
     """The best items of a few users, with the two parts of each score."""
-    name = "deconfounded" if run.model.exposureModel is not None else "classical"
+    name = "deconfounded" if run.result.exposureModel is not None else "classical"
     top = read_current(spark, str(OUTPUT / name), "recommendations")
     users = [row[0] for row in top.select("user_id").distinct().orderBy("user_id").limit(SHOWN_USERS).collect()]
     chosen = top.where(F.col("user_id").isin(users) & (F.col("rank") <= SHOWN_ITEMS))
-    extra = _titled(chosen, titles) if titles is not None else chosen.withColumn("title", F.lit(None))
+    extra = with_titles(chosen, titles) if titles is not None else chosen.withColumn("title", F.lit(None))
     if world is not None:
         pairs = chosen.select(F.col("user_id").alias("user"), F.col("item_id").alias("item"))
         truth = add_expected(pairs, world.settings).withColumnsRenamed({"user": "user_id", "item": "item_id"})
@@ -171,13 +180,9 @@ def _recommendations(spark: SparkSession, run: Retrained, titles: DataFrame | No
     return table
 
 
-def _caption(run: Retrained) -> str:
-    intercept = run.model.intercept
+def _caption(run: Finished[DeconfoundedMFModel]) -> str:
+    intercept = run.result.intercept
     return f"score = preference + confounder {'-' if intercept < 0 else '+'} {abs(intercept):.2f}"
-
-
-def _titled(chosen: DataFrame, titles: DataFrame) -> DataFrame:
-    return chosen.join(titles, "item_id", "left")
 
 
 def _agreement(spark: SparkSession) -> str:

@@ -1,11 +1,10 @@
-"""Ratings in, recommendation tables out: validate, fit both stages, rank, audit, publish.
+"""The nightly job: ratings in, recommendation tables and the model out. See ``python jobs/retrain.py --help``.
 
-python jobs/retrain.py --config mine.yaml --set outcome.rank=50
 spark-submit jobs/retrain.py --config mine.yaml --dry-run
+dcrec retrain --config mine.yaml --dry-run
 """
 
-from dcrec_spark.jobs.cli import run_job
-from dcrec_spark.jobs.retrain import retrain
+from dcrec_spark.jobs.command import run_script
 
 if __name__ == "__main__":
-    run_job(retrain, __doc__)
+    run_script("retrain")

@@ -1,11 +1,10 @@
-"""A confounded world with known truth: ratings, potential outcomes of random test pairs, the truth itself.
+"""A confounded world with known truth: ratings, potential outcomes, the truth itself. See ``--help``.
 
-python jobs/simulate.py --set output.path=output/world
-python jobs/simulate.py --set output.path=output/world --set simulation.gamma_reading=rate --set simulation.n_users=1000
+spark-submit jobs/simulate.py --config mine.yaml --dry-run
+dcrec simulate --config mine.yaml --dry-run
 """
 
-from dcrec_spark.jobs.cli import run_job
-from dcrec_spark.jobs.simulate import simulate_world
+from dcrec_spark.jobs.command import run_script
 
 if __name__ == "__main__":
-    run_job(simulate_world, __doc__)
+    run_script("simulate")

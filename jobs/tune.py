@@ -1,11 +1,10 @@
-"""Ratings in, the settings that rank held-out ratings best out, every trial recorded; run again to go on.
+"""Ratings in, the settings that rank held-out ratings best out, every trial recorded. See ``--help``.
 
-python jobs/tune.py --config conf/tune.yaml --set input.path=ratings.parquet --set output.path=output/search
 spark-submit jobs/tune.py --config mine.yaml --dry-run
+dcrec tune --config mine.yaml --dry-run
 """
 
-from dcrec_spark.jobs.cli import run_job
-from dcrec_spark.jobs.tune.job import tune
+from dcrec_spark.jobs.command import run_script
 
 if __name__ == "__main__":
-    run_job(tune, __doc__)
+    run_script("tune")

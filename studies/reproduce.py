@@ -1,69 +1,94 @@
-"""jobs/reproduce.py: the studies of a profile, as units that an interruption leaves whole, and their page.
+"""The job that reproduces the paper: the studies of a profile, unit by unit, and their page.
 
-data folder ─ units, each kept under studies.work ─ README.md, tables and pictures under output.path
+extract      which units there are, and which of them are done
+transform    run the others, each recorded under studies.work as it ends
+load         README.md, tables and pictures under output.path; run.json under studies.work
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rich.console import RenderableType
 from rich.text import Text
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import ReproduceConfig
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.jobs.common import open_job, output_path
-from dcrec_spark.jobs.console import Reporter
-from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.publish.manifest import RECORD, to_json
 from studies.profiles import PROFILES, YAHOO, Profile
-from studies.run import chosen_units, reproduce
-from studies.units import read
-
-JOB = "reproduce"
+from studies.run import chosen_units, run_units, write_results
+from studies.units import Unit, read
 
 
-def reproduce_studies(config: RunConfig, reporter: Reporter, dry_run: bool = False) -> Path | None:
-    """Run what is not there yet, then write the page; returns it, None after a dry run.
+@dataclass(frozen=True)
+class Inputs:
+    """The profile, its chosen units, the folder of the data, and that of the units' results."""
 
-    Raises
-    ------
-    ConfigError : studies.data is not a folder, a part of studies.only names nothing, or the output cannot be written.
-    """
-    output, timings, data = output_path(config), reporter.new_run(), _data(config)
-    work = Path(config.studies.work or f"output/studies/{config.studies.profile}")
-    profile, only = _profile(config, data), config.studies.only
-    units = chosen_units(profile, data, work, only)
-    spark = open_job(config, reporter, output, writes=not dry_run)
-    there = sum(read(unit, work) is not None for unit in units)
-    reporter.show(Text(f"{len(units)} units, {there} of them there already", style="bold"))
-    if dry_run:
-        reporter.show(Text("dry run: everything checks out, nothing was written", style="bold green"))
-        return None
-    run = Run.begin(JOB, config, spark, timings)
-    with run.recorded_on_failure(spark, str(work)):
-        with reporter.step("studies"):
-            page = reproduce(spark, profile, data, work, Path(output), _command(config), only)
-        run.counts |= {"units": len(units), "units_before": there}
+    profile: Profile
+    units: Sequence[Unit]
+    data: Path
+    work: Path
+
+
+class Reproduce(Job[ReproduceConfig, Inputs, Path]):
+    """Run the studies that are not done yet, and write their page. The result is the page."""
+
+    config_type = ReproduceConfig
+    last_step = "write the page"
+
+    def check(self, config: ReproduceConfig) -> None:
+        """Refuse a folder without data, and names of no study."""
+        _inputs(config)
+
+    def record_directory(self, config: ReproduceConfig) -> str:
+        """Beside the results of the units: the output holds nothing but the page and what is on it."""
+        return str(_work(config))
+
+    def extract(self, context: Context[ReproduceConfig]) -> Inputs:
+        """Find which units are done."""
+        inputs = _inputs(context.config)
+        done = sum(read(unit, inputs.work) is not None for unit in inputs.units)
+        context.run.counts |= {"units": len(inputs.units), "units_before": done}
+        context.reporter.show(Text(f"{len(inputs.units)} units, {done} of them there already", style="bold"))
+        return inputs
+
+    def transform(self, context: Context[ReproduceConfig], inputs: Inputs) -> Outputs[Path]:
+        """Run the other units, and write the page of all that there is."""
+        with context.reporter.step("studies"):
+            run_units(context.spark, inputs.units, inputs.work)
+        command = f"make reproduce DATA=folder PROFILE={context.config.studies.profile}"
+        page = write_results(inputs.profile, inputs.data, inputs.work, Path(context.output), command)
+        return Outputs({}, page)
+
+    def load(self, context: Context[ReproduceConfig], outputs: Outputs[Path]) -> str:
+        """Leave the record of the run; the page is there."""
+        work = _work(context.config)
         work.mkdir(parents=True, exist_ok=True)
-        (work / RECORD).write_bytes(to_json(run.finished()))
-    reporter.show(Text(f"written: {page}", style="bold green"))
-    return page
+        (work / RECORD).write_bytes(to_json(context.run.finished()))
+        return context.output
+
+    def plan(self, context: Context[ReproduceConfig], inputs: Inputs) -> list[str]:
+        """The data, and where results are."""
+        return [f"input   {inputs.data}", f"work    {inputs.work}"]
+
+    def summary(self, context: Context[ReproduceConfig], finished: Finished[Path]) -> RenderableType:
+        """Where the page is."""
+        return Text(f"written: {finished.result}", style="bold green")
 
 
-def _data(config: RunConfig) -> Path:
-    found = config.studies.data
-    if found is None or not Path(found).is_dir():
+def _inputs(config: ReproduceConfig) -> Inputs:
+    folder = config.studies.data
+    if folder is None or not Path(folder).is_dir():
         raise ConfigError(
-            f"setting studies.data: found {found!r}, expected the folder that holds coat/, ml-100k/, ml-1m/ (and "
+            f"setting studies.data: found {folder!r}, expected the folder that holds coat/, ml-100k/, ml-1m/ (and "
             "yahoo-r3/ where you have it)"
         )
-    return Path(found)
+    data, work, profile = Path(folder), _work(config), PROFILES[config.studies.profile]
+    if (data / "yahoo-r3").is_dir():
+        profile = replace(profile, data={**profile.data, **YAHOO})
+    return Inputs(profile, chosen_units(profile, data, work, config.studies.only), data, work)
 
 
-def _profile(config: RunConfig, data: Path) -> Profile:
-    """Yahoo! R3 takes part where its files are there."""
-    profile = PROFILES[config.studies.profile]
-    return replace(profile, data={**profile.data, **YAHOO}) if (data / "yahoo-r3").is_dir() else profile
-
-
-def _command(config: RunConfig) -> str:
-    return f"make reproduce DATA=folder PROFILE={config.studies.profile}"
+def _work(config: ReproduceConfig) -> Path:
+    return Path(config.studies.work or f"output/studies/{config.studies.profile}")

@@ -26,23 +26,19 @@ from studies.units import Unit, read, units, write
 _log = structlog.get_logger()
 
 
-def reproduce(
-    spark: SparkSession, profile: Profile, data: Path, work: Path, output: Path, command: str, only: Sequence[str] = ()
-) -> Path:
-    """Run what is not there yet, and write the page of all that is.
-
-    work : where each unit's result is kept; a run that was interrupted goes on there. only : as :func:`chosen_units`
-    takes it. Returns the page.
-    """
-    chosen = chosen_units(profile, data, work, only)
+def run_units(spark: SparkSession, chosen: Sequence[Unit], work: Path) -> None:
+    """Run the units that are not done yet; each result is written under ``work`` as its unit ends."""
     with _progress() as progress:
         total = progress.add_task("all fits", total=sum(unit.steps for unit in chosen))
         for unit in chosen:
             _run_unit(spark, unit, work, progress, total)
+
+
+def write_results(profile: Profile, data: Path, work: Path, output: Path, command: str) -> Path:
+    """Write the page of all units that are done, and name those that are not; returns the page."""
     cells = {unit.name: read(unit, work) for unit in units(profile, data, work)}
-    return write_page(
-        profile, _by_study(cells), output, command, [name for name, cell in cells.items() if cell is None]
-    )
+    missing = [name for name, cell in cells.items() if cell is None]
+    return write_page(profile, _by_study(cells), output, command, missing)
 
 
 def chosen_units(profile: Profile, data: Path, work: Path, only: Sequence[str] = ()) -> list[Unit]:
@@ -71,11 +67,11 @@ def collected(profile: Profile, data: Path, work: Path) -> dict[str, list[Cell]]
 
 
 def _by_study(cells: Mapping[str, Cell | None]) -> dict[str, list[Cell]]:
-    found: dict[str, list[Cell]] = defaultdict(list)
+    studies: dict[str, list[Cell]] = defaultdict(list)
     for name, cell in cells.items():
         if cell is not None:
-            found[study_of(name)].append(cell)
-    return dict(found)
+            studies[study_of(name)].append(cell)
+    return dict(studies)
 
 
 def _run_unit(spark: SparkSession, unit: Unit, work: Path, progress: Progress, total: TaskID) -> None:

@@ -1,44 +1,74 @@
-"""Typed configuration of a run: what can be set, how it is read, how it is recorded.
+"""Typed configuration of a job: what can be set, how it is read, how it is recorded.
 
-``conf/base.yaml`` documents every setting with its unit, its choices and its default.
+Each job has a type of its own, ``RetrainConfig`` and so on, made of sections that jobs share. ``conf/base.yaml``
+documents every setting of every job with its choices and its default.
 """
 
+from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
+from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings, ModelConfig, RunConfig
 from dcrec_spark.config.load import load_config
-from dcrec_spark.config.record import config_hash, mask_secrets, resolved
-from dcrec_spark.config.sections import (
+from dcrec_spark.config.record import config_hash, resolved
+from dcrec_spark.config.reproduce import ReproduceConfig, StudiesConfig
+from dcrec_spark.config.retrain import RetrainConfig, WarmStartConfig
+from dcrec_spark.config.secrets import mask_secrets
+from dcrec_spark.config.serve import FoldInConfig, RecommendConfig, RecommendJobConfig
+from dcrec_spark.config.shared import (
     ColumnNames,
-    EngineConfig,
-    EvaluationConfig,
-    ExposureConfig,
+    FittingConfig,
     InputConfig,
-    ModelConfig,
-    OutcomeConfig,
+    JobConfig,
+    ListLengthConfig,
+    MetricsConfig,
     OutputConfig,
-    RecommendConfig,
-    RunConfig,
+    RankingConfig,
+    ReadingConfig,
     RunSection,
+    ServedModelConfig,
+    ServingConfig,
     SparkConfig,
-    TuningConfig,
     ValidationConfig,
 )
+from dcrec_spark.config.simulate import SimulateConfig, SimulationConfig
 from dcrec_spark.config.space import Range
+from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
+from dcrec_spark.config.tune import TuneConfig, TuningConfig
 
 __all__ = [
+    "JOB_CONFIGS",
+    "AllSettings",
     "ColumnNames",
     "EngineConfig",
+    "EvaluateConfig",
     "EvaluationConfig",
     "ExposureConfig",
+    "FittingConfig",
+    "FoldInConfig",
     "InputConfig",
+    "JobConfig",
+    "ListLengthConfig",
+    "MetricsConfig",
     "ModelConfig",
     "OutcomeConfig",
     "OutputConfig",
     "Range",
+    "RankingConfig",
+    "ReadingConfig",
     "RecommendConfig",
+    "RecommendJobConfig",
+    "ReproduceConfig",
+    "RetrainConfig",
     "RunConfig",
     "RunSection",
+    "ServedModelConfig",
+    "ServingConfig",
+    "SimulateConfig",
+    "SimulationConfig",
     "SparkConfig",
+    "StudiesConfig",
+    "TuneConfig",
     "TuningConfig",
     "ValidationConfig",
+    "WarmStartConfig",
     "config_hash",
     "load_config",
     "mask_secrets",

@@ -4,7 +4,7 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.models.explain.text import because, titled
+from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 
 _PARTS = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
@@ -31,18 +31,6 @@ def sample_lists(ranked: DataFrame, n_users: int, n_items: int, seed: int) -> Da
     chosen = users.orderBy(F.xxhash64(F.lit(seed).cast("long"), F.col("user_id").cast("string")), "user_id")
     rows = ranked.join(F.broadcast(chosen.limit(n_users)), "user_id", "left_semi")
     return rows.where(F.col("rank") <= n_items).select(*_PARTS)
-
-
-def with_title_column(frame: DataFrame, titles: DataFrame | None) -> DataFrame:
-    """``frame`` with a title for each item; an item without one goes by its id.
-
-    titles : DataFrame[item_id, title], or None where there are no titles at all.
-    """
-    by_id = F.col("item_id").cast("string")
-    if titles is None:
-        return frame.withColumn("title", by_id)
-    named = frame.join(titles.select("item_id", "title"), "item_id", "left")
-    return named.withColumn("title", F.coalesce("title", by_id))
 
 
 def reasons_for(
@@ -76,8 +64,8 @@ def reasons_for(
     names = {"user_id": model.getOrDefault("userCol"), "item_id": model.getOrDefault("itemCol")}
     explained = model.explain(lists.select(*names).withColumnsRenamed(names), ratings, n)
     try:
-        named = explained if titles is None else titled(explained, titles)
-        text = because(name="item_id" if titles is None else "title")
-        return named.select("user_id", "item_id", text.alias("reasons_text")).toPandas()
+        named = explained if titles is None else with_titles(explained, titles)
+        name = "item_id" if titles is None else "title"
+        return named.select("user_id", "item_id", reasons_text(name=name)).toPandas()
     finally:
         explained.unpersist()

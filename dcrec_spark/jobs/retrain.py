@@ -1,28 +1,23 @@
-"""The main job: ratings -> validated -> both stages -> top-N -> audited -> published, the model beside the tables."""
+"""The nightly job: ratings -> validated -> both stages fitted -> best items of each user -> published with the model.
 
-from contextlib import ExitStack
+extract      ratings, and the model that the fit starts from
+transform    validate, fit, rank
+load         recommendations, user_factors, item_factors, rejects, runs; the model beside them
+"""
+
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import RetrainConfig
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.validation.validate import Validated, validate
+from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.errors import ConfigError, FitError
-from dcrec_spark.jobs.common import (
-    factor_tables,
-    open_job,
-    output_path,
-    publish_run,
-    recommendation_table,
-    reject_table,
-    saver,
-)
-from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
-from dcrec_spark.jobs.run_record import RETRAIN, Run
+from dcrec_spark.jobs.job import Context, Job, Outputs
+from dcrec_spark.jobs.outputs import factor_tables, model_folder, recommendation_table, reject_table
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
-from dcrec_spark.jobs.summary import dry_run_summary, run_summary
+from dcrec_spark.jobs.summary import input_line
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.fitting.degenerate import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
@@ -32,81 +27,87 @@ PREVIOUS = "previous"
 
 
 @dataclass(frozen=True)
-class Retrained:
-    """A finished run: where its tables are, and the fitted model, still in memory."""
+class Inputs:
+    """Ratings as ``read_ratings`` gives them, and the model that the fit starts from, if any."""
 
-    run: Run
-    directory: str
-    model: DeconfoundedMFModel
+    ratings: DataFrame
+    start: SavedModel | None
 
 
-def retrain(config: RunConfig, reporter: Reporter, dry_run: bool = False) -> Retrained | None:
-    """Run the job as configured; None after a dry run.
+class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
+    """Fit a model to all ratings, and publish what it recommends. The result is the model, still in memory."""
+
+    config_type = RetrainConfig
+    last_step = "rank and publish"
+
+    def extract(self, context: Context[RetrainConfig]) -> Inputs:
+        """Open the ratings; load the model to start from, which has to fit them and the settings."""
+        inputs = Inputs(read_ratings(context.spark, context.config.input), _start_of_fit(context))
+        _estimators(context.config, inputs.ratings, inputs.start)
+        return inputs
+
+    def transform(self, context: Context[RetrainConfig], inputs: Inputs) -> Outputs[DeconfoundedMFModel]:
+        """Validate, fit both stages, rank."""
+        config, run = context.config, context.run
+        with context.reporter.step("validate"):
+            valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
+            context.resources.callback(valid.unpersist)
+            run.took_in(valid)
+        model = _fit(context, valid.ratings, inputs.start)
+        run.fitted(model)
+        seen = valid.ratings if config.recommend.exclude_seen else None
+        tables = {
+            "recommendations": recommendation_table(model.recommendationTable(config.recommend.top_n, seen), run),
+            **factor_tables(model, run),
+            "rejects": reject_table(valid, run),
+        }
+        return Outputs(tables, model, {FOLDER: model_folder(model, context.spark)}, seen)
+
+    def plan(self, context: Context[RetrainConfig], inputs: Inputs) -> list[str]:
+        """The ratings, and the kind of model."""
+        outcome = context.config.outcome
+        model = f"model   {outcome.outcome}, adjustment {outcome.adjustment}"
+        return [input_line(context.config, inputs.ratings), model]
+
+
+def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
+    """The model that the fit starts from, if one is asked for and there; released at the end of the run."""
+    path = context.config.model.warm_start
+    if path == PREVIOUS:
+        path = previous_run(context.spark, context.output)
+        if path is None:
+            context.run.warnings.append(
+                f"a cold start: there is no previous run with a model under {context.output} to start from"
+            )
+    if path is None:
+        return None
+    start = load_model(context.spark, path, "model.warm_start")
+    context.resources.callback(start.model.release)
+    context.run.source = start.source
+    return start
+
+
+def _fit(context: Context[RetrainConfig], ratings: DataFrame, start: SavedModel | None) -> DeconfoundedMFModel:
+    """Fit both stages.
 
     Raises
     ------
-    ConfigError, DataError, FitError, AuditError, ConflictError : nothing is published, the old tables stay; run.json
-        under ``output.path/failed`` says why.
+    FitError : all factors of a stage are zero, which would rank by the confounder alone, or by nothing.
     """
-    output, timings = output_path(config), reporter.new_run()
-    spark = open_job(config, reporter, output, writes=not dry_run)
-    with ExitStack() as kept:
-        if dry_run:
-            raw = read_ratings(spark, config.input)
-            _estimator(config, raw, _warm_model(config, spark, output, kept))
-            model = f"{config.outcome.outcome}, adjustment {config.outcome.adjustment}"
-            reporter.show(dry_run_summary(config, raw, model, output))
-            return None
-        run = Run.begin(RETRAIN, config, spark, timings)
-        with run.recorded_on_failure(spark, output):
-            return _retrain(config, reporter, spark, run, output, kept)
-
-
-def _retrain(
-    config: RunConfig, reporter: Reporter, spark: SparkSession, run: Run, output: str, kept: ExitStack
-) -> Retrained:
-    raw = read_ratings(spark, config.input)
-    warm = _warm_model(config, spark, output, kept)
-    run.begins_with(warm.source if warm else None)
-    with reporter.step("validate"):
-        valid = validate(raw, config.validation, seed=config.run.seed)
-        kept.callback(valid.unpersist)
-        run.took_in(valid)
-    model = _fit(config, reporter, valid.ratings, warm)
-    run.fitted(model)
-    with reporter.step("rank and publish"):
-        seen = valid.ratings if config.recommend.exclude_seen else None
-        tables = _tables(config, model, valid, run, seen)
-        directory = publish_run(spark, output, run, tables, seen, {FOLDER: saver(model, spark)})
-    reporter.show(run_summary(config, run, directory))
-    return Retrained(run, directory, model)
-
-
-def _warm_model(config: RunConfig, spark: SparkSession, output: str, kept: ExitStack) -> SavedModel | None:
-    """The model that the fit is to start from, if any; it is released with ``kept``."""
-    path = config.model.warm_start
-    if path == PREVIOUS:
-        path = previous_run(spark, output)
-    if path is None:
-        return None
-    warm = load_model(spark, path, "model.warm_start")
-    kept.callback(warm.model.release)
-    return warm
-
-
-def _fit(config: RunConfig, reporter: Reporter, ratings: DataFrame, warm: SavedModel | None) -> DeconfoundedMFModel:
-    outcome, exposure = _estimator(config, ratings, warm)
-    outcome.listener = exposure.listener = reporter.listener(
-        {"exposure": config.exposure.max_iter, "outcome": config.outcome.max_iter}
-    )
-    with reporter.step("fit"):
+    config = context.config
+    outcome, exposure = _estimators(config, ratings, start)
+    iterations = {"exposure": config.exposure.max_iter, "outcome": config.outcome.max_iter}
+    outcome.listener = exposure.listener = context.reporter.listener(iterations)
+    with context.reporter.step("fit"):
         model = outcome.fit(ratings)
-    _require_factors(model)
+    degeneracies = [*(model.exposureModel.degeneracies if model.exposureModel else []), *model.degeneracies]
+    if vanished(degeneracies):
+        raise FitError("; ".join(degeneracies))
     return model
 
 
-def _estimator(
-    config: RunConfig, ratings: DataFrame, warm: SavedModel | None
+def _estimators(
+    config: RetrainConfig, ratings: DataFrame, start: SavedModel | None
 ) -> tuple[DeconfoundedMF, PoissonFactorization]:
     """Both stages as they are configured, for ratings with these columns.
 
@@ -116,35 +117,10 @@ def _estimator(
     """
     shared = config.engine, config.run.seed, ratings.columns
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
-    outcome = DeconfoundedMF(
-        **outcome_params(config.outcome, *shared), exposureModel=exposure, initialModel=warm.model if warm else None
-    )
+    initial = None if start is None else start.model
+    outcome = DeconfoundedMF(**outcome_params(config.outcome, *shared), exposureModel=exposure, initialModel=initial)
     try:
         outcome.requireStart(ratings)
     except ConfigError as error:
         raise ConfigError(f"setting model.warm_start: {error}; null starts anew") from error
     return outcome, exposure
-
-
-def _require_factors(model: DeconfoundedMFModel) -> None:
-    """Rankings by factors that vanished would be rankings by the confounder alone, or by nothing.
-
-    Raises
-    ------
-    FitError : all factors of a stage are zero.
-    """
-    exposure = model.exposureModel.degeneracies if model.exposureModel else []
-    found = [*exposure, *model.degeneracies]
-    if vanished(found):
-        raise FitError("; ".join(found))
-
-
-def _tables(
-    config: RunConfig, model: DeconfoundedMFModel, valid: Validated, run: Run, seen: DataFrame | None
-) -> dict[str, DataFrame]:
-    ranked = model.recommendationTable(config.recommend.top_n, seen)
-    return {
-        "recommendations": recommendation_table(ranked, run),
-        **factor_tables(model, run),
-        "rejects": reject_table(valid, run),
-    }

@@ -4,7 +4,7 @@ import hashlib
 import json
 import platform
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
@@ -14,10 +14,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import RunConfig, config_hash, mask_secrets, resolved
+from dcrec_spark.config import JobConfig, config_hash, mask_secrets, resolved
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.saved_model import SavedModel, Source
+from dcrec_spark.jobs.settled import unsettled
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet, schemas
 from dcrec_spark.version import __version__
@@ -36,7 +37,7 @@ class Run:
 
     run_id: str
     job: str
-    config: RunConfig
+    config: JobConfig
     started_at: datetime
     versions: dict[str, str]
     timings: Mapping[str, float]
@@ -49,7 +50,7 @@ class Run:
     source: Source | None = None
 
     @classmethod
-    def begin(cls, job: str, config: RunConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
+    def begin(cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
         """A run that starts now."""
         started = datetime.now(UTC)
         run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
@@ -72,13 +73,6 @@ class Run:
             settings = hashlib.sha256(f"{settings} {self.source.model_version}".encode()).hexdigest()
         return f"{settings[:12]}-{self.data_fingerprint[:12]}"
 
-    def begins_with(self, source: Source | None) -> None:
-        """Note the model that a fit starts from, or that there was none where one was asked for."""
-        self.source = source
-        if source is None and self.config.model.warm_start is not None:
-            output = self.config.output.path
-            self.warnings.append(f"a cold start: there is no previous run with a model under {output} to start from")
-
     def serves(self, saved: SavedModel) -> None:
         """Note the model that is served, and its size."""
         self.source = saved.source
@@ -93,14 +87,17 @@ class Run:
         self.data_fingerprint = fingerprint(valid.ratings)
 
     def fitted(self, model: DeconfoundedMFModel) -> None:
-        """Note what the fits came to."""
+        """Note what the fits came to, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
         self.intercept = model.intercept
-        if model.exposureModel is not None:
-            self.objectives["exposure"] = model.exposureModel.elboHistory
-            self.warnings += model.exposureModel.degeneracies
-        self.objectives["outcome"] = model.objectiveHistory
-        self.warnings += model.degeneracies
+        exposure = model.exposureModel
+        if exposure is not None:
+            self._note_fit("exposure", exposure.elboHistory, exposure.getOrDefault("tol"), exposure.degeneracies)
+        self._note_fit("outcome", model.objectiveHistory, model.getOrDefault("tol"), model.degeneracies)
+
+    def _note_fit(self, stage: str, objective: list[float], tol: float, degeneracies: Sequence[str]) -> None:
+        self.objectives[stage] = objective
+        self.warnings += filter(None, [unsettled(stage, objective, tol), *degeneracies])
 
     def stamp(self) -> dict[str, Column]:
         """The columns that tie a row of a table to its run."""
@@ -174,8 +171,8 @@ class Run:
 def fingerprint(ratings: DataFrame) -> str:
     """A hash of the set of ratings: the same in whatever order and partitions they come (hex, 38 digits at most)."""
     total = F.sum(F.xxhash64(*sorted(ratings.columns)).cast("decimal(38,0)"))
-    found = ratings.agg(total.alias("total"), F.count("*").alias("rows")).collect()[0]
-    return f"{int(found['total']) % 2**64:016x}{found['rows']:08x}"
+    sums = ratings.agg(total.alias("total"), F.count("*").alias("rows")).collect()[0]
+    return f"{int(sums['total']) % 2**64:016x}{sums['rows']:08x}"
 
 
 def _versions(spark: SparkSession) -> dict[str, str]:

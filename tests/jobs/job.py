@@ -12,9 +12,10 @@ import pandas as pd
 import structlog
 from click.testing import CliRunner
 
-from dcrec_spark.jobs.cli import Job, job_command
-from dcrec_spark.jobs.retrain import retrain
-from dcrec_spark.publish.parquet import current_run
+from dcrec_spark.jobs.cli import job_command
+from dcrec_spark.jobs.job import Job
+from dcrec_spark.jobs.retrain import Retrain
+from dcrec_spark.publish.current import current_run_id
 
 # Enough to have every part of the job at work.
 SMALL = {
@@ -26,6 +27,8 @@ SMALL = {
     "outcome.tol": 0,
     "recommend.top_n": 2,
 }
+
+AnyJob = Job[Any, Any, Any]
 
 
 @dataclass(frozen=True)
@@ -44,16 +47,16 @@ class Outcome:
 
 
 def run_retrain(settings: Mapping[str, object], *options: str) -> Outcome:
-    """``jobs/retrain.py --set name=value ... options``, in process."""
-    return run_job(retrain, settings, *options)
+    """``dcrec retrain --set name=value ... options``, in process."""
+    return run_job(Retrain, settings, *options)
 
 
-def run_job(job: Job, settings: Mapping[str, object], *options: str) -> Outcome:
-    """The same for any job."""
+def run_job(job: type[AnyJob], settings: Mapping[str, object], *options: str) -> Outcome:
+    """The command line of any job, in process."""
     overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        result = CliRunner().invoke(job_command(job, "The job."), [*overrides, *options])
+        result = CliRunner().invoke(job_command("job", "The job.", job), [*overrides, *options])
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -66,7 +69,7 @@ def run_job(job: Job, settings: Mapping[str, object], *options: str) -> Outcome:
 
 def run_directory(output: Path) -> Path:
     """The directory of the run that ``CURRENT`` names."""
-    return output / f"run_id={current_run(str(output))}"
+    return output / f"run_id={current_run_id(str(output))}"
 
 
 def record_of(run: Path) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType
 
 from dcrec_spark.publish import schemas
-from dcrec_spark.publish.parquet import current_run, read_current, verify
+from dcrec_spark.publish.current import current_run, read_current
+from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import SMALL, Outcome, column_of_vectors, read_table, record_of, run_directory, run_retrain
 
 TOP_N = 5
@@ -225,7 +226,7 @@ def test_running_again_adds_a_run_and_moves_the_pointer(movielens: tuple[Path, P
     output = first.parent
     assert first != second
     assert {path.name for path in output.iterdir()} == {"CURRENT", ".lock", first.name, second.name}
-    assert f"run_id={current_run(str(output))}" == second.name
+    assert f"run_id={current_run(str(output)).run_id}" == second.name
     current = read_current(spark, str(output), "recommendations")
     assert {f"run_id={row.run_id}" for row in current.select("run_id").distinct().collect()} == {second.name}
     assert current.count() == 943 * TOP_N

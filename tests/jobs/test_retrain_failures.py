@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.jobs import common
+from dcrec_spark.jobs import job
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import (
@@ -283,7 +283,7 @@ def test_an_unexpected_error_is_recorded_without_its_secrets(
     def break_down(*_: object) -> None:
         raise RuntimeError("lost jdbc:postgresql://me:hunter2@db/x?password=hunter3")
 
-    monkeypatch.setattr(common, "audit_recommendations", break_down)
+    monkeypatch.setattr(job, "audit_recommendations", break_down)
     outcome = run_retrain({**CSV, "input.path": source, "output.path": output})
     assert outcome.code == 1
     assert isinstance(outcome.exception, RuntimeError)
@@ -297,7 +297,7 @@ def test_a_publisher_that_was_faster_wins(output: Path, source: Path, monkeypatc
     def meanwhile(*_: object) -> None:
         (output / "CURRENT").write_text("of-another\n")
 
-    monkeypatch.setattr(common, "audit_recommendations", meanwhile)
+    monkeypatch.setattr(job, "audit_recommendations", meanwhile)
     before = names_in(output)
     outcome = run_retrain({**CSV, "input.path": source, "output.path": output})
     assert (outcome.code, outcome.error["kind"]) == (5, "ConflictError")

@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 
 from dcrec_spark.errors import DataError
-from dcrec_spark.jobs.cli import Job
-from dcrec_spark.jobs.retrain import retrain
-from dcrec_spark.jobs.serving import fold_in, recommend
-from dcrec_spark.publish.parquet import current_run, verify
-from tests.jobs.job import failure_of, names_in, read_table, record_of, run_directory, run_job, run_retrain
+from dcrec_spark.jobs.fold_in import FoldIn
+from dcrec_spark.jobs.recommend import Recommend
+from dcrec_spark.jobs.retrain import Retrain
+from dcrec_spark.publish.current import current_run_id
+from dcrec_spark.publish.parquet import verify
+from tests.jobs.job import AnyJob, failure_of, names_in, read_table, record_of, run_directory, run_job, run_retrain
 
 FIT = {
     "exposure.rank": 2,
@@ -84,7 +85,7 @@ def test_a_changed_or_missing_file_of_the_model_is_found(trained: Path, tmp_path
 
 
 def test_the_model_recommends_what_its_run_published(trained: Path, settings: dict[str, Any]) -> None:
-    outcome = run_job(recommend, settings)
+    outcome = run_job(Recommend, settings)
 
     assert outcome.code == 0, outcome
     origin, run = run_directory(trained / "nightly"), run_directory(settings["output.path"])
@@ -109,7 +110,7 @@ def test_a_list_of_users_is_served_alone(form: str, trained: Path, settings: dic
     wanted.to_parquet(file) if form == "parquet" else wanted.to_csv(file, index=False)
     whose = {"model.path": run_directory(trained / "nightly"), "recommend.users": tmp_path / "users"}
 
-    outcome = run_job(recommend, {**settings, **whose, "recommend.exclude_seen": "false"})
+    outcome = run_job(Recommend, {**settings, **whose, "recommend.exclude_seen": "false"})
 
     assert outcome.code == 0, outcome
     run = run_directory(settings["output.path"])
@@ -131,7 +132,7 @@ def test_users_of_the_training_by_other_names_get_the_same(
 
     origin = run_directory(trained / "nightly")
 
-    outcome = run_job(fold_in, {**settings, "model.path": origin / "model", "input.path": tmp_path / "new"})
+    outcome = run_job(FoldIn, {**settings, "model.path": origin / "model", "input.path": tmp_path / "new"})
 
     assert outcome.code == 0, outcome
     run = run_directory(settings["output.path"])
@@ -153,7 +154,7 @@ def test_a_single_new_user_with_a_bad_row(trained: Path, settings: dict[str, Any
     (tmp_path / "new.csv").write_text("\n".join(["user,item,rating", *rows]))
     places = {"input.format": "csv", "input.path": tmp_path / "new.csv", "validation.max_reject_share": 0.5}
 
-    outcome = run_job(fold_in, {**settings, **places})
+    outcome = run_job(FoldIn, {**settings, **places})
 
     assert outcome.code == 0, outcome
     run = run_directory(settings["output.path"])
@@ -209,20 +210,20 @@ def test_a_start_from_another_kind_of_model_is_refused_before_the_fit(
 
 # ---- refusals
 
-NOT_SERVED: dict[str, tuple[list[Job], dict[str, Any], int, str]] = {
-    "no model is named": ([recommend, fold_in], {"model.path": "null"}, 2, "setting model.path: found null"),
-    "nothing is there": ([recommend, fold_in], {"model.path": "{folder}/no"}, 3, "model.path: there is no saved"),
-    "it is no model": ([recommend, fold_in], {"model.path": "{folder}/ratings.parquet"}, 3, "is no model that dcrec"),
-    "its run has no model": ([recommend], {"model.path": "{folder}/without"}, 3, "is a run without a model"),
-    "nobody knows what was seen": ([recommend], {"input.path": "null"}, 2, "setting recommend.exclude_seen is true"),
-    "no ratings are named": ([fold_in], {"input.path": "null"}, 2, "setting input.path: found null"),
-    "no ratings are there": ([recommend, fold_in], {"input.path": "{folder}/none"}, 3, "check input.path"),
-    "no list is there": ([recommend], {"recommend.users": "{folder}/none.csv"}, 3, "check recommend.users"),
-    "a list of nobody": ([recommend], {"recommend.users": "{folder}/strangers"}, 3, "knows none of its 1 users"),
-    "a list without users": ([recommend], {"recommend.users": "{folder}/items"}, 3, "no column 'user': found 'item'"),
-    "ids of another kind": ([recommend, fold_in], {"input.path": "{folder}/numbers"}, 2, "input: user ids are bigint"),
-    "a list of another kind": ([recommend], {"recommend.users": "{folder}/numbers"}, 2, "users: user ids are bigint"),
-    "the model's own place": ([recommend, fold_in], {"output.path": "{folder}/nightly"}, 2, "setting output.path: "),
+NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
+    "no model is named": ([Recommend, FoldIn], {"model.path": "null"}, 2, "setting model.path: found null"),
+    "nothing is there": ([Recommend, FoldIn], {"model.path": "{folder}/no"}, 3, "model.path: there is no saved"),
+    "it is no model": ([Recommend, FoldIn], {"model.path": "{folder}/ratings.parquet"}, 3, "is no model that dcrec"),
+    "its run has no model": ([Recommend], {"model.path": "{folder}/without"}, 3, "is a run without a model"),
+    "nobody knows what was seen": ([Recommend], {"input.path": "null"}, 2, "setting recommend.exclude_seen is true"),
+    "no ratings are named": ([FoldIn], {"input.path": "null"}, 2, "setting input.path: found null"),
+    "no ratings are there": ([Recommend, FoldIn], {"input.path": "{folder}/none"}, 3, "check input.path"),
+    "no list is there": ([Recommend], {"recommend.users": "{folder}/none.csv"}, 3, "check recommend.users"),
+    "a list of nobody": ([Recommend], {"recommend.users": "{folder}/strangers"}, 3, "knows none of its 1 users"),
+    "a list without users": ([Recommend], {"recommend.users": "{folder}/items"}, 3, "no column 'user': found 'item'"),
+    "ids of another kind": ([Recommend, FoldIn], {"input.path": "{folder}/numbers"}, 2, "input: user ids are bigint"),
+    "a list of another kind": ([Recommend], {"recommend.users": "{folder}/numbers"}, 2, "users: user ids are bigint"),
+    "the model's own place": ([Recommend, FoldIn], {"output.path": "{folder}/nightly"}, 2, "setting output.path: "),
 }  # fmt: skip
 
 
@@ -240,18 +241,20 @@ def folder(trained: Path) -> Path:
 @pytest.mark.parametrize("what", NOT_SERVED)
 def test_what_cannot_be_served_is_refused(what: str, folder: Path, settings: dict[str, Any], tmp_path: Path) -> None:
     jobs, changed, code, said = NOT_SERVED[what]
-    before = current_run(str(folder / "nightly"))
+    before = current_run_id(str(folder / "nightly"))
     chosen = {name: value.format(folder=folder) for name, value in changed.items()}
     for job in jobs:
         outcome = run_job(job, {**settings, **chosen})
         assert outcome.code == code, outcome
         assert said in outcome.message
         assert names_in(tmp_path / "out") == set()
-    assert current_run(str(folder / "nightly")) == before
+    assert current_run_id(str(folder / "nightly")) == before
 
 
-@pytest.mark.parametrize("job", [recommend, fold_in, retrain])
-def test_a_dry_run_checks_and_writes_nothing(job: Job, trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("job", [Recommend, FoldIn, Retrain])
+def test_a_dry_run_checks_and_writes_nothing(
+    job: type[AnyJob], trained: Path, settings: dict[str, Any], tmp_path: Path
+) -> None:
     outcome = run_job(job, {**settings, "model.warm_start": trained / "nightly"}, "--dry-run")
     assert outcome.code == 0, outcome
     assert "nothing was written" in outcome.printed

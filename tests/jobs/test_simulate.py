@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dcrec_spark.evaluation.simulate import Simulation, expected_outcomes
-from dcrec_spark.jobs.simulate import simulate_world
+from dcrec_spark.jobs.simulate import Simulate
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import read_table, record_of, run_directory, run_job
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 
 def drawn(output: Path, **more: Any) -> Path:
-    outcome = run_job(simulate_world, {**WORLD, **more, "output.path": output})
+    outcome = run_job(Simulate, {**WORLD, **more, "output.path": output})
     assert outcome.code == 0, outcome
     assert "60 users x 40 items" in outcome.printed
     return run_directory(output)
@@ -60,9 +60,9 @@ def test_the_rate_reading_exposes_more(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_writes_nothing_and_more_tests_than_items_are_refused(tmp_path: Path) -> None:
-    outcome = run_job(simulate_world, {**WORLD, "output.path": tmp_path / "out"}, "--dry-run")
+    outcome = run_job(Simulate, {**WORLD, "output.path": tmp_path / "out"}, "--dry-run")
     assert outcome.code == 0
     assert not (tmp_path / "out").exists()
-    refused = run_job(simulate_world, {**WORLD, "simulation.test_pairs_per_user": 41, "output.path": tmp_path / "out"})
+    refused = run_job(Simulate, {**WORLD, "simulation.test_pairs_per_user": 41, "output.path": tmp_path / "out"})
     assert refused.code == 2
     assert "test_pairs_per_user is 41; expected from 0 to n_items = 40" in refused.message

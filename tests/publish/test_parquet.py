@@ -19,14 +19,13 @@ from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DataError, DcrecError
+from dcrec_spark.publish.current import current_run_id, read_current
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import (
     ParquetSink,
     StagedRun,
     check_writable,
-    current_run,
     publish,
-    read_current,
     record_failure,
     verify,
 )
@@ -62,7 +61,7 @@ def stage_by_hand(output: Path, run_id: str) -> StagedRun:
     """What ``stage`` leaves, without Spark, for tests of the commit alone."""
     files, root = open_files(str(output))
     path = f"{root}/.staging-{run_id}-{os.getpid()}"
-    base = current_run(str(output))
+    base = current_run_id(str(output))
     for name in TABLES:
         Path(path, name).mkdir(parents=True)
         pq.write_table(pa.table({"id": range(5), "run_id": [run_id] * 5}), f"{path}/{name}/part-0.parquet")
@@ -72,7 +71,7 @@ def stage_by_hand(output: Path, run_id: str) -> StagedRun:
 
 def run_that_is_read(output: Path) -> str:
     """The current run after checking, as a reader could, that both of its tables are whole and its own."""
-    run_id = current_run(str(output))
+    run_id = current_run_id(str(output))
     assert run_id is not None
     verify(f"{output}/run_id={run_id}")
     for name in TABLES:
@@ -122,7 +121,7 @@ def test_a_reader_stays_on_the_run_it_opened(spark: SparkSession, tmp_path: Path
     publish(spark, output, "r2", tables_of(spark, "r2"), record_of)
     assert {row.run_id for row in opened.collect()} == {"r1"}
     assert {row.run_id for row in read_current(spark, output, "recommendations").collect()} == {"r2"}
-    assert current_run(output) == "r2"
+    assert current_run_id(output) == "r2"
 
 
 def test_an_older_run_is_brought_back_by_its_name(spark: SparkSession, tmp_path: Path) -> None:
@@ -318,7 +317,7 @@ def test_a_run_that_is_damaged_as_it_is_published_is_withdrawn(
         publish(spark, str(tmp_path), "r2", tables_of(spark, "r2"), record_of)
     assert ("readers are back on run r1" if before else "none is published") in str(raised.value)
     assert raised.value.exit_code == 1
-    assert current_run(str(tmp_path)) == before
+    assert current_run_id(str(tmp_path)) == before
     assert {path.name for path in tmp_path.glob("run_id=*")} == ({"run_id=r1"} if before else set())
     assert hidden_names(tmp_path) == set()
 
@@ -344,7 +343,7 @@ def test_a_failed_run_leaves_its_record_beside_the_published_ones(tmp_path: Path
     assert where == f"file://{path}"
     assert json.loads(path.read_text()) == record | {"loss": None, "versions": ["4.1", None]}
     assert os.listdir(path.parent) == ["run.json"]
-    assert current_run(str(tmp_path / "out")) is None
+    assert current_run_id(str(tmp_path / "out")) is None
 
 
 # Death at every step

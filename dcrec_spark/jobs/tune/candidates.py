@@ -10,7 +10,7 @@ import scipy.stats
 from pydantic import ValidationError
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 
-from dcrec_spark.config import ExposureConfig, OutcomeConfig, Range, RunConfig
+from dcrec_spark.config import ExposureConfig, OutcomeConfig, Range, TuneConfig
 from dcrec_spark.errors import ConfigError
 
 Parameters = Mapping[str, Any]
@@ -52,7 +52,7 @@ class Candidate:
         return f"{self.stage_one} {self.outcome.model_dump_json()}"
 
 
-def draw(config: RunConfig) -> list[Candidate]:
+def draw(config: TuneConfig) -> list[Candidate]:
     """The candidates of a search; of several that come to the same fit, the first.
 
     Raises
@@ -73,11 +73,11 @@ def draw(config: RunConfig) -> list[Candidate]:
     return list(distinct.values())
 
 
-def _grid(config: RunConfig) -> Iterator[Parameters]:
+def _grid(config: TuneConfig) -> Iterator[Parameters]:
     yield from ParameterGrid({name: list(choices) for name, choices in config.tuning.space.items()})
 
 
-def _random(config: RunConfig) -> Iterator[Parameters]:
+def _random(config: TuneConfig) -> Iterator[Parameters]:
     """Independent draws; without repetition where all are lists."""
     # scikit-learn has no log-uniform whole numbers, so ranges are drawn as places from 0 to 1.
     ranges = {name: choices for name, choices in config.tuning.space.items() if isinstance(choices, Range)}
@@ -90,13 +90,13 @@ def _random(config: RunConfig) -> Iterator[Parameters]:
         yield {name: ranges[name].at(float(v)) if name in ranges else v for name, v in drawn.items()}
 
 
-def _settled(config: RunConfig, number: int, parameters: Parameters) -> Candidate:
+def _settled(config: TuneConfig, number: int, parameters: Parameters) -> Candidate:
     settings = config.model_dump()
     for name, value in parameters.items():
         section, _, setting = name.partition(".")
         settings[section][setting] = value
     try:
-        whole = RunConfig.model_validate(settings)
+        whole = TuneConfig.model_validate(settings)
     except ValidationError as error:
         reason = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise ConfigError(f"setting tuning.space: {shown(parameters)} exclude each other: expected {reason}") from None

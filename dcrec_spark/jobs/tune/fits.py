@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import TuneConfig
 from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.settings import MetricSettings
@@ -46,7 +46,7 @@ class Fits(Protocol):
         """Let go of what is kept on the cluster."""
 
 
-def small(config: RunConfig, candidates: Sequence[Candidate], columns: Sequence[str], n_ratings: int) -> bool:
+def small(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence[str], n_ratings: int) -> bool:
     """Whether to fit side by side.
 
     Raises
@@ -77,13 +77,13 @@ def _obstacle(candidates: Sequence[Candidate], columns: Sequence[str]) -> str | 
 class SideBySide:
     """Each trial is one task, with all ratings in its memory."""
 
-    config: RunConfig
+    config: TuneConfig
     bench: Bench
     settings: MetricSettings
     wave: int
 
     @classmethod
-    def over(cls, spark: SparkSession, config: RunConfig, parts: Parts) -> "SideBySide":
+    def over(cls, spark: SparkSession, config: TuneConfig, parts: Parts) -> "SideBySide":
         """parts : ``train`` and ``validation``."""
         return cls(config, Bench(spark, {"": parts}), metric_settings(config), ROUNDS * cores(spark))
 
@@ -117,7 +117,7 @@ class SideBySide:
 class OneByOne:
     """Each trial is fitted by the estimators, on the whole cluster."""
 
-    config: RunConfig
+    config: TuneConfig
     parts: Split
     exposures: dict[str, PoissonFactorizationModel | FitError] = field(default_factory=dict)
     wave: int = 1
@@ -179,7 +179,7 @@ class OneByOne:
 
 
 def _params(
-    config: RunConfig, candidate: Candidate, columns: Sequence[str]
+    config: TuneConfig, candidate: Candidate, columns: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     shared = config.engine, config.run.seed, columns
     exposure = None if candidate.exposure is None else exposure_params(candidate.exposure, *shared)

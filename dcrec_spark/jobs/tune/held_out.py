@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import TuneConfig
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.splits import split_by_time, split_within_users
-from dcrec_spark.jobs import common
+from dcrec_spark.jobs.metric_settings import metric_settings as configured
 from dcrec_spark.local.data import Parts, gather
 
 COLUMNS = Columns("user_id", "item_id", "rating")
@@ -31,13 +31,13 @@ class Split(NamedTuple):
     validation: DataFrame
 
 
-def require_times(config: RunConfig, columns: list[str]) -> None:
+def require_times(config: TuneConfig, columns: list[str]) -> None:
     """ConfigError where the split is by time, and the ratings have none."""
     if config.tuning.split == "time" and "timestamp" not in columns:
         raise ConfigError("setting tuning.split=time: the input has no timestamps; set input.columns.timestamp")
 
 
-def split(config: RunConfig, ratings: DataFrame) -> Split:
+def split(config: TuneConfig, ratings: DataFrame) -> Split:
     """Hold out as configured, by hash or by time; nothing is computed yet, but for the moment that parts times."""
     share, seed = config.tuning.validation_share, config.run.seed
     cut = split_by_time if config.tuning.split == "time" else split_within_users
@@ -86,10 +86,10 @@ def _usable(n_train: int, n_held_out: int, n_known: int) -> Sizes:
     return Sizes(n_train, n_known, n_held_out - n_known)
 
 
-def metric_settings(config: RunConfig) -> MetricSettings:
+def metric_settings(config: TuneConfig) -> MetricSettings:
     """The usual metrics, and those of the list that ``tuning.metric`` asks for."""
     _, _, k = config.tuning.metric.partition("@")
-    return common.metric_settings(config, (_USUAL_K, int(k or _USUAL_K)))
+    return configured(config.evaluation, config.run.seed, (_USUAL_K, int(k or _USUAL_K)))
 
 
 def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:

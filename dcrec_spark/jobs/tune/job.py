@@ -1,26 +1,28 @@
-"""The job that chooses settings: ratings -> validated -> trials, each recorded -> the best one, as a configuration.
+"""The job that chooses settings: ratings -> trials, each recorded as it ends -> the best one, as a configuration.
 
-ratings ─ validate ─ hold some out ─ fit and judge each candidate ─ trials table and best.yaml, published
-                                          │  └─ recorded as they end: run again, and the search goes on
+extract      the ratings
+transform    validate ─ hold some out ─ fit and measure each candidate ─ choose
+                                             └─ recorded as they end: run again, and the search goes on
+load         trials, rejects, runs; best/best.yaml
 """
 
 import hashlib
 import json
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
 import yaml
 from pyspark.sql import DataFrame, SparkSession
+from rich.console import RenderableType
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import TuneConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.jobs.common import file_writer, open_job, output_path, publish_run, reject_table
-from dcrec_spark.jobs.console import Reporter
+from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
+from dcrec_spark.jobs.outputs import reject_table, text_file
 from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.jobs.summary import dry_run_summary
+from dcrec_spark.jobs.summary import input_line
 from dcrec_spark.jobs.tune.candidates import Candidate, draw
 from dcrec_spark.jobs.tune.choice import Choice, choose
 from dcrec_spark.jobs.tune.entry import Entry
@@ -30,94 +32,84 @@ from dcrec_spark.jobs.tune.ledger import Ledger
 from dcrec_spark.jobs.tune.search import Schedule, Search, schedule
 from dcrec_spark.jobs.tune.summary import plan_summary, search_summary
 from dcrec_spark.publish import schemas
-from dcrec_spark.publish.parquet import current_directory, read_record
+from dcrec_spark.publish.current import current_directory, read_record
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.version import __version__
 
-JOB = "tune"
 FOLDER, FILE = "best", "best.yaml"
 
 
 @dataclass(frozen=True)
-class Tuned:
-    """A finished search: where its tables are, all trials, the choice, and the configuration file with it."""
+class Inputs:
+    """Ratings as ``read_ratings`` gives them, the candidates, and the rounds that they are fitted in."""
 
-    run: Run
-    directory: str
-    entries: list[Entry]
-    choice: Choice
-    best: str
+    ratings: DataFrame
+    candidates: Sequence[Candidate]
+    rounds: Schedule
 
 
-def tune(config: RunConfig, reporter: Reporter, dry_run: bool = False) -> Tuned | None:
-    """Search as configured; None after a dry run.
+class Tune(Job[TuneConfig, Inputs, Choice]):
+    """Search the settings of both stages that rank held-out ratings best. The result is the choice."""
 
-    Raises
-    ------
-    ConfigError, DataError, FitError, ConflictError : nothing is published; run.json under ``output.path/failed`` says
-        why. Trials that have ended stay recorded, and the next run of the same search begins with them.
-    """
-    output, timings = output_path(config), reporter.new_run()
-    candidates, plan = draw(config), schedule(config)
-    spark = open_job(config, reporter, output, writes=not dry_run)
-    _require_own(spark, output)
-    raw = read_ratings(spark, config.input)
-    require_times(config, raw.columns)
-    small(config, candidates, raw.columns, 0)  # refuses what cannot be
-    if dry_run:
-        reporter.show(dry_run_summary(config, raw, plan_summary(config, candidates, plan), output))
-        return None
-    run = Run.begin(JOB, config, spark, timings)
-    with run.recorded_on_failure(spark, output), ExitStack() as kept:
-        return _tune(config, reporter, run, output, raw, candidates, plan, kept)
+    config_type = TuneConfig
 
+    def check(self, config: TuneConfig) -> None:
+        """Refuse a search space or rounds that make no sense."""
+        draw(config)
+        schedule(config)
 
-def _tune(
-    config: RunConfig,
-    reporter: Reporter,
-    run: Run,
-    output: str,
-    raw: DataFrame,
-    candidates: Sequence[Candidate],
-    plan: Schedule,
-    kept: ExitStack,
-) -> Tuned:
-    spark = raw.sparkSession
-    with reporter.step("validate"):
-        valid = validate(raw, config.validation, seed=config.run.seed)
-        kept.callback(valid.unpersist)
-        run.took_in(valid)
-    ledger = Ledger(*open_files(output, spark), _search_name(config, run))
-    with reporter.step("hold out"):
-        fits, sizes = _fits(config, spark, candidates, valid, kept)
-        _note_split(run, sizes)
-    with reporter.step("search"):
-        search = Search(fits, ledger, run.run_id, config.tuning.metric, reporter.counter)
-        entries = search.run(candidates, plan)
-    choice = choose(entries, metric_settings(config))
-    _note_search(run, ledger, entries, choice)
-    with reporter.step("publish"):
-        tables = {"trials": _table(spark, entries), "rejects": reject_table(valid, run)}
-        chosen = next(candidate for candidate in candidates if candidate.number == choice.best.trial)
-        writer = file_writer(spark, FILE, _best_yaml(config, chosen, choice, run))
-        directory = publish_run(spark, output, run, tables, None, {FOLDER: writer})
-    best = f"{directory}/{FOLDER}/{FILE}"
-    reporter.show(search_summary(run, choice, directory, best))
-    return Tuned(run, directory, entries, choice, best)
+    def extract(self, context: Context[TuneConfig]) -> Inputs:
+        """Open the ratings, which need the columns that the search goes by."""
+        config, spark = context.config, context.spark
+        _require_place_of_searches(spark, context.output)
+        inputs = Inputs(read_ratings(spark, config.input), draw(config), schedule(config))
+        require_times(config, inputs.ratings.columns)
+        small(config, inputs.candidates, inputs.ratings.columns, 0)  # refuses what cannot be
+        return inputs
+
+    def transform(self, context: Context[TuneConfig], inputs: Inputs) -> Outputs[Choice]:
+        """Validate, hold some ratings out, fit and measure each candidate, choose."""
+        config, run, step = context.config, context.run, context.reporter.step
+        with step("validate"):
+            valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
+            context.resources.callback(valid.unpersist)
+            run.took_in(valid)
+        ledger = Ledger(*open_files(context.output, context.spark), _search_name(config, run))
+        with step("hold out"):
+            fits, sizes = _fits(context, inputs.candidates, valid)
+            _note_split(run, sizes)
+        with step("search"):
+            search = Search(fits, ledger, run.run_id, config.tuning.metric, context.reporter.counter)
+            entries = search.run(inputs.candidates, inputs.rounds)
+        choice = choose(entries, metric_settings(config))
+        _note_search(run, ledger, entries, choice)
+        best = next(candidate for candidate in inputs.candidates if candidate.number == choice.best.trial)
+        tables = {"trials": _trial_table(context.spark, entries), "rejects": reject_table(valid, run)}
+        return Outputs(tables, choice, {FOLDER: text_file(context.spark, FILE, _best_yaml(config, best, choice, run))})
+
+    def plan(self, context: Context[TuneConfig], inputs: Inputs) -> list[str]:
+        """The ratings, and how they are searched."""
+        search = plan_summary(context.config, inputs.candidates, inputs.rounds)
+        return [input_line(context.config, inputs.ratings), f"search  {search}"]
+
+    def summary(self, context: Context[TuneConfig], finished: Finished[Choice]) -> RenderableType:
+        """The best trials, how sure the choice is, and where the configuration of the best is."""
+        best = f"{finished.directory}/{FOLDER}/{FILE}"
+        return search_summary(finished.run, finished.result, finished.directory, best)
 
 
-def _require_own(spark: SparkSession, output: str) -> None:
+def _require_place_of_searches(spark: SparkSession, output: str) -> None:
     """A search becomes the current run: whoever reads models or recommendations there would lose them."""
     directory = current_directory(output, spark)
     record = None if directory is None else read_record(directory, spark)
-    if record is not None and record["job"] != JOB:
+    if record is not None and record["job"] != TuneConfig.job:
         raise ConfigError(
-            f"setting output.path: {output!r} is where jobs/{record['job']}.py publishes, and a search would take the "
+            f"setting output.path: {output!r} is where the job {record['job']} publishes, and a search would take the "
             "place of its tables there for all who read the current run; choose another directory"
         )
 
 
-def _search_name(config: RunConfig, run: Run) -> str:
+def _search_name(config: TuneConfig, run: Run) -> str:
     """The same for the same ratings, split, metric and code: their trials can be compared, and used again."""
     tuning = config.tuning
     facts = {
@@ -131,16 +123,16 @@ def _search_name(config: RunConfig, run: Run) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _fits(
-    config: RunConfig, spark: SparkSession, candidates: Sequence[Candidate], valid: Validated, kept: ExitStack
-) -> tuple[Fits, Sizes]:
+def _fits(context: Context[TuneConfig], candidates: Sequence[Candidate], valid: Validated) -> tuple[Fits, Sizes]:
+    """The way to fit the candidates to what is not held out, and how many ratings each part has."""
+    config = context.config
     parts = split(config, valid.ratings)
     if small(config, candidates, valid.ratings.columns, valid.counts["ratings"]):
         gathered, sizes = gather_known(parts)
-        return SideBySide.over(spark, config, gathered), sizes
-    cached, sizes = keep_known(parts, kept)
+        return SideBySide.over(context.spark, config, gathered), sizes
+    cached, sizes = keep_known(parts, context.resources)
     fits = OneByOne(config, cached)
-    kept.callback(fits.close)
+    context.resources.callback(fits.close)
     return fits, sizes
 
 
@@ -172,18 +164,18 @@ def _note_search(run: Run, ledger: Ledger, entries: Sequence[Entry], choice: Cho
     run.warnings.append(choice.verdict())
 
 
-def _table(spark: SparkSession, entries: Sequence[Entry]) -> DataFrame:
+def _trial_table(spark: SparkSession, entries: Sequence[Entry]) -> DataFrame:
     return spark.createDataFrame([asdict(entry) for entry in entries], schemas.TRIALS).coalesce(1)
 
 
-def _best_yaml(config: RunConfig, chosen: Candidate, choice: Choice, run: Run) -> str:
-    """Both stages in full, as jobs/retrain.py takes them."""
+def _best_yaml(config: TuneConfig, chosen: Candidate, choice: Choice, run: Run) -> str:
+    """Both stages in full, as the job retrain takes them."""
     exposure = chosen.exposure or config.exposure
     sections = {"exposure": exposure.model_dump(mode="json"), "outcome": chosen.outcome.model_dump(mode="json")}
     best = choice.best
     interval = "" if best.ci_low is None else f" ({best.ci_low:.4f} to {best.ci_high:.4f})"
     head = (
         f"# Chosen by run {run.run_id}, trial {best.trial}: {best.metric} {best.value:.4f}{interval} of {best.n}.\n"
-        "# Both stages whole; the rest is as before: python jobs/retrain.py --config best.yaml --set input.path=...\n\n"
+        "# Both stages whole; the rest is as before: dcrec retrain --config best.yaml --set input.path=...\n\n"
     )
     return head + yaml.safe_dump(sections, sort_keys=False)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import TuneConfig
 from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.jobs.tune.candidates import Candidate
 from dcrec_spark.jobs.tune.choice import is_better_small, ranked
@@ -27,7 +27,7 @@ class Schedule:
     reduction: int = 1
 
 
-def schedule(config: RunConfig) -> Schedule:
+def schedule(config: TuneConfig) -> Schedule:
     """One round; or successive halving, each round with ``reduction_factor`` times the sweeps of the one before.
 
     Every candidate of a round ends before the next begins. Optuna's pruners decide about each trial as it reports,

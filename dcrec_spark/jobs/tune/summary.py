@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import TuneConfig
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.tune.candidates import Candidate, shown
 from dcrec_spark.jobs.tune.choice import Choice
@@ -18,7 +18,7 @@ from dcrec_spark.jobs.tune.search import Schedule
 _SHOWN = 10
 
 
-def plan_summary(config: RunConfig, candidates: Sequence[Candidate], plan: Schedule) -> str:
+def plan_summary(config: TuneConfig, candidates: Sequence[Candidate], plan: Schedule) -> str:
     """One line."""
     shared = len({candidate.stage_one for candidate in candidates} - {""})
     said = f"{config.tuning.search} search of {len(candidates)} trials over {shared} exposure models"
@@ -41,7 +41,7 @@ def search_summary(run: Run, choice: Choice, directory: str, best: str) -> Rende
     for warning in run.warnings:
         facts.add_row("[yellow]note[/]", Text(warning))
     facts.add_row("tables", Text(directory.removeprefix("file://"), overflow="fold"))
-    facts.add_row("next", Text(f"jobs/retrain.py --config {best.removeprefix('file://')}", overflow="fold"))
+    facts.add_row("next", Text(f"dcrec retrain --config {best.removeprefix('file://')}", overflow="fold"))
     return Group(Text(f"run {run.run_id} published", style="bold green"), _best_trials(choice), facts)
 
 

@@ -1,68 +1,169 @@
-"""The reasons of explanations: what their items are called, and all of them in a line of text."""
+"""Titles in place of item ids, and the reasons of a score in one line of text."""
 
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, StructType
 
 from dcrec_spark.errors import DataError
 
+_RECOMMENDATIONS, _REASONS = "recommendations", "reasons"
 
-def look_up(explained: DataFrame, keys: Sequence[str], field: str, names: DataFrame) -> DataFrame:
-    """``explained`` with the further columns of ``names`` in each of its reasons; null where it has none.
 
-    keys : the columns that tell the rows apart. field : of the reasons, and the column of ``names`` to match it with.
+def look_up(frame: DataFrame, keys: Sequence[str], field: str, names: DataFrame, entries: str = _REASONS) -> DataFrame:
+    """Add the columns of ``names`` to each entry of an array of structs; null where ``names`` has no such row.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Has ``entries: array<struct<field, ...>>``.
+    keys : sequence of str
+        The columns that tell the rows of ``frame`` apart.
+    field : str
+        The field of the entries, and the column of ``names``, to match by.
+    names : DataFrame
+        One row for each value of ``field``.
+    entries : str
+        The column with the array.
+
+    Returns
+    -------
+    DataFrame
+        The columns of ``frame``, the entries in their order.
     """
-    known = explained.selectExpr("inline(reasons)").columns
+    known = frame.selectExpr(f"inline(`{entries}`)").columns
     added = [c for c in names.columns if c != field]
-    others = [c for c in explained.columns if c not in (*keys, "reasons")]
-    each = explained.select("*", F.posexplode_outer("reasons").alias("__place", "__reason"))
+    others = [c for c in frame.columns if c not in (*keys, entries)]
+    each = frame.select("*", F.posexplode_outer(entries).alias("__place", "__entry"))
     matched = each.join(
         names.select(F.col(field).alias("__key"), *[F.col(c).alias(f"__{c}") for c in added]),
-        F.col(f"__reason.{field}") == F.col("__key"),
+        F.col(f"__entry.{field}") == F.col("__key"),
         "left",
     )
-    entry = F.struct("__place", *[F.col(f"__reason.{c}") for c in known], *[F.col(f"__{c}").alias(c) for c in added])
+    entry = F.struct("__place", *[F.col(f"__entry.{c}") for c in known], *[F.col(f"__{c}").alias(c) for c in added])
     listed = F.array_sort(F.collect_list(F.when(F.col("__place").isNotNull(), entry)))
-    reasons = F.transform(listed, lambda r: F.struct(*[r[c].alias(c) for c in (*known, *added)]))
+    ordered = F.transform(listed, lambda e: F.struct(*[e[c].alias(c) for c in (*known, *added)]))
     return (
         matched.groupBy(*keys)
-        .agg(*[F.first(c).alias(c) for c in others], reasons.alias("reasons"))
-        .select(*explained.columns)
+        .agg(*[F.first(c).alias(c) for c in others], ordered.alias(entries))
+        .select(*frame.columns)
     )
 
 
-def titled(explained: DataFrame, titles: DataFrame) -> DataFrame:
-    """Explanations with a ``title`` in each row and in each of its reasons; an item without one goes by its id.
+def with_titles(frame: DataFrame, titles: DataFrame, item: str = "item_id") -> DataFrame:
+    """Add a ``title`` to each row of a table of items, and to each of its reasons or recommendations.
 
-    titles : ``item_id``, ``title``, one row of each item.
+    An item without a title goes by its id.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Any table with a column of item ids, such as ``recommendationTable`` and ``explain`` return, or the arrays of
+        ``recommendForAllUsers``. Where there is a column ``reasons``, its entries get a title too.
+    titles : DataFrame
+        ``item_id`` and ``title``, one row for each item.
+    item : str, default "item_id"
+        The column, or the field of the recommendations, that holds the item id: the model's ``itemCol`` for
+        ``transform`` and ``recommendForAllUsers``.
+
+    Returns
+    -------
+    DataFrame
+        The columns of ``frame`` and ``title``; the arrays of ``recommendForAllUsers`` have the title inside.
 
     Raises
     ------
-    DataError : ``titles`` lacks one of its columns.
+    DataError
+        ``titles`` lacks one of its columns, ``frame`` has no such item, or has a column ``title`` already.
+
+    Examples
+    --------
+    >>> titles = spark.createDataFrame([(10, "Emma"), (11, "Ivanhoe")], "item_id int, title string")
+    >>> table = spark.createDataFrame([(1, 1, 11), (1, 2, 12)], "user_id int, rank int, item_id int")
+    >>> with_titles(table, titles).orderBy("rank").show()
+    +-------+----+-------+-------+
+    |user_id|rank|item_id|  title|
+    +-------+----+-------+-------+
+    |      1|   1|     11|Ivanhoe|
+    |      1|   2|     12|     12|
+    +-------+----+-------+-------+
+    <BLANKLINE>
     """
     missing = [c for c in ("item_id", "title") if c not in titles.columns]
     if missing:
         raise DataError(f"titles: found columns {', '.join(titles.columns)}; expected item_id and title")
-    names = titles.select("item_id", "title")
-    named = look_up(explained, ["user_id", "item_id"], "item_id", names).join(names, "item_id", "left")
-    reasons = F.transform("reasons", lambda r: r.withField("title", _title(r["title"], r["item_id"])))
-    title = _title(F.col("title"), F.col("item_id")).alias("title")
-    return named.withColumn("reasons", reasons).select(*explained.columns, title)
+    names = titles.select(F.col("item_id").alias(item), "title")
+    if item in frame.columns:
+        return _with_row_titles(frame, names, item)
+    if item in _fields(frame, _RECOMMENDATIONS):
+        keys = [c for c in frame.columns if c != _RECOMMENDATIONS]
+        return _entries_titled(look_up(frame, keys, item, names, _RECOMMENDATIONS), _RECOMMENDATIONS, item)
+    raise DataError(
+        f"the table has no column {item!r}: found {', '.join(frame.columns)}; "
+        "name the one that holds the item ids with item=..."
+    )
+
+
+def _with_row_titles(frame: DataFrame, names: DataFrame, item: str) -> DataFrame:
+    if "title" in frame.columns:
+        raise DataError("column 'title' is there already, and with_titles adds one of that name: drop or rename it")
+    named = frame
+    if item in _fields(frame, _REASONS):
+        keys = [c for c in ("user_id", item) if c in frame.columns]
+        named = _entries_titled(look_up(frame, keys, item, names), _REASONS, item)
+    title = _title(F.col("title"), F.col(f"`{item}`")).alias("title")
+    return named.join(names, item, "left").select(*frame.columns, title)
+
+
+def _entries_titled(frame: DataFrame, entries: str, item: str) -> DataFrame:
+    titled = F.transform(entries, lambda e: e.withField("title", _title(e["title"], e[item])))
+    return frame.withColumn(entries, titled)
+
+
+def _fields(frame: DataFrame, column: str) -> list[str]:
+    """The fields of the structs in a column of arrays; empty where the frame has no such column."""
+    kind: DataType | None = frame.schema[column].dataType if column in frame.columns else None
+    if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
+        return list(kind.elementType.names)
+    return []
 
 
 def _title(title: Column, item_id: Column) -> Column:
     return F.coalesce(title, item_id.cast("string"))
 
 
-def because(reasons: str | Column = "reasons", name: str = "item_id") -> Column:
-    """Reasons as text, the column "because": "because of A (5.0): +0.41, B (4.0): +0.22; despite C (1.0): -0.10".
+def reasons_text(reasons: str | Column = _REASONS, name: str = "item_id") -> Column:
+    """Write the reasons of an explanation as one line of text.
 
-    name : the field that says what an item is called; "title" after :func:`titled`.
+    Parameters
+    ----------
+    reasons : str or Column, default "reasons"
+        ``array<struct<item_id, rating, contribution, ...>>``, as ``explain`` returns it.
+    name : str, default "item_id"
+        The field that says what an item is called; ``"title"`` after :func:`with_titles`.
+
+    Returns
+    -------
+    Column
+        Named ``reasons_text``: "because of A (5.0): +0.41, B (4.0): +0.22; despite C (1.0): -0.10". Empty where there
+        are no reasons.
+
+    Examples
+    --------
+    >>> schema = "item_id int, reasons array<struct<item_id: int, rating: double, contribution: double>>"
+    >>> explained = spark.createDataFrame([(10, [(11, 5.0, 0.41), (12, 1.0, -0.1)])], schema)
+    >>> explained.select("item_id", reasons_text()).show(truncate=False)
+    +-------+-------------------------------------------------+
+    |item_id|reasons_text                                     |
+    +-------+-------------------------------------------------+
+    |10     |because of 11 (5.0): +0.41; despite 12 (1.0): -0.10|
+    +-------+-------------------------------------------------+
+    <BLANKLINE>
     """
     column = F.col(reasons) if isinstance(reasons, str) else reasons
 
-    def told(word: str, chosen: Column) -> Column:
+    def listed(word: str, chosen: Column) -> Column:
         entries = F.transform(
             chosen,
             lambda r: F.format_string("%s (%s): %+.2f", r[name].cast("string"), r["rating"], r["contribution"]),
@@ -71,4 +172,4 @@ def because(reasons: str | Column = "reasons", name: str = "item_id") -> Column:
 
     for_it = F.filter(column, lambda r: r["contribution"] > 0)
     against = F.filter(column, lambda r: r["contribution"] < 0)
-    return F.concat_ws("; ", told("because of", for_it), told("despite", against)).alias("because")
+    return F.concat_ws("; ", listed("because of", for_it), listed("despite", against)).alias("reasons_text")

@@ -268,6 +268,25 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         names = {"user_id": self.getOrDefault("userCol"), "item_id": self.getOrDefault("itemCol")}
         return self.explain(ranked.select(*names).withColumnsRenamed(names), ratings, n)
 
+    def recommendForItemSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
+        """Recommend the n best users for each known item of ``dataset``, as MLlib's ALS does.
+
+        Parameters
+        ----------
+        dataset : DataFrame
+            Has the item column of training; duplicates and unknown items are left out.
+        n : int
+            Users for each item, at most.
+        seen : DataFrame, optional
+            User and item columns as in training: pairs to leave out.
+
+        Returns
+        -------
+        DataFrame
+            ``item, recommendations: array<struct<user, rating>>``, best first, under the columns' names of training.
+        """
+        return self._as_arrays("item", self._rank("item", self._chosen(dataset, "item"), n, seen))
+
     def _rank(self, side: str, rows: DataFrame, n: int, seen: DataFrame | None) -> DataFrame:
         """The n best of the other side for each of ``rows``: user_id, rank, item_id, score and its parts."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
@@ -288,13 +307,13 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
             ranked = ranked.join(ids, names[name])
         return ranked.select("user_id", "rank", "item_id", "score", "preference", "confounder")
 
-    def _chosen(self, dataset: DataFrame) -> DataFrame:
-        """The users that ``dataset`` names, of those that are known."""
-        user = self.getOrDefault("userCol")
-        require_columns(dataset, [user], [])
-        wanted = dataset.select(quoted(user).alias("id")).distinct()
-        require_same_ids("user", wanted, self._users)
-        return self._users.join(wanted, "id", "left_semi")
+    def _chosen(self, dataset: DataFrame, side: str = "user") -> DataFrame:
+        """The rows of the known users or items that ``dataset`` names."""
+        column, table = self.getOrDefault(f"{side}Col"), {"user": self._users, "item": self._items}[side]
+        require_columns(dataset, [column], [])
+        wanted = dataset.select(quoted(column).alias("id")).distinct()
+        require_same_ids(side, wanted, table)
+        return table.join(wanted, "id", "left_semi")
 
     def _seen_idx(self, seen: DataFrame, names: dict[str, str]) -> DataFrame:
         user, item = self.getOrDefault("userCol"), self.getOrDefault("itemCol")

@@ -12,7 +12,7 @@ import pytest
 
 from dcrec_spark import DeconfoundedMFModel
 from dcrec_spark.evaluation.variants import preference_alone
-from dcrec_spark.jobs.evaluate.job import evaluate
+from dcrec_spark.jobs.evaluate.job import Evaluate
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import failure_of, names_in, read_table, record_of, run_directory, run_job, run_retrain
 from tests.reference import metrics as by_hand
@@ -87,7 +87,7 @@ def text_of(run: Path) -> str:
 
 def test_two_models_are_judged_side_by_side(trained: Path, settings: dict[str, Any]) -> None:
     more = {"evaluation.compare_with": trained / "other", "evaluation.titles_path": trained / "titles.csv"}
-    outcome = run_job(evaluate, {**settings, **more})
+    outcome = run_job(Evaluate, {**settings, **more})
 
     assert outcome.code == 0, outcome
     run = run_directory(settings["output.path"])
@@ -155,7 +155,7 @@ def potential(output: Path) -> pd.DataFrame:
 
 def test_alone_a_model_is_compared_with_its_preference_part(settings: dict[str, Any]) -> None:
     less = {"evaluation.predictive_check": "false", "evaluation.reasons": 0, "evaluation.bootstrap": 0}
-    outcome = run_job(evaluate, {**settings, **less})
+    outcome = run_job(Evaluate, {**settings, **less})
 
     assert outcome.code == 0, outcome
     run = run_directory(settings["output.path"])
@@ -188,7 +188,7 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
 def test_what_cannot_be_judged_is_refused(what: str, trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:
     changed, code, said = REFUSED[what]
     outcome = run_job(
-        evaluate, {**settings, **{k: v.format(folder=trained) for k, v in changed.items()}, "evaluation.bootstrap": 0}
+        Evaluate, {**settings, **{k: v.format(folder=trained) for k, v in changed.items()}, "evaluation.bootstrap": 0}
     )
     assert outcome.code == code, outcome
     assert said in outcome.message
@@ -201,10 +201,10 @@ def test_what_cannot_be_judged_is_refused(what: str, trained: Path, settings: di
 
 
 def test_a_dry_run_checks_and_writes_nothing(trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:
-    outcome = run_job(evaluate, settings, "--dry-run")
+    outcome = run_job(Evaluate, settings, "--dry-run")
     assert outcome.code == 0, outcome
     assert "nothing was written" in outcome.printed
     assert list(tmp_path.iterdir()) == []
-    outcome = run_job(evaluate, {**settings, "evaluation.titles_path": trained / "seen.parquet"}, "--dry-run")
+    outcome = run_job(Evaluate, {**settings, "evaluation.titles_path": trained / "seen.parquet"}, "--dry-run")
     assert outcome.code == 3
     assert "expected 'title' and one of 'item'" in outcome.message

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dcrec_spark.config import RunConfig, load_config
+from dcrec_spark.config import TuneConfig, load_config
 from dcrec_spark.errors import FitError
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.evaluation.settings import MetricSettings
@@ -16,8 +16,8 @@ from dcrec_spark.jobs.tune.fits import Found
 SETTINGS = MetricSettings(replications=3)
 
 
-def config(*overrides: str, search: str = "grid") -> RunConfig:
-    return load_config(None, [f"tuning.search={search}", *(f"tuning.{text}" for text in overrides)])
+def config(*overrides: str, search: str = "grid") -> TuneConfig:
+    return load_config(TuneConfig, None, [f"tuning.search={search}", *(f"tuning.{text}" for text in overrides)])
 
 
 def outcome(value: float, noise: Sequence[float] = (0.0, 0.01, -0.01)) -> Outcome:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcrec_spark.config import RunConfig, load_config
+from dcrec_spark.config import TuneConfig, load_config
 from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.jobs.tune.candidates import Candidate, draw
 from dcrec_spark.jobs.tune.choice import choose, ranked
@@ -23,7 +23,7 @@ from tests.jobs.tune.searching import SETTINGS, Formula, config, outcome
 RANKS = "space.outcome.rank=[1,2,3,4,5,6,7,8,9]"
 
 
-def search(folder: Path, fits: Formula, drawn_by: RunConfig, name: str = "s", run_id: str = "r") -> list[Entry]:
+def search(folder: Path, fits: Formula, drawn_by: TuneConfig, name: str = "s", run_id: str = "r") -> list[Entry]:
     ledger = Ledger(LocalFiles(), str(folder), name)
     notes: list[str] = []
     whole = Search(fits, ledger, run_id, drawn_by.tuning.metric, lambda _name, _total: notes.append)
@@ -222,7 +222,7 @@ def test_without_resamples_nothing_is_said_about_luck() -> None:
 
 def test_trials_are_measured_as_models_are_judged() -> None:
     given = ["tuning.metric=ndcg@7", "evaluation.gain=rel", "evaluation.relevant_from=4", "evaluation.bootstrap=9"]
-    found = metric_settings(load_config(None, given))
+    found = metric_settings(load_config(TuneConfig, None, given))
     assert (found.ks, found.gain, found.relevance, found.replications) == ((5, 7), "rel", 4.0, 9)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dcrec_spark.config import load_config
-from dcrec_spark.jobs.tune.job import tune
+from dcrec_spark.config import RetrainConfig, load_config
+from dcrec_spark.jobs.tune.job import Tune
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import names_in, read_table, record_of, run_directory, run_job
 
@@ -45,9 +45,9 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def searched(ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output directory of a search side by side."""
     output = tmp_path_factory.mktemp("search") / "out"
-    outcome = run_job(tune, {**SETTINGS, **SPACE, "input.path": ratings, "output.path": output})
+    outcome = run_job(Tune, {**SETTINGS, **SPACE, "input.path": ratings, "output.path": output})
     assert outcome.code == 0, outcome
-    assert "jobs/retrain.py --config" in outcome.printed
+    assert "dcrec retrain --config" in outcome.printed
     return output
 
 
@@ -69,7 +69,7 @@ def test_every_trial_is_recorded_and_the_best_is_a_configuration(searched: Path)
         assert {"ndcg", "recall@5", "mse", "mae"} <= dict(metrics).keys()
         assert dict(metrics)["ndcg"] == value
     best = found[table.value.idxmax()]
-    chosen = load_config(run / "best" / "best.yaml")
+    chosen = load_config(RetrainConfig, run / "best" / "best.yaml")
     assert (chosen.exposure.rank, chosen.outcome.rank) == (best["exposure.rank"], best["outcome.rank"])
     assert (chosen.exposure.max_iter, chosen.outcome.alpha) == (3, 1.0)
     assert (record["job"], record["counts"]["trials"], record["counts"]["fits_failed"]) == ("tune", 4, 0)
@@ -81,7 +81,7 @@ def test_every_trial_is_recorded_and_the_best_is_a_configuration(searched: Path)
 def test_one_after_the_other_comes_to_the_same_metrics(searched: Path, ratings: Path, tmp_path: Path) -> None:
     """Ratings held out of items that no one else has rated are left out, and so are the items: both ways."""
     places = {"input.path": ratings, "output.path": tmp_path / "out", "tuning.side_by_side": "false"}
-    outcome = run_job(tune, {**SETTINGS, **places, **dict.fromkeys(SPACE, "[2]")})
+    outcome = run_job(Tune, {**SETTINGS, **places, **dict.fromkeys(SPACE, "[2]")})
     assert outcome.code == 0, outcome
     here, there = trials(run_directory(tmp_path / "out")), trials(run_directory(searched))
     sizes = [record_of(run_directory(output))["counts"] for output in (tmp_path / "out", searched)]
@@ -99,7 +99,7 @@ def test_run_again_it_goes_on_from_what_is_recorded(searched: Path, ratings: Pat
     first = trials(run_directory(searched))
     output = Path(shutil.copytree(searched, tmp_path / "out"))
     wider = {**SETTINGS, **SPACE, "tuning.space.outcome.rank": "[1,2,3]", "input.path": ratings, "output.path": output}
-    outcome = run_job(tune, wider)
+    outcome = run_job(Tune, wider)
     assert outcome.code == 0, outcome
     run = run_directory(output)
     table, record = trials(run), record_of(run)
@@ -113,7 +113,7 @@ def test_trials_that_fail_are_told_and_the_latest_ratings_can_choose(ratings: Pa
         **{"input.path": ratings, "input.columns.timestamp": "time", "output.path": tmp_path / "out"},
         **{"tuning.split": "time", "tuning.metric": "mse", "tuning.space.outcome.user_reg": "[1,1e12]"},
     }
-    outcome = run_job(tune, {**SETTINGS, **settings})
+    outcome = run_job(Tune, {**SETTINGS, **settings})
     assert outcome.code == 0, outcome
     run = run_directory(tmp_path / "out")
     table, record = trials(run), record_of(run)
@@ -143,7 +143,7 @@ def test_what_cannot_be_searched_is_refused_at_once(
     settings: dict[str, Any], words: str, ratings: Path, tmp_path: Path
 ) -> None:
     places = {"input.path": ratings, "output.path": tmp_path / "out"}
-    outcome = run_job(tune, {**SETTINGS, **SPACE, **places, **settings})
+    outcome = run_job(Tune, {**SETTINGS, **SPACE, **places, **settings})
     assert outcome.code == 2
     assert words in outcome.message
     assert names_in(tmp_path / "out") == set()
@@ -151,7 +151,7 @@ def test_what_cannot_be_searched_is_refused_at_once(
 
 def test_a_dry_run_tells_the_plan_and_writes_nothing(ratings: Path, tmp_path: Path) -> None:
     places = {"input.path": ratings, "output.path": tmp_path / "out", "outcome.max_iter": 20}
-    outcome = run_job(tune, {**SETTINGS, **SPACE, **places, "tuning.search": "halving"}, "--dry-run")
+    outcome = run_job(Tune, {**SETTINGS, **SPACE, **places, "tuning.search": "halving"}, "--dry-run")
     assert outcome.code == 0, outcome
     printed = " ".join(outcome.printed.split())
     assert "halving search of 4 trials over 2 exposure models, in rounds of 5, 15, 20 sweeps" in printed
@@ -163,6 +163,6 @@ def test_published_models_are_not_pushed_aside(ratings: Path, tmp_path: Path) ->
     run.mkdir()
     (run / "run.json").write_text(json.dumps({"job": "retrain"}))
     (tmp_path / "CURRENT").write_text("one\n")
-    outcome = run_job(tune, {**SETTINGS, **SPACE, "input.path": ratings, "output.path": tmp_path})
+    outcome = run_job(Tune, {**SETTINGS, **SPACE, "input.path": ratings, "output.path": tmp_path})
     assert outcome.code == 2
-    assert "is where jobs/retrain.py publishes" in outcome.message
+    assert "is where the job retrain publishes" in outcome.message

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel, because, titled
+from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel, reasons_text, with_titles
 from dcrec_spark.errors import ConfigError, DataError
 from tests.models.world import NAMES, OUTCOME_PRIORS, by_id, cached, exposure, outcome
 from tests.reference import explain as twin
@@ -172,10 +172,10 @@ def test_reasons_in_a_line_of_text(spark: SparkSession) -> None:
     rows = [(1, 7, [(8, 5.0, 0.414), (9, 1.5, -0.3), (7, 4.0, 0.2)]), (1, 9, [])]
     explained = spark.createDataFrame(rows, schema)
     titles = spark.createDataFrame([(8, "Emma"), (9, "Ivanhoe")], "item_id long, title string")
-    by_title = titled(explained, titles)
+    by_title = with_titles(explained, titles)
     assert by_title.columns == ["user_id", "item_id", "reasons", "title"]
-    told = by_title.select("item_id", "title", because(), because(name="title").alias("titles"))
-    assert sorted(tuple(row) for row in told.collect()) == [
+    texts = by_title.select("item_id", "title", reasons_text(), reasons_text(name="title").alias("titles"))
+    assert sorted(tuple(row) for row in texts.collect()) == [
         (
             7,
             "7",
@@ -185,4 +185,34 @@ def test_reasons_in_a_line_of_text(spark: SparkSession) -> None:
         (9, "Ivanhoe", "", ""),
     ]
     with pytest.raises(DataError, match="titles: found columns item_id; expected item_id and title"):
-        titled(explained, titles.drop("title"))
+        with_titles(explained, titles.drop("title"))
+
+
+def test_titles_in_tables_without_reasons(spark: SparkSession) -> None:
+    """Recommendation tables keep their columns and order; the arrays of recommendForAllUsers get theirs inside."""
+    titles = spark.createDataFrame([(8, "Emma"), (9, "Ivanhoe")], "item_id long, title string")
+    table = spark.createDataFrame(
+        [(1, 1, 9, 4.5), (1, 2, 7, 4.0)], "user_id long, rank long, item_id long, score double"
+    )
+    assert [tuple(row) for row in with_titles(table, titles).orderBy("rank").collect()] == [
+        (1, 1, 9, 4.5, "Ivanhoe"),
+        (1, 2, 7, 4.0, "7"),
+    ]
+    predicted = table.selectExpr("item_id as film", "score as prediction")
+    assert with_titles(predicted, titles, item="film").columns == ["film", "prediction", "title"]
+    schema = "user long, recommendations array<struct<film: long, rating: float>>"
+    arrays = spark.createDataFrame([(1, [(9, 4.5), (7, 4.0)]), (2, [])], schema)
+    named = with_titles(arrays, titles, item="film").orderBy("user").collect()
+    assert [[tuple(entry) for entry in row.recommendations] for row in named] == [
+        [(9, 4.5, "Ivanhoe"), (7, 4.0, "7")],
+        [],
+    ]
+
+
+def test_titles_that_have_no_place(spark: SparkSession) -> None:
+    titles = spark.createDataFrame([(8, "Emma")], "item_id long, title string")
+    arrays = spark.createDataFrame([], "user long, recommendations array<struct<film: long, rating: float>>")
+    with pytest.raises(DataError, match="no column 'item_id': found user, recommendations; name the one that holds"):
+        with_titles(arrays, titles)
+    with pytest.raises(DataError, match="column 'title' is there already"):
+        with_titles(titles, titles)

@@ -157,6 +157,17 @@ def test_for_some_users(spark: SparkSession, fitted: Fitted) -> None:
     assert lists_of(frame) == {user: everyone[user] for user in ("u03", "u07")}
 
 
+def test_for_some_items(spark: SparkSession, fitted: Fitted) -> None:
+    """As for all items; named twice or unknown, an item has one list or none."""
+    wanted = spark.createDataFrame([(ITEMS[3],), (ITEMS[3],), (ITEMS[5],), (-1,), (None,)], "item int")
+    frame = fitted.model.recommendForItemSubset(wanted, 2, fitted.seen)
+    assert dict(frame.dtypes) == {"item": "int", "recommendations": "array<struct<user:string,rating:float>>"}
+    everything = {row.item: row.recommendations for row in fitted.model.recommendForAllItems(2, fitted.seen).collect()}
+    assert {row.item: row.recommendations for row in frame.collect()} == {
+        item: everything[item] for item in (ITEMS[3], ITEMS[5])
+    }
+
+
 def test_names_of_columns_are_those_of_training(spark: SparkSession, fitted: Fitted) -> None:
     model = fitted.model.copy({fitted.model.userCol: "who.reads", fitted.model.itemCol: "book id"})
     seen = fitted.seen.withColumnsRenamed({"user": "who.reads", "item": "book id"})
@@ -174,6 +185,8 @@ def test_a_number_that_is_none_is_refused(fitted: Fitted, n: Any) -> None:
 def test_a_frame_without_the_columns_is_refused(fitted: Fitted) -> None:
     with pytest.raises(DataError, match="column 'user' is missing"):
         fitted.model.recommendForUserSubset(fitted.seen.drop("user"), 2)
+    with pytest.raises(DataError, match="column 'item' is missing"):
+        fitted.model.recommendForItemSubset(fitted.seen.drop("item"), 2)
     with pytest.raises(DataError, match="column 'item' is missing"):
         fitted.model.recommendationTable(2, fitted.seen.drop("item"))
 

@@ -1,20 +1,29 @@
-"""What the jobs that begin with a saved model share: the model that is named, and ratings under the names it knows."""
+"""What the jobs that begin with a saved model share: the model, and ratings under the names that it knows."""
 
-from contextlib import ExitStack
+from typing import TypeVar
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import RunConfig
+from dcrec_spark.config import ServingConfig
+from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
 from dcrec_spark.models.fitting.restarts import require_same_ids
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.storage.files import open_files
 
+ServingT = TypeVar("ServingT", bound=ServingConfig)
 
-def model_path(config: RunConfig) -> str:
-    """Where the saved model is; ConfigError where that is not said."""
+
+def require_model_path(config: ServingConfig) -> str:
+    """Where the saved model is.
+
+    Raises
+    ------
+    ConfigError : the configuration does not say.
+    """
     if config.model.path is None:
         raise ConfigError(
             "setting model.path: found null, expected a saved model, the directory of a run, or an output directory"
@@ -22,26 +31,43 @@ def model_path(config: RunConfig) -> str:
     return config.model.path
 
 
-def load_to_serve(spark: SparkSession, path: str, output: str, kept: ExitStack) -> SavedModel:
-    """The model that ``model.path`` names, released with ``kept``.
+def load_served_model(context: Context[ServingT]) -> SavedModel:
+    """The model that ``model.path`` names, noted in the record of the run and released at its end.
 
     Raises
     ------
-    ConfigError : the job would publish where the model is published. DataError : as :func:`load_model`.
+    ConfigError : the job would publish where the model is published. DataError : there is no model to load.
     """
-    saved = load_model(spark, path, "model.path")
-    kept.callback(saved.model.release)
-    files, root = open_files(output, spark)
+    saved = load_model(context.spark, require_model_path(context.config), "model.path")
+    context.resources.callback(saved.model.release)
+    files, root = open_files(context.output, context.spark)
     if saved.source.path.startswith(f"{files.uri(root)}/"):
         raise ConfigError(
-            f"setting output.path: {output!r} is where the model is published, and a run without a model would take "
-            "its place there for all who read the current run; choose another directory"
+            f"setting output.path: {context.output!r} is where the model is published, and a run without a model would "
+            "take its place there for all who read the current run; choose another directory"
         )
+    context.run.serves(saved)
     return saved
 
 
+def validated_to_serve(context: Context[ServingT], raw: DataFrame) -> Validated:
+    """Ratings as a saved model takes them, of a single user too; noted in the record, released at the end of the run.
+
+    raw : ratings as ``read_ratings`` gives them.
+    """
+    config = context.config
+    with context.reporter.step("validate"):
+        valid = validate(raw, config.validation, seed=config.run.seed, to_fit=False)
+        context.resources.callback(valid.unpersist)
+        context.run.took_in(valid)
+    return valid
+
+
 def require_ids_of(model: DeconfoundedMFModel, given: DataFrame, where: str, sides: tuple[str, ...]) -> None:
-    """Refuse ids of another kind than the model's, which Spark would cast in silence or match with nothing."""
+    """Refuse ids of another kind than the model's, which Spark would cast in silence or match with nothing.
+
+    where : what the ids are from, for the message. sides : user, item, or both.
+    """
     for side, table in zip(sides, model.tables(), strict=False):
         try:
             require_same_ids(side, given.select(F.col(f"{side}_id").alias("id")), table)
@@ -65,7 +91,8 @@ def as_trained(model: DeconfoundedMFModel, ratings: DataFrame) -> DataFrame:
         raise ConfigError(
             f"setting input.columns.{missing[0]}: found null, expected the column of which the model has learned"
         )
-    return ratings.select(*id_columns(model), *[F.col(r).alias(name) for r, name in {"rating": rating, **more}.items()])
+    columns = [F.col(role).alias(name) for role, name in {"rating": rating, **more}.items()]
+    return ratings.select(*id_columns(model), *columns)
 
 
 def id_columns(model: DeconfoundedMFModel) -> list[Column]:

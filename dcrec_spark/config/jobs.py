@@ -1,0 +1,38 @@
+"""All jobs' configuration types, and the union of their settings that ``conf/base.yaml`` documents."""
+
+from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
+from dcrec_spark.config.reproduce import ReproduceConfig, StudiesConfig
+from dcrec_spark.config.retrain import RetrainConfig, WarmStartConfig
+from dcrec_spark.config.serve import FoldInConfig, RecommendConfig, RecommendJobConfig
+from dcrec_spark.config.shared import FittingConfig, JobConfig, ServedModelConfig
+from dcrec_spark.config.simulate import SimulateConfig, SimulationConfig
+from dcrec_spark.config.tune import TuneConfig, TuningConfig
+
+JOB_CONFIGS: tuple[type[JobConfig], ...] = (
+    RetrainConfig,
+    RecommendJobConfig,
+    FoldInConfig,
+    EvaluateConfig,
+    TuneConfig,
+    SimulateConfig,
+    ReproduceConfig,
+)
+
+
+class ModelConfig(WarmStartConfig, ServedModelConfig):
+    """Saved models: the one that is served or judged, and the one that a fit starts from."""
+
+
+class AllSettings(FittingConfig):
+    """Every setting of every job: what a file that several jobs share may hold."""
+
+    model: ModelConfig = ModelConfig()
+    recommend: RecommendConfig = RecommendConfig()
+    simulation: SimulationConfig = SimulationConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    tuning: TuningConfig = TuningConfig()
+    studies: StudiesConfig = StudiesConfig()
+
+
+# Jobs that have not yet got their own type take everything.
+RunConfig = AllSettings

@@ -1,0 +1,28 @@
+"""Settings of ``jobs/retrain.py``: ratings -> both stages -> recommendations."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from dcrec_spark.config.section import Section
+from dcrec_spark.config.shared import FittingConfig, RankingConfig
+from dcrec_spark.config.types import Text
+
+
+class WarmStartConfig(Section):
+    """The saved model that a fit starts from."""
+
+    warm_start: Text | None = Field(
+        default=None,
+        description="a saved model to start from, found as model.path is, or previous: the model of the current run "
+        "under output.path, if there is one; null: a cold start",
+    )
+
+
+class RetrainConfig(FittingConfig):
+    """Everything that jobs/retrain.py can be given."""
+
+    job: ClassVar[str] = "retrain"
+
+    model: WarmStartConfig = WarmStartConfig()
+    recommend: RankingConfig = RankingConfig()

@@ -1,0 +1,33 @@
+"""Settings of ``jobs/recommend.py`` and ``jobs/fold_in.py``, which rank by a saved model."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from dcrec_spark.config.shared import RankingConfig, ServingConfig
+from dcrec_spark.config.types import Text
+
+
+class RecommendConfig(RankingConfig):
+    """Who gets recommendations, how many, and whether items already rated are left out."""
+
+    users: Text | None = Field(
+        default=None,
+        description="Parquet or CSV with the users to serve, in the column input.columns.user; null: all users",
+    )
+
+
+class RecommendJobConfig(ServingConfig):
+    """Everything that jobs/recommend.py can be given."""
+
+    job: ClassVar[str] = "recommend"
+
+    recommend: RecommendConfig = RecommendConfig()
+
+
+class FoldInConfig(ServingConfig):
+    """Everything that jobs/fold_in.py can be given."""
+
+    job: ClassVar[str] = "fold_in"
+
+    recommend: RankingConfig = RankingConfig()

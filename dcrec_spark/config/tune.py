@@ -1,0 +1,71 @@
+"""Settings of ``jobs/tune.py``: ratings -> the settings of both stages that rank held-out ratings best."""
+
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from dcrec_spark.config.section import Section
+from dcrec_spark.config.shared import FittingConfig, MetricsConfig
+from dcrec_spark.config.space import Choices, Range, read_space
+from dcrec_spark.config.stages import ExposureConfig, OutcomeConfig
+from dcrec_spark.config.types import AtLeastTwo, Metric, Part, Positive
+
+
+class TuningConfig(Section):
+    """Which settings of both stages are tried, how they are drawn, and by what they are chosen."""
+
+    space: dict[str, Any] = Field(  # of Choices
+        default={},
+        description="settings and their choices, such as {exposure.rank: [5, 10], outcome.user_reg: [0.1, 1]}; random "
+        "and halving take ranges too: {outcome.rank: {low: 2, high: 50, log: true, int: true}}",
+    )
+    search: Literal["grid", "random", "halving"] = Field(
+        default="grid",
+        description="grid: every combination; random: some of them; halving: random ones, of which the best go on to "
+        "more sweeps",
+    )
+    trials: Positive = Field(default=30, description="how many candidates random and halving draw, by run.seed")
+    metric: Metric = Field(
+        default="ndcg",
+        description="ndcg, ndcg@k, recall@k, precision@k, map@k, mse, mae, item_mse or item_mae; errors are made small",
+    )
+    split: Literal["within_users", "time"] = Field(
+        default="within_users",
+        description="what is held out; within_users: some of each user's ratings, by hash; time: the latest of all, "
+        "by input.columns.timestamp",
+    )
+    validation_share: Part = Field(default=0.2, description="share of the ratings that is held out to choose by")
+    side_by_side: Literal["auto", True, False] = Field(
+        default="auto",
+        description="true: each trial is one task, its data in memory; false: one after the other, each on the whole "
+        "cluster; auto: by the number of ratings",
+    )
+    reduction_factor: AtLeastTwo = Field(
+        default=3, description="halving: one candidate in so many goes on, to so many times the sweeps"
+    )
+    min_iter: Positive = Field(
+        default=5, description="halving: outcome.max_iter of the first round; the last round has outcome.max_iter"
+    )
+
+    @field_validator("space", mode="before")
+    @classmethod
+    def _choices(cls, given: Any) -> dict[str, Choices]:
+        return read_space(given, {"exposure": ExposureConfig, "outcome": OutcomeConfig})
+
+    @model_validator(mode="after")
+    def _search_fits_its_space(self) -> Self:
+        ranges = [name for name, choices in self.space.items() if isinstance(choices, Range)]
+        if self.search == "grid" and ranges:
+            raise ValueError(f"search=random or halving for the range of {ranges[0]}: a grid is made of lists")
+        if self.search == "halving" and "outcome.max_iter" in self.space:
+            raise ValueError("no outcome.max_iter in space where search=halving, which sets it itself")
+        return self
+
+
+class TuneConfig(FittingConfig):
+    """Everything that jobs/tune.py can be given."""
+
+    job: ClassVar[str] = "tune"
+
+    evaluation: MetricsConfig = MetricsConfig()
+    tuning: TuningConfig = TuningConfig()

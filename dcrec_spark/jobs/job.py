@@ -1,0 +1,141 @@
+"""The shape of every job: what it reads, what it makes of it, and what it hands over for publication.
+
+check ─ (Spark starts) ─ extract ─ transform ─ load ─ summary
+                            └ dry run: plan
+
+A job is a class with these steps; :mod:`dcrec_spark.jobs.runner` runs it, and does what all jobs share.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+from rich.console import RenderableType
+
+from dcrec_spark.config import JobConfig
+from dcrec_spark.jobs.console import Reporter
+from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.summary import run_summary
+from dcrec_spark.publish import parquet
+from dcrec_spark.publish.audit import audit_recommendations
+from dcrec_spark.publish.protocol import Save
+
+ConfigT = TypeVar("ConfigT", bound=JobConfig)
+InputsT = TypeVar("InputsT")
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True)
+class Context(Generic[ConfigT]):
+    """What a job has at hand while it runs.
+
+    Attributes
+    ----------
+    config : the settings of this job.
+    spark : the session.
+    run : the record of this run, filled as the job goes. A dry run writes it nowhere.
+    reporter : shows the steps of the job, and times them.
+    output : where the job publishes.
+    resources : releases what the job caches when it ends, whatever way it ends.
+    """
+
+    config: ConfigT
+    spark: SparkSession
+    run: Run
+    reporter: Reporter
+    output: str
+    resources: ExitStack
+
+
+@dataclass(frozen=True)
+class Outputs(Generic[ResultT]):
+    """What a job hands over for publication.
+
+    Attributes
+    ----------
+    tables : published name -> rows, each written once.
+    result : what the caller of the runner gets beside the tables, such as the fitted model.
+    folders : what else appears in the directory of the run, by its name there.
+    seen : user_id, item_id of pairs that must not be recommended; None where all may be.
+    """
+
+    tables: Mapping[str, DataFrame]
+    result: ResultT
+    folders: Mapping[str, Save] = field(default_factory=dict)
+    seen: DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Finished(Generic[ResultT]):
+    """A run that has ended well: its record, where its tables are (a URI), and its result."""
+
+    run: Run
+    directory: str
+    result: ResultT
+
+
+class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
+    """One job: ``ConfigT`` is its configuration, ``InputsT`` what it opens, ``ResultT`` what its caller gets.
+
+    Attributes
+    ----------
+    config_type : ``ConfigT``.
+    last_step : what people read while the tables are written, which is when Spark computes most of them.
+    """
+
+    config_type: ClassVar[type[JobConfig]]
+    last_step: ClassVar[str] = "publish"
+
+    @property
+    def name(self) -> str:
+        """What the record of a run calls the job."""
+        return self.config_type.job
+
+    def check(self, config: ConfigT) -> None:
+        """Refuse settings that need no session to be refused.
+
+        Raises
+        ------
+        ConfigError : names the setting, what was found and what was expected.
+        """
+
+    def record_directory(self, config: ConfigT) -> str | None:
+        """Where the record of a run that fails is left; None: below the output."""
+        return None
+
+    @abstractmethod
+    def extract(self, context: Context[ConfigT]) -> InputsT:
+        """Open what the job reads, and check that its parts go together. Rows are read later."""
+
+    @abstractmethod
+    def transform(self, context: Context[ConfigT], inputs: InputsT) -> Outputs[ResultT]:
+        """Make the tables of the inputs."""
+
+    def load(self, context: Context[ConfigT], outputs: Outputs[ResultT]) -> str:
+        """Publish the tables and the row of this run in ``runs``; returns the directory of the run as a URI.
+
+        A table of recommendations is audited before anybody can read it.
+
+        Raises
+        ------
+        AuditError, ConflictError : nothing is published, the tables of before stay.
+        """
+        spark, run = context.spark, context.run
+
+        def audit(staged: parquet.StagedRun) -> None:
+            audit_recommendations(spark.read.parquet(staged.uri("recommendations")), outputs.seen)
+
+        tables = {**outputs.tables, "runs": run.as_row(spark)}
+        audited = audit if "recommendations" in tables else None
+        return parquet.publish(spark, context.output, run.run_id, tables, run.published, audited, outputs.folders)
+
+    @abstractmethod
+    def plan(self, context: Context[ConfigT], inputs: InputsT) -> list[str]:
+        """What a run would read and do, a line each; a dry run shows it."""
+
+    def summary(self, context: Context[ConfigT], finished: Finished[ResultT]) -> RenderableType:
+        """What people read when the run has ended: what was read, how the fits ended, where the tables are."""
+        return run_summary(finished.run, finished.directory)

@@ -1,0 +1,51 @@
+"""Tables and files as the jobs publish them: rows tied to their run, in the schemas that readers rely on."""
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.data.validation.validate import Validated
+from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.publish import schemas
+from dcrec_spark.publish.protocol import Save
+from dcrec_spark.storage.files import open_files
+
+
+def recommendation_table(ranked: DataFrame, run: Run) -> DataFrame:
+    """``ranked`` as DeconfoundedMFModel.recommendationTable gives it -> the published table."""
+    types = {field.name: field.dataType for field in ranked.schema}
+    schema = schemas.recommendations(types["user_id"], types["item_id"])
+    stamped = ranked.withColumns({"rank": F.col("rank").cast("int"), **run.stamp()})
+    return schemas.conform(stamped, schema, "recommendations")
+
+
+def factor_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
+    """The published tables of both sides' factors."""
+    users, items = (table.withColumns(run.stamp()) for table in model.factorTables())
+    user_schema = schemas.user_factors(users.schema["id"].dataType)
+    item_schema = schemas.item_factors(items.schema["id"].dataType)
+    return {
+        "user_factors": schemas.conform(users, user_schema, "user_factors"),
+        "item_factors": schemas.conform(items, item_schema, "item_factors"),
+    }
+
+
+def reject_table(valid: Validated, run: Run) -> DataFrame:
+    """The published table of rows that were not used."""
+    return schemas.conform(valid.rejects.withColumn("run_id", F.lit(run.run_id)), schemas.REJECTS, "rejects")
+
+
+def text_file(spark: SparkSession, name: str, text: str) -> Save:
+    """A folder that holds one file of that name with ``text``."""
+
+    def save(uri: str) -> None:
+        files, directory = open_files(uri, spark)
+        files.make_directory(directory)
+        files.write(f"{directory}/{name}", text.encode())
+
+    return save
+
+
+def model_folder(model: DeconfoundedMFModel, spark: SparkSession) -> Save:
+    """A folder from which ``DeconfoundedMFModel.load`` reads the model."""
+    return lambda uri: model.write().session(spark).save(uri)

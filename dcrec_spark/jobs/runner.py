@@ -1,0 +1,108 @@
+"""One way to run every job: open Spark, check, record, publish, and tell people how it went."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from pyspark.sql import SparkSession
+from rich.console import Group
+from rich.text import Text
+
+from dcrec_spark.config import JobConfig
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.jobs.console import Reporter
+from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, ResultT
+from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.publish import parquet
+from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory
+from dcrec_spark.spark.session import build_session
+
+
+def run_job(
+    job: Job[ConfigT, InputsT, ResultT], config: ConfigT, reporter: Reporter, dry_run: bool = False
+) -> Finished[ResultT] | None:
+    """Run ``job`` as configured.
+
+    Parameters
+    ----------
+    job : what to run.
+    config : the settings of this job.
+    reporter : shows steps, iterations and the summary.
+    dry_run : check settings, inputs and output, and write nothing.
+
+    Returns
+    -------
+    The finished run, or None after a dry run.
+
+    Raises
+    ------
+    DcrecError : nothing is published, the tables of before stay; ``run.json`` under ``output.path/failed`` says why
+        where the inputs were opened already.
+    """
+    output, timings = output_path(config), reporter.new_run()
+    job.check(config)
+    with reporter.step("start Spark"):
+        spark = start_session(config, writes=not dry_run)
+        parquet.check_writable(output, spark)
+    with ExitStack() as resources:
+        context = Context(config, spark, Run.begin(job.name, config, spark, timings), reporter, output, resources)
+        if dry_run:
+            _show_plan(job, context)
+            return None
+        return _run(job, context)
+
+
+def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> None:
+    lines = [*job.plan(context, job.extract(context)), f"output  {context.output}"]
+    title = Text("dry run: everything checks out, nothing was written", style="bold green")
+    context.reporter.show(Group(title, *map(Text, lines)))
+
+
+def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Finished[ResultT]:
+    place = job.record_directory(context.config) or context.output
+    with context.run.recorded_on_failure(context.spark, place):
+        outputs = job.transform(context, job.extract(context))
+        with context.reporter.step(job.last_step):
+            directory = job.load(context, outputs)
+    finished = Finished(context.run, directory, outputs.result)
+    context.reporter.show(job.summary(context, finished))
+    return finished
+
+
+def output_path(config: JobConfig) -> str:
+    """Where the tables go.
+
+    Raises
+    ------
+    ConfigError : the configuration does not say.
+    """
+    if config.output.path is None:
+        raise ConfigError("setting output.path: found null, expected the directory for the tables")
+    return config.output.path
+
+
+def start_session(config: JobConfig, writes: bool = True) -> SparkSession:
+    """The session that the configuration asks for, its checkpoint directory set or not needed.
+
+    writes : False leaves the checkpoint directory unmade, for a session that fits nothing.
+    """
+    with _kept_interrupt_handler():
+        spark = build_session(config.run.name, config.spark.master, config.spark.conf)
+    if config.spark.checkpoint_dir is None:
+        require_checkpoint_directory(spark)
+    elif writes:
+        set_checkpoint_directory(spark, config.spark.checkpoint_dir)
+    return spark
+
+
+@contextmanager
+def _kept_interrupt_handler() -> Iterator[None]:
+    """Restore the answer of this process to Ctrl-C, which a new session replaces by its own.
+
+    Spark's answer calls the JVM over the very connection that it interrupts, and ends as an error of that.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,180 @@
+"""Read what is published: the run that readers are to read, and its tables.
+
+::
+
+    <output>/CURRENT                    the run_id of the current run
+    <output>/run_id=<run_id>/run.json   its record
+    <output>/run_id=<run_id>/<table>/   its tables, as Parquet
+
+A publisher replaces ``CURRENT`` in one step, so that a reader gets the tables of before or the new ones, whole.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.publish.manifest import RECORD
+from dcrec_spark.storage.files import Files, open_files
+
+CURRENT = "CURRENT"
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+@dataclass(frozen=True)
+class PublishedRun:
+    """A published run.
+
+    Attributes
+    ----------
+    run_id : str
+        Its name; the tables hold it as a column.
+    directory : str
+        The URI of its directory: each table is a directory of Parquet files in there.
+    record : dict
+        Content of ``run.json``: status, counts, warnings, timings, configuration.
+    """
+
+    run_id: str
+    directory: str
+    record: dict[str, Any]
+
+
+def current_run(output: str, spark: SparkSession | None = None) -> PublishedRun:
+    """Return the run that readers of an output directory are to read.
+
+    Parameters
+    ----------
+    output : str
+        The directory that the jobs publish to, ``output.path`` in their configuration.
+    spark : SparkSession, optional
+        Needed for paths other than local ones, ``hdfs://`` for one.
+
+    Returns
+    -------
+    PublishedRun
+
+    Raises
+    ------
+    DataError
+        Nothing is published there, or ``CURRENT`` names no run.
+
+    Examples
+    --------
+    >>> run = current_run("output/nightly")  # doctest: +SKIP
+    >>> run.run_id, run.record["status"]  # doctest: +SKIP
+    ('20261122T021500-5f3c1a', 'published')
+    """
+    run_id = _required_run_id(output, spark)
+    files, root = open_files(output, spark)
+    directory = files.uri(run_path(root, run_id))
+    record = read_record(directory, spark)
+    if record is None:
+        raise DataError(f"run {run_id} under {output} holds no {RECORD}: restore it, or name another run in {CURRENT}")
+    return PublishedRun(run_id, directory, record)
+
+
+def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
+    """Read a table of the current run.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Session to read with.
+    output : str
+        The directory that the jobs publish to, ``output.path`` in their configuration.
+    table : str
+        ``recommendations``, ``user_factors``, ``item_factors``, ``metrics``, ``rejects``, ``runs``, ...
+
+    Returns
+    -------
+    DataFrame
+        Rows of the table. It stays on the run that it was opened on, whatever is published later.
+
+    Raises
+    ------
+    DataError
+        Nothing is published there, or the run has no such table.
+    ConfigError
+        ``table`` cannot be a table's name.
+
+    Examples
+    --------
+    >>> top = read_current(spark, "output/nightly", "recommendations")  # doctest: +SKIP
+    >>> top.where("user_id = 7").orderBy("rank").show()  # doctest: +SKIP
+    """
+    require_name("table", table, TABLE_NAME)
+    run_id = _required_run_id(output, spark)
+    files, root = open_files(output, spark)
+    path = f"{run_path(root, run_id)}/{table}"
+    if not files.exists(path):
+        raise DataError(f"run {run_id} under {output} has no table {table}")
+    return spark.read.parquet(files.uri(path))
+
+
+def current_run_id(output: str, spark: SparkSession | None = None) -> str | None:
+    """Return the published run_id; None when nothing has been published yet."""
+    return run_id_in(*open_files(output, spark))
+
+
+def current_directory(output: str, spark: SparkSession | None = None) -> str | None:
+    """Return the directory of the published run as a URI; None when nothing has been published yet."""
+    files, root = open_files(output, spark)
+    run_id = run_id_in(files, root)
+    return None if run_id is None else files.uri(run_path(root, run_id))
+
+
+def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[str, Any] | None:
+    """Read ``run.json`` of a published run; None where there is none."""
+    files, path = open_files(run_directory, spark, setting="run directory")
+    if not files.exists(f"{path}/{RECORD}"):
+        return None
+    record: dict[str, Any] = json.loads(files.read(f"{path}/{RECORD}"))
+    return record
+
+
+def run_id_in(files: Files, root: str) -> str | None:
+    """Read the run that ``CURRENT`` under ``root`` names; None where there is no such file."""
+    return read_run_id(files, f"{root}/{CURRENT}") if files.exists(f"{root}/{CURRENT}") else None
+
+
+def read_run_id(files: Files, path: str) -> str:
+    """Read the run_id in a file.
+
+    Raises
+    ------
+    DataError
+        The file holds something else.
+    """
+    text = files.read(path).decode(errors="replace").strip()
+    if RUN_ID.fullmatch(text) is None:
+        raise DataError(f"{path} holds {text[:200]!r}; expected the run_id of a published run: restore the file")
+    return text
+
+
+def run_path(root: str, run_id: str) -> str:
+    """Return the directory of a published run."""
+    return f"{root}/run_id={run_id}"
+
+
+def require_name(what: str, value: str, pattern: re.Pattern[str]) -> None:
+    """Refuse a name that could lead out of the output directory.
+
+    Raises
+    ------
+    ConfigError
+        ``value`` does not match the pattern.
+    """
+    if pattern.fullmatch(value) is None:
+        raise ConfigError(f"{what} is {value!r}; expected text that matches {pattern.pattern}")
+
+
+def _required_run_id(output: str, spark: SparkSession | None) -> str:
+    run_id = current_run_id(output, spark)
+    if run_id is None:
+        raise DataError(f"nothing is published under {output}: it holds no {CURRENT}")
+    return run_id

@@ -1,0 +1,127 @@
+"""Each job has the settings that it uses; files may be shared over jobs, ``--set`` may not name another job's."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from dcrec_spark.config import (
+    JOB_CONFIGS,
+    AllSettings,
+    EvaluateConfig,
+    FoldInConfig,
+    JobConfig,
+    RecommendJobConfig,
+    ReproduceConfig,
+    RetrainConfig,
+    SimulateConfig,
+    TuneConfig,
+    config_hash,
+    load_config,
+    resolved,
+)
+from dcrec_spark.config.names import known_settings
+from dcrec_spark.errors import ConfigError
+
+COMMON = ["run", "spark", "output"]
+SHARED_FILE = """
+input: {path: ratings.parquet}
+outcome: {rank: 7}
+tuning: {trials: 5}
+studies: {data: "${oc.env:DCREC_NOT_SET}"}
+model: {path: saved, warm_start: previous}
+"""
+
+
+def shared_file(folder: Path, text: str = SHARED_FILE) -> Path:
+    file = folder / "shared.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("kind", "sections"),
+    [
+        (RetrainConfig, ["input", "validation", "exposure", "outcome", "engine", "model", "recommend"]),
+        (RecommendJobConfig, ["input", "validation", "model", "recommend"]),
+        (FoldInConfig, ["input", "validation", "model", "recommend"]),
+        (EvaluateConfig, ["input", "validation", "model", "recommend", "evaluation"]),
+        (TuneConfig, ["input", "validation", "exposure", "outcome", "engine", "evaluation", "tuning"]),
+        (SimulateConfig, ["simulation"]),
+        (ReproduceConfig, ["studies"]),
+    ],
+)
+def test_a_job_has_and_records_the_sections_that_it_uses(kind: type[JobConfig], sections: list[str]) -> None:
+    assert list(kind.model_fields) == [*COMMON, *sections]
+    assert list(resolved(load_config(kind))) == [*COMMON, *sections]
+
+
+def test_within_a_section_a_job_has_the_settings_that_it_uses() -> None:
+    assert [name for name in known_settings(RetrainConfig) if name.startswith(("model.", "recommend."))] == [
+        "model.warm_start",
+        "recommend.top_n",
+        "recommend.exclude_seen",
+    ]
+
+
+def test_the_reference_holds_the_settings_of_all_jobs_and_no_others() -> None:
+    of_jobs = {name for kind in JOB_CONFIGS for name in known_settings(kind)}
+    assert set(known_settings(AllSettings)) == of_jobs
+
+
+def test_a_setting_has_the_same_type_and_default_in_all_jobs_that_have_it() -> None:
+    reference = AllSettings(run={"run_date": "2026-01-31"}).model_dump()  # type: ignore[arg-type]
+    for kind in JOB_CONFIGS:
+        for section, values in kind(run={"run_date": "2026-01-31"}).model_dump().items():  # type: ignore[arg-type]
+            assert values.items() <= reference[section].items(), (kind, section)
+
+
+def test_jobs_share_a_file_and_each_takes_its_own_settings(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A variable that only another job's setting needs may be missing from the environment."""
+    caplog.set_level(logging.INFO, "dcrec_spark")
+    config = load_config(RetrainConfig, shared_file(tmp_path))
+    assert (config.input.path, config.outcome.rank, config.model.warm_start) == ("ratings.parquet", 7, "previous")
+    assert load_config(FoldInConfig, shared_file(tmp_path)).model.path == "saved"
+    first = caplog.messages[0]
+    assert first.endswith("settings of other jobs are left aside: tuning.trials, studies.data, model.path")
+
+
+def test_a_setting_may_be_taken_from_one_of_another_job(tmp_path: Path) -> None:
+    file = shared_file(tmp_path, "tuning: {trials: 5}\noutcome: {rank: '${tuning.trials}'}")
+    assert load_config(RetrainConfig, file, ["exposure.rank=${tuning.min_iter}"]).outcome.rank == 5
+
+
+def test_a_setting_that_no_job_has_is_refused_in_a_shared_file_too(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"unknown setting studies\.profil"):
+        load_config(ReproduceConfig, shared_file(tmp_path, "studies: {profil: full}"))
+    with pytest.raises(ConfigError, match=r"unknown setting nonsense: conf/base\.yaml lists all settings"):
+        load_config(ReproduceConfig, shared_file(tmp_path, "nonsense: {profile: full}"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "override", "jobs"),
+    [
+        (RetrainConfig, "tuning.trials=3", "jobs/tune.py"),
+        (RetrainConfig, "studies.data=/data", "jobs/reproduce.py"),
+        (RetrainConfig, "model.path=saved", "jobs/recommend.py, jobs/fold_in.py and jobs/evaluate.py"),
+        (FoldInConfig, "model.warm_start=previous", "jobs/retrain.py"),
+        (FoldInConfig, "recommend.users=some.csv", "jobs/recommend.py"),
+        (FoldInConfig, "exposure.rank=3", "jobs/retrain.py and jobs/tune.py"),
+        (TuneConfig, "evaluation.cuts=[3]", "jobs/evaluate.py"),
+        (SimulateConfig, "input={path: x}", "jobs/retrain.py, jobs/recommend.py, "),
+    ],
+)
+def test_the_command_line_names_settings_of_its_own_job_only(kind: type[JobConfig], override: str, jobs: str) -> None:
+    name = override.split("=")[0]
+    with pytest.raises(ConfigError, match=rf"^unknown setting for jobs/{kind.job}\.py: {name}.* is one of {jobs}"):
+        load_config(kind, None, [override])
+
+
+def test_the_hash_of_a_nightly_run_does_not_know_what_other_jobs_have(tmp_path: Path) -> None:
+    with_others = load_config(RetrainConfig, shared_file(tmp_path, "tuning: {trials: 5}\nsimulation: {n_users: 3}"))
+    assert config_hash(with_others) == config_hash(load_config(RetrainConfig))
+
+
+def test_the_hash_sees_what_the_job_is_about() -> None:
+    for kind, override in ((SimulateConfig, "simulation.n_users=3"), (EvaluateConfig, "evaluation.cuts=[3]")):
+        assert config_hash(load_config(kind, None, [override])) != config_hash(load_config(kind))

@@ -1,0 +1,146 @@
+"""Run the code blocks of Markdown pages, in order, in one process with a plain Spark session.
+
+``python -m tests.docs.blocks REPORT PAGE...`` runs each page in a scratch directory of its own and writes what happened
+to REPORT, as JSON. The pages share a JVM: whichever comes first starts Spark as a user would, with
+``SparkSession.builder.getOrCreate()``.
+
+=========  =======================================================================================================
+python     executed; the blocks of a page share their names
+bash       ``python jobs/x.py`` and ``dcrec`` are run in this process, ``make`` with ``--dry-run``, the rest by a shell
+yaml       checked as a configuration, and written to the file that its first line names
+text       output, tables, formulas: shown, not run
+=========  =======================================================================================================
+
+A block that cannot run here is preceded by ``<!-- skip: next "reason" -->``.
+"""
+
+import contextlib
+import io
+import json
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from unittest import SkipTest
+
+from sybil import Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
+
+ROOT = Path(__file__).resolve().parents[2]
+LINKED = ("jobs", "conf", "examples", "docs")
+
+
+def parser() -> Sybil:
+    """The languages that are run, and how."""
+    return Sybil(
+        [
+            PythonCodeBlockParser(),
+            CodeBlockParser("bash", run_shell),
+            CodeBlockParser("yaml", write_settings),
+            SkipParser(),
+        ]
+    )
+
+
+def run_shell(example: Example) -> None:
+    """Each command of a block; the first that fails ends the page. A block with a here-document is one command."""
+    source = str(example.parsed)
+    for command in [source] if "<<" in source else source.replace("\\\n", " ").splitlines():
+        words = shlex.split(command, comments=True)
+        if words[:1] == ["make"]:
+            _run(["make", "--dry-run", "--directory", str(ROOT), *words[1:]])
+        elif words[:1] == ["dcrec"]:
+            _run_here(words, _dcrec)
+        elif words[:1] == ["python"] and words[1:2] and words[1].startswith("jobs/"):
+            _run_here(words[1:], lambda: runpy.run_path(words[1], run_name="__main__"))
+        elif words:
+            _run(["bash", "-euc", command])
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{shlex.join(command)} ended with {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+def _run_here(words: Sequence[str], job: Any) -> None:
+    """A job in this process, on the session that is there: its exit code has to be 0."""
+    before, sys.argv = sys.argv, list(words)
+    try:
+        job()
+    except SystemExit as stop:
+        assert stop.code in (0, None), f"{shlex.join(words)} ended with {stop.code}"
+    finally:
+        sys.argv = before
+
+
+def _dcrec() -> None:
+    """The console command of pyproject.toml, installed or not."""
+    import tomllib
+
+    target = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["dcrec"]
+    module, _, name = target.partition(":")
+    getattr(import_module(module), name)()
+
+
+def write_settings(example: Example) -> None:
+    """A configuration file: the name on its first line, its settings checked."""
+    from dcrec_spark.config import load_config
+
+    first, _, _ = str(example.parsed).partition("\n")
+    name = first.removeprefix("#").strip()
+    assert first.startswith("#") and name.endswith(".yaml"), "the first line of a yaml block names its file: # mine.yaml"
+    Path(name).write_text(str(example.parsed), encoding="utf-8")
+    load_config(Path(name))
+
+
+@contextlib.contextmanager
+def scratch_directory() -> Iterator[None]:
+    """A directory with the repository's jobs and settings and, where there is one, the folder ml-100k."""
+    data = Path(os.environ.get("DCREC_DATA") or ROOT.parent / "shared" / "data")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for path in [*(ROOT / name for name in LINKED), data / "ml-100k"]:
+            if path.exists():
+                Path(path.name).symlink_to(path)
+        yield
+
+
+def skipped(page: Path) -> list[str]:
+    """The reasons that a page gives for the blocks that are not run."""
+    return re.findall(r'<!-- skip: next "(.+?)" -->', page.read_text(encoding="utf-8"))
+
+
+def run_page(page: Path) -> dict[str, Any]:
+    """The failure, None where there is none, and the seconds that the page took."""
+    result: dict[str, Any] = {"failure": None}
+    start = time.monotonic()
+    with scratch_directory(), contextlib.redirect_stdout(io.StringIO()) as printed:
+        for example in parser().parse(page):
+            try:
+                example.evaluate()
+            except SkipTest:
+                continue
+            except BaseException:
+                result["failure"] = f"{page.name}:{example.line}\n{traceback.format_exc()}\n{printed.getvalue()[-4000:]}"
+                break
+    return {**result, "seconds": round(time.monotonic() - start, 1)}
+
+
+def main(report: str, pages: Sequence[str]) -> None:
+    """Run all pages; one that fails does not keep the others from running."""
+    results = {}
+    for page in pages:
+        results[page] = run_page(Path(page))
+        Path(report).write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

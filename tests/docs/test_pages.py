@@ -1,0 +1,102 @@
+"""Every code block of README and of the documentation runs, in a session that the user made himself."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sybil import Document
+from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
+
+from tests.docs import blocks
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "studies" not in p.parts)]
+RUN, SHOWN = {"python", "bash", "yaml"}, {"text"}
+# Why a block is not run, and how many there are: a new one has to be weighed here.
+SKIPPED = {
+    "installs packages": 2,
+    "needs a cluster": 1,
+    "a line of a crontab": 1,
+    "needs a test file of its own": 1,
+}
+
+
+def languages(page: Path) -> Counter[str]:
+    """How many blocks of each language a page has."""
+    document = Document(page.read_text(encoding="utf-8"), str(page))
+    lexer = FencedCodeBlockLexer(language=r".*", mapping={"language": "language", "source": "source"})
+    return Counter(str(region.lexemes["language"]) for region in lexer(document))
+
+
+WITH_BLOCKS = [page for page in PAGES if RUN & languages(page).keys()]
+NAMES = [str(page.relative_to(ROOT)) for page in WITH_BLOCKS]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> dict[str, dict[str, Any]]:
+    """All pages, run in one process whose Spark session the pages make."""
+    report = tmp_path_factory.mktemp("pages") / "report.json"
+    conf = report.parent / "conf"
+    conf.mkdir()
+    (conf / "spark-defaults.conf").write_text("spark.ui.enabled false\nspark.driver.memory 2g\n")
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))},
+        "JAVA_HOME": _run([sys.executable, "-m", "dcrec_spark.spark.java"]).stdout.strip(),
+        "PYTHONPATH": str(ROOT),
+        "SPARK_CONF_DIR": str(conf),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "DCREC_DATA": str(data_folder),
+    }
+    done = _run([sys.executable, "-m", "tests.docs.blocks", str(report), *map(str, WITH_BLOCKS)], env=environment)
+    assert report.is_file(), done.stderr[-4000:]
+    return {str(Path(page).relative_to(ROOT)): result for page, result in json.loads(report.read_text()).items()}
+
+
+def _run(command: list[str], env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=800)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", NAMES)
+def test_the_blocks_of_a_page_run(page: str, results: dict[str, dict[str, Any]]) -> None:
+    assert page in results, "the process ended before this page"
+    assert results[page]["failure"] is None, results[page]["failure"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_every_block_says_what_it_is(page: Path) -> None:
+    """A block in a language that is not known here would be run by nobody."""
+    assert languages(page).keys() <= RUN | SHOWN
+
+
+def test_few_blocks_are_skipped_each_for_a_reason_that_is_listed() -> None:
+    reasons: Counter[str] = Counter()
+    for page in PAGES:
+        reasons.update(blocks.skipped(page))
+    assert reasons == SKIPPED
+
+
+def test_a_page_that_fails_is_reported_with_its_line(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n```python\none = 1\n```\n\n```python\nassert one == 2\n```\n")
+    result = blocks.run_page(page)
+    assert "page.md:7" in result["failure"]
+    assert "AssertionError" in result["failure"]
+
+
+def test_a_setting_that_does_not_exist_fails_its_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```yaml\n# mine.yaml\nexposure:\n  no_such_setting: 3\n```\n")
+    assert "no_such_setting" in blocks.run_page(page)["failure"]
+
+
+def test_a_command_that_fails_fails_its_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```bash\ntrue\nfalse\n```\n")
+    assert "false ended with 1" in blocks.run_page(page)["failure"]

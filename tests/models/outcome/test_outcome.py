@@ -62,7 +62,7 @@ def assert_same_model(one: DeconfoundedMFModel, other: DeconfoundedMFModel, tole
 
 # The twin
 
-# The family is compared whole where it is fast, in test_in_memory; here, one of each kind of step, on Spark.
+# The family is compared whole where it is fast, in tests/local/test_fits.py; here, one of each kind of step, on Spark.
 ON_SPARK = [
     ("weighted", "ipw", "user", None),
     ("weighted", "deconfounded", "user", None),

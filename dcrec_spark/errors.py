@@ -64,9 +64,9 @@ def require_extra(extra: str) -> None:
     """
     missing = [package for package in EXTRAS[extra] if not _is_installed(package)]
     if missing:
+        names = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'}"
         raise MissingExtraError(
-            f"this part of dcrec-spark needs {', '.join(missing)}, not installed here: "
-            f"pip install 'dcrec-spark[{extra}]'"
+            f"{names} not installed, which this part of dcrec-spark needs: pip install 'dcrec-spark[{extra}]'"
         )
 
 

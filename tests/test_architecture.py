@@ -1,6 +1,7 @@
 """Who may import whom: data flows down, once. Read from the source, whatever is installed."""
 
 import ast
+import sys
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -77,15 +78,16 @@ def test_nothing_lies_loose_at_the_top() -> None:
     [
         ("errors", set()),
         ("version", set()),
-        ("config", {"errors"}),
+        ("settings", set()),
+        ("config", {"errors", "settings"}),
         ("kernels", {"errors"}),
-        ("spark", {"errors"}),
+        ("spark", {"errors", "version"}),
         ("storage", {"errors", "spark"}),
         ("engine", {"errors", "spark"}),
         ("data", {"errors", "config", "spark"}),
-        ("models", {"errors", "version", "kernels", "spark", "engine", "data", "storage"}),
+        ("models", {"errors", "version", "settings", "kernels", "spark", "engine", "data", "storage"}),
         ("publish", {"errors", "storage"}),
-        ("evaluation", {"errors", "kernels", "spark", "engine", "data", "models", "publish"}),
+        ("evaluation", {"errors", "settings", "kernels", "spark", "engine", "data", "models"}),
         ("local", {"errors", "kernels", "spark", "engine", "models", "evaluation"}),
         ("report", {"errors", "evaluation", "models"}),
     ],
@@ -94,12 +96,18 @@ def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> No
     assert strangers(part, allowed) == {}
 
 
-@pytest.mark.parametrize("part", ["kernels", "errors", "config"])
+@pytest.mark.parametrize("part", ["kernels", "errors", "settings", "config"])
 def test_arrays_and_settings_know_nothing_of_spark(part: str) -> None:
     spark = {"pyspark", "py4j", "pyarrow"}
     assert {
         module: FOREIGN[module] & spark for module in MODULES if part_of(module) == part and FOREIGN[module] & spark
     } == {}
+
+
+def test_the_table_of_settings_needs_nothing_but_python() -> None:
+    """Estimators have it without the jobs' packages, the jobs' configuration without Spark."""
+    foreign = set().union(*(names for module, names in FOREIGN.items() if part_of(module) == "settings"))
+    assert foreign <= sys.stdlib_module_names
 
 
 def test_only_the_jobs_publish() -> None:

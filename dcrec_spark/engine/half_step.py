@@ -32,7 +32,7 @@ from dcrec_spark.spark.lineage import Broadcasted, Checkpoint, Kept, broadcast, 
 from dcrec_spark.spark.worker import forget_zip_importers
 
 Needs = frozenset[Broadcasted | Checkpoint]
-SomeSide = TypeVar("SomeSide", Side, LocalSide)
+SomeSide = TypeVar("SomeSide", bound=AnySide)
 
 # Added to each block's sums: how many of its rows are NaN or infinite.
 _NOT_FINITE = "rows_not_finite"

@@ -170,19 +170,19 @@ def test_a_block_is_read_by_what_its_arrays_mean() -> None:
     block = read_block(local_side("user", pairs, np.array([70, 71]), 5, ["rating"], "float64").data)
     assert block.row_key.tolist() == [70, 71]
     assert block.need_at.tolist() == [1, 2, 4]
-    held_out = block.held_out
-    assert held_out is not None
-    for part, row_ptr, col, rating in ((block.fitted, [0, 1, 2], [1, 0], [5, 4]), (held_out, [0, 1, 1], [2], [3])):
+    expected = ([0, 1, 2], [1, 0], [5, 4]), ([0, 1, 1], [2], [3])
+    for part, (row_ptr, col, rating) in zip((block.fitted, block.held_out), expected, strict=True):
         assert part.row_ptr.tolist() == row_ptr
         assert part.col.tolist() == col
         assert part.value("rating").tolist() == rating
         assert part.has("rating")
         assert not part.has("a_hat")
-    assert block.parts == [block.fitted, held_out]
+    assert [part.named("a_hat") for part in block.parts] == ["a_hat", "held_a_hat"]
     del pairs["held_out"]
     alone = read_block(local_side("user", pairs, np.array([70, 71]), 5, ["rating"], "float64").data)
-    assert alone.held_out is None
-    assert len(alone.parts) == 1
+    assert [part.named("a_hat") for part in alone.parts] == ["a_hat"]
+    with pytest.raises(KeyError):
+        alone.held_out.value("rating")
 
 
 @pytest.mark.parametrize("block_of_pair", [0, 1])

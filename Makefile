@@ -9,7 +9,7 @@ PYTHON   ?= $(shell for p in $(NEWEST); do $$p -c '$(IS_FIT)' 2>/dev/null && { e
 PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Most of a test's time is Spark's own, small steps one after the other: two processes share a machine of two cores well.
 TESTERS  ?= 2
-CODE     := dcrec_spark jobs studies examples tests benchmarks
+CODE     := dcrec_spark jobs studies examples tests benchmarks docs/hooks
 
 # Colours on a terminal only.
 BOLD     := $(if $(MAKE_TERMOUT),\033[1m)
@@ -17,11 +17,11 @@ PLAIN    := $(if $(MAKE_TERMOUT),\033[0m)
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench nine-rows reproduce submit docs docs-serve clean
+.PHONY: help demo test test-wheel lint format bench nine-rows reproduce submit docs docs-serve clean
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  $(BOLD)make %-9s$(PLAIN) %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  $(BOLD)make %-10s$(PLAIN) %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@printf '\nThe first run sets up $(VENV), which takes a minute or two. Another Python: make demo PYTHON=python3.12\n'
 
 demo: $(READY)  ## See it work on simulated ratings; DATA=path takes a MovieLens file
@@ -29,6 +29,9 @@ demo: $(READY)  ## See it work on simulated ratings; DATA=path takes a MovieLens
 
 test: $(READY)  ## Run the tests, in TESTERS=2 processes; ARGS="-k session" picks some
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder --cov --cov-report=term $(ARGS)
+
+test-wheel: $(READY)  ## Build the wheel, install it alone into an empty environment, and fit a model there
+	@$(BIN)/python -m pytest -m packaging tests/packaging $(ARGS)
 
 lint: $(READY)  ## Check style and types
 	@$(BIN)/ruff check --quiet $(CODE)

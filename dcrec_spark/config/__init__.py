@@ -4,6 +4,10 @@ Each job has a type of its own, ``RetrainConfig`` and so on, made of sections th
 documents every setting of every job with its choices and its default.
 """
 
+from dcrec_spark.errors import require_extra
+
+require_extra("jobs")
+
 from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
 from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings, ModelConfig
 from dcrec_spark.config.load import load_config

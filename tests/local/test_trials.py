@@ -12,7 +12,8 @@ from dcrec_spark.evaluation.splits import split_within_users
 from dcrec_spark.local import data as trial_data
 from dcrec_spark.local import side_by_side as waves
 from dcrec_spark.local.data import Parts, gather
-from dcrec_spark.local.fits import Exposure, Ratings, fit_exposure, fit_outcome
+from dcrec_spark.local.fits import Exposure, fit_exposure, fit_outcome
+from dcrec_spark.local.ratings import Ratings
 from dcrec_spark.local.side_by_side import side_by_side
 from dcrec_spark.local.trial import Bench, Fitted, Trial, confounder
 

@@ -1,0 +1,98 @@
+"""Light to install: the estimators need none of the extras, and a part that needs one says which."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcrec_spark.errors import EXTRAS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Tells, as JSON on its last line, what can be imported where the packages of all extras are hidden.
+PROGRAM = """
+import json, sys
+from importlib import import_module
+
+hidden = set(json.loads(sys.argv[1]))
+
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Hide())
+import dcrec_spark
+
+names = sorted(name for name in dcrec_spark.__all__ if getattr(dcrec_spark, name, None) is not None)
+loaded = sorted(hidden & set(sys.modules))
+refused = {}
+for module in json.loads(sys.argv[2]):
+    try:
+        import_module(module)
+    except dcrec_spark.errors.DcrecError as error:
+        refused[module] = str(error)
+print(json.dumps({"names": names, "loaded": loaded, "refused": refused}))
+"""
+NEED_AN_EXTRA = {
+    "dcrec_spark.config": "jobs",
+    "dcrec_spark.data.read": "jobs",
+    "dcrec_spark.report.page": "report",
+    "dcrec_spark.evaluation.plots": "report",
+    "dcrec_spark.jobs.tune.job": "tune",
+}
+
+
+def answer(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+
+
+@pytest.fixture(scope="module")
+def without_extras() -> dict[str, Any]:
+    """What a process sees that has none of the extras."""
+    hidden = [package for packages in EXTRAS.values() for package in packages]
+    finished = answer(PROGRAM, json.dumps(hidden), json.dumps(list(NEED_AN_EXTRA)))
+    assert finished.returncode == 0, finished.stderr
+    seen: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+    return seen
+
+
+def test_the_public_names_need_no_extra(without_extras: dict[str, Any]) -> None:
+    assert {"DeconfoundedMF", "PoissonFactorization", "RatingEvaluator", "read_current"} <= set(without_extras["names"])
+    assert without_extras["loaded"] == []
+
+
+@pytest.mark.parametrize("module", NEED_AN_EXTRA)
+def test_what_needs_an_extra_says_which(module: str, without_extras: dict[str, Any]) -> None:
+    extra = NEED_AN_EXTRA[module]
+    message = without_extras["refused"][module]
+    assert message.endswith(f"not installed, which this part of dcrec-spark needs: pip install 'dcrec-spark[{extra}]'")
+
+
+def test_the_command_says_in_one_sentence_what_to_install() -> None:
+    hide = PROGRAM.partition("import dcrec_spark")[0]
+    program = hide + "from dcrec_spark.jobs.command import main; main()"
+    finished = answer(program, json.dumps(["click"]))
+    assert finished.returncode == 2
+    assert finished.stderr.splitlines() == [
+        "click is not installed, which this part of dcrec-spark needs: pip install 'dcrec-spark[jobs]'"
+    ]
+    assert finished.stdout == ""
+
+
+def test_the_extras_are_those_of_the_package() -> None:
+    """Their packages by the names that they are imported by."""
+    distributions = {"sklearn": "scikit-learn", "yaml": "pyyaml"}
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for extra, packages in EXTRAS.items():
+        required = {text.split(">")[0].lower() for text in declared["optional-dependencies"][extra]}
+        assert {distributions.get(package, package) for package in packages} == required, extra
+    whole = {text for name in ("all",) for text in declared["optional-dependencies"][name]}
+    assert whole == {f"dcrec-spark[{','.join(sorted(EXTRAS))}]"}
+    base = {text.split(">")[0] for text in declared["dependencies"]}
+    assert base == {"numpy", "pandas", "pyarrow", "pyspark", "scipy", "threadpoolctl"}

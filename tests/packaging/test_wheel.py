@@ -1,0 +1,112 @@
+"""The wheel, installed alone into an empty environment, fits a model; with its extra ``jobs`` it has a command."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dcrec_spark.errors import EXTRAS
+from dcrec_spark.spark.java import ensure_java
+from dcrec_spark.version import __version__
+
+pytestmark = pytest.mark.packaging
+
+ROOT = Path(__file__).resolve().parents[2]
+FIT = """
+from pyspark.sql import SparkSession
+
+from dcrec_spark import DeconfoundedMF
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+rows = [(u, i, 1.0 + (u * i) % 5) for u in range(12) for i in range(10) if (u + 2 * i) % 3]
+ratings = spark.createDataFrame(rows, "user int, item int, rating double")
+model = DeconfoundedMF(rank=2, exposureRank=2, maxIter=3, seed=1).fit(ratings)
+top = model.recommendForAllUsers(3, seen=ratings).collect()
+print(len(top), {len(row["recommendations"]) for row in top})
+"""
+
+
+def run(*command: object, environment: dict[str, str] | None = None, **options: object) -> str:
+    """Output of a command that ends well."""
+    finished = attempt(*command, environment=environment, **options)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return finished.stdout
+
+
+def attempt(
+    *command: object, environment: dict[str, str] | None = None, **options: object
+) -> subprocess.CompletedProcess[str]:
+    words = [str(word) for word in command]
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        words, capture_output=True, text=True, timeout=800, check=False, env=environment, **options
+    )
+
+
+def install(python: Path, *requirements: str) -> None:
+    constraints = ROOT / "conf" / "constraints.txt"
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", python]
+    run(*pip, "install", "--use-pep517", "--constraint", constraints, *requirements)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "--quiet", "wheel", "--no-deps", "--wheel-dir", folder, ROOT)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel and what it asks for, no extras."""
+    folder = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    install(folder / "bin" / "python", str(wheel))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def activated(environment: Path) -> dict[str, str]:
+    """Environment variables as ``activate`` leaves them, with a Java that may come from the tests' environment."""
+    inherited = {n: v for n, v in os.environ.items() if not n.startswith(("SPARK", "PYSPARK", "PYTHON", "DCREC"))}
+    path = f"{environment / 'bin'}{os.pathsep}{inherited['PATH']}"
+    return {**inherited, "PATH": path, "VIRTUAL_ENV": str(environment), "JAVA_HOME": str(ensure_java().path)}
+
+
+def test_alone_it_fits_and_recommends(activated: dict[str, str], tmp_path: Path) -> None:
+    program = tmp_path / "fit.py"
+    program.write_text(FIT, encoding="utf-8")
+    assert run("python", program, environment=activated, cwd=tmp_path).splitlines()[-1] == "12 {3}"
+
+
+def test_alone_it_brings_none_of_the_extras(activated: dict[str, str], tmp_path: Path) -> None:
+    packages = [package for extra in EXTRAS.values() for package in extra]
+    program = f"from importlib.util import find_spec; print([p for p in {packages} if find_spec(p)])"
+    assert run("python", "-c", program, environment=activated, cwd=tmp_path) == "[]\n"
+
+
+def test_alone_its_command_says_what_to_install(activated: dict[str, str], tmp_path: Path) -> None:
+    finished = attempt("dcrec", "--help", environment=activated, cwd=tmp_path)
+    assert finished.returncode == 2
+    assert re.fullmatch(r"click, .* are not installed, .*: pip install 'dcrec-spark\[jobs\]'\n", finished.stderr)
+
+
+def test_with_the_extra_jobs_its_command_runs_jobs(
+    wheel: Path, environment: Path, activated: dict[str, str], tmp_path: Path
+) -> None:
+    """The last test: it adds to the environment."""
+    install(environment / "bin" / "python", f"{wheel}[jobs]")
+    assert run("dcrec", "--version", environment=activated, cwd=tmp_path) == f"dcrec, version {__version__}\n"
+    help_text = run("dcrec", "--help", environment=activated, cwd=tmp_path)
+    for command in ("retrain", "recommend", "fold-in", "evaluate", "tune", "simulate", "completion"):
+        assert re.search(rf"^  {command}  +\w", help_text, re.MULTILINE), command
+    world = ["--set", "simulation.n_users=30", "--set", "simulation.n_items=20", "--set", "output.path=world"]
+    assert "30 users x 20 items" in run("dcrec", "simulate", *world, environment=activated, cwd=tmp_path)
+    assert (tmp_path / "world" / "CURRENT").exists()
+    refused = attempt("dcrec", "tune", "--set", "output.path=search", environment=activated, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "pip install 'dcrec-spark[tune]'" in refused.stderr

@@ -215,7 +215,9 @@ def _section_markdown(name: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    # Markdown takes braces for attributes and <...> for HTML.
+    code = r"\{(?:[^{}]|\{[^{}]*\})*\}|\S*<\w+>\S*"
+    return re.sub(code, r"`\g<0>`", text.replace("|", "\\|"))
 
 
 if __name__ == "__main__":

@@ -50,10 +50,10 @@ def row_names(cells: Sequence[Cell], choice: str) -> list[str]:
 
 
 def _replications(cell: Cell, choice: str, row: str, metric: str, group: str | None) -> NDArray[np.float64]:
-    found: Any = cell[choice]
+    part: Any = cell[choice]
     if group is not None:
-        found = found["groups"][group]
-    return np.array(found["metrics"][row][metric], np.float64)
+        part = part["groups"][group]
+    return np.array(part["metrics"][row][metric], np.float64)
 
 
 def _summed(seeds: Sequence[NDArray[np.float64]]) -> Figure:

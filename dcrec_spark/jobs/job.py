@@ -56,7 +56,7 @@ class Outputs(Generic[ResultT]):
     Attributes
     ----------
     tables : published name -> rows, each written once.
-    result : what the caller of the runner gets beside the tables, such as the fitted model.
+    result : what the caller of the runner gets, such as the fitted model.
     folders : what else appears in the directory of the run, by its name there.
     seen : user_id, item_id of pairs that must not be recommended; None where all may be.
     """

@@ -2,7 +2,7 @@
 
 extract      ratings, and the model that the fit starts from
 transform    validate, fit, rank
-load         recommendations, user_factors, item_factors, rejects, runs; the model beside them
+load         recommendations, user_factors, item_factors, rejects, runs; model/
 """
 
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ from dcrec_spark.config import JobConfig, config_hash, mask_secrets, resolved
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.saved_model import SavedModel, Source
-from dcrec_spark.jobs.settled import unsettled
+from dcrec_spark.jobs.settled import has_settled, unsettled
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet, schemas
 from dcrec_spark.version import __version__
@@ -45,6 +45,7 @@ class Run:
     reasons: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     objectives: dict[str, list[float]] = field(default_factory=dict)
+    converged: dict[str, bool] = field(default_factory=dict)
     data_fingerprint: str | None = None
     intercept: float | None = None
     source: Source | None = None
@@ -63,7 +64,7 @@ class Run:
 
     @property
     def model_version(self) -> str | None:
-        """The same for the same settings on the same data, begun with the same model; where one is served, its own."""
+        """Name of the model, equal for equal settings, data and start; of the served one where nothing is fitted."""
         if self.job != RETRAIN:
             return None if self.source is None else self.source.model_version
         if self.data_fingerprint is None:
@@ -80,7 +81,7 @@ class Run:
         self.intercept = saved.model.intercept
 
     def took_in(self, valid: Validated) -> None:
-        """Note what validation found."""
+        """Note how many rows there are, why some were rejected, and a fingerprint of the rest."""
         self.counts |= valid.counts
         self.reasons = dict(valid.reasons)
         self.warnings += valid.warnings
@@ -97,6 +98,7 @@ class Run:
 
     def _note_fit(self, stage: str, objective: list[float], tol: float, degeneracies: Sequence[str]) -> None:
         self.objectives[stage] = objective
+        self.converged[stage] = has_settled(objective, tol)
         self.warnings += filter(None, [unsettled(stage, objective, tol), *degeneracies])
 
     def stamp(self) -> dict[str, Column]:
@@ -163,6 +165,7 @@ class Run:
             "warnings": list(self.warnings),
             "intercept": self.intercept,
             "objectives": self.objectives,
+            "converged": self.converged,
             "iterations": {stage: len(values) for stage, values in self.objectives.items()},
             "source": None if self.source is None else asdict(self.source),
         }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dcrec_spark.config import JOB_CONFIGS
+from dcrec_spark.config import JOB_CONFIGS, RetrainConfig, load_config
 from dcrec_spark.errors import MissingExtraError
 from dcrec_spark.jobs.catalogue import JOBS
 from dcrec_spark.jobs.cli import dcrec, job_command
@@ -27,7 +27,7 @@ def dcrec_with(*arguments: str) -> Result:
 def test_the_help_lists_each_job_under_its_purpose() -> None:
     finished = dcrec_with("--help")
     assert finished.exit_code == 0
-    for heading in ("Recommend:", "Judge and choose:", "Try out:", "Shell:", "Exit codes"):
+    for heading in ("Recommend:", "Judge and choose:", "Try out:", "Help:", "Settings", "Exit codes"):
         assert heading in finished.output
     for entry in JOBS:
         assert f"{entry.command} " in finished.output
@@ -61,6 +61,14 @@ def test_every_job_is_a_command_and_its_script_the_same() -> None:
         assert job.name == entry.command.replace("-", "_")
         script = (ROOT / "jobs" / f"{job.name}.py").read_text(encoding="utf-8")
         assert f'run_script("{entry.command}")' in script
+
+
+def test_all_settings_are_printed_as_a_file_that_a_job_takes(tmp_path: Path) -> None:
+    printed = dcrec_with("settings")
+    assert printed.exit_code == 0
+    file = tmp_path / "all.yaml"
+    file.write_text(printed.output, encoding="utf-8")
+    assert load_config(RetrainConfig, file) == load_config(RetrainConfig)
 
 
 def test_the_version() -> None:

@@ -1,4 +1,4 @@
-"""The settings that a search tries, all drawn at the start: the same ones for the same seed, interrupted or not."""
+"""The settings that a search tries, chosen at the start: the same seed gives the same ones, interrupted or not."""
 
 import hashlib
 import json
@@ -65,9 +65,9 @@ def draw(config: TuneConfig) -> list[Candidate]:
             "setting tuning.space: found no settings to try, expected some with their choices, such as "
             "{exposure.rank: [5, 10, 20], outcome.rank: [5, 10, 20]}; conf/tune.yaml is an example"
         )
-    drawn = _grid(config) if config.tuning.search == "grid" else _random(config)
+    choices = _grid(config) if config.tuning.search == "grid" else _random(config)
     distinct: dict[str, Candidate] = {}
-    for parameters in drawn:
+    for parameters in choices:
         candidate = _settled(config, len(distinct), parameters)
         distinct.setdefault(candidate._settings, candidate)
     return list(distinct.values())
@@ -79,15 +79,15 @@ def _grid(config: TuneConfig) -> Iterator[Parameters]:
 
 def _random(config: TuneConfig) -> Iterator[Parameters]:
     """Independent draws; without repetition where all are lists."""
-    # scikit-learn has no log-uniform whole numbers, so ranges are drawn as places from 0 to 1.
+    # scikit-learn has no log-uniform whole numbers, so a range is sampled as a place from 0 to 1.
     ranges = {name: choices for name, choices in config.tuning.space.items() if isinstance(choices, Range)}
     lists = {name: list(choices) for name, choices in config.tuning.space.items() if not isinstance(choices, Range)}
     wanted = config.tuning.trials
     if not ranges:
         wanted = min(wanted, len(ParameterGrid(lists)))
-    drawable = {**lists, **dict.fromkeys(ranges, scipy.stats.uniform())}
-    for drawn in ParameterSampler(drawable, wanted, random_state=config.run.seed % 2**32):
-        yield {name: ranges[name].at(float(v)) if name in ranges else v for name, v in drawn.items()}
+    distributions = {**lists, **dict.fromkeys(ranges, scipy.stats.uniform())}
+    for sample in ParameterSampler(distributions, wanted, random_state=config.run.seed % 2**32):
+        yield {name: ranges[name].at(float(v)) if name in ranges else v for name, v in sample.items()}
 
 
 def _settled(config: TuneConfig, number: int, parameters: Parameters) -> Candidate:

@@ -27,7 +27,7 @@ from dcrec_spark.jobs.tune.candidates import Candidate, draw
 from dcrec_spark.jobs.tune.choice import Choice, choose
 from dcrec_spark.jobs.tune.entry import Entry
 from dcrec_spark.jobs.tune.fits import Fits, OneByOne, SideBySide, small
-from dcrec_spark.jobs.tune.held_out import Sizes, gather_known, keep_known, metric_settings, require_times, split
+from dcrec_spark.jobs.tune.held_out import Sizes, cache_known, gather_known, metric_settings, require_times, split
 from dcrec_spark.jobs.tune.ledger import Ledger
 from dcrec_spark.jobs.tune.search import Schedule, Search, schedule
 from dcrec_spark.jobs.tune.summary import plan_summary, search_summary
@@ -99,7 +99,7 @@ class Tune(Job[TuneConfig, Inputs, Choice]):
 
 
 def _require_place_of_searches(spark: SparkSession, output: str) -> None:
-    """A search becomes the current run: whoever reads models or recommendations there would lose them."""
+    """Refuse a directory where another job publishes: readers of its current run would get the search instead."""
     directory = current_directory(output, spark)
     record = None if directory is None else read_record(directory, spark)
     if record is not None and record["job"] != TuneConfig.job:
@@ -110,7 +110,7 @@ def _require_place_of_searches(spark: SparkSession, output: str) -> None:
 
 
 def _search_name(config: TuneConfig, run: Run) -> str:
-    """The same for the same ratings, split, metric and code: their trials can be compared, and used again."""
+    """A hash of ratings, split, metric and code: trials that agree in it can be compared, and used again."""
     tuning = config.tuning
     facts = {
         "data": run.data_fingerprint,
@@ -130,7 +130,7 @@ def _fits(context: Context[TuneConfig], candidates: Sequence[Candidate], valid: 
     if small(config, candidates, valid.ratings.columns, valid.counts["ratings"]):
         gathered, sizes = gather_known(parts)
         return SideBySide.over(context.spark, config, gathered), sizes
-    cached, sizes = keep_known(parts, context.resources)
+    cached, sizes = cache_known(parts, context.resources)
     fits = OneByOne(config, cached)
     context.resources.callback(fits.close)
     return fits, sizes

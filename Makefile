@@ -9,7 +9,7 @@ PYTHON   ?= $(shell for p in $(NEWEST); do $$p -c '$(IS_FIT)' 2>/dev/null && { e
 PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Most of a test's time is Spark's own, small steps one after the other: two processes share a machine of two cores well.
 TESTERS  ?= 2
-CODE     := dcrec_spark jobs studies examples tests benchmarks
+CODE     := dcrec_spark jobs studies examples tests benchmarks docs/hooks
 
 # Colours on a terminal only.
 BOLD     := $(if $(MAKE_TERMOUT),\033[1m)

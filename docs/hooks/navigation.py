@@ -57,4 +57,4 @@ def _first_sentence(page: Path) -> str:
     if decision is None:
         raise ValueError(f"{page}: a decision page needs a section '## Decision'")
     paragraph = " ".join(decision[1].split("\n\n")[0].split()).replace("|", "\\|")
-    return re.split(r"(?<=[.:])\s", paragraph, maxsplit=1)[0]
+    return re.split(r"(?<=\.)\s(?=[A-Z`])", paragraph, maxsplit=1)[0]

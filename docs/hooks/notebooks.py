@@ -34,7 +34,8 @@ def _cell(cell: dict[str, Any], name: str, pictures: dict[str, str | bytes]) -> 
         yield from source.splitlines()
         return
     yield from ("```python", source, "```", "")
-    for number, output in enumerate(cell["outputs"]):
+    outputs = [output for output in cell["outputs"] if output.get("name") != "stderr"]
+    for number, output in enumerate(outputs):
         yield from _output(output, f"{name}-{number}", pictures)
 
 

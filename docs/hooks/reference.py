@@ -1,6 +1,7 @@
-"""Reference pages that are made from the code whenever the site is built: settings, tables, exit codes, command line."""
+"""Reference pages that are made from the code at each build: settings, tables, exit codes, command line."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from mkdocs.structure.files import File, Files
 from pyspark.sql.types import DataType, StringType, StructType
 
 from dcrec_spark import errors
+from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.publish import schemas
 
 MADE = "*Made from the code when this site was built.*"
@@ -20,7 +22,7 @@ TABLES: list[tuple[str, StructType, str]] = [
     ("recommendations", schemas.recommendations(_STRING, _STRING), str(schemas.recommendations.__doc__)),
     ("user_factors", schemas.user_factors(_STRING), str(schemas.user_factors.__doc__)),
     ("item_factors", schemas.item_factors(_STRING), str(schemas.item_factors.__doc__)),
-    ("metrics", schemas.METRICS, "One row for each model and metric of an evaluation, each with its variant in its name."),
+    ("metrics", schemas.METRICS, "One row for each model and metric, each with its variant in its name."),
     ("rejects", schemas.REJECTS, "One row for each input row that was not used, with all its reasons."),
     ("runs", schemas.RUNS, "One row: what run.json says, as a table."),
     ("trials", schemas.TRIALS, "One row for each trial of a search, and for each round that it was in."),
@@ -63,10 +65,14 @@ def exit_codes_page() -> str:
     rows = [(0, "", "Done: published, or the dry run found nothing wrong.")]
     rows += [(error.exit_code, error.__name__, _about(error)) for error in _errors()]
     rows.append((1, "any other exception", "Unexpected: the traceback is in the log."))
-    lines = [f"| {code} | {f'`{name}`' if name.isidentifier() else name} | {about} |" for code, name, about in sorted(rows)]
+    lines = [f"| {code} | {_code(name)} | {about} |" for code, name, about in sorted(rows)]
     table = ["| exit code | error | meaning |", "| --- | --- | --- |", *lines]
     text = "The same for every job. `run.json` holds the code and the error, also of a run that failed."
     return "\n".join(["# Exit codes", "", MADE, "", text, "", *table, ""])
+
+
+def _code(name: str) -> str:
+    return f"`{name}`" if name.isidentifier() else name
 
 
 def _errors() -> Iterator[type[errors.DcrecError]]:
@@ -80,24 +86,55 @@ def _about(error: type[errors.DcrecError]) -> str:
 
 
 def command_line_page() -> str:
-    """The help of each command."""
-    parts = ["# Command line", "", MADE, ""]
-    for name, command in _commands():
-        context = click.Context(command, info_name=name, max_content_width=100)
-        parts += [f"## {name}", "", "```text", command.get_help(context), "```", ""]
-    return "\n".join(parts)
+    """The help of the command, and of each of its subcommands."""
+    parts = ["# Command line", "", MADE, "", *_help("dcrec", dcrec)]
+    for name, command in dcrec.commands.items():
+        parts += ["", f"## dcrec {name}", "", *_help(f"dcrec {name}", command)]
+    return "\n".join([*parts, ""])
 
 
-def _commands() -> Iterator[tuple[str, click.Command]]:
-    from dcrec_spark.jobs.cli import job_command
-
-    for path in sorted(Path("jobs").glob("*.py")):
-        import ast
-
-        yield path.stem, job_command(lambda *_: None, ast.get_docstring(ast.parse(path.read_text())))
+def _help(name: str, command: click.Command) -> list[str]:
+    context = click.Context(command, info_name=name, max_content_width=100)
+    return ["```text", command.get_help(context), "```"]
 
 
 def settings_page() -> str:
-    """Every setting, with its default and what it means: conf/base.yaml, which a test holds equal to the code."""
+    """Every setting, section by section, from conf/base.yaml, which a test holds equal to the code."""
     base = Path("conf/base.yaml").read_text(encoding="utf-8")
-    return "\n".join(["# Settings", "", MADE, "", "```yaml", base.rstrip(), "```", ""])
+    parts = ["# Settings", "", MADE, "", _INTRODUCTION, ""]
+    for line in joined_comments(base):
+        match = _SETTING.fullmatch(line)
+        if match is None:
+            continue
+        depth, name, value, about = len(match["indent"]), match["name"], match["value"].strip(), match["about"] or ""
+        about = re.sub(r"(\{.*\})", r"`\1`", about.replace("|", "\\|"))  # braces are attributes in Markdown
+        if depth == 0:
+            parts += ["", f"## {name}", "", f"{about[:1].upper()}{about[1:]}", ""]
+            parts += ["| setting | default | meaning |", "| --- | --- | --- |"]
+            section = name
+        elif not value:
+            inner, inner_about = name, about
+        else:
+            full = f"{section}.{inner}.{name}" if depth == 4 else f"{section}.{name}"
+            text = about or (inner_about if depth == 4 else "")
+            parts.append(f"| `{full}` | `{value}` | {text} |")
+    return "\n".join([*parts, ""])
+
+
+_SETTING = re.compile(r"(?P<indent> *)(?P<name>[a-z_]+):(?P<value>(?: +[^#\s][^#]*)?)(?: *# (?P<about>.*))?")
+_INTRODUCTION = """\
+A configuration file holds only what differs from these defaults; `--set section.name=value` wins over it.
+`${oc.env:NAME}` takes a value from the environment, which is where passwords belong; `${section.name}` takes another
+setting. A file may be shared by several jobs; `--set` refuses a setting of another job by its name. The same list, as a
+file: `conf/base.yaml`."""
+
+
+def joined_comments(text: str) -> list[str]:
+    """The lines of a YAML file; a line that only goes on with the comment of the one before is joined to it."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(" ") and line.lstrip().startswith("#") and lines:
+            lines[-1] += " " + line.lstrip(" #")
+        else:
+            lines.append(line.rstrip())
+    return lines

@@ -59,13 +59,14 @@ def picture(rooms: Arrows) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
         f'font-family="system-ui, sans-serif" font-size="13"><title>The rooms and who imports whom</title>'
-        f'<style>{STYLE}</style>{TIP}<rect width="{WIDTH}" height="{height}" fill="#fff"/>{"".join(lines + boxes)}</svg>'
+        f'<style>{STYLE}</style>{TIP}<rect width="{WIDTH}" height="{height}" fill="#fff"/>'
+        f"{''.join(lines + boxes)}</svg>"
     )
 
 
 def _line(start: tuple[float, float], end: tuple[float, float], kind: str) -> str:
-    half = BOX_HEIGHT / 2
-    return f'<line class="{kind}" x1="{start[0]:.0f}" y1="{start[1] + half:.0f}" x2="{end[0]:.0f}" y2="{end[1] - half:.0f}"/>'
+    above, below = start[1] + BOX_HEIGHT / 2, end[1] - BOX_HEIGHT / 2
+    return f'<line class="{kind}" x1="{start[0]:.0f}" y1="{above:.0f}" x2="{end[0]:.0f}" y2="{below:.0f}"/>'
 
 
 def _box(name: str, x: float, y: float) -> str:

@@ -1,6 +1,6 @@
 """Run the code blocks of Markdown pages, in order, in one process with a plain Spark session.
 
-``python -m tests.docs.blocks REPORT PAGE...`` runs each page in a scratch directory of its own and writes what happened
+``python -m tests.docs.blocks REPORT PAGE...`` runs each page in a scratch directory and writes what happened
 to REPORT, as JSON. The pages share a JVM: whichever comes first starts Spark as a user would, with
 ``SparkSession.builder.getOrCreate()``.
 
@@ -21,12 +21,14 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -61,7 +63,7 @@ def run_shell(example: Example) -> None:
         elif words[:1] == ["dcrec"]:
             _run_here(words, _dcrec)
         elif words[:1] == ["python"] and words[1:2] and words[1].startswith("jobs/"):
-            _run_here(words[1:], lambda: runpy.run_path(words[1], run_name="__main__"))
+            _run_here(words[1:], partial(runpy.run_path, words[1], run_name="__main__"))
         elif words:
             _run(["bash", "-euc", command])
 
@@ -77,9 +79,12 @@ def _run_here(words: Sequence[str], job: Any) -> None:
     try:
         job()
     except SystemExit as stop:
-        assert stop.code in (0, None), f"{shlex.join(words)} ended with {stop.code}"
+        code = stop.code or 0
+    else:
+        code = 0
     finally:
         sys.argv = before
+    assert code == 0, f"{shlex.join(words)} ended with {code}"
 
 
 def _dcrec() -> None:
@@ -93,26 +98,31 @@ def _dcrec() -> None:
 
 def write_settings(example: Example) -> None:
     """A configuration file: the name on its first line, its settings checked."""
-    from dcrec_spark.config import load_config
+    from dcrec_spark.config import AllSettings, load_config
 
     first, _, _ = str(example.parsed).partition("\n")
     name = first.removeprefix("#").strip()
-    assert first.startswith("#") and name.endswith(".yaml"), (
-        "the first line of a yaml block names its file: # mine.yaml"
-    )
+    assert first.startswith("# "), "the first line of a yaml block names its file: # mine.yaml"
+    assert name.endswith(".yaml"), name
     Path(name).write_text(str(example.parsed), encoding="utf-8")
-    load_config(Path(name))
+    load_config(AllSettings, Path(name))
 
 
 @contextlib.contextmanager
 def scratch_directory() -> Iterator[None]:
-    """A directory with the repository's jobs and settings and, where there is one, the folder ml-100k."""
-    data = Path(os.environ.get("DCREC_DATA") or ROOT.parent / "shared" / "data")
+    """A directory for what pages write: Spark's JVM stays in the one that it was started in, so that all share it."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for path in [*(ROOT / name for name in LINKED), data / "ml-100k"]:
-            if path.exists():
-                Path(path.name).symlink_to(path)
         yield
+
+
+def tidy_up() -> None:
+    """Leave nothing but the repository's jobs and settings and, where there is one, the folder ml-100k."""
+    for path in Path().iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    data = Path(os.environ.get("DCREC_DATA") or ROOT.parent / "shared" / "data")
+    for path in [*(ROOT / name for name in LINKED), data / "ml-100k"]:
+        if path.exists():
+            Path(path.name).symlink_to(path)
 
 
 def skipped(page: Path) -> list[str]:
@@ -121,16 +131,17 @@ def skipped(page: Path) -> list[str]:
 
 
 def run_page(page: Path) -> dict[str, Any]:
-    """The failure, None where there is none, and the seconds that the page took."""
+    """Run a page in the current directory, which is tidied up first: the failure, None without, and the seconds."""
     result: dict[str, Any] = {"failure": None}
     start = time.monotonic()
-    with scratch_directory(), contextlib.redirect_stdout(io.StringIO()) as printed:
+    tidy_up()
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
         for example in parser().parse(page):
             try:
                 example.evaluate()
             except SkipTest:
                 continue
-            except BaseException:
+            except BaseException:  # noqa: BLE001 - a job ends with SystemExit; whatever it is, the page failed
                 result["failure"] = (
                     f"{page.name}:{example.line}\n{traceback.format_exc()}\n{printed.getvalue()[-4000:]}"
                 )
@@ -141,9 +152,10 @@ def run_page(page: Path) -> dict[str, Any]:
 def main(report: str, pages: Sequence[str]) -> None:
     """Run all pages; one that fails does not keep the others from running."""
     results = {}
-    for page in pages:
-        results[page] = run_page(Path(page))
-        Path(report).write_text(json.dumps(results, indent=1), encoding="utf-8")
+    with scratch_directory():
+        for page in pages:
+            results[page] = run_page(Path(page))
+            Path(report).write_text(json.dumps(results, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

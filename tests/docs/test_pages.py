@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 from tests.docs import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "studies" not in p.parts)]
+SITE = sorted(path for path in (ROOT / "docs").rglob("*.md") if "studies" not in path.parts)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *SITE]
 RUN, SHOWN = {"python", "bash", "yaml"}, {"text"}
 # Why a block is not run, and how many there are: a new one has to be weighed here.
 SKIPPED = {
@@ -24,6 +26,17 @@ SKIPPED = {
     "a line of a crontab": 1,
     "needs a test file of its own": 1,
 }
+
+
+# What a user's machine may have, and small plans want: see tests/conftest.py.
+SPARK_DEFAULTS = """\
+spark.driver.memory            2g
+spark.driver.extraJavaOptions  -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m
+spark.sql.codegen.factoryMode  NO_CODEGEN
+spark.sql.codegen.wholeStage   false
+spark.sql.shuffle.partitions   4
+spark.ui.enabled               false
+"""
 
 
 def languages(page: Path) -> Counter[str]:
@@ -43,7 +56,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> dict
     report = tmp_path_factory.mktemp("pages") / "report.json"
     conf = report.parent / "conf"
     conf.mkdir()
-    (conf / "spark-defaults.conf").write_text("spark.ui.enabled false\nspark.driver.memory 2g\n")
+    (conf / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))},
         "JAVA_HOME": _run([sys.executable, "-m", "dcrec_spark.spark.java"]).stdout.strip(),
@@ -82,21 +95,25 @@ def test_few_blocks_are_skipped_each_for_a_reason_that_is_listed() -> None:
     assert reasons == SKIPPED
 
 
-def test_a_page_that_fails_is_reported_with_its_line(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Path]:
+    """A page to be written, and a scratch directory to run it in."""
+    with blocks.scratch_directory():
+        yield tmp_path / "page.md"
+
+
+def test_a_page_that_fails_is_reported_with_its_line(page: Path) -> None:
     page.write_text("# A page\n\n```python\none = 1\n```\n\n```python\nassert one == 2\n```\n")
     result = blocks.run_page(page)
     assert "page.md:7" in result["failure"]
     assert "AssertionError" in result["failure"]
 
 
-def test_a_setting_that_does_not_exist_fails_its_page(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
+def test_a_setting_that_does_not_exist_fails_its_page(page: Path) -> None:
     page.write_text("```yaml\n# mine.yaml\nexposure:\n  no_such_setting: 3\n```\n")
     assert "no_such_setting" in blocks.run_page(page)["failure"]
 
 
-def test_a_command_that_fails_fails_its_page(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
+def test_a_command_that_fails_fails_its_page(page: Path) -> None:
     page.write_text("```bash\ntrue\nfalse\n```\n")
     assert "false ended with 1" in blocks.run_page(page)["failure"]

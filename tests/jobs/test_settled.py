@@ -20,8 +20,8 @@ def test_what_was_still_moving_is_said_with_its_remedy(objective: list[float], e
 
 @pytest.mark.parametrize(
     ("objective", "tol"),
-    [([100.0, 50.0, 49.999], 1e-4), ([100.0, 50.0], 0.0), ([], 1e-4), ([0.0, 0.0], 1e-4)],
-    ids=["settled", "a fixed number of iterations was asked for", "nothing was fitted", "nothing to explain"],
+    [([100.0, 50.0], 0.0), ([], 1e-4)],
+    ids=["a fixed number of iterations was asked for", "nothing was fitted"],
 )
-def test_what_has_settled_or_was_not_to_is_not_mentioned(objective: list[float], tol: float) -> None:
+def test_what_was_not_to_settle_is_not_mentioned(objective: list[float], tol: float) -> None:
     assert unsettled("exposure", objective, tol) is None

@@ -19,6 +19,7 @@ from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.kernels.topn import top_n
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.spark.lineage import cores
+from dcrec_spark.spark.preflight import require_workers
 
 ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -43,11 +44,12 @@ class Ranking:
 
 
 def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
-    """The n best columns of each row: ``row_idx, rank, col_idx, score, preference, confounder``.
+    """Return the n best columns of each row: ``row_idx, rank, col_idx, score, preference, confounder``.
 
     seen : ``row_idx, col_idx`` of the pairs to leave out, or None.
     """
     spark = what.rows.sparkSession
+    require_workers(spark)
     if seen is None:
         seen = spark.createDataFrame([], "row_idx long, col_idx long")
     n_chunks = max(min(cores(spark), what.n_rows), -(-what.n_rows // CHUNK_ROWS))
@@ -136,7 +138,7 @@ def _score_cells(rows: dict[str, Array], cols: dict[str, Array], n: int, interce
 
 
 def _merge(best: DataFrame, n: int) -> DataFrame:
-    """The best of the pieces' best; the same total order as within a piece."""
+    """Return the best of the pieces' best; the same total order as within a piece."""
     order = Window.partitionBy("row_idx").orderBy(F.desc("score"), "col_idx")
     ranked = best.withColumn("rank", F.row_number().over(order).cast("long")).where(F.col("rank") <= n)
     return ranked.select("row_idx", "rank", "col_idx", "score", "preference", "confounder")

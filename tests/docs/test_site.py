@@ -1,0 +1,106 @@
+"""The documentation site builds without a warning, loads nothing from elsewhere, and says what the code says."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dcrec_spark import errors
+from dcrec_spark.config import AllSettings
+from dcrec_spark.config.names import known_settings
+from dcrec_spark.jobs.catalogue import JOBS
+
+ROOT = Path(__file__).resolve().parents[2]
+# What a browser fetches by itself; a link that a reader may follow is another thing.
+FETCHED = re.compile(
+    r"""<(?:script|img|iframe|source|link(?![^>]*rel="canonical"))[^>]*(?:src|href)=["']?(https?:)?//"""
+)
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as ``make docs`` builds it."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def page(site: Path, name: str) -> str:
+    return (site / name).read_text(encoding="utf-8")
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    loading = {path.name for path in site.rglob("*.html") if FETCHED.search(path.read_text(encoding="utf-8"))}
+    styles = {
+        path.name for path in site.rglob("*.css") if re.search(r"url\(.?https?:", path.read_text(encoding="utf-8"))
+    }
+    assert loading | styles == set()
+
+
+def test_every_setting_is_in_the_reference(site: Path) -> None:
+    settings = page(site, "reference/settings.html")
+    assert [name for name in known_settings(AllSettings) if f"<code>{name}</code>" not in settings] == []
+
+
+def test_every_error_and_its_exit_code_are_in_the_reference(site: Path) -> None:
+    table = page(site, "reference/exit-codes.html")
+    for error in errors.DcrecError.__subclasses__():
+        assert re.search(rf"<td>{error.exit_code}</td>\s*<td><code>{error.__name__}</code></td>", table), error
+
+
+def test_every_command_is_in_the_reference(site: Path) -> None:
+    commands = page(site, "reference/command-line.html")
+    assert [entry.command for entry in JOBS if f"dcrec {entry.command}" not in commands] == []
+
+
+def test_formulas_need_no_script(site: Path) -> None:
+    model = page(site, "explanation/model.html")
+    assert "<math" in model
+    assert 'class="arithmatex"' not in model
+
+
+def test_notebooks_are_pages_with_their_outputs(site: Path) -> None:
+    books = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+    assert [
+        book.stem
+        for book in books
+        if "</table>" not in page(site, f"notebooks/{book.stem}.html")
+        and 'class="output"' not in page(site, f"notebooks/{book.stem}.html")
+    ] == []
+
+
+@pytest.mark.parametrize("decision", DECISIONS, ids=[path.stem for path in DECISIONS])
+def test_a_decision_has_its_five_parts(decision: Path) -> None:
+    headings = re.findall(r"^## (.+)$", decision.read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings == ["Status", "Context", "What was tried", "Decision", "Consequences"]
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_links_of_the_readme_lead_to_files() -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_citation_names_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert citation["version"] == project["version"]
+    assert "1808.06581" in str(citation["preferred-citation"])

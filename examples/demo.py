@@ -154,7 +154,7 @@ def _mean(frame: DataFrame, what: Column) -> float:
 def _recommendations(
     spark: SparkSession, run: Finished[DeconfoundedMFModel], titles: DataFrame | None, world: Simulated | None
 ) -> Table:
-    """The best items of a few users, with the two parts of each score."""
+    """Show the best items of a few users, with the two parts of each score."""
     name = "deconfounded" if run.result.exposureModel is not None else "classical"
     top = read_current(spark, str(OUTPUT / name), "recommendations")
     users = [row[0] for row in top.select("user_id").distinct().orderBy("user_id").limit(SHOWN_USERS).collect()]

@@ -84,7 +84,7 @@ def stopped_early(
 
 
 def _chosen(bench: Bench, of: Comparison, advance: Advance) -> tuple[Cell, dict[str, dict[str, Any]]]:
-    """What validation says of each row's best sample of settings by each choice, and these samples by row."""
+    """Return what validation says of each row's best sample of settings by each choice, and these samples by row."""
     samples = [(row, sample) for row in of.rows for sample in settings(row, of.budget, of.seed)]
     trials = [trial(row, sample, fit=(_TRAIN,), predict=(_VALIDATION,)) for row, sample in samples]
     best: dict[str, dict[str, Any]] = {choice: {} for choice in CHOICES}
@@ -107,7 +107,7 @@ def _chosen(bench: Bench, of: Comparison, advance: Advance) -> tuple[Cell, dict[
 
 
 def _final(of: Comparison, row: Row, sample: Any) -> Trial:
-    """The chosen settings, fitted to all but the test."""
+    """Make the trial of the chosen settings, fitted to all but the test."""
     fold_in = "fold_in" if "fold_in" in of.parts.of else ""
     return trial(row, sample, fit=(_TRAIN, _VALIDATION), predict=(_TEST,), fold_in=fold_in)
 

@@ -247,7 +247,7 @@ def _spreads(of: OfSimulation, results: Results, name: str, output: Path) -> Ite
 
 
 def _plain_table(cells: Mapping[float, Sequence[Cell]]) -> Iterator[str]:
-    """What validation says, next to what is true: it is made of pairs that users chose, the test is not."""
+    """Show what validation says next to what is true: it is made of pairs that users chose, the test is not."""
     yield f"Rank {PLAIN_RANK} in both stages; of all settings only one strength of the priors is chosen, by validation."
     yield "`global`: one gamma for all users; the placebos have that too. Validation is a part of what was rated.\n"
     yield _line(["MSE, validation / test; NDCG, test; rate:", *(f"{at:g}" for at in cells)])

@@ -97,13 +97,13 @@ def plain_rows() -> list[Row]:
 
 
 def rows(placebos: bool = True) -> list[Row]:
-    """The paper's nine, and a deconfounded row of each outcome for each placebo."""
+    """List the paper's nine rows, and a deconfounded row of each outcome for each placebo."""
     nine = [Row(outcome, adjustment) for outcome in OUTCOMES for adjustment in ADJUSTMENTS]
     return nine + [Row(o, "deconfounded", kind) for o in OUTCOMES for kind in PLACEBOS if placebos]
 
 
 def settings(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
-    """The draws of a row: parameters of DeconfoundedMF, and of PoissonFactorization or None."""
+    """Sample settings for a row: parameters of DeconfoundedMF, and of PoissonFactorization or None."""
     if budget.plain:
         yield from _plain(row, budget, seed)
         return

@@ -45,7 +45,7 @@ def difference(
 
 
 def row_names(cells: Sequence[Cell], choice: str) -> list[str]:
-    """The rows that all cells have, in their order."""
+    """List the rows that all cells have, in their order."""
     return list(cells[0][choice]["metrics"])
 
 

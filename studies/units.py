@@ -85,7 +85,7 @@ def _on_data(name: str, of: OfData, data: Path, seed: int) -> Unit:
 
 
 def _stopped(profile: Profile, data: Path, cells: Path) -> Unit:
-    """What the settings that Coat's first seed chose give after so many sweeps."""
+    """Make the unit that measures after few sweeps what the first seed of Coat chose."""
     compared, of = rows(placebos=False), profile.data["coat"]
     chosen = _on_data("coat", of, data, 0)
 
@@ -133,12 +133,12 @@ def _world(of: OfSimulation) -> list[Any]:
 
 
 def _given(budget: Budget) -> dict[str, Any]:
-    """What is set of a budget: a setting that is added later changes no fingerprint of before."""
+    """List what is set of a budget: a setting that is added later changes no older fingerprint."""
     return {name: value for name, value in asdict(budget).items() if value is not None}
 
 
 def read(unit: Unit, cells: Path) -> Cell | None:
-    """A unit's result, if it is there and was computed by the same settings."""
+    """Read a unit's result, if it is there and was computed by the same settings."""
     path = cells / f"{unit.name}.json"
     if not path.exists():
         return None

@@ -46,7 +46,7 @@ class _Jobs(click.Group):
     """A group whose help lists the commands by what they are for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The order of a model's life, not of the alphabet."""
+        """List the commands in the order of a model's life, not of the alphabet."""
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -98,7 +98,7 @@ def _completion(shell: str) -> None:
 
 
 def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]], summary: str = "") -> click.Command:
-    """The command line of a job.
+    """Make the command line of a job.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ for _entry in JOBS:
 
 @contextmanager
 def reported_errors() -> Iterator[Reporter]:
-    """Logs, signals and exit codes of a job: an error that was raised on purpose ends the process with its code."""
+    """Set up logs and signals, and end the process with the exit code of an error that was raised on purpose."""
     configure_logging()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)

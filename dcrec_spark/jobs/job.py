@@ -133,8 +133,8 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
 
     @abstractmethod
     def plan(self, context: Context[ConfigT], inputs: InputsT) -> list[str]:
-        """What a run would read and do, a line each; a dry run shows it."""
+        """List what a run would read and do, a line each; a dry run shows it."""
 
     def summary(self, context: Context[ConfigT], finished: Finished[ResultT]) -> RenderableType:
-        """What people read when the run has ended: what was read, how the fits ended, where the tables are."""
+        """Summarise the run for people: what was read, how the fits ended, where the tables are."""
         return run_summary(finished.run, finished.directory)

@@ -53,7 +53,7 @@ class Run:
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
-        """A run that starts now."""
+        """Start the record of a run."""
         started = datetime.now(UTC)
         run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
         return cls(run_id, job, config, started, _versions(spark), timings)
@@ -106,7 +106,7 @@ class Run:
         self.warnings += filter(None, [warning, *map(str, model.degeneracies)])
 
     def stamp(self) -> dict[str, Column]:
-        """The columns that tie a row of a table to its run."""
+        """Return the columns that tie a row of a table to its run."""
         return {
             "model_version": F.lit(self.model_version),
             "run_id": F.lit(self.run_id),
@@ -123,7 +123,7 @@ class Run:
         return self._facts("finished", 0, None)
 
     def as_row(self, spark: SparkSession) -> DataFrame:
-        """The table ``runs``: one row."""
+        """Make the one row of the table ``runs``."""
         facts = self._facts("published", 0, None)
         row = {name: facts[name] for name in schemas.RUNS.fieldNames()}
         row |= {
@@ -176,7 +176,7 @@ class Run:
 
 
 def fingerprint(ratings: DataFrame) -> str:
-    """A hash of the set of ratings: the same in whatever order and partitions they come (hex, 38 digits at most)."""
+    """Hash the set of ratings: equal in whatever order and partitions they come (hex, 38 digits at most)."""
     total = F.sum(F.xxhash64(*sorted(ratings.columns)).cast("decimal(38,0)"))
     sums = ratings.agg(total.alias("total"), F.count("*").alias("rows")).collect()[0]
     return f"{int(sums['total']) % 2**64:016x}{sums['rows']:08x}"

@@ -11,7 +11,7 @@ from dcrec_spark.jobs.saved_model import SavedModel
 
 
 def run_summary(run: Run, directory: str) -> RenderableType:
-    """What was read, how the fits ended, where the tables are."""
+    """Summarise a run: what was read, how the fits ended, where the tables are."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", justify="right")
     facts.add_column(overflow="fold")
@@ -34,7 +34,7 @@ def run_summary(run: Run, directory: str) -> RenderableType:
 
 
 def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:
-    """The ratings that a run would read, with their columns; ``raw`` is as ``read_ratings`` gives them."""
+    """Name the ratings that a run would read, with their columns; ``raw`` is as ``read_ratings`` gives them."""
     if raw is None:
         return "input   none"
     columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in raw.schema.fields if f.name != "raw")
@@ -42,5 +42,5 @@ def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:
 
 
 def model_line(saved: SavedModel) -> str:
-    """The saved model that a run would begin with."""
+    """Name the saved model that a run would begin with."""
     return f"model   {saved.source.model_version} {saved.source.path}"

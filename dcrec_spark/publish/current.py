@@ -43,7 +43,7 @@ class PublishedRun:
 
 
 def current_run(output: str, spark: SparkSession | None = None) -> PublishedRun:
-    """The run that readers of an output directory are to read.
+    """Find the run that readers of an output directory are to read.
 
     Parameters
     ----------
@@ -101,12 +101,12 @@ def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
 
 
 def current_run_id(output: str, spark: SparkSession | None = None) -> str | None:
-    """The published run_id; None when nothing has been published yet."""
+    """Return the published run_id; None when nothing has been published yet."""
     return run_id_in(*open_files(output, spark))
 
 
 def current_directory(output: str, spark: SparkSession | None = None) -> str | None:
-    """The directory of the published run as a URI; None when nothing has been published yet."""
+    """Return the directory of the published run as a URI; None when nothing has been published yet."""
     files, root = open_files(output, spark)
     run_id = run_id_in(files, root)
     return None if run_id is None else files.uri(run_path(root, run_id))
@@ -122,12 +122,12 @@ def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[s
 
 
 def run_id_in(files: Files, root: str) -> str | None:
-    """What ``CURRENT`` under ``root`` says; None where there is no such file."""
+    """Read ``CURRENT`` under ``root``; None where there is no such file."""
     return read_run_id(files, f"{root}/{CURRENT}") if files.exists(f"{root}/{CURRENT}") else None
 
 
 def read_run_id(files: Files, path: str) -> str:
-    """The run_id in a file.
+    """Read the run_id in a file.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def read_run_id(files: Files, path: str) -> str:
 
 
 def run_path(root: str, run_id: str) -> str:
-    """The directory of a published run."""
+    """Return the directory of a published run."""
     return f"{root}/run_id={run_id}"
 
 

@@ -29,7 +29,7 @@ class Candidate:
     outcome: OutcomeConfig
 
     def limited_to(self, max_iter: int) -> Self:
-        """The same with so many sweeps of stage 2 at most."""
+        """Limit the sweeps of stage 2."""
         return replace(self, outcome=self.outcome.model_copy(update={"max_iter": max_iter}))
 
     @property
@@ -44,7 +44,7 @@ class Candidate:
         return {name: value for name, value in varied.items() if name.startswith("exposure.")}
 
     def key(self, search: str) -> str:
-        """The name of this fit among all fits: a hash of its search (data, metric) and of its settings."""
+        """Name this fit among all fits: a hash of its search (data, metric) and of its settings."""
         return hashlib.sha256(f"{search} {self._settings}".encode()).hexdigest()
 
     @property
@@ -53,7 +53,7 @@ class Candidate:
 
 
 def draw(config: TuneConfig) -> list[Candidate]:
-    """The candidates of a search; of several that come to the same fit, the first.
+    """Choose the candidates of a search; of several that come to the same fit, the first.
 
     Raises
     ------
@@ -116,5 +116,5 @@ def _short(value: Any) -> str:
 
 
 def as_json(parameters: Parameters) -> str:
-    """The same text for the same parameters."""
+    """Write parameters as text, equal for equal parameters."""
     return json.dumps(dict(parameters), sort_keys=True)

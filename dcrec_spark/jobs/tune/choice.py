@@ -64,7 +64,7 @@ def ranked(entries: Sequence[Entry], small: bool) -> list[Entry]:
 
 
 def choose(entries: Sequence[Entry], settings: MetricSettings) -> Choice:
-    """The best trial of the last round. entries : of one search, one or more of them done."""
+    """Choose the best trial of the last round. entries : of one search, one or more of them done."""
     done = [entry for entry in entries if entry.done]
     ordered = ranked(done, is_better_small(done[0].metric))
     latest = list({entry.trial: entry for entry in reversed(ordered)}.values())  # the last round of each wins

@@ -58,7 +58,7 @@ class Entry:
 
     @classmethod
     def of(cls, candidate: Candidate, place: Place, result: Outcome | FitError) -> "Entry":
-        """The row of a trial that has just ended."""
+        """Make the row of a trial that has just ended."""
         which: dict[str, Any] = {
             "search": place.search,
             "key": candidate.key(place.search),
@@ -78,7 +78,7 @@ class Entry:
         return self.status == DONE
 
     def score(self) -> Score:
-        """The chosen metric with its resamples, for paired differences with other trials of the search."""
+        """Return the chosen metric with its resamples, for paired differences with other trials of the search."""
         return Score(np.array(self.resampled), self.n or 0, self.n or 0)
 
 

@@ -64,7 +64,7 @@ def small(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence
 
 
 def _obstacle(candidates: Sequence[Candidate], columns: Sequence[str]) -> str | None:
-    """What only the distributed fit has."""
+    """Name what only the distributed fit has."""
     if any(c.exposure is not None and c.exposure.kind == "count" for c in candidates):
         return "exposure.kind=count"
     if "propensity" in columns and any(c.outcome.adjustment == "ipw" for c in candidates):

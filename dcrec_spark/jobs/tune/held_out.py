@@ -87,7 +87,7 @@ def _usable(n_train: int, n_held_out: int, n_known: int) -> Sizes:
 
 
 def metric_settings(config: TuneConfig) -> MetricSettings:
-    """The usual metrics, and those of the list that ``tuning.metric`` asks for."""
+    """Return the usual metrics, and those of the list that ``tuning.metric`` asks for."""
     _, _, k = config.tuning.metric.partition("@")
     return configured(config.evaluation, config.run.seed, (_USUAL_K, int(k or _USUAL_K)))
 

@@ -88,12 +88,12 @@ class Tune(Job[TuneConfig, Inputs, Choice]):
         return Outputs(tables, choice, {FOLDER: text_file(context.spark, FILE, _best_yaml(config, best, choice, run))})
 
     def plan(self, context: Context[TuneConfig], inputs: Inputs) -> list[str]:
-        """The ratings, and how they are searched."""
+        """Name the ratings, and how the settings are searched."""
         search = plan_summary(context.config, inputs.candidates, inputs.rounds)
         return [input_line(context.config, inputs.ratings), f"search  {search}"]
 
     def summary(self, context: Context[TuneConfig], finished: Finished[Choice]) -> RenderableType:
-        """The best trials, how sure the choice is, and where the configuration of the best is."""
+        """Show the best trials, how sure the choice is, and where the configuration of the best is."""
         best = f"{finished.directory}/{FOLDER}/{FILE}"
         return search_summary(finished.run, finished.result, finished.directory, best)
 
@@ -110,7 +110,7 @@ def _require_place_of_searches(spark: SparkSession, output: str) -> None:
 
 
 def _search_name(config: TuneConfig, run: Run) -> str:
-    """A hash of ratings, split, metric and code: trials that agree in it can be compared, and used again."""
+    """Hash ratings, split, metric and code: trials that agree in it can be compared, and reused."""
     tuning = config.tuning
     facts = {
         "data": run.data_fingerprint,
@@ -124,7 +124,7 @@ def _search_name(config: TuneConfig, run: Run) -> str:
 
 
 def _fits(context: Context[TuneConfig], candidates: Sequence[Candidate], valid: Validated) -> tuple[Fits, Sizes]:
-    """The way to fit the candidates to what is not held out, and how many ratings each part has."""
+    """Choose the way to fit the candidates to what is not held out; count the ratings of each part."""
     config = context.config
     parts = split(config, valid.ratings)
     if small(config, candidates, valid.ratings.columns, valid.counts["ratings"]):

@@ -28,7 +28,7 @@ def plan_summary(config: TuneConfig, candidates: Sequence[Candidate], plan: Sche
 
 
 def search_summary(run: Run, choice: Choice, directory: str, best: str) -> RenderableType:
-    """The best trials, how sure the choice is, and where all of it lies."""
+    """Summarise a search: the best trials, how sure the choice is, and where the tables are."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", justify="right")
     facts.add_column(overflow="fold")

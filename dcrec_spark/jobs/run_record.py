@@ -18,8 +18,9 @@ from dcrec_spark.config import JobConfig, config_hash, mask_secrets, resolved
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.saved_model import SavedModel, Source
-from dcrec_spark.jobs.settled import unsettled
+from dcrec_spark.jobs.settled import StageFit, unsettled
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
+from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet, schemas
 from dcrec_spark.version import __version__
@@ -45,8 +46,7 @@ class Run:
     counts: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    objectives: dict[str, list[float]] = field(default_factory=dict)
-    converged: dict[str, bool] = field(default_factory=dict)
+    fits: dict[str, StageFit] = field(default_factory=dict)
     data_fingerprint: str | None = None
     intercept: float | None = None
     source: Source | None = None
@@ -92,17 +92,14 @@ class Run:
         """Note what the fits came to, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
         self.intercept = model.intercept
-        exposure = model.exposureModel
-        if exposure is not None:
-            self._note_fit("exposure", exposure.elboHistory, exposure)
-        self._note_fit("outcome", model.objectiveHistory, model)
+        if (exposure := model.exposureModel) is not None:
+            self._note_fit("exposure", exposure, StageFit("ELBO", exposure.elboHistory, exposure.converged))
+        objective = family_of(model).objective.name
+        self._note_fit("outcome", model, StageFit(objective, model.objectiveHistory, model.converged))
 
-    def _note_fit(
-        self, stage: str, objective: list[float], model: PoissonFactorizationModel | DeconfoundedMFModel
-    ) -> None:
-        self.objectives[stage] = objective
-        self.converged[stage] = model.converged
-        warning = None if model.converged else unsettled(stage, objective, model.getOrDefault("tol"))
+    def _note_fit(self, stage: str, model: PoissonFactorizationModel | DeconfoundedMFModel, fit: StageFit) -> None:
+        self.fits[stage] = fit
+        warning = unsettled(stage, fit, model.getOrDefault("tol"))
         self.warnings += filter(None, [warning, *map(str, model.degeneracies)])
 
     def stamp(self) -> dict[str, Column]:
@@ -168,9 +165,9 @@ class Run:
             "versions": self.versions,
             "warnings": list(self.warnings),
             "intercept": self.intercept,
-            "objectives": self.objectives,
-            "converged": self.converged,
-            "iterations": {stage: len(values) for stage, values in self.objectives.items()},
+            "objectives": {stage: fit.values for stage, fit in self.fits.items()},
+            "converged": {stage: fit.converged for stage, fit in self.fits.items()},
+            "iterations": {stage: len(fit.values) for stage, fit in self.fits.items()},
             "source": None if self.source is None else asdict(self.source),
         }
 

@@ -22,9 +22,8 @@ def run_summary(run: Run, directory: str) -> RenderableType:
         read = f"{counts['accepted']:,} of {counts['rows_in']:,} rows, {counts['rejected']:,} rejected"
         facts.add_row("ratings", read)
     facts.add_row("users x items", f"{counts['users']:,} x {counts['items']:,}")
-    for stage, values in run.objectives.items():
-        name = "ELBO" if stage == "exposure" else "J"
-        facts.add_row(stage, f"{len(values)} iterations, {name} {values[0]:,.6g} -> {values[-1]:,.6g}")
+    for stage, (objective, values, _) in run.fits.items():
+        facts.add_row(stage, f"{len(values)} iterations, {objective} {values[0]:,.6g} -> {values[-1]:,.6g}")
     facts.add_row("time", ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run.timings.items()))
     for warning in run.warnings:
         facts.add_row("[yellow]note[/]", Text(warning))

@@ -200,7 +200,7 @@ def test_a_fit_that_stopped_unsettled_is_published_with_a_warning(coat: tuple[Pa
     record = record_of(coat[0])
     assert record["converged"]["outcome"] is False
     (warning,) = (text for text in record["warnings"] if text.startswith("outcome stopped"))
-    assert warning.startswith("outcome stopped after 5 iterations, its objective still falling by ")
+    assert warning.startswith("outcome stopped after 5 iterations, J still falling by ")
     assert "raise outcome.max_iter" in warning
 
 

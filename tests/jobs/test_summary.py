@@ -7,13 +7,14 @@ from rich.console import Console
 
 from dcrec_spark.config import RetrainConfig
 from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.settled import StageFit
 from dcrec_spark.jobs.summary import run_summary
 
 
 def test_counts_fits_times_and_warnings_are_shown() -> None:
     run = Run("r1", "retrain", RetrainConfig(), datetime.now(UTC), {}, {"fit": 1.25})
     run.counts |= {"rows_in": 1000, "accepted": 990, "rejected": 10, "users": 30, "items": 20}
-    run.objectives |= {"exposure": [-9.0, -8.0], "outcome": [5.0]}
+    run.fits |= {"exposure": StageFit("ELBO", [-9.0, -8.0], True), "outcome": StageFit("J", [5.0], False)}
     run.warnings.append("outcome stopped after 1 iteration, too few to see")
     printed = io.StringIO()
     Console(file=printed, width=100).print(run_summary(run, "file:///tables/run_id=r1"))

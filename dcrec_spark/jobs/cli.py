@@ -18,7 +18,8 @@ import structlog
 from click.shell_completion import get_completion_class
 from structlog.typing import Processor
 
-from dcrec_spark.config import load_config
+from dcrec_spark.config import JOB_CONFIGS, load_config
+from dcrec_spark.config.names import known_settings
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.catalogue import JOBS
 from dcrec_spark.jobs.console import Reporter
@@ -97,6 +98,13 @@ def _completion(shell: str) -> None:
     click.echo(completion(dcrec, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE").source())
 
 
+def _complete_setting(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """List the settings of the job whose names begin with what was typed."""
+    job = str(ctx.info_name).replace("-", "_")
+    names = [name for kind in JOB_CONFIGS if kind.job == job for name in known_settings(kind)]
+    return [f"{name}=" for name in names if name.startswith(incomplete)]
+
+
 def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]], summary: str = "") -> click.Command:
     """Make the command line of a job.
 
@@ -116,7 +124,12 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
         help="Settings as YAML; `dcrec settings` prints all of them.",
     )
     @click.option(
-        "--set", "overrides", multiple=True, metavar="A.B=VALUE", help="One setting, over the file; can be repeated."
+        "--set",
+        "overrides",
+        multiple=True,
+        shell_complete=_complete_setting,
+        metavar="A.B=VALUE",
+        help="One setting, over the file; can be repeated.",
     )
     @click.option("--dry-run", is_flag=True, help="Check settings, inputs and output; write nothing.")
     def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool) -> None:

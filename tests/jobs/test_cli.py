@@ -1,13 +1,10 @@
 """The command line: a stranger finds the jobs, their options and what their exit codes mean, without Spark."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
 
 from dcrec_spark.config import JOB_CONFIGS, RetrainConfig, load_config
@@ -108,15 +105,17 @@ def test_completion_is_printed_for_a_shell(shell: str) -> None:
     assert dcrec_with("completion", "tcsh").exit_code == 2
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
-    """As bash asks for it when the user presses the key."""
-    program = "import sys; sys.argv[0] = 'dcrec'; from dcrec_spark.jobs.command import main; main()"
-    for words, position, expected in (("dcrec fo", "1", "fold-in"), ("dcrec retrain --dr", "2", "--dry-run")):
-        asked = {"_DCREC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": position}
-        finished = subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, **asked, "PYTHONPATH": str(ROOT)},
-            capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path,
-        )  # fmt: skip
-        assert finished.stdout.split(",")[-1].strip() == expected, finished.stderr
+@pytest.mark.parametrize(
+    ("words", "typed", "expected"),
+    [
+        ([], "fo", ["fold-in"]),
+        (["retrain"], "--dr", ["--dry-run"]),
+        (["completion"], "z", ["zsh"]),
+        (["retrain", "--set"], "outcome.ra", ["outcome.rank="]),
+        (["fold-in", "--set"], "recommend.", ["recommend.top_n=", "recommend.exclude_seen="]),
+        (["simulate", "--set"], "outcome.", []),
+    ],
+)
+def test_commands_options_and_settings_are_completed(words: list[str], typed: str, expected: list[str]) -> None:
+    completion = BashComplete(dcrec, {}, "dcrec", "_DCREC_COMPLETE")
+    assert [item.value for item in completion.get_completions(words, typed)] == expected

@@ -12,6 +12,7 @@ from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.exposure.estimator import PoissonFactorization, PoissonFactorizationModel
 from dcrec_spark.models.exposure.held_out import ExposureSplit, hold_out_exposures
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
+from dcrec_spark.models.fitting.progress import show_progress
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish.current import PublishedRun, current_run, read_current
@@ -44,6 +45,7 @@ __all__ = [
     "join_predictions",
     "read_current",
     "reasons_text",
+    "show_progress",
     "simulate",
     "split_by_time",
     "split_pairs",

@@ -79,7 +79,7 @@ def test_nothing_lies_loose_at_the_top() -> None:
         ("version", set()),
         ("config", {"errors"}),
         ("kernels", {"errors"}),
-        ("spark", {"errors", "storage"}),
+        ("spark", {"errors", "storage", "version"}),
         ("storage", {"errors", "spark"}),
         ("engine", {"errors", "spark"}),
         ("data", {"errors", "config", "spark"}),

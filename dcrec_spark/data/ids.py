@@ -9,12 +9,15 @@ The index of an id depends on the set of ids alone: not on partitions, not on th
 retries.
 """
 
+from contextlib import ExitStack
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
 
 from dcrec_spark.errors import DataError
 from dcrec_spark.spark.lineage import keep
+from dcrec_spark.spark.planning import few_partitions
 
 # monotonically_increasing_id is the partition's number above this many bits, and the row's number in it
 # below.
@@ -45,16 +48,16 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
     ids = df.select(F.col(f"`{column}`").alias("id")).distinct().orderBy("id")
     # By position in a sorted partition, so the numbers hold only for this one sort: another draws other samples and
     # cuts its partitions elsewhere. Kept, its plan is fixed, whatever is lost later or let go by others.
-    numbered = keep(ids.withColumn("place", F.monotonically_increasing_id()))
-    try:
+    with ExitStack() as scratch:
+        scratch.enter_context(few_partitions(df.sparkSession))
+        numbered = keep(ids.withColumn("place", F.monotonically_increasing_id()))
+        scratch.callback(numbered.release)
         offsets = _offsets(numbered.frame, column)
         partition = F.shiftright("place", _ROW_BITS).cast("int")
         row = F.col("place").bitwiseAND(F.lit((1 << _ROW_BITS) - 1))
         place = F.get(F.array(*map(F.lit, offsets)), partition) + row
         indexed = numbered.frame.select("id", place.alias("idx")).persist()
         indexed.count()
-    finally:
-        numbered.release()
     return indexed
 
 

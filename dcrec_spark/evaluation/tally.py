@@ -19,6 +19,7 @@ from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.kernels.bootstrap import resampled_sums
 from dcrec_spark.kernels.metrics import PerRow, row_means, sums_by
 from dcrec_spark.spark.lineage import cores
+from dcrec_spark.spark.preflight import require_workers
 from dcrec_spark.spark.worker import forget_zip_importers
 
 # name -> (1 + replications, 2): total and weight of a metric; or (): a plain count.
@@ -76,6 +77,7 @@ def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: R
     ``per_user`` and ``per_item`` names with (1 + replications, 2) sums, where each item counts with its mean;
     ``shown`` names with (1, 2): how many items were shown, and 0; ``counts`` names with a number.
     """
+    require_workers(by_user.sparkSession)
     n_buckets = cores(by_user.sparkSession)
 
     def to_cells(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,57 +6,31 @@ recomputation and not the job. ``checkpoint`` writes the frame reliably and ends
 """
 
 import atexit
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet, finalize
+from weakref import WeakSet, finalize
 
 from py4j.protocol import Py4JJavaError
 from pyspark import Broadcast, SparkContext, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.spark.planning import borrowed
 
 # Adaptive execution merges the small shuffles of a fit into one partition and forgets where blocks lie when it plans
 # a cache; a fit lays its blocks itself.
 _PLANNING = {"spark.sql.adaptive.enabled": "false"}
 
 
-# The setting belongs to the session, so fits that run side by side in threads share it: the first one in switches it,
-# the last one out brings back what was there. Session -> fits inside, and its own settings.
-_INSIDE: WeakKeyDictionary[SparkSession, tuple[int, dict[str, str | None]]] = WeakKeyDictionary()
-_INSIDE_LOCK = Lock()
-
-
 @contextmanager
 def fixed_placement(spark: SparkSession) -> Iterator[None]:
     """Plans made inside keep the placement of blocks; the session's own settings come back afterwards."""
-    with _INSIDE_LOCK:
-        fits, before = _INSIDE.get(spark, (0, {}))
-        if not fits:
-            before = {key: spark.conf.get(key, None) for key in _PLANNING}
-            _configure(spark, _PLANNING)
-        _INSIDE[spark] = fits + 1, before
-    try:
+    with borrowed(spark, _PLANNING):
         yield
-    finally:
-        with _INSIDE_LOCK:
-            fits, before = _INSIDE.pop(spark)
-            if fits > 1:
-                _INSIDE[spark] = fits - 1, before
-            else:
-                _configure(spark, before)
-
-
-def _configure(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
-    for key, value in settings.items():
-        if value is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, value)
 
 
 def cores(spark: SparkSession) -> int:

@@ -31,6 +31,7 @@ from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.outcome.confounder import attach_confounder
 from dcrec_spark.models.outcome.tables import has_own_weights, memory_of
 from dcrec_spark.spark.lineage import fixed_placement, keep
+from dcrec_spark.spark.planning import few_partitions
 
 if TYPE_CHECKING:
     from dcrec_spark.models.outcome.model import DeconfoundedMFModel
@@ -44,6 +45,7 @@ def explain_pairs(model: "DeconfoundedMFModel", pairs: DataFrame, ratings: DataF
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"n: found {n!r}, expected a whole number of reasons >= 1")
     with ExitStack() as kept:
+        kept.enter_context(few_partitions(pairs.sparkSession))
         # Both are read often below: uncut, a long plan of the caller's would be repeated each time, and then again.
         wanted = _kept(named(model, pairs).distinct(), kept)
         own = _kept(ratings_of(model, wanted, ratings), kept)

@@ -21,6 +21,7 @@ from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.kernels.predictive import Factors, HeldOut, Pairs, check_users, squared_deviations
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.spark.lineage import cores
+from dcrec_spark.spark.preflight import require_workers
 
 # A replication takes some two hundred bytes for each of a chunk's pairs.
 CHUNK_PAIRS = 1 << 19
@@ -47,6 +48,7 @@ def check_on_cluster(
     pairs : ``user_id, item_idx, total, held_out``. users, items : ``id, shape, rate``, the items with ``idx`` too.
     rows : about how many pairs there are.
     """
+    require_workers(pairs.sparkSession)
     n_chunks = max(1, min(cores(pairs.sparkSession), rows // FEWEST_PAIRS), -(-rows // CHUNK_PAIRS))
     id_type = users.schema["id"].dataType.simpleString()
     cells = _user_cells(pairs, users, n_chunks, id_type).crossJoin(_item_cell(items).hint("shuffle_replicate_nl"))

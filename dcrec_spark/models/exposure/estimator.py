@@ -1,6 +1,5 @@
 """Poisson factorization of the exposures: who looked at what, and the substitute for what drove it."""
 
-import logging
 from contextlib import ExitStack
 from typing import Any
 
@@ -28,18 +27,13 @@ from dcrec_spark.models.fitting.layout import (
     require_columns,
     require_new_columns,
 )
+from dcrec_spark.models.fitting.progress import listening, log_iteration
 from dcrec_spark.models.fitting.restarts import best_of, require_ids_alike, require_same_ids, restart_seed, stopping
 from dcrec_spark.models.params import HasBlocks, HasGammaPriors, HasIds, Iterates, declare, initialise, text
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.spark.lineage import cache_while_used, fixed_placement, require_checkpoint_directory
 
-_log = logging.getLogger(__name__)
 POSTERIOR = ["shape", "rate"]
-
-
-def log_iteration(stage: str, iteration: int, objective: float) -> None:
-    """The listener that estimators have unless another is set."""
-    _log.info("%s iteration %d: objective %.6g", stage, iteration, objective)
 
 
 class ExposureParams(HasIds, HasBlocks, Iterates, HasGammaPriors):
@@ -135,7 +129,7 @@ class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParam
     def fit_layout(self, layout: Layout, kept: ExitStack) -> tuple[Fit, "PoissonFactorizationModel"]:
         """Fit on blocks that are there already: the states to go on from, and the model with its own tables."""
         start = self._start(layout, kept)
-        with fixed_placement(layout.users.frame.sparkSession):
+        with fixed_placement(layout.users.frame.sparkSession), listening(self, "exposure") as listener:
             fit = best_of(
                 self,
                 lambda again: alternate(
@@ -143,7 +137,7 @@ class PoissonFactorization(Estimator["PoissonFactorizationModel"], ExposureParam
                     layout.items,
                     self.steps(layout.held_out, again),
                     stopping(self),
-                    self.listener,
+                    listener,
                     start if again == 0 else None,
                 ),
                 rises=True,

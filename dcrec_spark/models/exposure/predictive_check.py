@@ -54,7 +54,8 @@ from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.predictive import HeldOut, p_values
 from dcrec_spark.models.exposure.check_chunks import add_up, check_on_cluster, users_of
 from dcrec_spark.models.exposure.held_out import HELD_OUT, SHARE
-from dcrec_spark.models.fitting.layout import require_columns
+from dcrec_spark.models.fitting.layout import PAIR_BYTES, require_columns
+from dcrec_spark.spark.planning import few_partitions
 
 # p-values outside are far from the middle.
 MIDDLE = (0.025, 0.975)
@@ -147,9 +148,11 @@ def check_exposures(
         of these exposures; names a user or an item.
     """
     with ExitStack() as scratch:
+        scratch.enter_context(few_partitions(exposures.sparkSession))
         pairs = _pairs(exposures, users, items, settings).persist()
         scratch.callback(pairs.unpersist)
         rows, share = _require_usable(pairs, settings)
+        scratch.enter_context(few_partitions(exposures.sparkSession, PAIR_BYTES * rows))
         item_ids = index_ids(items, "id")
         scratch.callback(item_ids.unpersist)
         indexed = _with_items(pairs, item_ids).persist()

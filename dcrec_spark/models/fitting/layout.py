@@ -14,6 +14,8 @@ from dcrec_spark.data.ids import encode, index_ids
 from dcrec_spark.engine.blocks import Side, block_count, build_side
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.spark.lineage import cores, fixed_placement
+from dcrec_spark.spark.planning import few_partitions
+from dcrec_spark.spark.preflight import require_workers
 
 # Below this many bytes of factors a side's results are held by the driver and broadcast; above they stay placed.
 HELD_BYTES = 64 * 2**20
@@ -21,6 +23,8 @@ LARGEST_HELD_BYTES = 512 * 2**20
 # A block's cell is then some 70 MB. Spark copies a cell about six times on its way to Python, and doubles buffers
 # as they grow: with twice as much, a heap of 6 GB and two tasks ran out of memory.
 BLOCK_NONZEROS = 2_000_000
+# Of a pair with its ids, indices and values in a shuffle.
+PAIR_BYTES = 64
 
 
 class LaidOut(Protocol):
@@ -73,6 +77,10 @@ class LayoutSettings:
     exchange: str
     precision: str
     width: int
+
+    def bytes_of(self, rows: Mapping[str, int]) -> float:
+        """About how large the tables of so many rows of each side are: two arrays of each stage."""
+        return 4.0 * 8 * self.width * sum(rows.values())
 
     def holds(self, name: str, n_rows: int) -> bool:
         """Whether the driver holds the results of a side of so many rows.
@@ -176,7 +184,8 @@ def lay_out(
     Parameters
     ----------
     values : name of a block's array -> expression over ``df`` that makes it.
-    kept : gets a callback for everything that is cached and part of the result.
+    kept : gets a callback for everything that is cached and part of the result; until it is closed, shuffles have as
+        few partitions as the size of these ratings calls for.
     held_out_col : true for the rows that are held out, or None.
     frozen : "user" or "item" -> ``id, idx`` of a side whose rows are given; pairs with other ids of that side are left
         out. By default both sides are what the pairs name.
@@ -185,7 +194,10 @@ def lay_out(
     Raises
     ------
     DataError : empty input, one user or item, a null id, a value that is null or not finite, a pair given twice.
+    ConfigError : the session's Python workers cannot run this package.
     """
+    require_workers(df.sparkSession)
+    kept.enter_context(few_partitions(df.sparkSession))
     pairs = df.select(
         F.col(f"`{user_col}`").alias("user_id"),
         F.col(f"`{item_col}`").alias("item_id"),
@@ -196,6 +208,7 @@ def lay_out(
         pairs = _cached(pairs, scratch)
         columns = {"user_id": user_col, "item_id": item_col, **{n: e.strip("`") for n, e in values.items()}}
         nonzeros, means = _require_usable(pairs, list(values), columns)
+        kept.enter_context(few_partitions(df.sparkSession, PAIR_BYTES * nonzeros))
         ids = dict(frozen or {})
         for name in {"user", "item"} - ids.keys():
             ids[name] = index_ids(pairs, f"{name}_id")
@@ -203,6 +216,7 @@ def lay_out(
         rows = {name: frame.count() for name, frame in ids.items()}
         if not frozen:
             _require_two(rows)
+        kept.enter_context(few_partitions(df.sparkSession, PAIR_BYTES * nonzeros + settings.bytes_of(rows)))
         indexed = _cached(encode(pairs, ids["user"], ids["item"]), scratch)
         with fixed_placement(df.sparkSession):
             sides = _build_sides(indexed, ids, rows, nonzeros, list(values), settings)

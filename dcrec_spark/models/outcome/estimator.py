@@ -12,15 +12,11 @@ from dcrec_spark.engine.ascent import Fit, Start, alternate
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.engine.half_step import State
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.models.exposure.estimator import (
-    POSTERIOR,
-    PoissonFactorization,
-    PoissonFactorizationModel,
-    log_iteration,
-)
+from dcrec_spark.models.exposure.estimator import POSTERIOR, PoissonFactorization, PoissonFactorizationModel
 from dcrec_spark.models.families.select import outcome_steps, require_consistent, require_same_kind
 from dcrec_spark.models.fitting.factors import place_factors, require_all_known
 from dcrec_spark.models.fitting.layout import Layout, lay_out, layout_settings, observed, require_columns
+from dcrec_spark.models.fitting.progress import listening, log_iteration
 from dcrec_spark.models.fitting.restarts import best_of, require_ids_alike, stopping
 from dcrec_spark.models.outcome.confounder import attach_confounder
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
@@ -48,7 +44,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
     initialModel : a fitted DeconfoundedMFModel of the same kind and ranks to start from. Its exposure model starts
     stage 1, unless ``exposureModel`` is fitted or has a start of its own; without ``exposureModel`` stage 1 also has
     the rank, priors, counts, tolerance and iterations that the exposure model was fitted with.
-    listener : called with (stage, iteration, objective); by default they are logged.
+    listener : called with (stage, iteration, objective); by default they are logged, and a bar is shown on a terminal
+    and in notebooks (``show_progress``).
 
     ``fit`` raises DataError for input that cannot be used, ConfigError for settings that contradict each other and on a
     cluster without a checkpoint directory, and FitError when the optimisation goes astray.
@@ -154,7 +151,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
 
     def _best_fit(self, layout: Layout, kept: ExitStack) -> Fit:
         start = self._start(layout, kept)
-        with fixed_placement(layout.users.frame.sparkSession):
+        with fixed_placement(layout.users.frame.sparkSession), listening(self, "outcome") as listener:
             return best_of(
                 self,
                 lambda again: alternate(
@@ -162,7 +159,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
                     layout.items,
                     outcome_steps(self, layout, again),
                     stopping(self),
-                    self.listener,
+                    listener,
                     start if again == 0 else None,
                 ),
                 rises=self.getOrDefault("outcome") == "poisson",

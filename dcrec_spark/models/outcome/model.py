@@ -1,6 +1,6 @@
 """The fitted outcome model: predictions, their two parts, and rankings."""
 
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 
 from pyspark.ml import Model
 from pyspark.sql import DataFrame
@@ -11,14 +11,15 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.estimator import PoissonFactorizationModel
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
-from dcrec_spark.models.fitting.layout import require_columns, require_new_columns
+from dcrec_spark.models.fitting.layout import layout_settings, require_columns, require_new_columns
 from dcrec_spark.models.fitting.restarts import require_ids_alike, require_same_ids
-from dcrec_spark.models.outcome.fold_in import fold_in_rows, with_exposure
+from dcrec_spark.models.outcome.fold_in import fold_in_rows, row_width, with_exposure
 from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.tables import POSTERIOR, Facts
 from dcrec_spark.models.params import OutcomeParams
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.spark.lineage import cache_while_used
+from dcrec_spark.spark.planning import few_partitions
 
 _OTHER = {"user": "item", "item": "user"}
 
@@ -203,6 +204,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         The exposure model stays as it is, and so does this model, which has to outlive the new one.
         """
         with ExitStack() as scratch:
+            scratch.enter_context(self._few_partitions())
             own_and_new = (self._users, users), (self._items, items)
             tables = [table if new is None else _united(table, new, scratch) for table, new in own_and_new]
             model = DeconfoundedMFModel(tables[0], tables[1], self.facts, self.exposureModel, owned=False)
@@ -211,9 +213,15 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
     def withUsers(self, users: DataFrame) -> "DeconfoundedMFModel":
         """This model with the users of a fold-in in place of its own; this one stays, and has to outlive it."""
         with ExitStack() as scratch:
+            scratch.enter_context(self._few_partitions())
             rows = _numbered(users.select(*_but_idx(self._users)), scratch)
             model = DeconfoundedMFModel(rows, self._items, self.facts, self.exposureModel, owned=False)
             return self._copyValues(model.materialised())
+
+    def _few_partitions(self) -> AbstractContextManager[None]:
+        """Shuffles inside are of tables about as large as this model's."""
+        size = layout_settings(self, row_width(self)).bytes_of({"user": self.numUsers, "item": self.numItems})
+        return few_partitions(self._users.sparkSession, size)
 
     def recommendationTable(self, n: int, seen: DataFrame | None = None, users: DataFrame | None = None) -> DataFrame:
         """The n best items of every user by potential rating, one row per (user, rank).

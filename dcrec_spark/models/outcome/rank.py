@@ -19,6 +19,7 @@ from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.kernels.topn import top_n
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.spark.lineage import cores
+from dcrec_spark.spark.preflight import require_workers
 
 ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -48,6 +49,7 @@ def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
     seen : ``row_idx, col_idx`` of the pairs to leave out, or None.
     """
     spark = what.rows.sparkSession
+    require_workers(spark)
     if seen is None:
         seen = spark.createDataFrame([], "row_idx long, col_idx long")
     n_chunks = max(min(cores(spark), what.n_rows), -(-what.n_rows // CHUNK_ROWS))

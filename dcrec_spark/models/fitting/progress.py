@@ -1,0 +1,126 @@
+"""What a person sees of a fit: a bar with stage, iteration and objective, and at most how long it still takes.
+
+Shown on a terminal and in notebooks; silent elsewhere, where each iteration is a log record of level INFO.
+"""
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from pyspark.ml.param import Params
+
+from dcrec_spark.engine.convergence import Listener
+
+SWITCH = "DCREC_PROGRESS"
+_RUNNING = "{desc} {bar} {n_fmt}/{total_fmt}{postfix} [{elapsed}, at most {remaining} left]"
+_SETTLED = "{desc}: {n_fmt} iterations{postfix} [{elapsed}]"
+
+_log = logging.getLogger(__name__)
+_shown = os.environ.get(SWITCH, "1") != "0"
+
+
+def show_progress(shown: bool) -> None:
+    """Switch the progress bars of fits on or off for this process.
+
+    They are on unless the environment variable ``DCREC_PROGRESS`` is ``0``, and appear on a terminal and in notebooks
+    only. An estimator with a ``listener`` of its own shows none.
+
+    Parameters
+    ----------
+    shown : bool
+        Whether fits that begin from now on show a bar.
+
+    Examples
+    --------
+    >>> from dcrec_spark import show_progress
+    >>> show_progress(False)
+    """
+    global _shown
+    _shown = shown
+
+
+def log_iteration(stage: str, iteration: int, objective: float) -> None:
+    """Log one iteration: the listener that estimators have unless another is set."""
+    _log.info("%s iteration %d: objective %.6g", stage, iteration, objective)
+
+
+@contextmanager
+def listening(estimator: Params, stage: str) -> Iterator[Listener]:
+    """Hand a fit its listener, and show a bar while it runs where somebody may be looking.
+
+    Parameters
+    ----------
+    estimator : Params
+        Has ``listener``, ``maxIter`` and ``restarts``. A listener other than :func:`log_iteration` is handed on as it
+        is.
+    stage : str
+        What is fitted, at the head of the bar.
+    """
+    listener: Listener = getattr(estimator, "listener", log_iteration)
+    make = _bar_maker() if _shown and listener is log_iteration else None
+    if make is None:
+        yield listener
+        return
+    bars = _Bars(make, stage, estimator.getOrDefault("maxIter"), estimator.getOrDefault("restarts"))
+    try:
+        yield bars.update
+        bars.settle()
+    finally:
+        bars.close()
+
+
+class _Bars:
+    """The bars of one stage, one for each restart."""
+
+    def __init__(self, make: Callable[..., Any], stage: str, iterations: int, restarts: int) -> None:
+        self._make, self._stage, self._iterations, self._restarts = make, stage, iterations, restarts
+        self._number = 0
+        self._bar = self._next()
+
+    def _next(self) -> Any:
+        self._number += 1
+        of = f" ({self._number} of {self._restarts})" if self._restarts > 1 else ""
+        return self._make(total=self._iterations, desc=f"{self._stage}{of}", bar_format=_RUNNING, dynamic_ncols=True)
+
+    def update(self, stage: str, iteration: int, objective: float) -> None:
+        """Move on by one iteration; a first one after others belongs to the next restart."""
+        log_iteration(stage, iteration, objective)
+        if iteration == 1 and self._bar.n:
+            self.settle()
+            self.close()
+            self._bar = self._next()
+        self._bar.set_postfix_str(f"objective {objective:,.1f}", refresh=False)
+        self._bar.update()
+
+    def settle(self) -> None:
+        """Say how many iterations it took: mostly fewer than were allowed."""
+        self._bar.total, self._bar.bar_format = self._bar.n, _SETTLED
+        self._bar.refresh()
+
+    def close(self) -> None:
+        """Leave the bar as it stands, on a line of its own."""
+        self._bar.close()
+
+
+def _bar_maker() -> Callable[..., Any] | None:
+    """tqdm, for the terminal or the notebook that this is; None where nobody looks."""
+    if not (_in_notebook() or sys.stderr.isatty()):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a notebook without widgets gets a bar of text, and needs no advice
+            maker: Callable[..., Any] = import_module("tqdm.auto").tqdm
+    except ModuleNotFoundError:  # left out on purpose, by an installation without dependencies
+        return None
+    return maker
+
+
+def _in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    interactive = sys.modules.get("IPython")
+    return interactive is not None and hasattr(interactive.get_ipython(), "kernel")

@@ -1,0 +1,108 @@
+"""The session's settings for planning, borrowed while tables of the package are made, and given back.
+
+A session plans each shuffle for the largest job that it may see: 200 partitions, unless somebody said otherwise. Spark
+merges those of a small table when it reads them, but not when it caches them, and a plan with fixed placement is not
+adapted at all. A small model would be cached, read and saved as 200 nearly empty pieces, one task each: on a hundred
+thousand ratings that is nine tenths of the time of a fit.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import SparkSession
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+# Lets adaptive execution merge the small partitions of what is cached, too.
+ADAPTIVE_CACHE = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
+
+# A task of so much takes some tenths of a second, a hundred times what it costs to start one.
+PARTITION_BYTES = 16 * 2**20
+FEWEST_PARTITIONS = 2
+
+
+@dataclass
+class _Loan:
+    """A setting of a session: as it was set (None: it was not), what held then, and the values it is lent for."""
+
+    before: str | None
+    original: str
+    values: list[str] = field(default_factory=list)
+
+
+# Settings belong to the session, so that fits side by side in threads share them: the first one in switches a setting,
+# the last one out brings back what was there, and the largest of their values holds meanwhile.
+_LOANS: WeakKeyDictionary[SparkSession, dict[str, _Loan]] = WeakKeyDictionary()
+_LOCK = Lock()
+
+
+@contextmanager
+def borrowed(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Change settings of the session for plans made inside; its own values come back afterwards.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Fits that run side by side may borrow the same settings.
+    settings : mapping
+        Full name -> value. Of two numbers borrowed at a time the larger one holds.
+    """
+    with _LOCK:
+        loans = _LOANS.setdefault(spark, {})
+        for key, value in settings.items():
+            if key not in loans:
+                loans[key] = _Loan(spark.conf.get(key, None), str(spark.conf.get(key)))
+            loan = loans[key]
+            loan.values.append(value)
+            spark.conf.set(key, _largest(loan.values))
+    try:
+        yield
+    finally:
+        with _LOCK:
+            for key, value in settings.items():
+                _give_back(spark, key, value)
+
+
+def _give_back(spark: SparkSession, key: str, value: str) -> None:
+    loan = _LOANS[spark][key]
+    loan.values.remove(value)
+    if loan.values:
+        spark.conf.set(key, _largest(loan.values))
+        return
+    del _LOANS[spark][key]
+    if loan.before is None:
+        spark.conf.unset(key)
+    else:
+        spark.conf.set(key, loan.before)
+
+
+def _largest(values: list[str]) -> str:
+    return max(values, key=lambda value: int(value) if value.isdigit() else 0)
+
+
+@contextmanager
+def few_partitions(spark: SparkSession, n_bytes: float | None = None) -> Iterator[None]:
+    """Plan shuffles and caches inside for tables of a known size, never with more partitions than the session has.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session of the tables.
+    n_bytes : float, optional
+        About how large they are. None where that is not known yet: then only adaptive execution, where the session
+        has it, merges what is cached.
+    """
+    settings = {ADAPTIVE_CACHE: "true"}
+    if n_bytes is not None:
+        settings[SHUFFLE_PARTITIONS] = str(_partitions(spark, n_bytes))
+    with borrowed(spark, settings):
+        yield
+
+
+def _partitions(spark: SparkSession, n_bytes: float) -> int:
+    with _LOCK:
+        loan = _LOANS.get(spark, {}).get(SHUFFLE_PARTITIONS)
+        most = int(loan.original if loan else str(spark.conf.get(SHUFFLE_PARTITIONS)))
+    return min(most, max(FEWEST_PARTITIONS, -int(-n_bytes // PARTITION_BYTES)))

@@ -1,0 +1,132 @@
+"""A session whose Python workers cannot run the package is refused in one sentence that says what to set."""
+
+import logging
+import venv
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy
+from pyspark.sql import SparkSession
+
+from dcrec_spark import __version__
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.spark import preflight
+from dcrec_spark.spark.preflight import require_workers
+from tests.plain_session import plain_environment, run_plain
+
+# As a user would write it, in an environment that is not activated: the workers run another Python.
+FIT = """
+from pyspark.sql import SparkSession
+from dcrec_spark import DeconfoundedMF
+from dcrec_spark.errors import ConfigError
+
+spark = SparkSession.builder.master("local[1]").getOrCreate()
+ratings = spark.createDataFrame([(u, i, 3.0) for u in range(3) for i in range(3)], "user int, item int, rating double")
+try:
+    DeconfoundedMF(rank=1, exposureRank=1).fit(ratings)
+except ConfigError as error:
+    print(error)
+"""
+
+VERSIONS = {
+    "python": "/workers/python",
+    "numpy": np.__version__,
+    "pyarrow": pa.__version__,
+    "scipy": scipy.__version__,
+    "dcrec_spark": __version__,
+}
+
+
+def test_a_fit_names_the_workers_python_what_it_lacks_and_what_to_set(tmp_path: Path) -> None:
+    venv.create(tmp_path / "bare", symlinks=True)
+    bare = str(tmp_path / "bare" / "bin" / "python")
+
+    run = run_plain(FIT, environment=plain_environment(bare), cwd=tmp_path)
+
+    assert run.returncode == 0, run.stderr
+    (sentence,) = run.stdout.splitlines()
+    assert sentence.startswith(f"Python workers cannot run dcrec-spark: they run {bare}, which cannot import numpy")
+    assert "set the environment variable PYSPARK_PYTHON=" in sentence
+    assert "before the Spark session starts" in sentence
+    assert "build_session()" in sentence
+    assert "Traceback" not in run.stderr
+
+
+def jobs_so_far(spark: SparkSession) -> int:
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup())
+
+
+def test_a_session_that_passed_is_not_asked_again(spark: SparkSession) -> None:
+    require_workers(spark)
+    before = jobs_so_far(spark)
+    require_workers(spark)
+    assert jobs_so_far(spark) == before
+
+
+def test_a_session_without_a_context_is_not_asked(caplog: pytest.LogCaptureFixture) -> None:
+    connect: Any = SimpleNamespace()
+    with caplog.at_level(logging.DEBUG, preflight.__name__):
+        require_workers(connect)
+    assert "not checked: a session of Spark Connect has no Spark context" in caplog.text
+
+
+def test_the_probe_runs_where_this_package_is_missing() -> None:
+    (report,) = preflight._probe()(iter([("numpy", "no_such_package", "scipy")]))
+    assert report["numpy"] == np.__version__
+    assert (report["missing"], "scipy" in report) == ("no_such_package", False)
+    assert preflight._difference(report) == (
+        f"they run {report['python']}, which cannot import no_such_package (No module named 'no_such_package')"
+    )
+
+
+def test_another_version_of_the_package_is_refused_and_of_its_needs_mentioned(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert preflight._difference(VERSIONS) is None
+    assert caplog.text == ""
+    assert preflight._difference({**VERSIONS, "pyarrow": "1.2.3"}) is None
+    assert f"Python workers have pyarrow 1.2.3, and the driver has {pa.__version__}" in caplog.text
+    assert preflight._difference({**VERSIONS, "dcrec_spark": "0.0.1"}) == (
+        f"they run /workers/python with dcrec-spark 0.0.1, and the driver has {__version__}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "problem"),
+    [
+        (
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11, PySpark "
+            "cannot run with different minor versions.",
+            "they run Python 3.9 (python3), and the driver has Python 3.11",
+        ),
+        ("ModuleNotFoundError: No module named 'pyarrow'", "they run python3, which cannot import pyarrow"),
+        ("/usr/bin/python3: No module named pyspark", "they run python3, which cannot import pyspark"),
+        ('java.io.IOException: Cannot run program "python3": error=2', "python3 cannot be started"),
+        ("Job 3 cancelled", None),
+    ],
+)
+def test_failures_before_the_probe_runs(failure: str, problem: str | None) -> None:
+    assert preflight._recognised(failure, "python3") == problem
+
+
+@pytest.mark.parametrize(
+    ("master", "words"),
+    [("local[2]", "PYSPARK_PYTHON="), ("spark://host:7077", "--archives environment.tar.gz#environment")],
+)
+def test_what_to_set_on_one_machine_and_on_a_cluster(monkeypatch: pytest.MonkeyPatch, master: str, words: str) -> None:
+    session: Any = SimpleNamespace(_jsparkSession=None, sparkContext=_Context(master))
+    monkeypatch.setattr(preflight, "_problem", lambda _context: "they lack everything")
+    with pytest.raises(ConfigError, match=r"^Python workers cannot run dcrec-spark: they lack everything; ") as error:
+        require_workers(session)
+    assert words in str(error.value)
+
+
+class _Context:
+    """As much of a Spark context as the question needs."""
+
+    def __init__(self, master: str) -> None:
+        self.master = master

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import dcrec_spark
 from dcrec_spark import errors
 from dcrec_spark.config import AllSettings
 from dcrec_spark.config.names import known_settings
@@ -104,3 +105,9 @@ def test_the_citation_names_this_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert citation["version"] == project["version"]
     assert "1808.06581" in str(citation["preferred-citation"])
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference").glob("*.md"))
+    names = set(dcrec_spark.__all__) - {"__version__"}
+    assert {name for name in names if f"::: dcrec_spark.{name}\n" not in pages} == set()

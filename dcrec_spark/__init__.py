@@ -9,8 +9,9 @@ from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.simulate import Simulation, simulate
 from dcrec_spark.evaluation.splits import HeldOut, hold_out_users, split_by_time, split_pairs, split_within_users
 from dcrec_spark.models.explain.text import reasons_text, with_titles
-from dcrec_spark.models.exposure.estimator import PoissonFactorization, PoissonFactorizationModel
+from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.held_out import ExposureSplit, hold_out_exposures
+from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.fitting.progress import show_progress
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF

@@ -24,7 +24,7 @@ class ConfigError(DcrecError):
 
 
 class DataError(DcrecError):
-    """The input cannot be used. Names the column or the row, what was found and what was expected."""
+    """The input cannot be used. Names the column or the row, what is there and what was expected."""
 
     exit_code = 3
 
@@ -78,7 +78,7 @@ def _is_installed(package: str) -> bool:
 
 
 def interruption(error: BaseException | None) -> KeyboardInterrupt | None:
-    """The signal behind an error, if there is one.
+    """Find the signal behind an error, if there is one.
 
     A signal cuts the bridge to the JVM off mid-sentence, so that what is cleaned up on the way out may fail in turn.
     """

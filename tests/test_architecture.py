@@ -1,6 +1,7 @@
 """Who may import whom: data flows down, once. Read from the source, whatever is installed."""
 
 import ast
+import sys
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -77,15 +78,16 @@ def test_nothing_lies_loose_at_the_top() -> None:
     [
         ("errors", set()),
         ("version", set()),
-        ("config", {"errors"}),
+        ("settings", set()),
+        ("config", {"errors", "settings"}),
         ("kernels", {"errors"}),
-        ("spark", {"errors", "storage", "version"}),
+        ("spark", {"errors", "version"}),
         ("storage", {"errors", "spark"}),
         ("engine", {"errors", "spark"}),
         ("data", {"errors", "config", "spark"}),
-        ("models", {"errors", "version", "kernels", "spark", "engine", "data", "storage"}),
+        ("models", {"errors", "version", "settings", "kernels", "spark", "engine", "data", "storage"}),
         ("publish", {"errors", "storage"}),
-        ("evaluation", {"errors", "kernels", "spark", "engine", "data", "models", "publish"}),
+        ("evaluation", {"errors", "settings", "kernels", "spark", "engine", "data", "models", "publish"}),
         ("local", {"errors", "kernels", "spark", "engine", "models", "evaluation"}),
         ("report", {"errors", "evaluation", "models"}),
     ],
@@ -94,12 +96,18 @@ def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> No
     assert strangers(part, allowed) == {}
 
 
-@pytest.mark.parametrize("part", ["kernels", "errors", "config"])
+@pytest.mark.parametrize("part", ["kernels", "errors", "settings", "config"])
 def test_arrays_and_settings_know_nothing_of_spark(part: str) -> None:
     spark = {"pyspark", "py4j", "pyarrow"}
     assert {
         module: FOREIGN[module] & spark for module in MODULES if part_of(module) == part and FOREIGN[module] & spark
     } == {}
+
+
+def test_the_table_of_settings_needs_nothing_but_python() -> None:
+    """Estimators have it without the jobs' packages, the jobs' configuration without Spark."""
+    foreign = set().union(*(names for module, names in FOREIGN.items() if part_of(module) == "settings"))
+    assert foreign <= sys.stdlib_module_names
 
 
 def test_only_the_jobs_publish() -> None:
@@ -161,3 +169,40 @@ def test_no_star_is_imported() -> None:
         if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
     }
     assert stars == set()
+
+
+# Names that Spark Connect does not have, and what leads to the JVM behind classic Spark.
+OF_CLASSIC_SPARK = {"Accumulator", "Broadcast", "RDD", "SparkConf", "SparkContext", "py4j", "rdd", "sparkContext"}
+OF_THE_JVM = {"_gateway", "_jdf", "_jrdd", "_jsc", "_jsparkSession", "_jvm", "_sc"}
+
+
+def spoken_in(tree: ast.AST) -> set[str]:
+    """Every name that a module imports, reads or takes from an object."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {part for alias in node.names for part in alias.name.split(".")}
+            names |= set((getattr(node, "module", None) or "").split("."))
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.Name):
+            names.add(node.id)
+    return names
+
+
+def test_only_one_part_speaks_to_classic_spark_and_the_jvm() -> None:
+    private = OF_CLASSIC_SPARK | OF_THE_JVM
+    speakers = {module: spoken_in(tree) & private for module, tree in MODULES.items()}
+    assert {"spark.lineage", "spark.hadoop", "spark.session"} <= {module for module, names in speakers.items() if names}
+    assert {module: names for module, names in speakers.items() if names and part_of(module) != "spark"} == {}
+
+
+def test_no_two_parts_of_the_engine_room_use_each_other() -> None:
+    """Spark below, storage and engine above it, whatever waits inside a function."""
+    parts = {"engine", "kernels", "spark", "storage"}
+    uses = {
+        part: {part_of(used) for module in MODULES if part_of(module) == part for used in USES[module]}
+        & (parts - {part})
+        for part in parts
+    }
+    assert cycle_in(uses) == []

@@ -9,7 +9,7 @@ from dcrec_spark.errors import require_extra
 require_extra("jobs")
 
 from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
-from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings, ModelConfig, RunConfig
+from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings, ModelConfig
 from dcrec_spark.config.load import load_config
 from dcrec_spark.config.record import config_hash, resolved
 from dcrec_spark.config.reproduce import ReproduceConfig, StudiesConfig
@@ -61,7 +61,6 @@ __all__ = [
     "RecommendJobConfig",
     "ReproduceConfig",
     "RetrainConfig",
-    "RunConfig",
     "RunSection",
     "ServedModelConfig",
     "ServingConfig",

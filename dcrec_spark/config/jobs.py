@@ -32,7 +32,3 @@ class AllSettings(FittingConfig):
     evaluation: EvaluationConfig = EvaluationConfig()
     tuning: TuningConfig = TuningConfig()
     studies: StudiesConfig = StudiesConfig()
-
-
-# Jobs that have not yet got their own type take everything.
-RunConfig = AllSettings

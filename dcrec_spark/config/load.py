@@ -120,7 +120,7 @@ def _from_override(text: str, kind: type[JobConfig]) -> DictConfig:
 
 
 def _own_values(node: DictConfig, model: type[BaseModel], everything: type[BaseModel]) -> dict[Any, Any]:
-    """The settings of ``model``, resolved, and those that no job has, which validation refuses by name."""
+    """Take the settings of ``model``, resolved, and those that no job has, which validation refuses by name."""
     values: dict[Any, Any] = {}
     for name in node:
         if name in everything.model_fields and name not in model.model_fields:

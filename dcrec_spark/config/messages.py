@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from dcrec_spark.config.jobs import AllSettings
 from dcrec_spark.config.names import known_settings, nearest_settings
 from dcrec_spark.config.secrets import is_secret_name, mask_secrets
+from dcrec_spark.settings.kinds import number_text
 
 # By pydantic's name of the error, or by the first word of it.
 _EXPECTED = {
@@ -29,7 +30,7 @@ _EXPECTED = {
 
 
 def validation_message(error: ErrorDetails, as_written: Mapping[str, str], model: type[BaseModel]) -> str:
-    """One error of pydantic's.
+    """Say one error of pydantic's in a user's words.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ def validation_message(error: ErrorDetails, as_written: Mapping[str, str], model
     model : the configuration that was asked for, whose names are suggested.
     """
     name = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
+    if error["type"] in ("extra_forbidden", "invalid_key"):  # such as a number for a name
         return f"unknown setting {name}: {_hint(name, error, model)}"
     expected = _expected(error)
     if isinstance(error["input"], Mapping | BaseModel):
@@ -48,7 +49,7 @@ def validation_message(error: ErrorDetails, as_written: Mapping[str, str], model
 
 
 def interpolation_message(error: OmegaConfBaseException) -> str:
-    """A ``${...}`` that cannot be read, or that leads nowhere."""
+    """Say what is wrong with a ``${...}`` that cannot be read, or that leads nowhere."""
     setting = f"setting {error.full_key}" if error.full_key else "settings"
     variable = re.search(r"Environment variable '([^']*)' not found", str(error))
     if variable:
@@ -74,8 +75,9 @@ def _expected(error: ErrorDetails) -> str:
     kind = error["type"].partition("_")[0]
     limits = error.get("ctx", {})
     signs = {"ge": ">=", "gt": ">", "le": "<="}
-    if limits.keys() & signs:
-        return "a number " + " and ".join(f"{sign} {limits[name]}" for name, sign in signs.items() if name in limits)
+    bounds = [f"{sign} {number_text(limits[name])}" for name, sign in signs.items() if name in limits]
+    if bounds:
+        return f"a number {' and '.join(bounds)}"
     if error["type"] in _EXPECTED:
         return _EXPECTED[error["type"]]
     return _EXPECTED.get(kind, error["msg"].removeprefix("Value error, ").removeprefix("Input should be "))

@@ -10,14 +10,14 @@ from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings
 
 
 def section_type(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    """Type of the section that ``model`` calls ``name``; None where that is a setting, or nothing."""
+    """Look up the type of the section ``name``; None where ``model`` has a setting of that name, or nothing."""
     field = model.model_fields.get(name)
     kind = None if field is None else field.annotation
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
 def known_settings(model: type[BaseModel] = AllSettings, prefix: str = "") -> list[str]:
-    """The dotted name of every setting of a configuration, section by section."""
+    """List the dotted name of every setting of a configuration, section by section."""
     names: list[str] = []
     for name in model.model_fields:
         section = section_type(model, name)
@@ -31,7 +31,15 @@ def foreign_settings(
     everything: type[BaseModel] = AllSettings,
     prefix: str = "",
 ) -> Iterator[str]:
-    """The dotted names among ``values`` that ``model`` does not have and ``everything`` has: other jobs' settings."""
+    """List the dotted names among ``values`` that ``everything`` has and ``model`` has not: other jobs' settings.
+
+    Parameters
+    ----------
+    values : sections and their settings, as they were read.
+    model : the configuration of a job, or a section of it.
+    everything : the settings of all jobs, or the same section there.
+    prefix : dotted name of the section, with a dot at its end.
+    """
     for name, value in values.items():
         section, whole = section_type(model, name), section_type(everything, name)
         if section is not None and whole is not None and isinstance(value, Mapping):
@@ -42,7 +50,7 @@ def foreign_settings(
 
 
 def jobs_with(name: str) -> list[str]:
-    """The jobs that have a setting or a section of this dotted name, or one that begins with it."""
+    """List the jobs that have a setting or a section of this dotted name, or one that begins with it."""
     return [kind.job for kind in JOB_CONFIGS if _has(kind, name.split("."))]
 
 
@@ -52,7 +60,7 @@ def _has(model: type[BaseModel], path: list[str]) -> bool:
 
 
 def nearest_settings(name: str, model: type[BaseModel] = AllSettings) -> list[str]:
-    """The settings that a user is likely to have meant by ``name``: those with its last word, else the nearest one."""
+    """Guess the settings meant by ``name``: those with its last word, else the one with the nearest name."""
     known = known_settings(model)
     sections = sorted({setting.rpartition(".")[0] for setting in known})
     last_word = name.rpartition(".")[2]

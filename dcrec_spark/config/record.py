@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from dcrec_spark.config.secrets import MASK, is_secret_name, mask_secrets
+from dcrec_spark.config.secrets import is_secret_name, mask_secrets, masked
 from dcrec_spark.config.shared import JobConfig, ReadingConfig
 
 # Settings that say where, when or how fast, not what: the answer is the same with other values of them.
@@ -27,31 +27,29 @@ _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}
 
 
 def resolved(config: JobConfig) -> dict[str, Any]:
-    """The configuration as plain values, fit for a log, ``run.json`` and a report.
+    """Give the configuration as plain values, fit for a log, ``run.json`` and a report.
 
-    A setting written with ``${...}`` is shown as it was written, for the environment is where secrets come
-    from. Settings whose name speaks of a secret, and secrets inside URLs, are masked.
+    A setting written with ``${...}`` is shown as it was written, because secrets come from the environment. Settings
+    whose name speaks of a secret, and secrets inside URLs, are masked.
     """
     as_written = config.as_written()
 
     def shown(name: str, value: Any) -> Any:
         if name in as_written:
             return mask_secrets(as_written[name])
-        if not isinstance(value, str):
-            return value
-        return MASK if is_secret_name(name) else mask_secrets(value)
+        return masked(name, value)
 
     dumped: dict[str, Any] = _each_leaf(config.model_dump(mode="json"), shown)
     return dumped
 
 
 def config_hash(config: JobConfig) -> str:
-    """SHA-256 (hex) of the settings that decide the answer.
+    """Hash the settings that decide the answer: SHA-256, in hex.
 
-    The same for runs that differ only in name, date, place of input and output, Spark properties, blocks,
-    secrets.
+    Runs that differ only in name, date, place of input and output, Spark properties, blocks or secrets have the same
+    hash.
     """
-    # Pydantic's own exclusion, so that a new setting counts unless it is said not to.
+    # Pydantic's own exclusion, so that a new setting counts unless it is listed there.
     deciding = config.model_dump(mode="json", exclude=_NO_INFLUENCE)
     if isinstance(config, ReadingConfig):
         deciding["input"]["options"] = _deciding_options(config)

@@ -1,6 +1,7 @@
 """What looks like a secret in names and texts, and how it is masked."""
 
 import re
+from typing import Any
 
 MASK = "***"
 _SECRET_WORD = r"(?:pass|pwd|secret|token|credential|signature|\bsas\b|(?:access|account|api|private|shared)[._-]?key)"
@@ -15,12 +16,19 @@ _SECRETS_IN_TEXT = (
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a setting called ``name`` is likely to hold a secret, by the words in its name."""
+    """Tell whether a setting called ``name`` is likely to hold a secret, by the words in its name."""
     return _SECRET_NAME.search(name) is not None
 
 
 def mask_secrets(text: str) -> str:
-    """``text`` without the passwords in its URLs and in its ``password=...`` parts."""
+    """Mask the passwords in the URLs of ``text`` and in its ``password=...`` parts."""
     for pattern, masked in _SECRETS_IN_TEXT:
         text = pattern.sub(masked, text)
     return text
+
+
+def masked(name: str, value: Any) -> Any:
+    """Mask the value of a setting: the secrets in a text, and all of a setting that is one by its name."""
+    if not isinstance(value, str):
+        return value
+    return MASK if is_secret_name(name) else mask_secrets(value)

@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from dcrec_spark.config.section import Section
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
 from dcrec_spark.config.types import Natural, NonNegativeReal, Positive, Real, RunDate, RunName, Share, Text, TextMap
+from dcrec_spark.settings.tables import OUTCOME
 
 
 class RunSection(Section):
@@ -59,7 +60,7 @@ class ColumnNames(Section):
     timestamp: Text | None = Field(default=None, description="a timestamp, a date, or seconds since 1970")
 
     def mapped(self) -> dict[str, str]:
-        """``{"user": column, ...}`` for the columns that the input has."""
+        """Map roles to columns, ``{"user": column, ...}``, for the columns that the input has."""
         return {role: column for role, column in self.model_dump().items() if column is not None}
 
     @model_validator(mode="after")
@@ -205,11 +206,11 @@ class JobConfig(Section):
     _as_written: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def as_written(self) -> dict[str, str]:
-        """The text of each setting that was given by interpolation, by its dotted name."""
+        """Give the text of each setting that was written with ``${...}``, by its dotted name."""
         return dict(self._as_written)
 
     def written_as(self, texts: dict[str, str]) -> Self:
-        """The same settings, remembering that some were given by interpolation."""
+        """Copy the settings, with the texts of those that were written with ``${...}``."""
         copy = self.model_copy()
         copy._as_written = dict(texts)
         return copy
@@ -237,11 +238,12 @@ class FittingConfig(ReadingConfig):
     engine: EngineConfig = EngineConfig()
 
     @model_validator(mode="after")
-    def _unobserved_pairs_weigh_what_the_outcome_says(self) -> Self:
-        if self.outcome.outcome == "poisson" and self.outcome.unobserved_weight not in (None, 1.0):
-            raise ValueError(
-                "outcome.unobserved_weight null for outcome.outcome=poisson, where an unrated pair counts 0"
-            )
+    def _outcome_leaves_them_free(self) -> Self:
+        outcome = self.outcome.outcome
+        for setting in OUTCOME:
+            fixed = setting.fixed.get(outcome)
+            if fixed is not None and getattr(self.outcome, setting.name) not in (setting.default, fixed.value):
+                raise ValueError(f"outcome.{setting.name} null for outcome.outcome={outcome}, {fixed.reason}")
         return self
 
     @model_validator(mode="after")

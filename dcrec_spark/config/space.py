@@ -23,7 +23,7 @@ class Range(BaseModel):
     int: bool = False
 
     def at(self, place: float) -> float:
-        """The number at a place from 0 to 1; below 1 for whole numbers, of which each has an equal part."""
+        """Give the number at a place from 0 to 1; below 1 for whole numbers, each of which has an equal part."""
         low, high = self.low, self.high + (1 if self.int else 0)
         number = low * (high / low) ** place if self.log else low + (high - low) * place
         return min(int(number), int(self.high)) if self.int else min(number, high)
@@ -43,15 +43,17 @@ Choices = tuple[Any, ...] | Range
 
 
 def read_space(given: Any, sections: Mapping[str, type[BaseModel]]) -> dict[str, Choices]:
-    """Dotted name of a setting -> its choices or its range, each value as the setting takes it.
+    """Map dotted names of settings to their choices or their range, each value as the setting takes it.
 
+    Parameters
+    ----------
     given : as it was read from YAML; ``--set`` makes levels of dotted names.
     sections : name -> the section whose settings may vary.
 
     Raises
     ------
-    ValueError : a setting is unknown, has no choices, or does not take one of its values; names it, the value found and
-        what is expected.
+    ValueError : a setting is unknown, has no choices, or does not take one of its values; the message has its name,
+        the value, and what is expected.
     """
     if not isinstance(given, Mapping):
         raise ValueError(f"settings with their choices, such as {{exposure.rank: [5, 10]}}; found {given!r}")
@@ -67,7 +69,7 @@ def _flat(given: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def _read(name: str, choices: Any, sections: Mapping[str, type[BaseModel]]) -> Choices:
-    section, setting = _find(name, sections)
+    section, setting = _looked_up(name, sections)
     if isinstance(choices, Range | Mapping):
         return _read_range(name, choices, section, setting)
     if not isinstance(choices, list | tuple) or not choices:
@@ -77,7 +79,7 @@ def _read(name: str, choices: Any, sections: Mapping[str, type[BaseModel]]) -> C
     return tuple(_taken(name, value, section, setting) for value in choices)
 
 
-def _find(name: str, sections: Mapping[str, type[BaseModel]]) -> tuple[type[BaseModel], str]:
+def _looked_up(name: str, sections: Mapping[str, type[BaseModel]]) -> tuple[type[BaseModel], str]:
     section, _, setting = name.partition(".")
     if section in sections and setting in sections[section].model_fields:
         return sections[section], setting
@@ -89,19 +91,19 @@ def _find(name: str, sections: Mapping[str, type[BaseModel]]) -> tuple[type[Base
 
 def _read_range(name: str, given: Any, section: type[BaseModel], setting: str) -> Range:
     try:
-        found = Range.model_validate(given)
+        given_range = Range.model_validate(given)
     except ValidationError as error:
         raise ValueError(f"a range {{low, high, log, int}} for {name}: {_words(error)}") from None
-    for value in (found.low, found.high):
+    for value in (given_range.low, given_range.high):
         _taken(name, int(value) if value.is_integer() else value, section, setting)
-    if not found.int and _is_whole(section, setting, found):
+    if not given_range.int and _is_whole(section, setting, given_range):
         raise ValueError(f"int: true in the range of {name}, which takes whole numbers")
-    return found
+    return given_range
 
 
-def _is_whole(section: type[BaseModel], setting: str, found: Range) -> bool:
-    """Whether the setting refuses what lies between whole numbers."""
-    inside = found.low + (found.high - found.low) / math.pi
+def _is_whole(section: type[BaseModel], setting: str, limits: Range) -> bool:
+    """Tell whether the setting refuses what lies between whole numbers."""
+    inside = limits.low + (limits.high - limits.low) / math.pi
     try:
         section.model_validate({setting: inside})
     except ValidationError:
@@ -119,5 +121,5 @@ def _taken(name: str, value: Any, section: type[BaseModel], setting: str) -> Any
 def _words(error: ValidationError) -> str:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part in _RANGE_WORDS)
-    said = first["msg"].removeprefix("Value error, ").replace("Input should", "it should")
-    return f"{place}: {said}" if place else said
+    reason = first["msg"].removeprefix("Value error, ").replace("Input should", "it should")
+    return f"{place}: {reason}" if place else reason

@@ -1,61 +1,195 @@
-"""Settings of both stages and of the engine that fits them."""
+"""Configuration sections of both stages, and of the engine that fits them.
 
-from typing import Literal
+Generated from settings/tables.py by ``python -m dcrec_spark.settings.generate``; not to be edited.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from dcrec_spark.config.section import Section
-from dcrec_spark.config.types import AtLeastOne, NonNegativeReal, Positive, PositiveReal, Real, SomeShare
+from dcrec_spark.config.types import OutcomeName, Real, Whole
 
 
 class ExposureConfig(Section):
     """Stage 1, Poisson factorization of who was exposed to what."""
 
-    kind: Literal["binary", "count"] = "binary"
-    rank: Positive = 10
-    max_iter: Positive = 100
-    tol: NonNegativeReal = 1e-5
-    user_shape_prior: PositiveReal = 0.3
-    user_rate_prior: PositiveReal = 0.3
-    item_shape_prior: PositiveReal = 0.3
-    item_rate_prior: PositiveReal = 0.3
-    restarts: Positive = 1
+    kind: Literal["binary", "count"] = Field(
+        default="binary",
+        description="what an exposure counts. binary: rated or not; count: input.columns.count, or the rating where "
+        "validation.kind is counts",
+    )
+    rank: Annotated[Whole, Field(ge=1, le=4096)] = Field(
+        default=10,
+        description="number of exposure factors",
+    )
+    max_iter: Annotated[Whole, Field(ge=0, le=1000000)] = Field(
+        default=100,
+        description="iterations at most",
+    )
+    tol: Annotated[Real, Field(ge=0, le=1)] = Field(
+        default=1e-05,
+        description="relative change of the objective below which a fit ends",
+    )
+    user_shape_prior: Annotated[Real, Field(ge=0.01, le=1000000.0)] = Field(
+        default=0.3,
+        description="shape of the Gamma prior of the users' factors",
+    )
+    user_rate_prior: Annotated[Real, Field(ge=1e-06, le=1000000.0)] = Field(
+        default=0.3,
+        description="rate of the Gamma prior of the users' factors",
+    )
+    item_shape_prior: Annotated[Real, Field(ge=0.01, le=1000000.0)] = Field(
+        default=0.3,
+        description="shape of the Gamma prior of the items' factors",
+    )
+    item_rate_prior: Annotated[Real, Field(ge=1e-06, le=1000000.0)] = Field(
+        default=0.3,
+        description="rate of the Gamma prior of the items' factors",
+    )
+    restarts: Annotated[Whole, Field(ge=1, le=1000)] = Field(
+        default=1,
+        description="fits from so many seeds, of which the best is taken; those that go astray are left out",
+    )
 
 
 class OutcomeConfig(Section):
     """Stage 2, the rating model that conditions on the substitute confounder."""
 
-    outcome: Literal["weighted", "probabilistic", "poisson"] = "weighted"
-    adjustment: Literal["deconfounded", "none", "ipw"] = "deconfounded"
-    confounder_weight: Literal["user", "global"] = "user"
-    rank: Positive = 10
-    alpha: NonNegativeReal = 40.0
-    unobserved_weight: NonNegativeReal | None = None
-    user_reg: NonNegativeReal = 1.0
-    item_reg: NonNegativeReal = 1.0
-    confounder_reg: NonNegativeReal = 1.0
-    intercept_reg: NonNegativeReal = 1.0
-    fit_intercept: bool = True
-    user_shape_prior: PositiveReal = 0.3
-    user_rate_prior: PositiveReal = 0.3
-    item_shape_prior: PositiveReal = 0.3
-    item_rate_prior: PositiveReal = 0.3
-    confounder_shape_prior: PositiveReal = 1.0
-    confounder_rate_prior: PositiveReal = 1.0
-    intercept_shape_prior: PositiveReal = 0.3
-    intercept_rate_prior: PositiveReal = 0.3
-    propensity_mean: SomeShare = 0.05
-    propensity_decay: SomeShare = 0.25
-    propensity_pivot: Real = 4.0
-    weight_cap: AtLeastOne | None = None
-    max_iter: Positive = 20
-    tol: NonNegativeReal = 1e-4
-    restarts: Positive = 1
+    outcome: OutcomeName = Field(
+        default="weighted",
+        description="the outcome model, and the pairs that it is fitted to. weighted: over all pairs, the observed "
+        "ones weighing 1 + alpha * rating; probabilistic: over the observed pairs; poisson: over all "
+        "pairs, an unrated one counts 0; its factors are posterior means",
+    )
+    adjustment: Literal["deconfounded", "none", "ipw"] = Field(
+        default="deconfounded",
+        description="what is done about confounding. deconfounded: with the term gamma_u * a_hat_ui; none: the "
+        "classical model; ipw: the classical model, the observed ratings weighted by inverse propensities",
+    )
+    confounder_weight: Literal["user", "global"] = Field(
+        default="user",
+        description="whose weight of the confounder is fitted (adjustment=deconfounded). user: each user has a gamma; "
+        "global: one gamma for all",
+    )
+    rank: Annotated[Whole, Field(ge=1, le=4096)] = Field(
+        default=10,
+        description="number of preference factors",
+    )
+    alpha: Annotated[Real, Field(ge=0, le=1000000.0)] = Field(
+        default=40.0,
+        description="how much an observed rating y weighs, 1 + alpha y; 40 suits counts, about 1 suits ratings of 1 "
+        "to 5 (outcome=weighted)",
+    )
+    unobserved_weight: Annotated[Real, Field(ge=0, le=1000000.0)] | None = Field(
+        default=None,
+        description="weight w0 of a pair without a rating; null: 1 where such pairs take part in the model, else 0 "
+        "(outcome=weighted or probabilistic)",
+    )
+    user_reg: Annotated[Real, Field(ge=0, le=1000000000000.0)] = Field(
+        default=1.0,
+        description="1 / prior variance of the users' factors, with unit noise (outcome=weighted or probabilistic)",
+    )
+    item_reg: Annotated[Real, Field(ge=0, le=1000000000000.0)] = Field(
+        default=1.0,
+        description="1 / prior variance of the items' factors, with unit noise (outcome=weighted or probabilistic)",
+    )
+    confounder_reg: Annotated[Real, Field(ge=0, le=1000000000000.0)] = Field(
+        default=1.0,
+        description="1 / prior variance of gamma, with unit noise (outcome=weighted or probabilistic)",
+    )
+    intercept_reg: Annotated[Real, Field(ge=0, le=1000000000000.0)] = Field(
+        default=1.0,
+        description="1 / prior variance of the intercept, with unit noise (outcome=weighted or probabilistic)",
+    )
+    user_shape_prior: Annotated[Real, Field(ge=0.01, le=1000000.0)] = Field(
+        default=0.3,
+        description="shape of the Gamma prior of the users' factors (outcome=poisson)",
+    )
+    user_rate_prior: Annotated[Real, Field(ge=1e-06, le=1000000.0)] = Field(
+        default=0.3,
+        description="rate of the Gamma prior of the users' factors (outcome=poisson)",
+    )
+    item_shape_prior: Annotated[Real, Field(ge=0.01, le=1000000.0)] = Field(
+        default=0.3,
+        description="shape of the Gamma prior of the items' factors (outcome=poisson)",
+    )
+    item_rate_prior: Annotated[Real, Field(ge=1e-06, le=1000000.0)] = Field(
+        default=0.3,
+        description="rate of the Gamma prior of the items' factors (outcome=poisson)",
+    )
+    confounder_shape_prior: Annotated[Real, Field(ge=0.01, le=1000000.0)] = Field(
+        default=1.0,
+        description="shape of the Gamma prior of gamma (outcome=poisson)",
+    )
+    confounder_rate_prior: Annotated[Real, Field(ge=1e-06, le=1000000.0)] = Field(
+        default=1.0,
+        description="rate of the Gamma prior of gamma (outcome=poisson)",
+    )
+    intercept_shape_prior: Annotated[Real, Field(ge=0.01, le=1000000.0)] = Field(
+        default=0.3,
+        description="shape of the Gamma prior of the intercept (outcome=poisson)",
+    )
+    intercept_rate_prior: Annotated[Real, Field(ge=1e-06, le=1000000.0)] = Field(
+        default=0.3,
+        description="rate of the Gamma prior of the intercept (outcome=poisson)",
+    )
+    fit_intercept: bool = Field(
+        default=True,
+        description="whether there is an intercept",
+    )
+    propensity_mean: Annotated[Real, Field(ge=1e-09, le=1)] = Field(
+        default=0.05,
+        description="mean propensity of all pairs, where propensities come from the ratings (adjustment=ipw)",
+    )
+    propensity_decay: Annotated[Real, Field(ge=0.001, le=1)] = Field(
+        default=0.25,
+        description="factor of the propensity for each rating step below propensity_pivot (adjustment=ipw)",
+    )
+    propensity_pivot: Annotated[Real, Field(ge=-1000000.0, le=1000000.0)] = Field(
+        default=4.0,
+        description="rating from which on the propensity is largest (adjustment=ipw)",
+    )
+    weight_cap: Annotated[Real, Field(ge=1, le=1000000000000.0)] | None = Field(
+        default=None,
+        description="largest inverse propensity, before they are normalised to mean 1; null: no cap (adjustment=ipw)",
+    )
+    max_iter: Annotated[Whole, Field(ge=0, le=1000000)] = Field(
+        default=20,
+        description="iterations at most",
+    )
+    tol: Annotated[Real, Field(ge=0, le=1)] = Field(
+        default=0.0001,
+        description="relative change of the objective below which a fit ends",
+    )
+    restarts: Annotated[Whole, Field(ge=1, le=1000)] = Field(
+        default=1,
+        description="fits from so many seeds, of which the best is taken; those that go astray are left out",
+    )
 
 
 class EngineConfig(Section):
-    """How the work is cut up; changes speed and memory, never the answer beyond rounding."""
+    """How the work is cut up: speed and memory only, the answer is the same beyond rounding."""
 
-    num_user_blocks: Positive | None = None
-    num_item_blocks: Positive | None = None
-    exchange: Literal["auto", "broadcast", "blocks"] = "auto"
-    checkpoint_interval: Positive = 10
-    precision: Literal["float64", "float32"] = "float64"
+    num_user_blocks: Annotated[Whole, Field(ge=1, le=100000)] | None = Field(
+        default=None,
+        description="blocks of users; null: from the cores and the number of ratings",
+    )
+    num_item_blocks: Annotated[Whole, Field(ge=1, le=100000)] | None = Field(
+        default=None,
+        description="blocks of items; null: from the cores and the number of ratings",
+    )
+    exchange: Literal["auto", "broadcast", "blocks"] = Field(
+        default="auto",
+        description="how factors reach the blocks that need them. auto: broadcast for a side whose factors are small, "
+        "else blocks; broadcast: from the driver to every worker; blocks: from block to block over the "
+        "cluster",
+    )
+    checkpoint_interval: Annotated[Whole, Field(ge=1, le=1000000)] = Field(
+        default=10,
+        description="iterations from one reliable checkpoint of the factors to the next",
+    )
+    precision: Literal["float64", "float32"] = Field(
+        default="float64",
+        description="numbers that the factors are held in. float64; float32: half the memory, less work",
+    )

@@ -7,6 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
+from dcrec_spark.settings.kinds import Choice
+from dcrec_spark.settings.tables import OUTCOMES
+
 
 def _not_a_switch(value: Any) -> Any:
     """Python takes true for 1; a rank of true is a mistake."""
@@ -54,6 +57,13 @@ def _metric(value: str) -> str:
     return value
 
 
+def _outcome(value: str) -> str:
+    # Looked up when it is used: registering a family of models adds its name.
+    if value not in OUTCOMES:
+        raise ValueError(Choice(OUTCOMES).expected)
+    return value
+
+
 Text = Annotated[str, StringConstraints(min_length=1), AfterValidator(_one_word)]
 # Becomes part of a path and of table rows.
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
@@ -69,6 +79,7 @@ SomeShare = Annotated[Real, Field(gt=0, le=1)]
 Part = Annotated[Real, Field(gt=0, lt=1)]
 AtLeastOne = Annotated[Real, Field(ge=1)]
 AtLeastTwo = Annotated[Whole, Field(ge=2)]
+OutcomeName = Annotated[str, AfterValidator(_outcome)]
 Metric = Annotated[str, AfterValidator(_metric)]
 # Options handed on as they are, to Spark or to a reader: any name, text values.
 TextMap = Annotated[dict[str, str], BeforeValidator(_flat)]

@@ -4,11 +4,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from dcrec_spark.config import mask_secrets
 from dcrec_spark.errors import DataError
+from dcrec_spark.spark.failures import SPARK_FAILURES, SparkFailure, is_broken_file
 
 # The setting that says in which format the files are, by the one that says where; elsewhere their names say so.
 _FORMATS = {"input.path": "input.format"}
@@ -22,8 +20,6 @@ _ADVICE = {
     "CANNOT_READ_FILE_FOOTER": "a file is not in the format that {format} says, or is damaged",
     "No suitable driver": "no JDBC driver for input.options.url; put its jar on the class path",
 }
-# Met while rows are read, long after the source was opened: other failures at that time are not the input's.
-_BROKEN_FILE = "FAILED_READ_FILE"
 
 
 @contextmanager
@@ -31,7 +27,7 @@ def opening(source: str, setting: str = "input.path") -> Iterator[None]:
     """Whatever Spark raises inside is a ``DataError`` about ``source``, which ``setting`` names."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except SPARK_FAILURES as error:
         # Spark's own text may hold the address of a database with its password: it is not chained.
         raise DataError(f"{source}: {explain(error, setting)}") from None
 
@@ -41,13 +37,13 @@ def reading_rows() -> Iterator[None]:
     """A file that breaks while it is read is a ``DataError``; every other failure goes on as it is."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
-        if _BROKEN_FILE not in str(error):
+    except SPARK_FAILURES as error:
+        if not is_broken_file(error):
             raise
         raise DataError(f"the input cannot be read to its end: {explain(error)}") from None
 
 
-def explain(error: PySparkException | Py4JError, setting: str = "input.path") -> str:
+def explain(error: SparkFailure, setting: str = "input.path") -> str:
     """One line: the advice where the failure is a known one, then Spark's own reason without secrets."""
     text = str(error)
     conditions: list[str] = re.findall(r"\[[A-Z][A-Z_.]+\] ?[^\n]*", text)

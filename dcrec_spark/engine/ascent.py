@@ -34,10 +34,10 @@ class Steps(Protocol):
         """What all pairs share at the start: the intercept, a global gamma."""
 
     def start_users(self) -> Kernel:
-        """The first state; asked for only if the model remembers."""
+        """Make the first state; asked for only if the model remembers."""
 
     def start_items(self) -> Kernel:
-        """The first state."""
+        """Make the first state."""
 
     def users(self, shared: Any) -> Kernel:
         """Users given the items."""
@@ -46,13 +46,13 @@ class Steps(Protocol):
         """Items given the users, and the sums over the observed pairs that :meth:`conclude` needs."""
 
     def settle(self, shared: Any) -> Kernel:
-        """Users as the final items determine them, wherever they were before: what fold-in computes."""
+        """Users as the final items determine them, wherever they were before: what folding a user in computes."""
 
     def conclude(self, users: Arrays, items: Arrays, shared: Any) -> tuple[float, Any]:
-        """The objective of the sweep, and the shared terms to go on with."""
+        """Return the objective of the sweep, and the shared terms to go on with."""
 
     def held_out_loss(self, items: Arrays, shared: Any) -> float | None:
-        """The loss of the held-out pairs, where there are any; smaller is better."""
+        """Return the loss of the held-out pairs, where there are any; smaller is better."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,17 @@ class Start:
 
 @dataclass(frozen=True)
 class Fit:
-    """The last states of both sides, the shared terms, and the objective and held-out loss after each sweep."""
+    """The last states of both sides, the shared terms, and the objective and held-out loss after each sweep.
+
+    converged : whether the objective settled, or the held-out loss ended the fit; else the sweeps ran out.
+    """
 
     users: State
     items: State
     shared: Any
     objective: list[float]
     held_out: list[float] = field(default_factory=list)
+    converged: bool = False
 
     def release(self) -> None:
         """Let go of the states; what was made of them can still be recomputed."""
@@ -98,15 +102,15 @@ class Fit:
 
     def discard(self) -> None:
         """Let go of the states and of what they could be recomputed from: nothing was made of them."""
-        with Owned() as owned:
-            owned.add(self.users)
-            owned.add(self.items)
+        with LiveStates() as live:
+            live.add(self.users)
+            live.add(self.items)
 
 
-class Owned:
-    """The states of a fit that are alive; whoever is left at the end is let go, whatever the end is.
+class LiveStates:
+    """The states of a fit that are in use; those that are left at the end are let go, however it ends.
 
-    With a state goes what it could be recomputed from, unless one that stays needs it too.
+    With a state goes what it could be recomputed from, unless a state that stays needs it too.
     """
 
     def __init__(self) -> None:
@@ -121,22 +125,22 @@ class Owned:
         self.keep_only(())
 
     def add(self, state: State) -> State:
-        """Own one more."""
+        """Put one more state under this care."""
         self._alive.append(state)
         return state
 
     def keep_only(self, wanted: Iterable[State | None]) -> None:
-        """Let go of all others."""
-        kept = {id(state) for state in wanted}
-        alive = [state for state in self._alive if id(state) in kept]
+        """Let go of all states but these."""
+        wanted_ids = {id(state) for state in wanted}
+        alive = [state for state in self._alive if id(state) in wanted_ids]
         for state in self._alive:
-            if id(state) not in kept:
+            if id(state) not in wanted_ids:
                 state.release()
         destroy(needed_by(self._alive) - needed_by(alive))
         self._alive = alive
 
     def hand_over(self) -> None:
-        """Let the caller own those that are left."""
+        """Leave the states that are left to the caller, who releases them."""
         self._alive = []
 
 
@@ -146,26 +150,27 @@ def alternate(
     """Sweep until the objective settles or the held-out loss stops falling; then settle the users once more.
 
     With held-out pairs the result is that of the sweep with the smallest loss. The users settle so that folding a
-    user in with his own data gives back his factors.
+    training user in with the training ratings gives the same factors.
     """
     history = History(steps.stage, steps.rises, stop.tol, SLACK[stop.precision], listener)
     patience = Patience(stop.patience)
-    with Owned() as owned:
-        now = best = _begin(users, items, steps, start, owned)
+    with LiveStates() as live:
+        now = best = _begin(users, items, steps, start, live)
         for sweep in range(1, stop.max_iter + 1):
-            now = _sweep(users, items, steps, now, owned, history)
+            now = _sweep(users, items, steps, now, live, history)
             loss = steps.held_out_loss(now.items.sums, now.shared)
             if loss is None or patience.improved_by(loss):
                 best = now
-            owned.keep_only((now.users, now.items, best.users, best.items))
+            live.keep_only((now.users, now.items, best.users, best.items))
             if history.settled or patience.exhausted:
                 break
             if sweep % stop.checkpoint_interval == 0:
-                now, best = _end_lineage(now, best, owned)
-        final = owned.add(half_step(users, steps.settle(best.shared), best.items))
-        owned.keep_only((final, best.items))
-        owned.hand_over()
-    return Fit(final, best.items, best.shared, history.values, patience.losses)
+                now, best = _end_lineage(now, best, live)
+        final = live.add(half_step(users, steps.settle(best.shared), best.items))
+        live.keep_only((final, best.items))
+        live.hand_over()
+    converged = history.settled or patience.exhausted
+    return Fit(final, best.items, best.shared, history.values, patience.losses, converged)
 
 
 @dataclass(frozen=True)
@@ -177,29 +182,29 @@ class _Moment:
     shared: Any
 
 
-def _begin(users: AnySide, items: AnySide, steps: Steps, start: Start | None, owned: Owned) -> _Moment:
+def _begin(users: AnySide, items: AnySide, steps: Steps, start: Start | None, live: LiveStates) -> _Moment:
     user_start, item_start = (start.users, start.items) if start else (None, None)
-    user_state = owned.add(half_step(users, steps.start_users(), own=user_start)) if steps.remembers else None
-    item_state = owned.add(half_step(items, steps.start_items(), own=item_start))
+    user_state = live.add(half_step(users, steps.start_users(), previous=user_start)) if steps.remembers else None
+    item_state = live.add(half_step(items, steps.start_items(), previous=item_start))
     return _Moment(user_state, item_state, start.shared if start else steps.shared)
 
 
-def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, owned: Owned, history: History) -> _Moment:
+def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates, history: History) -> _Moment:
     remembered = now.items if steps.remembers else None
-    user_state = owned.add(half_step(users, steps.users(now.shared), now.items, now.users))
-    item_state = owned.add(half_step(items, steps.items(now.shared), user_state, remembered))
+    user_state = live.add(half_step(users, steps.users(now.shared), now.items, now.users))
+    item_state = live.add(half_step(items, steps.items(now.shared), user_state, remembered))
     objective, shared = steps.conclude(user_state.sums, item_state.sums, now.shared)
     history.settled_at(objective)
     return _Moment(user_state if steps.remembers else None, item_state, shared)
 
 
-def _end_lineage(now: _Moment, best: _Moment, owned: Owned) -> tuple[_Moment, _Moment]:
+def _end_lineage(now: _Moment, best: _Moment, live: LiveStates) -> tuple[_Moment, _Moment]:
     """Both moments from reliable checkpoints on; what they have in common is written once."""
     states = {id(s): s for s in (now.users, now.items, best.users, best.items) if s is not None}
     ended = dict(zip(states, end_lineage(*states.values()), strict=True))
     for state in ended.values():
-        owned.add(state)
-    owned.keep_only(ended.values())
+        live.add(state)
+    live.keep_only(ended.values())
 
     def moved(moment: _Moment) -> _Moment:
         users = None if moment.users is None else ended[id(moment.users)]

@@ -1,10 +1,15 @@
 """NumPy arrays as one binary cell: the form in which they travel between Spark and Python workers.
 
-A binary cell crosses by a bulk copy, where an array column is written element by element. The layout is a JSON
-header (names, types, shapes, offsets), then the bytes of each array, aligned so that views need no copy::
+A binary cell crosses by a bulk copy, where an array column is written element by element. It is a header of JSON
+(names, types, shapes, offsets), then the bytes of each array, aligned so that views need no copy. Two arrays,
+``row_ptr`` = [0, 2, 3] and ``rating`` = [5.0, 1.0, 4.0], make a cell of 192 bytes::
 
-    pack({"row_ptr": np.array([0, 2, 3]), "rating": np.array([5.0, 1.0, 4.0])}) -> b"..."
-    unpack(cell)["rating"]                                                      -> array([5., 1., 4.])
+    bytes   0 -   7     56, the length of the header
+    bytes   8 -  63     [["row_ptr", "<i8", [3], 0], ["rating", "<f8", [3], 64]]
+    bytes  64 -  87     0, 2, 3           at offset 0 of the arrays
+    bytes 128 - 151     5.0, 1.0, 4.0     at offset 64
+
+``docs/decisions/cells-format.md`` says why this is neither safetensors nor Arrow IPC.
 """
 
 import json
@@ -15,46 +20,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Arrays = Mapping[str, Array]
 
 _ALIGN = 64
 # A Spark binary cell is a Java byte array, indexed by a 32-bit integer.
 MAX_CELL_BYTES = 2**31 - 2**20
 
 
-def pack(arrays: Mapping[str, Array]) -> bytes:
-    """One binary cell that holds ``arrays``.
+def pack(arrays: Arrays) -> bytes:
+    """Write arrays into one binary cell.
+
+    Parameters
+    ----------
+    arrays : name -> array of numbers or booleans, of any shape.
 
     Raises
     ------
     ValueError : the cell would not fit into Spark's 2 GB; use more blocks.
+
+    Examples
+    --------
+    >>> cell = pack({"row_ptr": np.array([0, 2, 3]), "rating": np.array([5.0, 1.0, 4.0])})
+    >>> unpack(cell)["rating"]
+    array([5., 1., 4.])
     """
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     entries: list[tuple[str, str, tuple[int, ...], int]] = []
     offset = 0
     for name, array in contiguous.items():
         entries.append((name, array.dtype.str, array.shape, offset))
-        offset += -(-array.nbytes // _ALIGN) * _ALIGN
+        offset += _aligned(array.nbytes)
     header = json.dumps(entries).encode()
-    start = -(-(8 + len(header)) // _ALIGN) * _ALIGN
+    start = _aligned(8 + len(header))
     if start + offset > MAX_CELL_BYTES:
         raise ValueError(
             f"a block of {start + offset:,} bytes does not fit into one cell (at most {MAX_CELL_BYTES:,}): "
             "set numUserBlocks and numItemBlocks higher"
         )
-    cell = bytearray(start + offset)
-    cell[:8] = len(header).to_bytes(8, "little")
-    cell[8 : 8 + len(header)] = header
-    for (_, _, _, at), array in zip(entries, contiguous.values(), strict=True):
-        cell[start + at : start + at + array.nbytes] = array.reshape(-1).view(np.uint8).data
-    return bytes(cell)
+    parts: list[bytes | memoryview] = [len(header).to_bytes(8, "little"), header, bytes(start - 8 - len(header))]
+    for array in contiguous.values():
+        parts += [array.reshape(-1).view(np.uint8).data, bytes(_aligned(array.nbytes) - array.nbytes)]
+    return b"".join(parts)
 
 
 def unpack(cell: bytes | memoryview) -> dict[str, Array]:
-    """The arrays of a cell made by :func:`pack`, as read-only views into it."""
+    """Read the arrays of a cell made by :func:`pack`, as read-only views into it."""
     view = memoryview(cell)
     size = int.from_bytes(view[:8], "little")
-    start = -(-(8 + size) // _ALIGN) * _ALIGN
+    start = _aligned(8 + size)
     return {
         name: np.frombuffer(view, dtype, int(np.prod(shape)), start + at).reshape(shape)
         for name, dtype, shape, at in json.loads(bytes(view[8 : 8 + size]))
     }
+
+
+def _aligned(size: int) -> int:
+    """Round up to where the next array may begin."""
+    return -(-size // _ALIGN) * _ALIGN

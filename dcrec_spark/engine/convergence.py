@@ -14,7 +14,7 @@ SLACK = {"float64": 1e-9, "float32": 1e-4}
 
 @dataclass
 class History:
-    """Objectives of one stage, told to a listener as they come.
+    """Objectives of one stage, reported to a listener as they come.
 
     rises : True for an ELBO, False for a loss. slack : relative wrong movement that rounding may cause.
     settled : whether the last value differs from the one before by less than ``tol``, relatively.

@@ -5,35 +5,37 @@
 A model supplies the kernel, a pure function of arrays; this module brings each block its inbox and takes the result
 to where the next half-step finds it. A side's result is *held* by the driver and broadcast where it is small,
 else *placed*: it stays on the cluster, and each row travels once to each block that needs it. Either way a block
-gets the same inbox.
+gets the same inbox. User block 0 of the example in :mod:`dcrec_spark.engine.blocks`, with items of two factors::
+
+    inbox = [[.3, .1],      item 3, from item block 0
+             [.2, .5],      item 1, from item block 1
+             [.9, .4]]      item 4, from item block 1
+    rows  = [[...], [...]]  what the kernel makes of users 0 and 2
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark import Broadcast
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from dcrec_spark.engine.blocks import AnySide, LocalSide, Side, place_blocks
+from dcrec_spark.engine import posts
+from dcrec_spark.engine.blocks import AnySide, Block, LocalSide, Side, place_blocks, read_block
 from dcrec_spark.engine.cells import Array, pack, unpack
+from dcrec_spark.engine.cells import Arrays as Arrays
+from dcrec_spark.engine.posts import Kind, Post
 from dcrec_spark.errors import FitError
-from dcrec_spark.spark.lineage import Checkpoint, Kept, broadcast, checkpoint, keep
+from dcrec_spark.spark.lineage import Broadcasted, Checkpoint, Kept, broadcast, checkpoint, keep
 from dcrec_spark.spark.worker import forget_zip_importers
 
-Arrays = Mapping[str, Array]
-Needs = frozenset[Broadcast[Any] | Checkpoint]
-SomeSide = TypeVar("SomeSide", Side, LocalSide)
+Needs = frozenset[Broadcasted | Checkpoint]
+SomeSide = TypeVar("SomeSide", bound=AnySide)
 
-OUTBOX = "to_block int, from_block int, kind string, data binary"
-_POSTS = [("to_block", pa.int32()), ("from_block", pa.int32()), ("kind", pa.string()), ("data", pa.binary())]
-MEMORY, MESSAGE, SUMS = "memory", "message", "sums"
-EVERYONE = -1
+# Added to each block's sums: how many of its rows are NaN or infinite.
+_NOT_FINITE = "rows_not_finite"
 
 
 class Turn(NamedTuple):
@@ -41,11 +43,11 @@ class Turn(NamedTuple):
 
     block : the arrays of the block; see :mod:`dcrec_spark.engine.blocks`.
     memory : what the kernel left for this block at its last turn; empty at the first.
-    inbox : (rows that the block needs, width) of the source; ``block["col"]`` points into it.
+    inbox : (rows that the block needs, width) of the source; ``block.fitted.col`` points into it.
     source_sums : the source's sums over all of its blocks.
     """
 
-    block: Arrays
+    block: Block
     memory: Arrays
     inbox: Array
     source_sums: Arrays
@@ -67,9 +69,16 @@ class Update(NamedTuple):
 Kernel = Callable[[Turn], Update]
 
 
+# ---- results of half-steps
+
+
 @dataclass(frozen=True)
 class Held:
-    """A side's result on the driver: ``rows`` of all blocks, one after the other."""
+    """A side's result on the driver.
+
+    sums : over all blocks. rows : (rows of the side, width), of all blocks, one after the other.
+    memory : block -> the cell that it left for itself; empty where the rows say all.
+    """
 
     sums: Arrays
     rows: Array
@@ -77,14 +86,14 @@ class Held:
     needs: ClassVar[Needs] = frozenset()
 
     def release(self) -> None:
-        """Does nothing: no part of it is kept on the cluster."""
+        """Do nothing: no part of it is kept on the cluster."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A side's result on the cluster: the messages and memories of its blocks.
+    """A side's result on the cluster: the messages and memories of its blocks, and their sums on the driver.
 
-    needs : what a recomputation would read.
+    needs : what a recomputation of the outbox would read.
     """
 
     sums: Arrays
@@ -92,19 +101,51 @@ class Placed:
     needs: Needs = frozenset()
 
     def release(self) -> None:
-        """Let go of what is cached on the cluster."""
+        """Free what is cached on the cluster."""
         self.outbox.release()
 
 
 State = Held | Placed
 
 
+def placed_memories(cells: DataFrame, cached: DataFrame) -> Placed:
+    """Make the state of a side that remembers, and has sent nothing yet: where a warm start begins.
+
+    Parameters
+    ----------
+    cells : ``block int, data binary``, the cell of each block's memory.
+    cached : the frame that is cached for it, if it is not ``cells``; freed with the state.
+    """
+    return Placed({}, Kept(posts.memory_outbox(cells), cached))
+
+
+def held_memory(arrays: Arrays) -> Held:
+    """Make the state of a side in this process that remembers these arrays, and has sent nothing yet."""
+    return Held({}, np.empty((0, 0)), {0: pack(arrays)})
+
+
+def memory_of(state: State) -> dict[str, Array]:
+    """Read what a side in this process knows at the end: its one block's memory or, without one, its rows."""
+    if not isinstance(state, Held):
+        raise TypeError("the result of a side in this process is held here")
+    return unpack(state.memory[0]) if state.memory else {posts.ROWS: state.rows}
+
+
+def memories(side: Side, state: State) -> DataFrame:
+    """Read what a side knows at the end, each block's memory or, without one, its rows: ``block int, data binary``."""
+    if isinstance(state, Placed):
+        return posts.memory_cells(state.outbox.frame)
+    cells = state.memory or {b: pack({posts.ROWS: state.rows[side.places_of(b)]}) for b in range(side.n_blocks)}
+    table = pa.table({"block": pa.array(cells.keys(), pa.int32()), "data": pa.array(cells.values(), pa.binary())})
+    return side.frame.sparkSession.createDataFrame(table)
+
+
 def end_lineage(*states: State) -> list[State]:
-    """The same states from a checkpoint on: what is lost later is recomputed from here, and needs no more than that."""
-    return [_ended(state) for state in states]
+    """Checkpoint the states: what is lost later is recomputed from there, and needs no more than that."""
+    return [_from_checkpoint(state) for state in states]
 
 
-def _ended(state: State) -> State:
+def _from_checkpoint(state: State) -> State:
     if isinstance(state, Held):
         return state
     end = checkpoint(state.outbox)
@@ -113,185 +154,173 @@ def _ended(state: State) -> State:
 
 
 def needed_by(states: Iterable[State]) -> Needs:
-    """All that a recomputation of these would read."""
+    """Collect all that a recomputation of these states would read."""
     return frozenset().union(*(state.needs for state in states))
 
 
 def destroy(needs: Needs) -> None:
-    """For good, on the driver as well."""
+    """Delete what no recomputation will read again, on the executors and on the driver."""
     for need in needs:
         need.destroy()
 
 
-@contextmanager
-def _destroyed_on_failure(box: Broadcast[Any]) -> Iterator[Broadcast[Any]]:
-    try:
-        yield box
-    except BaseException:
-        box.destroy()
-        raise
+# ---- one half-step
 
 
-def half_step(side: AnySide, kernel: Kernel, source: State | None = None, own: State | None = None) -> State:
-    """Update every row of ``side``: one Spark job, and one exchange where a placed result is read.
+def half_step(side: AnySide, kernel: Kernel, source: State | None = None, previous: State | None = None) -> State:
+    """Update every row of a side: one Spark job, and one exchange where a placed result is read.
 
     A side that is in this process is updated here, by the same kernel, without Spark.
 
     Parameters
     ----------
+    side : the rows to update, in blocks.
+    kernel : what makes the new rows of a block.
     source : the other side's result, the kernel's inbox; None where the kernel needs none.
-    own : this side's last result, where the kernel remembers.
+    previous : this side's last result, where the kernel remembers.
 
     Raises
     ------
     FitError : a row is no longer finite; names the side and how many.
     """
     if isinstance(side, LocalSide):
-        state: State = _hold(_local_posts(side, kernel, source, own))
+        state: State = _hold(_local_posts(side, kernel, source, previous))
         _require_finite(side, state)
         return state
-    with _destroyed_on_failure(broadcast(side.frame.sparkSession, _held(source, own))) as box:
-        outbox = _outbox(side, kernel, box, source, own)
+    with _broadcast(side, source, previous) as from_driver:
+        outbox = _outbox(side, kernel, from_driver, source, previous)
         if side.held:
-            state = _hold(outbox.toArrow())
+            state = _hold(posts.posts_in(outbox.toArrow()))
         else:
-            state = _place(outbox, needed_by(state for state in (source, own) if state) | {box})
+            state = _place(outbox, needed_by(state for state in (source, previous) if state) | {from_driver})
         _require_finite(side, state)
-    destroy(frozenset([box]) - state.needs)
+    destroy(frozenset([from_driver]) - state.needs)
     return state
 
 
-def rebuild(side: SomeSide, kernel: Kernel, source: State, own: State) -> SomeSide:
-    """The side with new block contents: each block becomes the memory that ``kernel`` returns for it.
+def rebuild(side: SomeSide, kernel: Kernel, source: State, previous: State) -> SomeSide:
+    """Give a side new block contents: each block becomes the memory that ``kernel`` returns for it.
 
-    The new blocks are there when this returns, so that the old ones can be let go.
+    The new blocks are there when this returns, so that the old ones can be freed.
     """
     if isinstance(side, LocalSide):
-        posts = _local_posts(side, kernel, source, own)
-        at = pc.index(posts["kind"], MEMORY).as_py()
-        return LocalSide(side.name, side.n_rows, posts["data"][at])  # type: ignore[return-value]  # of this very kind
-    with _destroyed_on_failure(broadcast(side.frame.sparkSession, _held(source, own))) as box:
-        outbox = _outbox(replace(side, held=False), kernel, box, source, own)
-        contents = outbox.where(F.col("kind") == MEMORY).select(F.col("to_block").alias("block"), "data")
-        rebuilt = replace(side, frame=place_blocks(contents, side.n_blocks))
+        cell = posts.memories_in(_local_posts(side, kernel, source, previous))[0]
+        return LocalSide(side.name, side.n_rows, pa.scalar(cell, pa.binary()))  # type: ignore[return-value]  # of its kind
+    with _broadcast(side, source, previous) as from_driver:
+        outbox = _outbox(replace(side, held=False), kernel, from_driver, source, previous)
+        rebuilt = replace(side, frame=place_blocks(posts.memory_cells(outbox), side.n_blocks))
         rebuilt.frame.count()
     return rebuilt
 
 
-def memories(side: Side, state: State) -> DataFrame:
-    """``block int, data binary``: what a side knows at the end, the memory of each block or, without one, its rows."""
-    if isinstance(state, Placed):
-        chosen = state.outbox.frame.where(F.col("kind") == MEMORY)
-        return chosen.select(F.col("to_block").alias("block"), "data")
-    cells = state.memory or {b: pack({"rows": state.rows[side.places_of(b)]}) for b in range(side.n_blocks)}
-    table = pa.table({"block": pa.array(cells.keys(), pa.int32()), "data": pa.array(cells.values(), pa.binary())})
-    return side.frame.sparkSession.createDataFrame(table)
+class FromDriver(NamedTuple):
+    """What the blocks of a half-step get from the driver, once on each executor.
+
+    source_sums : of the source over all blocks. rows : the source's, where the driver holds them.
+    memory : block -> the cell that it left for itself, where the driver holds them.
+    """
+
+    source_sums: dict[str, Array]
+    rows: Array | None
+    memory: Mapping[int, bytes]
 
 
-def _held(source: State | None, own: State | None) -> dict[str, Any]:
-    """What travels by broadcast."""
-    return {
-        "source_sums": dict(source.sums) if source else {},
-        "rows": source.rows if isinstance(source, Held) else None,
-        "memory": own.memory if isinstance(own, Held) else {},
-    }
+def _from_driver(source: State | None, previous: State | None) -> FromDriver:
+    return FromDriver(
+        dict(source.sums) if source else {},
+        source.rows if isinstance(source, Held) else None,
+        previous.memory if isinstance(previous, Held) else {},
+    )
 
 
-def _local_posts(side: LocalSide, kernel: Kernel, source: State | None, own: State | None) -> pa.Table:
-    return _update_block(0, side.data, [], kernel, _held(source, own), everyone=True)
+@contextmanager
+def _broadcast(side: Side, source: State | None, previous: State | None) -> Iterator[Broadcasted]:
+    """Broadcast what the driver has; destroyed if the half-step fails, and else by whoever owns its result."""
+    from_driver = broadcast(side.frame.sparkSession, _from_driver(source, previous))
+    try:
+        yield from_driver
+    except BaseException:
+        from_driver.destroy()
+        raise
 
 
-def _outbox(side: Side, kernel: Kernel, box: Any, source: State | None, own: State | None) -> DataFrame:
+def _outbox(
+    side: Side, kernel: Kernel, from_driver: Broadcasted, source: State | None, previous: State | None
+) -> DataFrame:
+    """Plan the half-step: the posts of all blocks, once they are asked for."""
     placed = [
-        s.outbox.frame.where(F.col("kind") == kind)
-        for s, kind in ((source, MESSAGE), (own, MEMORY))
-        if isinstance(s, Placed)
+        posts.of_kind(state.outbox.frame, kind)
+        for state, kind in ((source, Kind.MESSAGE), (previous, Kind.MEMORY))
+        if isinstance(state, Placed)
     ]
-    n_blocks, everyone = side.n_blocks, side.held
+    n_blocks, held = side.n_blocks, side.held
 
     def without_inbox(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         forget_zip_importers()
         for batch in batches:
-            for block, data in zip(batch["block"].to_pylist(), batch["data"], strict=True):
-                yield from _update_block(block, data, [], kernel, box.value, everyone).to_batches()
+            for number, cell in zip(batch["block"].to_pylist(), batch["data"], strict=True):
+                yield from posts.table_of(_updated(number, cell, [], kernel, from_driver.value, held)).to_batches()
 
     def with_inbox(blocks: pa.Table, inbox: pa.Table) -> pa.Table:
         forget_zip_importers()
         if not blocks.num_rows:  # a message of no rows, to a block that has none
-            return pa.schema(_POSTS).empty_table()
-        inbox = inbox.sort_by("from_block").select(["kind", "data"]).to_pylist() if inbox.num_rows else []
-        return _update_block(blocks["block"][0].as_py(), blocks["data"][0], inbox, kernel, box.value, everyone)
+            return posts.table_of([])
+        number, cell = blocks["block"][0].as_py(), blocks["data"][0]
+        return posts.table_of(_updated(number, cell, posts.posts_in(inbox), kernel, from_driver.value, held))
 
     if not placed:
-        return side.frame.select("block", "data").mapInArrow(without_inbox, OUTBOX)
+        return side.frame.select("block", "data").mapInArrow(without_inbox, posts.SCHEMA)
     inbox = placed[0] if len(placed) == 1 else placed[0].unionByName(placed[1])
     return (
         side.frame.select("block", "data")
         .groupBy("block")
         .cogroup(inbox.repartitionById(n_blocks, "to_block").groupBy("to_block"))
-        .applyInArrow(with_inbox, OUTBOX)
+        .applyInArrow(with_inbox, posts.SCHEMA)
     )
 
 
-def _update_block(
-    block: int, data: pa.BinaryScalar, inbox: list[dict[str, Any]], kernel: Kernel, held: Any, everyone: bool
-) -> pa.Table:
-    arrays = unpack(data.as_buffer())
-    messages = [unpack(m["data"])["rows"] for m in inbox if m["kind"] == MESSAGE]
-    memories = [m["data"] for m in inbox if m["kind"] == MEMORY] or [held["memory"].get(block)]
-    if messages:
-        rows = np.concatenate(messages)
-    elif held["rows"] is not None:
-        rows = held["rows"][arrays["need_at"]]
-    else:
-        rows = np.empty((0, 0))
-    memory = unpack(memories[0]) if memories[0] is not None else {}
-    update = kernel(Turn(arrays, memory, rows, held["source_sums"]))
-    return _post(block, arrays, update, everyone)
+def _local_posts(side: LocalSide, kernel: Kernel, source: State | None, previous: State | None) -> list[Post]:
+    return _updated(0, side.data, [], kernel, _from_driver(source, previous), held=True)
 
 
-def _post(block: int, arrays: Arrays, update: Update, everyone: bool) -> pa.Table:
-    """The rows of the outbox: sums for the driver, memory for the block itself, messages for the other side."""
+def _updated(
+    number: int, cell: pa.BinaryScalar, inbox: list[Post], kernel: Kernel, from_driver: FromDriver, held: bool
+) -> list[Post]:
+    """Run the kernel on one block; what its update has to say, to whom."""
+    block = read_block(cell)
+    rows = posts.rows_in(inbox)
+    if rows is None:
+        rows = np.empty((0, 0)) if from_driver.rows is None else from_driver.rows[block.need_at]
+    left = (posts.memories_in(inbox) or from_driver.memory).get(number)
+    memory = {} if left is None else unpack(left)
+    return _posts_of(number, block, kernel(Turn(block, memory, rows, from_driver.source_sums)), held)
+
+
+def _posts_of(number: int, block: Block, update: Update, held: bool) -> list[Post]:
     finite = np.isfinite(update.rows).all(axis=1)
-    sums = {**update.sums, "rows_not_finite": np.array(float((~finite).sum()))}
-    posts = [(EVERYONE, SUMS, pack(sums))]
-    if update.memory or not everyone:
-        posts.append((block, MEMORY, pack(update.memory or {"rows": update.rows})))
-    if everyone:
-        posts.append((EVERYONE, MESSAGE, pack({"rows": update.rows})))
+    outbox = [posts.sums(number, {**update.sums, _NOT_FINITE: np.array(float((~finite).sum()))})]
+    if update.memory or not held:
+        outbox.append(posts.memory(number, update.memory or {posts.ROWS: update.rows}))
+    if held:
+        outbox.append(posts.message(None, number, update.rows))
     else:
-        pointer = arrays["route_ptr"].astype(int)
-        for target in range(len(pointer) - 1):
-            rows = update.rows[arrays["route_pos"][pointer[target] : pointer[target + 1]]]
-            posts.append((target, MESSAGE, pack({"rows": rows})))
-    to_block, kind, data = zip(*posts, strict=True)
-    return pa.table([to_block, [block] * len(posts), kind, data], schema=pa.schema(_POSTS))
+        outbox += [posts.message(target, number, update.rows[rows]) for target, rows in enumerate(block.routes)]
+    return outbox
 
 
-def _hold(outbox: pa.Table) -> Held:
-    posts = outbox.sort_by("from_block").to_pylist()
-    rows = [unpack(p["data"])["rows"] for p in posts if p["kind"] == MESSAGE]
-    memory = {p["from_block"]: p["data"] for p in posts if p["kind"] == MEMORY}
-    return Held(_total(posts), np.concatenate(rows), memory)
+def _hold(outbox: list[Post]) -> Held:
+    rows = posts.rows_in(outbox)
+    return Held(posts.total_of(outbox), np.empty((0, 0)) if rows is None else rows, posts.memories_in(outbox))
 
 
 def _place(outbox: DataFrame, needs: Needs) -> Placed:
-    kept = keep(outbox)
-    posts = kept.frame.where(F.col("kind") == SUMS).toArrow().sort_by("from_block").to_pylist()
-    return Placed(_total(posts), kept, needs)
-
-
-def _total(posts: list[dict[str, Any]]) -> dict[str, Array]:
-    totals: dict[str, Any] = {}
-    for post in posts:
-        if post["kind"] == SUMS:
-            for name, part in unpack(post["data"]).items():
-                totals[name] = totals[name] + part if name in totals else part
-    return totals
+    cached = keep(outbox)
+    sums = posts.posts_in(posts.of_kind(cached.frame, Kind.SUMS).toArrow())
+    return Placed(posts.total_of(sums), cached, needs)
 
 
 def _require_finite(side: AnySide, state: State) -> None:
-    bad = int(state.sums["rows_not_finite"])
+    bad = int(state.sums[_NOT_FINITE])
     if bad:
         state.release()
         raise FitError(

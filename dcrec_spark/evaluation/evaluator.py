@@ -2,7 +2,6 @@
 
 import math
 
-from pyspark import keyword_only
 from pyspark.ml.evaluation import Evaluator
 from pyspark.ml.param.shared import HasPredictionCol
 from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
@@ -12,7 +11,8 @@ from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.kernels.metrics import GAINS
-from dcrec_spark.models.params import HasIds, choice, declare, initialise, number, text
+from dcrec_spark.models.params import HasIds, declare, initialise, keyword_only
+from dcrec_spark.settings.kinds import Choice, Column, Number
 
 _AT_K = {"ndcg_at_k": "ndcg", "recall": "recall", "precision": "precision", "map": "map"}
 _ERRORS = ("mse", "mae", "item_mse", "item_mae")
@@ -30,16 +30,16 @@ class RatingEvaluator(
     metric is undefined, which a search would otherwise take for the best or the worst.
     """
 
-    ratingCol = declare("ratingCol", "column of held-out ratings", text("ratingCol"))
+    ratingCol = declare("ratingCol", "column of held-out ratings", Column())
     metricName = declare(
         "metricName",
         "ndcg: of each user's test items, the whole list; ndcg_at_k, recall, precision, map: of the first k; mse, mae: "
         "over ratings; item_mse, item_mae: of each item, averaged over items",
-        choice("metricName", "ndcg", *_AT_K, *_ERRORS),
+        Choice(dict.fromkeys(("ndcg", *_AT_K, *_ERRORS), "")),
     )
-    k = declare("k", "length of the list, for ndcg_at_k, recall, precision and map", number("k", int, 1))
-    relevance = declare("relevance", "a test rating from here on makes an item relevant", number("relevance", float, 0))
-    gain = declare("gain", "what a test rating is worth in ndcg", choice("gain", *GAINS))
+    k = declare("k", "length of the list, for ndcg_at_k, recall, precision and map", Number(int, 1))
+    relevance = declare("relevance", "a test rating from here on makes an item relevant", Number(float, 0))
+    gain = declare("gain", "what a test rating is worth in ndcg", Choice(dict.fromkeys(GAINS, "")))
 
     @keyword_only
     def __init__(

@@ -32,7 +32,7 @@ from dcrec_spark.evaluation.entries import ranking_tally, rating_tally
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.tally import Resampling, Sums, add_up, add_up_here
-from dcrec_spark.models.fitting.layout import require_columns
+from dcrec_spark.models.fitting.checks import require_columns
 
 _PLAIN = Columns()
 _USUAL = MetricSettings()

@@ -19,7 +19,7 @@ from dcrec_spark.jobs.outputs import factor_tables, model_folder, recommendation
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
 from dcrec_spark.jobs.summary import input_line
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
-from dcrec_spark.models.fitting.degenerate import vanished
+from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 
@@ -102,7 +102,7 @@ def _fit(context: Context[RetrainConfig], ratings: DataFrame, start: SavedModel 
         model = outcome.fit(ratings)
     degeneracies = [*(model.exposureModel.degeneracies if model.exposureModel else []), *model.degeneracies]
     if vanished(degeneracies):
-        raise FitError("; ".join(degeneracies))
+        raise FitError("; ".join(map(str, degeneracies)))
     return model
 
 
@@ -120,7 +120,7 @@ def _estimators(
     initial = None if start is None else start.model
     outcome = DeconfoundedMF(**outcome_params(config.outcome, *shared), exposureModel=exposure, initialModel=initial)
     try:
-        outcome.requireStart(ratings)
+        outcome.checkInitialModel(ratings)
     except ConfigError as error:
         raise ConfigError(f"setting model.warm_start: {error}; null starts anew") from error
     return outcome, exposure

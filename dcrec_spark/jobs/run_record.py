@@ -4,7 +4,7 @@ import hashlib
 import json
 import platform
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
@@ -19,6 +19,7 @@ from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.saved_model import SavedModel, Source
 from dcrec_spark.jobs.settled import unsettled
+from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet, schemas
 from dcrec_spark.version import __version__
@@ -92,12 +93,15 @@ class Run:
         self.intercept = model.intercept
         exposure = model.exposureModel
         if exposure is not None:
-            self._note_fit("exposure", exposure.elboHistory, exposure.getOrDefault("tol"), exposure.degeneracies)
-        self._note_fit("outcome", model.objectiveHistory, model.getOrDefault("tol"), model.degeneracies)
+            self._note_fit("exposure", exposure.elboHistory, exposure)
+        self._note_fit("outcome", model.objectiveHistory, model)
 
-    def _note_fit(self, stage: str, objective: list[float], tol: float, degeneracies: Sequence[str]) -> None:
+    def _note_fit(
+        self, stage: str, objective: list[float], model: PoissonFactorizationModel | DeconfoundedMFModel
+    ) -> None:
         self.objectives[stage] = objective
-        self.warnings += filter(None, [unsettled(stage, objective, tol), *degeneracies])
+        warning = None if model.converged else unsettled(stage, objective, model.getOrDefault("tol"))
+        self.warnings += filter(None, [warning, *map(str, model.degeneracies)])
 
     def stamp(self) -> dict[str, Column]:
         """The columns that tie a row of a table to its run."""

@@ -10,7 +10,7 @@ from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
-from dcrec_spark.models.fitting.restarts import require_same_ids
+from dcrec_spark.models.fitting.checks import require_same_ids
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.storage.files import open_files
 

@@ -23,7 +23,7 @@ _CHUNK = 1 << 12
 
 
 def poisson_weights(seed: int, key: NDArray[np.int64], replications: int) -> NDArray[np.uint8]:
-    """How often each row takes part in each replication, (n, replications).
+    """Draw how often each row takes part in each replication, (n, replications).
 
     key : (n,) hashes of the rows' ids. More replications keep the first ones.
     """
@@ -35,9 +35,15 @@ def poisson_weights(seed: int, key: NDArray[np.int64], replications: int) -> NDA
 
 
 def resampled_sums(seed: int, key: NDArray[np.int64], values: Floats, replications: int) -> Floats:
-    """Sums over the rows: as they are, then in each replication.
+    """Add up the rows: as they are, then in each replication.
 
-    values : (n, m). Returns (1 + replications, m). Sums of disjoint sets of rows may be added.
+    Parameters
+    ----------
+    seed : of the resamples. key : (n,) hashes of the rows' ids. values : (n, m). replications : how many.
+
+    Returns
+    -------
+    (1 + replications, m). Sums of disjoint sets of rows may be added.
     """
     sums = np.zeros((1 + replications, values.shape[1]))
     sums[0] = values.sum(axis=0)
@@ -48,7 +54,7 @@ def resampled_sums(seed: int, key: NDArray[np.int64], values: Floats, replicatio
 
 
 def percentile_interval(replicates: Floats, confidence: float) -> tuple[float, float] | None:
-    """Where the middle ``confidence`` of the replicates lie; None when none of them is defined.
+    """Bound the middle ``confidence`` of the replicates; None when none of them is defined.
 
     A replication that drew no user at all is NaN, and is left out.
     """

@@ -14,7 +14,7 @@ PIECE = 1 << 15
 
 
 def pieces(row_ptr: Pointers) -> Iterator[tuple[int, int, int]]:
-    """(row, start, end) of each piece of each row, in order; a row without nonzeros has none."""
+    """Walk over (row, start, end) of each piece of each row, in order; a row without nonzeros has none."""
     pointer = row_ptr.tolist()
     for row in range(len(pointer) - 1):
         start, end = pointer[row], pointer[row + 1]
@@ -25,7 +25,7 @@ def pieces(row_ptr: Pointers) -> Iterator[tuple[int, int, int]]:
 
 
 def inner_products(row_ptr: Pointers, col: NDArray[Any], rows: Floats, cols: Floats) -> Floats:
-    """rows[u] . cols[i] of each nonzero (u, i), in row order; (nnz,). rows (n, F), cols (m, F), col (nnz,)."""
+    """Compute rows[u] . cols[i] of each nonzero (u, i), in row order; (nnz,). rows (n, F), cols (m, F), col (nnz,)."""
     products = np.empty(len(col), cols.dtype)
     for row, start, end in pieces(row_ptr):
         products[start:end] = cols[col[start:end]] @ rows[row]
@@ -33,6 +33,6 @@ def inner_products(row_ptr: Pointers, col: NDArray[Any], rows: Floats, cols: Flo
 
 
 def row_sums(row_ptr: Pointers, values: Floats) -> NDArray[np.float64]:
-    """Sum of each row's values; (n,), zero for an empty row."""
+    """Add up each row's values; (n,), zero for an empty row."""
     row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
     return np.bincount(row, weights=values, minlength=len(row_ptr) - 1).astype(np.float64, copy=False)

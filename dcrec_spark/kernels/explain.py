@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
     order: NDArray[np.int64]
 
     def of_row(self, row: int) -> NDArray[np.int32]:
-        """The places of one row's pairs."""
+        """Return the places of one row's pairs."""
         return self.col[self.row_ptr[row] : self.row_ptr[row + 1]]
 
 
@@ -77,12 +77,12 @@ class _Parts(NamedTuple):
 
 
 def explain_ridge(block: RatingBlock, system: System, wanted: Wanted) -> Explained:
-    """Preferences of the rows that ``system`` determines. A row without a solution has NaN, and no reasons."""
+    """Explain the preferences that ``system`` determines. A row without a solution has NaN, and no reasons."""
     return _collected(_ridge_parts(block, system, wanted), block.row_ptr, wanted)
 
 
 def explain_poisson(block: CountBlock, users: UserGammas, cols: Floats, means: Floats, wanted: Wanted) -> Explained:
-    """Preferences of posterior means. cols, means : (m, K), exp(E[log beta]) and E[beta] of the inbox."""
+    """Explain preferences by posterior means. cols, means : (m, K), exp(E[log beta]) and E[beta] of the inbox."""
     return _collected(_poisson_parts(block, users, cols, means, wanted), block.row_ptr, wanted)
 
 
@@ -112,31 +112,31 @@ def _poisson_parts(
 
 
 def _collected(rows: Iterator[_Parts], row_ptr: NDArray[np.int64], wanted: Wanted) -> Explained:
-    found = []
+    ranked_pieces = []
     for row, (baseline, of_pair, of_rating) in enumerate(rows):
         start, end = int(row_ptr[row]), int(row_ptr[row + 1])
         step = max(1, TABLE // max(1, end - start))
         for at in range(0, max(1, len(of_pair)), step):
             piece = slice(at, at + step)
             table = of_pair[piece] @ of_rating.T
-            found.append(_ranked(baseline[piece], table, wanted.order[start:end], start, wanted.reasons))
-    return Explained(*map(np.concatenate, zip(*found, strict=True)))
+            ranked_pieces.append(_ranked(baseline[piece], table, wanted.order[start:end], start, wanted.reasons))
+    return Explained(*map(np.concatenate, zip(*ranked_pieces, strict=True)))
 
 
 def _ranked(baseline: Floats, table: Floats, order: NDArray[np.int64], start: int, most: int) -> Explained:
-    """Of a table of contributions (P, J) the largest of each row, those that are zero left out."""
+    """Choose the largest of each row of a table of contributions (P, J), those that are zero left out."""
     keys = np.broadcast_to(order, table.shape), -np.abs(table)
     ranked = np.lexsort(keys, axis=1)[:, :most]
     largest = np.take_along_axis(table, ranked, axis=1)
     rest = table.copy()
     np.put_along_axis(rest, ranked, 0.0, axis=1)
     others = rest.sum(axis=1)
-    chosen = np.abs(largest) > 0
+    is_reason = np.abs(largest) > 0
     return Explained(
         baseline + (largest.sum(axis=1) + others),
         baseline,
         others,
-        chosen.sum(axis=1),
-        start + ranked[chosen],
-        largest[chosen],
+        is_reason.sum(axis=1),
+        start + ranked[is_reason],
+        largest[is_reason],
     )

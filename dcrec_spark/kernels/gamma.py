@@ -14,12 +14,12 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def geometric_mean(shape: Floats, rate: Floats) -> Floats:
-    """exp(E[log x]) of Gamma(shape, rate); (n, L) and (L,) or (n, L) give (n, L)."""
+    """Compute exp(E[log x]) of Gamma(shape, rate); (n, L) and (L,) or (n, L) give (n, L)."""
     return np.exp(digamma(shape)) / rate
 
 
 def divergence(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) -> float:
-    """Sum over all entries of KL(Gamma(shape, rate) || Gamma(prior_shape, prior_rate)); never negative.
+    """Add up KL(Gamma(shape, rate) || Gamma(prior_shape, prior_rate)) over all entries; never negative.
 
     shape : (n, L). rate : (L,), the same for all rows, or (n, L).
     """
@@ -34,7 +34,7 @@ def divergence(shape: Floats, rate: Floats, prior_shape: float, prior_rate: floa
 
 
 def noise(seed: int, row_key: NDArray[np.int64], width: int) -> Floats:
-    """Uniform numbers in [0, 1) that depend on (seed, key of the row's id, component) and on nothing else.
+    """Draw uniform numbers in [0, 1) that depend on (seed, key of the row's id, component) and on nothing else.
 
     row_key : (n,) hashes of the ids. Returns (n, width). SplitMix64 (Steele et al. 2014), used as a counter-based
     generator: the same row gets the same numbers in whatever block it lies.

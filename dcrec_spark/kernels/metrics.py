@@ -54,36 +54,36 @@ class Lists(NamedTuple):
 
 
 def gains(rating: Floats, kind: str) -> Floats:
-    """What an item of this rating is worth at the top of a list; ``kind`` is one of ``GAINS``."""
+    """Compute what an item of each rating is worth at the top of a list; ``kind`` is one of ``GAINS``."""
     if kind == "rel":
         return rating
     return np.exp2(rating) - 1 if kind == "2^rel-1" else np.exp2(rating - 1)
 
 
 def rows_of(row_ptr: Ints) -> Ints:
-    """The row of each entry."""
+    """Return the row of each entry."""
     return np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
 
 
 def places(row_ptr: Ints) -> Floats:
-    """1, 2, 3, ... in each row."""
+    """Give each row's entries their places: 1, 2, 3, ..."""
     return np.arange(1, row_ptr[-1] + 1) - np.repeat(row_ptr[:-1], np.diff(row_ptr)).astype(np.float64)
 
 
 def best_first(row_ptr: Ints, score: Floats) -> Ints:
-    """The order that ranks each row's entries by falling score; equal scores keep the order they came in."""
+    """Order each row's entries by falling score; equal scores keep the order they came in."""
     row = rows_of(row_ptr)
     return np.lexsort((-score, row.astype(np.min_scalar_type(len(row_ptr)))))  # up to 16 bits are sorted by radix
 
 
 def ideal_dcg(row_ptr: Ints, gain: Floats, cuts: Sequence[float]) -> list[Floats]:
-    """The highest DCG that each row can have at each cut, (rows,); a cut may be infinite."""
+    """Compute the highest DCG that each row can have at each cut, (rows,); a cut may be infinite."""
     best = Lists(row_ptr, places(row_ptr), gain[best_first(row_ptr, gain)], np.zeros(len(gain), np.bool_))
     return [_dcg(best, cut) for cut in cuts]
 
 
 def ndcg(lists: Lists, cut: float, ideal: Floats) -> PerRow:
-    """NDCG at a cut, which may be infinite. ideal : (rows,), of the same entries and the same cut."""
+    """Compute NDCG at a cut, which may be infinite. ideal : (rows,), of the same entries and the same cut."""
     counted = ideal > 0
     return _mean_over(counted, np.divide(_dcg(lists, cut), ideal, out=np.zeros(len(ideal)), where=counted))
 
@@ -93,7 +93,7 @@ def _dcg(lists: Lists, cut: float) -> Floats:
 
 
 def hit_metrics(lists: Lists, cut: int) -> dict[str, PerRow]:
-    """``recall``, ``precision`` and ``map`` at a cut."""
+    """Compute ``recall``, ``precision`` and ``map`` at a cut."""
     relevant = _sums(lists, lists.relevant)
     hit = lists.relevant & (lists.place <= cut)
     hits, precision_at_hits = _sums(lists, hit), _sums(lists, np.where(hit, _hits_so_far(lists) / lists.place, 0.0))
@@ -103,13 +103,13 @@ def hit_metrics(lists: Lists, cut: int) -> dict[str, PerRow]:
 
 
 def _hits_so_far(lists: Lists) -> Ints:
-    """Relevant entries of the row up to and with this one."""
+    """Count the relevant entries of the row up to and with each entry."""
     total: Ints = np.concatenate([[0], np.cumsum(lists.relevant)])
     return total[1:] - np.repeat(total[lists.row_ptr[:-1]], np.diff(lists.row_ptr))
 
 
 def error_metrics(row_ptr: Ints, rating: Floats, prediction: Floats) -> dict[str, PerRow]:
-    """``mse`` and ``mae``: means over ratings, so a row counts as often as it has ratings."""
+    """Compute ``mse`` and ``mae``: means over ratings, so a row counts as often as it has ratings."""
     number, row = np.diff(row_ptr).astype(np.float64), rows_of(row_ptr)
     error = prediction - rating
     return {
@@ -119,13 +119,13 @@ def error_metrics(row_ptr: Ints, rating: Floats, prediction: Floats) -> dict[str
 
 
 def row_means(sums: PerRow) -> PerRow:
-    """Each row's own mean, so that every row counts once: per-item MSE from the sums of squares."""
+    """Average within each row, so that every row counts once: per-item MSE from the sums of squares."""
     counted = sums.weight > 0
     return _mean_over(counted, np.divide(sums.total, sums.weight, out=np.zeros(len(counted)), where=counted))
 
 
 def sums_by(row: Ints, values: NDArray[Any], n_rows: int) -> Floats:
-    """The sum of the values of each row, which may come in any order."""
+    """Add up the values of each row, which may come in any order."""
     return np.bincount(row, values, n_rows).astype(np.float64, copy=False)
 
 

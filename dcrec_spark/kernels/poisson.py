@@ -4,7 +4,7 @@
 
 The exposure model has the inner product alone (in the paper theta is pi, beta is lambda, y is a). The Poisson outcome
 adds the confounder and the intercept: a component that moves with its row stands in the row's last column and has its
-nonzeros' values ``beside``; what stands still while the rows move is the ``offset``. One update serves users and
+nonzeros' values in ``a_hat``; what stands still while the rows move is the ``offset``. One update serves users and
 items: ``rows`` are the side that moves, ``cols`` the side that stands still.
 """
 
@@ -23,19 +23,19 @@ class CountBlock(NamedTuple):
     """Counts of one block in row order.
 
     row_ptr (n + 1,), col (nnz,) places in ``cols``, counts (nnz,) >= 0, times its weight where there are weights;
-    beside (nnz,) or (0,): the a_hat that the last column of the rows multiplies;
+    a_hat (nnz,) or (0,): what the last column of the rows multiplies;
     offset (nnz,) or (0,): a part of each rate that is known, in geometric means.
     """
 
     row_ptr: NDArray[np.int64]
     col: NDArray[np.int32]
     counts: Floats
-    beside: Floats = NOTHING
+    a_hat: Floats = NOTHING
     offset: Floats = NOTHING
 
 
 def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
-    """Variational shape of each row's Gamma factors.
+    """Update the variational shape of each row's Gamma factors.
 
     shape_uk = prior_k + g_uk sum_i y_ui g_ik / rate_ui        (Gopalan et al. 2015, eq. 6)
 
@@ -43,7 +43,7 @@ def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: F
     ----------
     prior : one for all components, or (F,).
     row_geometric_mean, cols : (n, F), (m, L). exp(E[log .]) of the rows and of the columns; F = L, or L + 1 with
-        values ``beside``.
+        values in ``block.a_hat``.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: F
 def settle_shape(
     prior: float | Floats, block: CountBlock, shape: Floats, rate: Floats, cols: Floats, tol: float, most: int
 ) -> Floats:
-    """The shapes at which :func:`update_shape` comes to rest while the columns stand still.
+    """Repeat :func:`update_shape` until the shapes come to rest, while the columns stand still.
 
     shape, rate : (n, F) to start from, (F,) or (n, F). cols : (m, L) as for :func:`update_shape`.
     A row rests when no shape moved by more than ``tol`` relative to the row's largest, or after ``most`` updates.
@@ -86,16 +86,16 @@ def settle_shape(
 
 
 def rates(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
-    """rate_ui = g_u . g_i [+ g_gamma_u a_hat_ui] [+ offset_ui] of each nonzero, in row order; (nnz,)."""
+    """Compute rate_ui = g_u . g_i [+ g_gamma_u a_hat_ui] [+ offset_ui] of each nonzero, in row order; (nnz,)."""
     width = cols.shape[1]
-    found = inner_products(block.row_ptr, block.col, row_geometric_mean[:, :width], cols)
-    if len(block.beside):
-        found += np.repeat(row_geometric_mean[:, width], np.diff(block.row_ptr)) * block.beside
-    return found + block.offset if len(block.offset) else found
+    rate = inner_products(block.row_ptr, block.col, row_geometric_mean[:, :width], cols)
+    if len(block.a_hat):
+        rate += np.repeat(row_geometric_mean[:, width], np.diff(block.row_ptr)) * block.a_hat
+    return rate + block.offset if len(block.offset) else rate
 
 
 def log_rates(block: CountBlock, rate: Floats) -> float:
-    """sum_obs y_ui log rate_ui, the part of the ELBO that needs the nonzeros; float64. A count of 0 adds nothing."""
+    """Add up y_ui log rate_ui, the part of the ELBO that needs the nonzeros; float64. A count of 0 adds nothing."""
     counted = block.counts > 0
     if counted.all():
         return float(np.log(rate.astype(np.float64)) @ block.counts)
@@ -104,7 +104,7 @@ def log_rates(block: CountBlock, rate: Floats) -> float:
 
 def _sources(block: CountBlock, cols: Floats, start: int, end: int) -> Floats:
     source = cols[block.col[start:end]]
-    return np.column_stack([source, block.beside[start:end]]) if len(block.beside) else source
+    return np.column_stack([source, block.a_hat[start:end]]) if len(block.a_hat) else source
 
 
 def _rates(block: CountBlock, source: Floats, geometric: Floats, start: int, end: int) -> Floats:

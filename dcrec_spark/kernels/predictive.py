@@ -51,11 +51,11 @@ class Factors(NamedTuple):
     rate: Floats
 
     def mean(self) -> Floats:
-        """E of the factors; (m, L)."""
+        """Return E of the factors; (m, L)."""
         return self.shape / self.rate
 
     def draw(self, seed: int) -> Floats:
-        """One draw from the posterior; (m, L)."""
+        """Draw once from the posterior; (m, L)."""
         return gamma_draws(seed, self.key, self.shape) / self.rate
 
 
@@ -79,7 +79,7 @@ class HeldOut(NamedTuple):
         return float(self.intensity(np.array([highest]))[0]) / highest
 
     def intensity(self, rate: Floats) -> Floats:
-        """The rate at which points have to come so that a pair has one with the right probability."""
+        """Compute the rate at which points have to come so that a pair has one with the right probability."""
         if self.counted:
             return self.thinned * rate
         p = np.minimum(rate / (1.0 - self.share), CERTAIN)
@@ -96,9 +96,14 @@ class UserChecks(NamedTuple):
 def check_users(
     training: Pairs, held_out: Pairs, users: Factors, items: Factors, how: HeldOut, replications: int, seed: int
 ) -> UserChecks:
-    """Each user's held-out log-likelihood beside those of ``replications`` draws from the fitted model.
+    """Compare each user's held-out log-likelihood with those of draws from the fitted model.
 
-    training : all pairs of these users with a part in training. items : all items of the model.
+    Parameters
+    ----------
+    training : all pairs of these users with a part in training.
+    held_out : all held-out pairs of these users.
+    users, items : the posteriors; items are all items of the model.
+    how : how exposures were held out. replications : draws from the fitted model. seed : of the draws.
 
     Every replication draws the factors anew from their posteriors, an item's the same for all users, then exposures.
 
@@ -120,7 +125,7 @@ def check_users(
 
 
 def replicate(training: Pairs, users: Factors, items: Factors, how: HeldOut, seed: int) -> Pairs:
-    """Held-out exposures of all users over all items, drawn from the fitted model."""
+    """Draw held-out exposures of all users over all items from the fitted model."""
     user, item = users.draw(stream(seed, _USERS)), items.draw(stream(seed, _ITEMS))
     row, col, uniform = _points(users.key, user, item, how.most, seed)
     n_items = len(items.key)
@@ -128,14 +133,14 @@ def replicate(training: Pairs, users: Factors, items: Factors, how: HeldOut, see
         pair, times = np.unique(row * n_items + col, return_counts=True)
         return Pairs(pair // n_items, pair % n_items, times.astype(np.float64))
     rate = _inner(user, item, row, col)
-    kept = uniform * how.most * rate < how.intensity(rate)
-    pair = np.unique(row[kept] * n_items + col[kept])
+    accepted = uniform * how.most * rate < how.intensity(rate)
+    pair = np.unique(row[accepted] * n_items + col[accepted])
     pair = pair[~_among(pair, training.row * n_items + training.col)]
     return Pairs(pair // n_items, pair % n_items, np.ones(len(pair)))
 
 
 def _points(key: Keys, user: Floats, item: Floats, scale: float, seed: int) -> tuple[Places, Places, Floats]:
-    """Row and column of the points of a Poisson process with rate scale user . item, and a uniform number for each."""
+    """Draw the points of a Poisson process with rate scale user . item: row, column and a uniform number for each."""
     weight = np.cumsum(user * item.sum(axis=0), axis=1)
     total = weight[:, -1]
     number = poisson_draws(noise(stream(seed, _TOTALS), key, 1)[:, 0], scale * total)
@@ -152,7 +157,7 @@ def _points(key: Keys, user: Floats, item: Floats, scale: float, seed: int) -> t
 
 
 def _columns(item: Floats, component: Places, uniform: Floats) -> Places:
-    """A column for each point, with probability proportional to its factor in the point's component."""
+    """Choose a column for each point, with probability proportional to its factor in the point's component."""
     n_items, rank = item.shape
     cumulated = np.cumsum(item.T, axis=1)
     # One sorted line for all components: component k lies between k and k + 1. One that is 0 is never asked for.
@@ -170,7 +175,7 @@ def _among(wanted: Places, known: Places) -> NDArray[np.bool_]:
 
 
 def _inner(left: Floats, right: Floats, row: Places | None = None, col: Places | None = None) -> Floats:
-    """Inner products of rows; of all of ``left`` with the one of ``right`` where no places are given.
+    """Multiply rows with rows; all of ``left`` with the one of ``right`` where no places are given.
 
     Not by BLAS, whose last bit depends on how many there are.
     """
@@ -181,7 +186,7 @@ def _inner(left: Floats, right: Floats, row: Places | None = None, col: Places |
 
 
 def p_values(statistic: Floats, uniform: Floats | float = 0.5) -> Floats:
-    """P(replicated < real), the real one's place among its equals drawn by ``uniform``.
+    """Compute P(replicated < real), the real one's place among its equals drawn by ``uniform``.
 
     statistic : (R + 1, ...), the real ones first. uniform : (...,) in [0, 1), or the middle of the place for all.
 
@@ -195,7 +200,7 @@ def p_values(statistic: Floats, uniform: Floats | float = 0.5) -> Floats:
 
 
 def squared_deviations(log_likelihood: Floats) -> Floats:
-    """Each user's squared distance from the mean of all R + 1, in their standard deviations; (R + 1, m).
+    """Compute each user's squared distance from the mean of all R + 1, in their standard deviations; (R + 1, m).
 
     The mean and the deviation take the real one in, so that it stands among the replications as one of them. A user
     whose log-likelihood is the same in all of them, up to rounding, has 0.

@@ -12,12 +12,12 @@ from dcrec_spark.kernels.gamma import Floats
 
 
 def relative_propensity(rating: Floats, decay: float, pivot: float) -> Floats:
-    """p / k of each rating; (n,), in (0, 1]."""
+    """Compute p / k of each rating; (n,), in (0, 1]."""
     return np.asarray(np.power(decay, np.maximum(0.0, pivot - rating)))
 
 
 def solve_scale(relative: Floats, count: Floats, target: float) -> float:
-    """The k with which the mean of min(1, k * relative) is ``target``.
+    """Solve for the k with which the mean of min(1, k * relative) is ``target``.
 
     relative, count : (n,) > 0, each distinct value and how often it occurs. target : in (0, 1].
     """
@@ -35,6 +35,6 @@ def solve_scale(relative: Floats, count: Floats, target: float) -> float:
 
 
 def raw_weights(rating: Floats, scale: float, decay: float, pivot: float, cap: float | None) -> Floats:
-    """1 / p of each rating, (n,), at most ``cap``; p = min(1, scale * relative)."""
+    """Compute 1 / p of each rating, (n,), at most ``cap``; p = min(1, scale * relative)."""
     weight: Floats = 1.0 / np.minimum(1.0, scale * relative_propensity(rating, decay, pivot))
     return weight if cap is None else np.minimum(weight, cap)

@@ -19,14 +19,14 @@ _STEPS = 2.0**53  # of `noise`, from 0 to 1
 
 
 def stream(seed: int, *path: int) -> int:
-    """A seed for what ``path`` names, unrelated to those of other paths and other seeds."""
+    """Derive a seed for what ``path`` names, unrelated to those of other paths and other seeds."""
     for step in path:
         seed = int(noise(seed, np.array([step], np.int64), 1)[0, 0] * _STEPS)
     return seed
 
 
 def gamma_draws(seed: int, key: Keys, shape: Floats) -> Floats:
-    """Draws of Gamma(shape, 1) by Marsaglia and Tsang (2000); (n, L), like ``shape``.
+    """Draw from Gamma(shape, 1) by Marsaglia and Tsang (2000); (n, L), like ``shape``.
 
     Attempt t of a row takes noise(stream(seed, t), key), so that what one row needs never moves another. Their method
     wants shapes from 1: Gamma(shape + 1) is drawn and multiplied by U^(1 / shape).
@@ -34,7 +34,7 @@ def gamma_draws(seed: int, key: Keys, shape: Floats) -> Floats:
     rank = shape.shape[1]
     d = shape + 2.0 / 3.0
     c = 1.0 / np.sqrt(9.0 * d)
-    drawn = np.empty_like(d)
+    draws = np.empty_like(d)
     pending = np.ones(d.shape, np.bool_)
     rows = np.arange(len(key))
     for attempt in count(1):
@@ -43,10 +43,10 @@ def gamma_draws(seed: int, key: Keys, shape: Floats) -> Floats:
         uniform = noise(stream(seed, attempt), key[rows], 2 * rank)
         proposal, accepted = _marsaglia_tsang(d[rows], c[rows], uniform[:, :rank], uniform[:, rank:])
         accepted &= pending[rows]
-        drawn[rows] = np.where(accepted, proposal, drawn[rows])
+        draws[rows] = np.where(accepted, proposal, draws[rows])
         pending[rows] &= ~accepted
         rows = rows[pending[rows].any(axis=1)]
-    return drawn * (1.0 - noise(stream(seed, 0), key, rank)) ** (1.0 / shape)
+    return draws * (1.0 - noise(stream(seed, 0), key, rank)) ** (1.0 / shape)
 
 
 def _marsaglia_tsang(d: Floats, c: Floats, uniform: Floats, other: Floats) -> tuple[Floats, Flags]:

@@ -24,7 +24,7 @@ class RatingBlock(NamedTuple):
     """Observed pairs of one block in row order; a_hat is zero-length where the model carries no confounder.
 
     row_ptr (n + 1,), col (nnz,) places in the inbox, rating, weight (nnz,), a_hat (nnz,) or (0,),
-    exposure (n, L): the rows' own exposure factors, L = 0 without a confounder.
+    exposure (n, L): the exposure factors of the rows, L = 0 without a confounder.
     """
 
     row_ptr: NDArray[np.int64]
@@ -53,7 +53,7 @@ class Design(NamedTuple):
 
     @property
     def on_preference(self) -> float:
-        """z w0: what an unobserved pair weighs in the preference term."""
+        """Weight z w0 of an unobserved pair in the preference term."""
         return self.unobserved if self.everywhere else 0.0
 
 
@@ -80,10 +80,17 @@ Sums = dict[str, NDArray[np.float64]]
 def update_users(
     block: RatingBlock, items: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
 ) -> Floats:
-    """Jointly the preference and the confounder weight of each user: one Cholesky solve in K (+ 1) unknowns.
+    """Solve for the preference and the confounder weight of each user jointly: one Cholesky solve in K (+ 1) unknowns.
 
-    items : (m, K), the items of the inbox. sums : the item sums of :func:`item_sums`, over all items.
-    Returns (n, K + 1), the confounder weight last, or (n, K) where the users have none of their own.
+    Parameters
+    ----------
+    block : the ratings of n users. items : (m, K), the items of the inbox.
+    sums : of :func:`item_sums`, over all items.
+    shared : the terms of all pairs. design, reg : of the model.
+
+    Returns
+    -------
+    (n, K + 1), the confounder weight last, or (n, K) where the users have none of their own.
     """
     return _solve_rows(block, users_system(block, items, sums, shared, design, reg))
 
@@ -91,16 +98,26 @@ def update_users(
 def update_items(
     block: RatingBlock, users: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
 ) -> Floats:
-    """The attributes of each item, given the users; (n, K).
+    """Solve for the attributes of each item, given the users.
 
-    users : (m, K + 1) with the confounder weight last, or (m, K). sums : :func:`user_sums` over all users.
+    Parameters
+    ----------
+    block : the ratings of n items. users : (m, K + 1) with the confounder weight last, or (m, K).
+    sums : :func:`user_sums` over all users.
+    shared : the terms of all pairs. design, reg : of the model.
+
+    Returns
+    -------
+    (n, K).
     """
-    own_weights = block.has_confounder and design.per_user
-    rank = users.shape[1] - own_weights
-    drawn = _confounding(block, users, rank, shared, design)
+    gamma_per_user = block.has_confounder and design.per_user
+    rank = users.shape[1] - gamma_per_user
+    confounding = _confounding(block, users, rank, shared, design)
     theta = np.ascontiguousarray(users[:, :rank])
-    gamma = 1.0 if own_weights else shared.gamma
-    return _solve_rows(block, preference_system(block, theta, sums, drawn, gamma, shared.intercept, design, reg.item))
+    gamma = 1.0 if gamma_per_user else shared.gamma
+    return _solve_rows(
+        block, preference_system(block, theta, sums, confounding, gamma, shared.intercept, design, reg.item)
+    )
 
 
 class System(NamedTuple):
@@ -121,17 +138,17 @@ class System(NamedTuple):
 def users_system(
     block: RatingBlock, items: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
 ) -> System:
-    """What :func:`update_users` solves."""
+    """Set up the normal equations that :func:`update_users` solves."""
     if block.has_confounder and design.per_user:
         return joint_system(block, items, sums, shared.intercept, design, reg)
-    drawn = shared.gamma * block.a_hat if block.has_confounder else np.zeros(len(block.col), items.dtype)
-    return preference_system(block, items, sums, drawn, shared.gamma, shared.intercept, design, reg.user)
+    confounding = shared.gamma * block.a_hat if block.has_confounder else np.zeros(len(block.col), items.dtype)
+    return preference_system(block, items, sums, confounding, shared.gamma, shared.intercept, design, reg.user)
 
 
 def joint_system(
     block: RatingBlock, items: Floats, sums: Mapping[str, Array], intercept: float, design: Design, reg: Regulariser
 ) -> System:
-    """The users' system where each of them has a confounder weight."""
+    """Set up the users' system where each of them has a confounder weight."""
     n, rank = len(block.row_ptr) - 1, items.shape[1]
     dtype, size = items.dtype, rank + 1
     w0, z_w0 = design.unobserved, design.on_preference
@@ -162,22 +179,22 @@ def preference_system(
     block: RatingBlock,
     sources: Floats,
     sums: Mapping[str, Array],
-    drawn: Floats,
+    confounding: Floats,
     gamma: float,
     intercept: float,
     design: Design,
     reg: float,
 ) -> System:
-    """Rows of preference alone, users or items, given the confounder.
+    """Set up the system of rows of preference alone, users or items, given the confounder.
 
-    drawn : (nnz,) gamma a_hat of each nonzero. gamma : what ``sums["cross"]`` is still to be multiplied with.
+    confounding : (nnz,) gamma a_hat of each nonzero. gamma : what ``sums["cross"]`` is still to be multiplied with.
     """
     n, rank = len(block.row_ptr) - 1, sources.shape[1]
     dtype, z_w0 = sources.dtype, design.on_preference
     right = np.tile(-z_w0 * intercept * sums["total"], (n, 1))
     if block.has_confounder:
         right -= z_w0 * gamma * (block.exposure @ sums["cross"].T)
-    shift = drawn + dtype.type(intercept)
+    shift = confounding + dtype.type(intercept)
     return System(
         sources=sources,
         curvature=block.weight - dtype.type(z_w0),
@@ -189,7 +206,7 @@ def preference_system(
 
 
 def _confounding(block: RatingBlock, users: Floats, rank: int, shared: Shared, design: Design) -> Floats:
-    """gamma a_hat_ui of each nonzero of an item block."""
+    """Compute gamma a_hat_ui of each nonzero of an item block."""
     if not block.has_confounder:
         return np.zeros(len(block.col), users.dtype)
     gamma = users[block.col, rank] if design.per_user else users.dtype.type(shared.gamma)
@@ -197,7 +214,7 @@ def _confounding(block: RatingBlock, users: Floats, rank: int, shared: Shared, d
 
 
 def _solve_rows(block: RatingBlock, system: System) -> Floats:
-    """The solution of each row's :class:`System`. A row whose matrix is not positive definite comes back as NaN."""
+    """Solve each row's :class:`System`. A row whose matrix is not positive definite comes back as NaN."""
     solved = np.empty_like(system.right)
     for row, (matrix, right) in enumerate(assembled(block, system)):
         solved[row] = solve(matrix, right)
@@ -205,7 +222,7 @@ def _solve_rows(block: RatingBlock, system: System) -> Floats:
 
 
 def assembled(block: RatingBlock, system: System) -> Iterator[tuple[Floats, Floats]]:
-    """Matrix, in its lower triangle, and right-hand side of each row, in arrays that the next row overwrites."""
+    """Assemble each row's matrix, lower triangle, and right-hand side, in arrays that the next row overwrites."""
     sources, curvature, pull, base, border, right = system
     bordered = border.shape[1] > 0
     matrix, row_right = np.empty_like(base), np.empty_like(right[:1])[0]
@@ -231,7 +248,7 @@ def assembled(block: RatingBlock, system: System) -> Iterator[tuple[Floats, Floa
 
 
 def solve(matrix: Floats, right: Floats) -> Floats:
-    """x of matrix x = right, (F,) or (F, P), from the lower triangle of ``matrix``, which is overwritten.
+    """Solve matrix x = right, (F,) or (F, P), from the lower triangle of ``matrix``, which is overwritten.
 
     NaN where the matrix is not positive definite.
     """
@@ -242,7 +259,7 @@ def solve(matrix: Floats, right: Floats) -> Floats:
 
 
 def gather(sources: Floats, block: RatingBlock, start: int, end: int, bordered: bool) -> Floats:
-    """The sources of some nonzeros, a_hat in the last column where the system is bordered."""
+    """Gather the sources of some nonzeros, a_hat in the last column where the system is bordered."""
     gathered = sources[block.col[start:end]]
     if bordered:
         gathered[:, -1] = block.a_hat[start:end]
@@ -250,7 +267,7 @@ def gather(sources: Floats, block: RatingBlock, start: int, end: int, bordered: 
 
 
 def item_sums(attributes: Floats, exposure: Floats) -> Sums:
-    """What the users need of all items: G_bb, sum beta, G_bl, G_ll, sum lambda (float64)."""
+    """Compute what the users need of all items: G_bb, sum beta, G_bl, G_ll, sum lambda (float64)."""
     b, e = attributes.astype(np.float64), exposure.astype(np.float64)
     return {
         "gram": b.T @ b,
@@ -262,16 +279,16 @@ def item_sums(attributes: Floats, exposure: Floats) -> Sums:
 
 
 def user_sums(users: Floats, exposure: Floats, design: Design) -> Sums:
-    """What the items, the shared terms and the objective need of all users (float64).
+    """Compute what the items, the shared terms and the objective need of all users (float64).
 
     gram, total : Theta'Theta, sum theta. cross : Theta' diag(gamma) Pi. confounder_gram : Pi' diag(gamma^2) Pi.
     confounder_total : sum gamma pi. confounder_square : |gamma|^2. Where gamma is shared, it is left out of them.
     """
-    own_weights = exposure.shape[1] > 0 and design.per_user
-    theta = users[:, : users.shape[1] - own_weights].astype(np.float64)
+    gamma_per_user = exposure.shape[1] > 0 and design.per_user
+    theta = users[:, : users.shape[1] - gamma_per_user].astype(np.float64)
     weighted = exposure.astype(np.float64)
-    gamma = users[:, -1].astype(np.float64) if own_weights else np.zeros(0)
-    if own_weights:
+    gamma = users[:, -1].astype(np.float64) if gamma_per_user else np.zeros(0)
+    if gamma_per_user:
         weighted = weighted * gamma[:, None]
     return {
         "gram": theta.T @ theta,
@@ -284,9 +301,10 @@ def user_sums(users: Floats, exposure: Floats, design: Design) -> Sums:
 
 
 def observed_sums(block: RatingBlock, attributes: Floats, users: Floats, design: Design) -> Sums:
-    """What the shared terms x = [beta_0 (, gamma)] and the objective need of the observed pairs of an item block.
+    """Compute what the shared terms and the objective need of the observed pairs of an item block.
 
-    With d = [1 (, a_hat)], e = y - p - gamma_u a_hat, q = gamma_u a_hat + z p, gamma_u = 0 where gamma is shared:
+    The shared terms are x = [beta_0 (, gamma)]. With d = [1 (, a_hat)], e = y - p - gamma_u a_hat and
+    q = gamma_u a_hat + z p, where gamma_u = 0 if gamma is shared:
     sum (w e^2 - w0 q^2), sum (w e + w0 q) d, sum (w - w0) d d'  (float64).
     """
     error, shown, design_rows = _residuals(block, attributes, users, design)
@@ -299,7 +317,7 @@ def observed_sums(block: RatingBlock, attributes: Floats, users: Floats, design:
 
 
 def held_out_sums(block: RatingBlock, attributes: Floats, users: Floats, design: Design) -> Sums:
-    """What the squared error of held-out pairs needs: sum e^2, sum e d, sum d d' of :func:`observed_sums` (float64)."""
+    """Compute sum e^2, sum e d, sum d d' of held-out pairs, as :func:`observed_sums` has them (float64)."""
     error, _, design_rows = _residuals(block, attributes, users, design)
     return {
         "held_square": np.array(error @ error),
@@ -309,22 +327,22 @@ def held_out_sums(block: RatingBlock, attributes: Floats, users: Floats, design:
 
 
 def held_out_error(items: Mapping[str, Array], shared: Shared) -> float:
-    """Mean squared error of the held-out pairs, from the sums of :func:`held_out_sums`."""
+    """Compute the mean squared error of the held-out pairs from the sums of :func:`held_out_sums`."""
     x = np.array(shared)[: len(items["held_linear"])]
     total = items["held_square"] - 2.0 * x @ items["held_linear"] + x @ items["held_curvature"] @ x
     return float(total / items["held_curvature"][0, 0])
 
 
 def _residuals(block: RatingBlock, attributes: Floats, users: Floats, design: Design) -> tuple[Array, Array, Array]:
-    """e, q and the rows of d, (1, nnz) or (2, nnz)."""
-    own_weights = block.has_confounder and design.per_user
+    """Compute e, q and the rows of d, (1, nnz) or (2, nnz)."""
+    gamma_per_user = block.has_confounder and design.per_user
     rank = attributes.shape[1]
     theta = np.ascontiguousarray(users[:, :rank])
     preference = inner_products(block.row_ptr, block.col, attributes, theta).astype(np.float64)
-    drawn = _confounding(block, users, rank, Shared(), design).astype(np.float64)
+    confounding = _confounding(block, users, rank, Shared(), design).astype(np.float64)
     ones = np.ones((1, len(block.col)))
-    rows = ones if own_weights or not block.has_confounder else np.vstack([ones, block.a_hat])
-    return block.rating - preference - drawn, drawn + preference * design.everywhere, rows
+    rows = ones if gamma_per_user or not block.has_confounder else np.vstack([ones, block.a_hat])
+    return block.rating - preference - confounding, confounding + preference * design.everywhere, rows
 
 
 def shared_and_objective(
@@ -335,36 +353,40 @@ def shared_and_objective(
     reg: Regulariser,
     fit_intercept: bool,
 ) -> tuple[Shared, float]:
-    """The shared terms that minimise J given all factors, and J there. J is quadratic in them.
+    """Solve for the shared terms that minimise J given all factors, and J there. J is quadratic in them.
 
+    Parameters
+    ----------
     users : :func:`user_sums` of all users. items : :func:`item_sums` and :func:`observed_sums` of all items.
     n_pairs : U x I.
+    design, reg : of the model. fit_intercept : whether beta_0 is free; else it is 0.
     """
     w0, z = design.unobserved, float(design.everywhere)
-    drawn = np.vdot(users["confounder_gram"], items["exposure_gram"])
-    drawn_total = users["confounder_total"] @ items["exposure_total"]
-    both = z * np.vdot(users["cross"], items["cross"])
+    confounding_square = np.vdot(users["confounder_gram"], items["exposure_gram"])
+    confounding_total = users["confounder_total"] @ items["exposure_total"]
+    product = z * np.vdot(users["cross"], items["cross"])
     global_gamma = len(items["linear"]) == 2
     preference = z * (users["total"] @ items["total"])
 
     slope, curvature = items["linear"].copy(), items["curvature"].copy()
-    slope[0] -= w0 * (preference + (0.0 if global_gamma else drawn_total))
+    slope[0] -= w0 * (preference + (0.0 if global_gamma else confounding_total))
     curvature[0, 0] += w0 * n_pairs + reg.intercept
     if global_gamma:
-        slope[1] -= w0 * both
-        curvature[1, 1] += w0 * drawn + reg.confounder
-        curvature[0, 1] += w0 * drawn_total
-        curvature[1, 0] += w0 * drawn_total
+        slope[1] -= w0 * product
+        curvature[1, 1] += w0 * confounding_square + reg.confounder
+        curvature[0, 1] += w0 * confounding_total
+        curvature[1, 0] += w0 * confounding_total
     at_zero = (
         items["square"]
         + w0 * z * np.vdot(users["gram"], items["gram"])
-        + (0.0 if global_gamma else w0 * (drawn + 2.0 * both))
+        + (0.0 if global_gamma else w0 * (confounding_square + 2.0 * product))
         + reg.user * np.trace(users["gram"])
         + reg.item * np.trace(items["gram"])
         + reg.confounder * users["confounder_square"]
     )
-    best = np.zeros(len(slope))
-    moved = slice(0 if fit_intercept else 1, None)
-    if len(best[moved]):
-        best[moved] = np.linalg.lstsq(curvature[moved, moved], slope[moved])[0]
-    return Shared(*map(float, best)), float(at_zero - 2.0 * best @ slope + best @ curvature @ best)
+    solution = np.zeros(len(slope))
+    free = slice(0 if fit_intercept else 1, None)
+    if len(solution[free]):
+        solution[free] = np.linalg.lstsq(curvature[free, free], slope[free])[0]
+    objective = at_zero - 2.0 * solution @ slope + solution @ curvature @ solution
+    return Shared(*map(float, solution)), float(objective)

@@ -37,12 +37,14 @@ def top_n(
     seen_ptr: NDArray[np.int64],
     seen_col: NDArray[np.int64],
 ) -> Ranked:
-    """The ``n`` best columns of each row that are not among those seen; fewer where fewer are unseen.
+    """Rank the ``n`` best columns of each row that are not among those seen; fewer where fewer are unseen.
 
     Parameters
     ----------
+    n : columns for each row.
     preference : theta (rows, K) and beta (cols, K).
     confounder : gamma * E[pi] (rows, L) and E[lambda] (cols, L); L = 0 without a confounder.
+    intercept : beta_0, the same for all.
     seen_ptr, seen_col : CSR of the columns to leave out; (rows + 1,), (seen,).
 
     Notes
@@ -53,25 +55,25 @@ def top_n(
     cols = np.ascontiguousarray(np.hstack([preference[1], confounder[1]]).T)
     rounding = _rounding(rows, cols)
     at_once = max(1, SCORES // max(1, cols.shape[1]))
-    found = []
+    ranked_pieces = []
     for start in range(0, max(1, len(rows)), at_once):
         end = min(len(rows), start + at_once)
         scores = rows[start:end] @ cols
         seen = seen_col[seen_ptr[start] : seen_ptr[end]]
         scores[np.repeat(np.arange(end - start), np.diff(seen_ptr[start : end + 1])), seen] = -np.inf
         row, col = _candidates(scores, n, rounding[start:end])
-        found.append(_ranked(n, row + start, col, preference, confounder, intercept))
-    return Ranked(*map(np.concatenate, zip(*found, strict=True)))
+        ranked_pieces.append(_ranked(n, row + start, col, preference, confounder, intercept))
+    return Ranked(*map(np.concatenate, zip(*ranked_pieces, strict=True)))
 
 
 def _rounding(rows: Floats, cols: Floats) -> Floats:
-    """How far the product may round two equal scores of a row apart; (rows,)."""
+    """Bound how far the product may round two equal scores of a row apart; (rows,)."""
     longest = np.sqrt(np.einsum("kc,kc->c", cols, cols).max(initial=0.0))
     return np.asarray(2 * len(cols) * np.finfo(rows.dtype).eps * longest * np.linalg.norm(rows, axis=1))
 
 
 def _candidates(scores: Floats, n: int, rounding: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(row, col) of all finite scores that may be among the n best of their row, in the order of the table."""
+    """Find (row, col) of all finite scores that may be among the n best of their row, in the order of the table."""
     width = scores.shape[1]
     candidate = scores > -np.inf
     if n < width:
@@ -82,7 +84,7 @@ def _candidates(scores: Floats, n: int, rounding: Floats) -> tuple[NDArray[np.in
 
 
 def _place_in_row(row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0, 1, 2, ... within each run of equal rows; ``row`` is sorted."""
+    """Count 0, 1, 2, ... within each run of equal rows; ``row`` is sorted."""
     first = np.searchsorted(row, row, side="left")
     return np.arange(len(row)) - first
 
@@ -95,11 +97,11 @@ def _ranked(
     confounder: tuple[Floats, Floats],
     intercept: float,
 ) -> Ranked:
-    """The n best candidates of each row, by the sum of the parts: the product's rounding depends on places."""
-    liked = np.einsum("nk,nk->n", preference[0][row], preference[1][col])
+    """Rank the n best candidates of each row, by the sum of the parts: the product's rounding depends on places."""
+    preferred = np.einsum("nk,nk->n", preference[0][row], preference[1][col])
     confounded = np.einsum("nl,nl->n", confounder[0][row], confounder[1][col])
-    score = liked + confounded + intercept
+    score = preferred + confounded + intercept
     order = np.lexsort((col, -score, row))
     place = _place_in_row(row[order])
-    kept = order[place < n]
-    return Ranked(row[kept], place[place < n] + 1, col[kept], score[kept], liked[kept], confounded[kept])
+    best = order[place < n]
+    return Ranked(row[best], place[place < n] + 1, col[best], score[best], preferred[best], confounded[best])

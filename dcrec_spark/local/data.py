@@ -19,7 +19,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
-from dcrec_spark.local.fits import Ratings
+from dcrec_spark.local.ratings import Ratings
 
 # 40 bytes each on their way to the driver. A sweep over so many takes a second or two.
 MOST_RATINGS = 5_000_000
@@ -41,7 +41,7 @@ class Parts:
     of: Mapping[str, Mapping[str, Array]]
 
     def ratings(self, *names: str) -> Ratings:
-        """Some parts together, as a fit takes them; users and items are those of all parts."""
+        """Return some parts together, as a fit takes them; users and items are those of all parts."""
         user, item, rating = (np.concatenate([self.of[n][c] for n in names]) for c in ("user", "item", "rating"))
         return Ratings(user, item, rating, self.user_key, self.item_key)
 
@@ -51,8 +51,8 @@ class Parts:
         folded_in : the parts that make users known, where these are not those of training.
         """
         items, users, pairs = self.ratings(*training).item, self.ratings(*(folded_in or training)).user, self.of[part]
-        kept = np.isin(pairs["user"], users) & np.isin(pairs["item"], items)
-        chosen = {name: column[kept] for name, column in pairs.items()}
+        is_known = np.isin(pairs["user"], users) & np.isin(pairs["item"], items)
+        chosen = {name: column[is_known] for name, column in pairs.items()}
         return Parts(self.user_ids, self.item_ids, self.user_key, self.item_key, {**self.of, part: chosen})
 
     def evaluate(
@@ -85,9 +85,9 @@ def gather(frames: Mapping[str, DataFrame], columns: Columns = _PLAIN) -> Parts:
             "fit on the cluster, one after the other"
         )
     users, items = _index(table, "user"), _index(table, "item")
-    found = {"user": users.place, "item": items.place, "rating": table["rating"].to_numpy()}
+    columns_of = {"user": users.place, "item": items.place, "rating": table["rating"].to_numpy()}
     part = table["part"].to_numpy(zero_copy_only=False)
-    of = {name: _sorted({column: values[part == name] for column, values in found.items()}) for name in frames}
+    of = {name: _sorted({column: values[part == name] for column, values in columns_of.items()}) for name in frames}
     return Parts(users.ids, items.ids, users.key, items.key, of)
 
 

@@ -15,27 +15,27 @@ Shared = TypeVar("Shared")
 Work = TypeVar("Work")
 Result = Mapping[str, Array]
 
-# Tasks of one job for each core: results come back, and can be kept, after so many.
+# Tasks of one job for each core: results come back, and can be recorded, after so many.
 ROUNDS = 4
 
 
 def side_by_side(
     spark: SparkSession, shared: Shared, works: Sequence[Work], function: Callable[[Shared, Work], Result]
 ) -> Generator[Result, None, None]:
-    """``function(shared, work)`` for each of ``works``, in their order, each in a task of its own.
+    """``function(shared, work)`` for each of ``works``, in their order, each in one task.
 
     Results come as they are there, a few for each core at a time, so that the caller can record them. What fails ends
     the job; what came before is with the caller.
 
     shared, works : what pickle can carry; ``shared`` travels to each executor once.
     """
-    box = broadcast(spark, (shared, list(works)))
+    shared_value = broadcast(spark, (shared, list(works)))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         forget_zip_importers()
         for batch in batches:
             for number in batch["id"].to_pylist():
-                everything, all_works = box.value
+                everything, all_works = shared_value.value
                 with threadpool_limits(1):  # each core has a task
                     cell = pack(function(everything, all_works[number]))
                 yield pa.RecordBatch.from_pydict({"id": [number], "data": pa.array([cell], pa.binary())})
@@ -44,8 +44,8 @@ def side_by_side(
     try:
         for start in range(0, len(works), wave):
             end = min(start + wave, len(works))
-            found = spark.range(start, end, 1, end - start).mapInArrow(run, "id long, data binary").toArrow()
-            for row in found.sort_by("id").to_pylist():
+            results = spark.range(start, end, 1, end - start).mapInArrow(run, "id long, data binary").toArrow()
+            for row in results.sort_by("id").to_pylist():
                 yield unpack(row["data"])
     finally:
-        box.destroy()
+        shared_value.destroy()

@@ -13,18 +13,11 @@ from pyspark.sql import SparkSession
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import DataError, FitError
 from dcrec_spark.local.data import Parts
-from dcrec_spark.local.fits import (
-    Exposure,
-    Ints,
-    Outcome,
-    Ratings,
-    fit_and_fold_in,
-    fit_exposure,
-    fit_outcome,
-)
+from dcrec_spark.local.fits import Exposure, Outcome, fit_and_fold_in, fit_exposure, fit_outcome
+from dcrec_spark.local.ratings import Ints, Ratings
 from dcrec_spark.local.side_by_side import Result, side_by_side
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
-from dcrec_spark.models.fitting.degenerate import degeneracies, vanished
+from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 
 Confounder = Literal["fitted", "permuted", "popularity"]
@@ -85,16 +78,16 @@ class Bench:
     failures: dict[str, FitError] = field(default_factory=dict)
 
     def run(self, trials: Sequence[Trial]) -> Iterator[Fitted]:
-        """The trials' results, in their order, as they are there.
+        """Fit trials; their results come in order, as soon as they are there.
 
         Raises
         ------
         FitError : that of the first trial which has one.
         """
-        for found in self.attempt(trials):
-            if isinstance(found, FitError):
-                raise found
-            yield found
+        for result in self.attempt(trials):
+            if isinstance(result, FitError):
+                raise result
+            yield result
 
     def attempt(self, trials: Sequence[Trial]) -> Iterator[Fitted | FitError]:
         """As :meth:`run`, with its FitError in the place of each trial that has one; the others go on."""
@@ -109,14 +102,14 @@ class Bench:
     def _fit_exposures(self, trials: Sequence[Trial]) -> None:
         known = self.exposures.keys() | self.failures.keys()
         new = {t.stage_one: t for t in trials if t.stage_one and t.stage_one not in known}
-        for name, found in zip(
+        for name, result in zip(
             new, side_by_side(self.spark, dict(self.data), list(new.values()), _fit_exposure), strict=True
         ):
-            failure = _failure(found)
+            failure = _failure(result)
             if failure is not None:
                 self.failures[name] = failure
             else:
-                self.exposures[name] = Exposure(found["users"].copy(), found["items"].copy(), tuple(found["elbo"]))
+                self.exposures[name] = Exposure(result["users"].copy(), result["items"].copy(), tuple(result["elbo"]))
 
 
 @dataclass(frozen=True)
@@ -146,10 +139,10 @@ class _Rows:
 def _fit_exposure(data: Mapping[str, Parts], trial: Trial) -> Result:
     rows = _Rows.of(data[trial.data].ratings(*trial.fit))
     try:
-        found = fit_exposure(rows.ratings, PoissonFactorization(**dict(trial.exposure or {})))
+        exposure = fit_exposure(rows.ratings, PoissonFactorization(**dict(trial.exposure or {})))
     except FitError as error:
         return _as_result(error)
-    return {"users": found.users, "items": found.items, "elbo": np.array(found.elbo)}
+    return {"users": exposure.users, "items": exposure.items, "elbo": np.array(exposure.elbo)}
 
 
 def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Trial) -> Result:
@@ -164,44 +157,40 @@ def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Tria
     scores = {f"score {part}": scored.score(model, parts.of[part]) for part in trial.predict}
     facts = {"objective": np.array(model.objective), "gamma": model.gamma}
     spent = np.array(time.perf_counter() - start)
-    return {**scores, **facts, "vanished": _has_vanished(model, scored.ratings), "seconds": spent}
+    is_gone = np.array(vanished(model.facts.degeneracies))
+    return {**scores, **facts, "vanished": is_gone, "seconds": spent}
 
 
 def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Exposure]) -> tuple[Outcome, _Rows]:
-    """The fitted model, and which users and items it is of."""
+    """Return the fitted model, and which users and items it is of."""
     estimator = DeconfoundedMF(**dict(trial.outcome))
     if trial.fold_in:
         first = None if trial.exposure is None else PoissonFactorization(**dict(trial.exposure))
         new = _Rows.of(parts.ratings(trial.fold_in), rows.items)
         return fit_and_fold_in(rows.ratings, estimator, first, new.ratings), new
-    own = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
-    return fit_outcome(rows.ratings, estimator, own), rows
+    exposure = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
+    return fit_outcome(rows.ratings, estimator, exposure), rows
 
 
-def _has_vanished(model: Outcome, ratings: Ratings) -> Array:
-    size = len(model.users) * len(model.items) * ratings.rating.mean() ** 2
-    return np.array(vanished(degeneracies("outcome", model.users.T @ model.users, model.items.T @ model.items, size)))
-
-
-def _fitted(found: Result) -> Fitted | FitError:
-    failure = _failure(found)
+def _fitted(result: Result) -> Fitted | FitError:
+    failure = _failure(result)
     if failure is not None:
         return failure
-    scores = {name.removeprefix("score "): a for name, a in found.items() if name.startswith("score ")}
-    return Fitted(scores, found["objective"], found["gamma"], float(found["seconds"]), bool(found["vanished"]))
+    scores = {name.removeprefix("score "): a for name, a in result.items() if name.startswith("score ")}
+    return Fitted(scores, result["objective"], result["gamma"], float(result["seconds"]), bool(result["vanished"]))
 
 
 def _as_result(error: FitError) -> Result:
-    """An error as it travels: side by side, what is raised ends all the others too."""
+    """Return an error as it travels: side by side, what is raised ends all the others too."""
     return {"error": np.frombuffer(str(error).encode(), np.uint8)}
 
 
-def _failure(found: Result) -> FitError | None:
-    return FitError(found["error"].tobytes().decode()) if "error" in found else None
+def _failure(result: Result) -> FitError | None:
+    return FitError(result["error"].tobytes().decode()) if "error" in result else None
 
 
 def confounder(fitted: Exposure, ratings: Ratings, kind: Confounder) -> Exposure:
-    """The exposure model's a_hat, or the placebo that takes its place."""
+    """Return the exposure model's a_hat, or the placebo that takes its place."""
     if kind == "fitted":
         return fitted
     if kind == "permuted":

@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.publish.manifest import RECORD
-from dcrec_spark.storage.files import Files, open_files
+from dcrec_spark.storage.files import open_files
+from dcrec_spark.storage.protocol import Files
 
 CURRENT = "CURRENT"
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")

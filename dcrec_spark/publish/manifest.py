@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dcrec_spark.errors import DataError
-from dcrec_spark.storage.files import Entry, Files
+from dcrec_spark.storage.protocol import Entry, Files
 
 MANIFEST = "manifest.json"
 RECORD = "run.json"

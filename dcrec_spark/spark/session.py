@@ -1,7 +1,7 @@
 """The one place where a SparkSession is made.
 
 On one machine nothing has to be prepared: Java is found, memory is measured, nothing listens beyond loopback.
-On a cluster, what ``spark-submit`` was told stands.
+On a cluster, the settings given to ``spark-submit`` stand.
 """
 
 import argparse
@@ -33,12 +33,12 @@ log = logging.getLogger(__name__)
 def build_session(
     app_name: str = "dcrec-spark", master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """The active session, or a new one.
+    """Return the active session, or make one.
 
     Parameters
     ----------
     app_name : shown in Spark's UI; ``spark-submit --name`` wins over it.
-    master : where to run, when ``spark-submit`` did not say; by default ``local[*]``.
+    master : where to run, unless ``spark-submit`` was given a master; by default ``local[*]``.
     conf : Spark settings by full name. They win over those of ``spark-submit`` and of the defaults files, as
         settings made in code do in Spark; only the master given to ``spark-submit`` stands. A session that is
         active already takes those that can change while it runs.
@@ -82,7 +82,7 @@ def _is_connect(wanted: Mapping[str, str]) -> bool:
 
 
 def _settings(app_name: str, master: str | None, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Every setting of the session to be made, the strongest source last."""
+    """Collect the settings of the session to be made, the strongest source last."""
     given = _given_settings()
     chosen = given.get("spark.master") or master or wanted.get("spark.master") or DEFAULT_MASTER
     return {
@@ -96,9 +96,9 @@ def _settings(app_name: str, master: str | None, wanted: Mapping[str, str]) -> d
 
 
 def _given_settings() -> dict[str, str]:
-    """What was said outside this program: to spark-submit, in PYSPARK_SUBMIT_ARGS, in a defaults file."""
+    """Collect the settings given outside this program: to spark-submit, in PYSPARK_SUBMIT_ARGS, in a defaults file."""
     if _is_submitted():
-        SparkContext._ensure_initialized()  # connects to the JVM that started this program and knows them
+        SparkContext._ensure_initialized()  # connects to the JVM that started this program and has them
         given = dict(SparkConf().getAll())
         if given.get("spark.app.name") == Path(sys.argv[0]).name:
             del given["spark.app.name"]  # spark-submit's own choice, nobody's wish
@@ -118,12 +118,12 @@ def _defaults_of_this_machine() -> dict[str, str]:
 
 
 def _read_properties(path: Path) -> dict[str, str]:
-    """A file of ``name value`` lines, as spark-submit reads it; empty when there is none."""
+    """Read a file of ``name value`` lines as spark-submit does; empty when there is none."""
     return dict(_PROPERTY.findall(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
 def _read_arguments(arguments: str) -> dict[str, str]:
-    """The settings among spark-submit's arguments that would otherwise be overruled here."""
+    """Read the settings among spark-submit's arguments that would otherwise be overruled here."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--master", dest="spark.master")
     parser.add_argument("--name", dest="spark.app.name")
@@ -152,12 +152,12 @@ def _local_settings() -> dict[str, str]:
 
 
 def _heap(memory: int) -> int:
-    """Bytes for the JVM of a local run: a quarter (the Python workers need theirs), from 1 to 8 GiB."""
+    """Choose the bytes of the JVM of a local run: a quarter (the Python workers need theirs), from 1 to 8 GiB."""
     return min(max(memory // 4, 1024 * _MIB), 8 * 1024 * _MIB)
 
 
 def _memory() -> int:
-    """Bytes of memory this process may use: the machine's, or less in a container."""
+    """Measure the bytes of memory this process may use: the machine's, or less in a container."""
     limits = [path.read_text().strip() for path in _CONTAINER_LIMITS if path.is_file()]
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *(int(limit) for limit in limits if limit.isdigit())])
@@ -177,7 +177,7 @@ def _prepare_process(settings: Mapping[str, str]) -> None:
 
 
 def conf_directory() -> Path:
-    """spark-defaults.conf and log4j2.properties: inside an installed package, beside it in a checkout."""
+    """Find the folder of Spark's defaults and logging: inside an installed package, next to it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "conf"
     return inside if inside.is_dir() else package.parent / "conf"

@@ -9,7 +9,7 @@ def forget_zip_importers() -> None:
 
     Spark calls importlib.invalidate_caches() for every task, and up to Python 3.11 each importer of a zip file then
     reads the whole archive anew: some 50 importers of pyspark.zip, a tenth of a second, more than a half-step's
-    arithmetic on a million ratings. Importers are made again, from a cache of their own, when something is imported.
+    arithmetic on a million ratings. Importers are made again, from a cache, when something is imported.
     """
     for path, importer in list(sys.path_importer_cache.items()):
         if isinstance(importer, zipimport.zipimporter):

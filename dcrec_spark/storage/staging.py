@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.storage.files import TEMPORARY_PREFIX, Files
+from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Files
 
 # A staging directory in which nothing was begun or ended for so long belongs to a process that died.
 STALE_SECONDS = 2 * 24 * 3600
@@ -14,9 +14,9 @@ STALE_SECONDS = 2 * 24 * 3600
 
 @contextmanager
 def staged(files: Files, path: str) -> Iterator[str]:
-    """A new directory beside ``path``, to be renamed to it; whatever is left of it afterwards goes away.
+    """Make a new directory next to ``path``, to be renamed to it; whatever is left of it afterwards is deleted.
 
-    What processes that died have left beside the same path goes too.
+    What processes that died have left next to the same path is deleted too.
     """
     parent, _, name = path.rpartition("/")
     files.make_directory(parent)
@@ -43,7 +43,7 @@ def remove_stale(files: Files, directory: str, prefixes: tuple[str, ...]) -> Non
 
 
 def require_writable(files: Files, path: str, given: str, setting: str) -> None:
-    """ConfigError naming ``setting``, which is ``given``, when this user could not create files under ``path``."""
+    """Raise ConfigError when this user could not create files under ``path``, which ``setting`` has as ``given``."""
     try:
         files.check_writable(path)
     except OSError as error:

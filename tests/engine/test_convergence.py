@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dcrec_spark.engine.convergence import SLACK, History
+from dcrec_spark.engine.convergence import SLACK, History, Patience
 from dcrec_spark.errors import FitError
 
 
@@ -59,3 +59,11 @@ def test_settled_is_a_relative_change_below_the_tolerance(rises: bool, sign: flo
 
 def test_single_precision_is_given_more_slack() -> None:
     assert SLACK["float64"] < SLACK["float32"] < 1e-3
+
+
+def test_patience_counts_from_the_best() -> None:
+    patience = Patience(2)
+    assert [patience.improved_by(loss) for loss in (3.0, 2.0, 2.5, 1.0, 1.5)] == [True, True, False, True, False]
+    assert not patience.exhausted
+    assert not patience.improved_by(1.0)
+    assert patience.exhausted

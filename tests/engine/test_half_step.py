@@ -109,7 +109,7 @@ def test_memory_comes_back_to_the_block_that_left_it(spark: SparkSession, held: 
 def test_memory_comes_back_without_a_source_too(spark: SparkSession, held: bool) -> None:
     with toy_sides(spark, Layout(2, 2, held, held)) as sides:
         first = half_step(sides.users, remember)
-        second = half_step(sides.users, remember, own=first)
+        second = half_step(sides.users, remember, previous=first)
         memory = [unpack(row.data)["turn"] for row in memories(sides.users, second).collect()]
         assert memory == [2, 2]
         assert second.sums["strangers"] == 0

@@ -138,7 +138,7 @@ class Gammas:
         )
         block = count_block(self.observed.astype(float))._replace(
             counts=(data.weights * data.ratings)[at],
-            beside=data.a_hat[at] if own else np.empty(0),
+            a_hat=data.a_hat[at] if own else np.empty(0),
             offset=known + (0.0 if own else gamma) * data.a_hat[at],
         )
         prior, shape, rate = np.full(2, 0.3), s.user_shape, s.user_rate

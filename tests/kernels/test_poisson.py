@@ -18,7 +18,7 @@ from tests.reference.poisson import Array
 
 PRIORS = dense.Priors(0.3, 0.4, 0.5, 0.6)
 SEEDS = st.integers(0, 2**32)
-examples = settings(max_examples=40)
+examples = settings(max_examples=25)
 
 
 class Side(NamedTuple):
@@ -263,7 +263,7 @@ def test_users_with_a_weight_of_their_own_are_the_twins(seed: int) -> None:
     at = np.nonzero(data.ratings)
     block = block._replace(
         counts=(data.weights * data.ratings)[at],
-        beside=data.a_hat[at],
+        a_hat=data.a_hat[at],
         offset=np.full(len(at[0]), g(state.intercept_shape, state.intercept_rate)[0]),
     )
     own = np.column_stack([g(state.user_shape, state.user_rate), g(state.confounder_shape, state.confounder_rate)])

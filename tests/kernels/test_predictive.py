@@ -66,7 +66,7 @@ def test_the_log_likelihood_is_the_twins_over_all_pairs(seed: int, counted: bool
 def test_replications_have_the_twins_distribution(counted: bool) -> None:
     """Of every pair: its mean; counts spread like Poisson counts, and nothing is replicated that is in training."""
     some = world(3, counted, 8, 6, certainty=1e8)
-    how, n = HeldOut(SHARE, counted), 1500
+    how, n = HeldOut(SHARE, counted), 700
     training = pairs(some.training)
     first, second = np.zeros((8, 6)), np.zeros((8, 6))
     for seed in range(n):
@@ -86,7 +86,7 @@ def test_replications_draw_from_the_posterior_too() -> None:
     """The totals of a wide posterior vary as Poisson counts do, and as its rates do on top."""
     wide, how = world(1, True, 4, 5), HeldOut(0.9, True)
     training = pairs(wide.training)
-    totals = [replicate(training, wide.users, wide.items, how, seed).times.sum() for seed in range(1500)]
+    totals = [replicate(training, wide.users, wide.items, how, seed).times.sum() for seed in range(800)]
     (x, x_variance), (y, y_variance) = (
         (side.mean().sum(axis=0), (side.shape / side.rate**2).sum(axis=0)) for side in (wide.users, wide.items)
     )

@@ -7,7 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_and_fold_in, fit_exposure, fit_outcome
+from dcrec_spark.local.fits import Exposure, Outcome, fit_and_fold_in, fit_exposure, fit_outcome
+from dcrec_spark.local.ratings import Ratings
 from tests.models.world import FAMILY, NAMES, TOL, OutcomeTwin, by_id, exposure, outcome
 from tests.problems import assert_same
 
@@ -62,6 +63,7 @@ def test_every_member_of_the_family_is_its_dense_twin(
     model = fit_outcome(ratings, estimator, own)
     sweeps = len(model.objective)
     assert 2 < sweeps < 30
+    assert model.facts.converged
     a_hat = None if own is None else own.users @ own.items.T
     twin = NAMES.twin(spark, kind, a_hat, sweeps, weight, w0, adjustment == "ipw", intercept)
     tolerance = SETTLED if kind == "poisson" else 1e-8
@@ -97,6 +99,11 @@ def test_training_users_who_are_folded_in_get_their_scores_back(
     served = fit_and_fold_in(ratings, estimator, exposure() if is_deconfounded else None, new)
     user, item = np.nonzero(np.ones((3, len(ratings.item_key))))
     assert_same(served.scores(user, item), model.scores(chosen[user], item), 1e-6)
+
+
+def test_a_fit_that_runs_out_of_sweeps_has_not_converged(ratings: Ratings) -> None:
+    assert not fit_outcome(ratings, outcome(adjustment="none", maxIter=2, tol=1e-9)).facts.converged
+    assert fit_outcome(ratings, outcome(adjustment="none", maxIter=2, tol=0.99)).facts.converged
 
 
 def test_an_exposure_model_that_does_not_belong_is_refused(ratings: Ratings, stage_one: Exposure) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
-from dcrec_spark.local.fits import Exposure, Ratings, fit_exposure, fit_outcome
+from dcrec_spark.local.fits import Exposure, fit_exposure, fit_outcome
+from dcrec_spark.local.ratings import Ratings
 
 PRECISIONS = ("float64", "float32")
 

@@ -12,7 +12,8 @@ from dcrec_spark.evaluation.splits import split_within_users
 from dcrec_spark.local import data as trial_data
 from dcrec_spark.local import side_by_side as waves
 from dcrec_spark.local.data import Parts, gather
-from dcrec_spark.local.fits import Exposure, Ratings, fit_exposure, fit_outcome
+from dcrec_spark.local.fits import Exposure, fit_exposure, fit_outcome
+from dcrec_spark.local.ratings import Ratings
 from dcrec_spark.local.side_by_side import side_by_side
 from dcrec_spark.local.trial import Bench, Fitted, Trial, confounder
 
@@ -74,7 +75,9 @@ def test_trials_are_fits_and_share_their_exposure_models(spark: SparkSession, pa
 
 def test_a_fit_that_fails_stands_in_its_place_and_ends_no_other(spark: SparkSession, parts: Parts) -> None:
     outcome = {"outcome": "weighted", "rank": 2, "maxIter": 2}
-    hopeless = {**outcome, "alpha": 1e308}
+    # More factors than a user has ratings, and nothing that holds them.
+    unheld = dict.fromkeys(("userReg", "itemReg", "confounderReg", "interceptReg", "unobservedWeight"), 0.0)
+    hopeless = {**outcome, **unheld, "outcome": "probabilistic", "rank": 50}
     trials = [Trial(hopeless, EXPOSURE), Trial(outcome, EXPOSURE), Trial({**outcome, "userReg": 1e12}, EXPOSURE)]
     first, second, third = Bench(spark, {"": parts}).attempt(trials)
     assert isinstance(first, FitError)

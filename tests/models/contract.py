@@ -18,7 +18,7 @@ from pyspark.ml import Estimator, Model, Pipeline, PipelineModel
 from pyspark.ml.param import Params
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.models.outcome.tables import Facts
+from dcrec_spark.models.fitting.facts import OutcomeFacts
 from tests.models.world import NAMES, World, by_id, exposure, outcome
 from tests.problems import assert_same
 
@@ -280,7 +280,7 @@ def values_of(instance: Params) -> dict[str, Any]:
 def facts_of(model: Any) -> dict[str, Any]:
     """Its numbers and histories."""
     public = {name: value for name, value in vars(model).items() if not name.startswith("_")}
-    return {name: value for name, value in public.items() if isinstance(value, float | int | list | Facts)}
+    return {name: value for name, value in public.items() if isinstance(value, float | int | list | OutcomeFacts)}
 
 
 def exactly(tables: dict[str, DataFrame]) -> dict[str, list[str]]:

@@ -1,18 +1,32 @@
-"""What is allowed is taken, as a plain number. What is refused is in the contract of every estimator."""
+"""Setters, getters and wrong names, as a user of pyspark.ml expects them. No session is needed to set parameters.
+
+What is refused is in the contract of every estimator; which values, in tests/settings.
+"""
+
+from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.ml import Model
+from pyspark.ml.param.shared import HasMaxIter, HasPredictionCol, HasSeed, HasTol
 
-from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization, PoissonFactorizationModel
+from dcrec_spark.settings.setting import params
+from dcrec_spark.settings.tables import EXPOSURE, OUTCOME
 
-# The estimators ask the JVM for nothing, but pyspark.ml wants a session before it makes their parameters.
-pytestmark = pytest.mark.usefixtures("spark")
+ESTIMATORS: list[type[Any]] = [PoissonFactorization, DeconfoundedMF]
+MODELS = [(PoissonFactorizationModel, PoissonFactorization), (DeconfoundedMFModel, DeconfoundedMF)]
+TABLES = {PoissonFactorization: params(EXPOSURE), DeconfoundedMF: params(OUTCOME)}
+
+
+def method(verb: str, param: str) -> str:
+    return f"{verb}{param[0].upper()}{param[1:]}"
 
 
 def test_the_ends_of_the_ranges_are_allowed() -> None:
     estimator = DeconfoundedMF(rank=1, maxIter=0, tol=0.0, alpha=0.0, unobservedWeight=0.0, numUserBlocks=1)
-    assert estimator.getOrDefault("alpha") == 0.0
-    assert PoissonFactorization(userShapePrior=0.01, checkpointInterval=1).getOrDefault("userShapePrior") == 0.01
+    assert estimator.getAlpha() == 0.0
+    assert PoissonFactorization(userShapePrior=0.01, checkpointInterval=1).getUserShapePrior() == 0.01
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
@@ -20,3 +34,68 @@ def test_numbers_of_numpy_are_numbers() -> None:
     estimator = DeconfoundedMF(rank=np.int64(4), alpha=np.float32(0.5), userReg=3)
     found = [estimator.getOrDefault(name) for name in ("rank", "alpha", "userReg")]
     assert [(type(value), value) for value in found] == [(int, 4), (float, 0.5), (float, 3.0)]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_param_has_a_setter_that_can_be_chained_and_a_getter(estimator: type[Any]) -> None:
+    subject = estimator()
+    for name, setting in TABLES[estimator].items():
+        assert getattr(subject, method("get", name))() == setting.default
+        assert getattr(subject, method("set", name))(setting.default) is subject
+        assert subject.isSet(name)
+
+
+@pytest.mark.parametrize(("model", "estimator"), MODELS)
+def test_a_model_has_the_getters_and_sets_only_how_it_answers(model: type[Model], estimator: type[Any]) -> None:
+    table = TABLES[estimator]
+    of_fit = {"exposureModel"} & table.keys()  # a model's own, and no parameter there
+    assert {name for name in table if hasattr(model, method("get", name))} == table.keys() - of_fit
+    answers = {name for name, setting in table.items() if setting.of_model}
+    assert {name for name in table if hasattr(model, method("set", name))} == answers
+
+
+def test_setters_check_as_the_constructor_does() -> None:
+    with pytest.raises(TypeError, match="rank: found 0, expected a whole number >= 1 and <= 4096"):
+        DeconfoundedMF().setRank(0)
+    with pytest.raises(TypeError, match="alpha: found None, expected"):
+        DeconfoundedMF().setParams(alpha=None)  # type: ignore[arg-type]
+
+
+def test_several_are_set_at_once_and_the_others_stay() -> None:
+    estimator = DeconfoundedMF(rank=7, alpha=2.0).setParams(alpha=3.0, userCol="reader")
+    assert (estimator.getRank(), estimator.getAlpha(), estimator.getUserCol()) == (7, 3.0, "reader")
+    assert {param.name for param in estimator._paramMap} == {"rank", "alpha", "userCol"}
+    with pytest.raises(TypeError, match="forces keyword arguments"):
+        estimator.setParams(3)  # type: ignore[misc]
+
+
+def test_maps_and_copies_hold_what_was_set() -> None:
+    estimator = PoissonFactorization().setRank(4)
+    copied = estimator.copy({estimator.seed: 9}).setMaxIter(2)
+    assert (copied.getRank(), copied.getSeed(), copied.getMaxIter()) == (4, 9, 2)
+    assert (estimator.getSeed(), estimator.getMaxIter()) == (0, 100)
+    assert {param.name: value for param, value in copied.extractParamMap().items()}["rank"] == 4
+
+
+def test_estimators_are_known_by_the_shared_params_of_mllib() -> None:
+    """Code that looks for HasMaxIter, HasSeed and so on works with ours too."""
+    for estimator in ESTIMATORS:
+        assert all(issubclass(estimator, shared) for shared in (HasMaxIter, HasTol, HasSeed))
+    assert issubclass(DeconfoundedMF, HasPredictionCol)
+
+
+def test_a_name_of_mllib_is_told_ours() -> None:
+    refusal = pytest.raises(TypeError, match=r"DeconfoundedMF has no parameter regParam.*userReg, itemReg")
+    with refusal:
+        DeconfoundedMF(regParam=0.1)  # type: ignore[call-arg]
+    with refusal:
+        DeconfoundedMF().setParams(regParam=0.1)  # type: ignore[call-arg]
+
+
+def test_an_exposure_model_comes_from_its_estimator_or_its_model() -> None:
+    estimator = PoissonFactorization(rank=3)
+    assert DeconfoundedMF(exposureModel=estimator).getExposureModel() is estimator
+    expected = "expected a PoissonFactorization, or a model that it fitted, or None"
+    for other in ("x", DeconfoundedMF(), PoissonFactorization):
+        with pytest.raises(TypeError, match=expected):
+            DeconfoundedMF(exposureModel=other)

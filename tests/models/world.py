@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.models.families.gamma_poisson import SharedGammas
-from dcrec_spark.spark.lineage import let_go_of_what_is_left
+from dcrec_spark.spark.lineage import unpersist_abandoned
 from tests.reference import poisson as dense_poisson
 from tests.reference import poisson_outcome as dense_outcome
 from tests.reference import ridge as dense
@@ -326,6 +326,6 @@ def by_id(factors: DataFrame) -> dict[str, Any]:
 
 def cached(spark: SparkSession) -> tuple[bool, set[int]]:
     """Whether Spark caches no plan, and the numbers of the persisted RDDs; what fits left behind is let go of first."""
-    let_go_of_what_is_left()
+    unpersist_abandoned()
     nothing = spark._jsparkSession.sharedState().cacheManager().isEmpty()
     return nothing, set(spark.sparkContext._jsc.getPersistentRDDs().keySet())

@@ -31,7 +31,8 @@ from dcrec_spark.publish.parquet import (
     verify,
 )
 from dcrec_spark.storage import tables
-from dcrec_spark.storage.files import LocalFiles, open_files
+from dcrec_spark.storage.files import open_files
+from dcrec_spark.storage.local import LocalFiles
 from tests.storage.dying import DyingFiles, Killed
 
 TABLES = ("recommendations", "user_factors")

@@ -194,7 +194,7 @@ def test_changes_of_the_ranking(read: Read) -> None:
 
 
 def test_other_outcomes_are_not_taken_for_ratings() -> None:
-    assert "not to be read as ratings" in section("reliability", outcome="weighted")
+    assert "not to be read as ratings" in section("reliability", outcome="weighted", unrated_are_zeros=True)
     assert "not to be read as ratings" not in section("reliability")
 
 

@@ -46,7 +46,7 @@ def test_a_frame_is_cached_until_nobody_refers_to_it(spark: SparkSession) -> Non
     stays right. Of a stopped context nothing is asked.
     """
     stopped = Mock()
-    lineage._LEFT.put((Mock(_jsc=None), stopped))
+    lineage._ABANDONED.put((Mock(_jsc=None), stopped))
     frame = cache_while_used(spark.range(3))
     before = persisted(spark)
     frame.count()

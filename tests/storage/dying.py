@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from dcrec_spark.storage.files import LocalFiles
+from dcrec_spark.storage.local import LocalFiles
 
 
 class Killed(BaseException):

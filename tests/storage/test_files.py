@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConflictError
-from dcrec_spark.spark.hadoop import HadoopFiles
-from dcrec_spark.storage import files as files_module
-from dcrec_spark.storage.files import Files, LocalFiles
+from dcrec_spark.storage.hdfs import HadoopFiles
+from dcrec_spark.storage.local import LocalFiles
+from dcrec_spark.storage.protocol import Files
 
 
 @pytest.fixture(params=["local", "hadoop"])
@@ -89,11 +89,10 @@ def test_a_write_that_fails_keeps_the_old_file(tmp_path: Path, monkeypatch: pyte
     assert os.listdir(tmp_path) == ["CURRENT"]
 
 
-def test_a_held_lock_is_a_conflict_and_a_freed_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files_module, "LOCAL_LOCK_SECONDS", 0.1)
-    path = f"{tmp_path}/.lock"
+def test_a_held_lock_is_a_conflict_and_a_freed_one_is_not(tmp_path: Path) -> None:
+    impatient, path = LocalFiles(lock_seconds=0.1), f"{tmp_path}/.lock"
     conflict = pytest.raises(ConflictError, match="another process holds")
-    with LocalFiles().lock(path), conflict, LocalFiles().lock(path):
+    with impatient.lock(path), conflict, impatient.lock(path):
         pass
-    with LocalFiles().lock(path):
+    with impatient.lock(path):
         assert os.listdir(tmp_path) == [".lock"]

@@ -15,6 +15,7 @@ from dcrec_spark.evaluation.variants import preference_alone
 from dcrec_spark.jobs.evaluate.inputs import TEST
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.vectors import ScoringVectors
 
 MODEL, COMPARED, PREFERENCE = "this model", "compared model", "preference alone"
 
@@ -27,8 +28,8 @@ class Comparison:
     ----------
     saved : the model that is evaluated.
     other : the second saved model, if one is named.
-    relatives : by name, the models that stand in the tables with it: the second one, or the preference part of the
-        model itself; empty where it has no confounder part to leave out.
+    relatives : by name, the vectors of what stands in the tables with it: the second model, or the preference part of
+        the model itself; empty where it has no confounder part to leave out.
     training : user_id, item_id, rating, ...
     test : user_id, item_id, rating; each pair is of ids that all models know, and not in training.
     n_test : ratings in ``test``.
@@ -37,7 +38,7 @@ class Comparison:
 
     saved: SavedModel
     other: SavedModel | None
-    relatives: Mapping[str, DeconfoundedMFModel]
+    relatives: Mapping[str, ScoringVectors]
     training: DataFrame
     test: DataFrame
     n_test: int
@@ -50,9 +51,9 @@ class Comparison:
         return self.saved.model
 
     @property
-    def models(self) -> dict[str, DeconfoundedMFModel]:
-        """All models by name, the evaluated one first."""
-        return {MODEL: self.model, **self.relatives}
+    def vectors(self) -> dict[str, ScoringVectors]:
+        """The vectors of all models by name, of the evaluated one first."""
+        return {MODEL: self.model.scoringVectors(), **self.relatives}
 
     @cached_property
     def statistics(self) -> DataFrame:
@@ -98,7 +99,7 @@ def _marked(test: DataFrame, training: DataFrame, models: list[DeconfoundedMFMod
     return marked.withColumns({"__seen": F.col("__in_training").isNotNull(), "__known": is_known})
 
 
-def _relatives(model: DeconfoundedMFModel, other: SavedModel | None) -> dict[str, DeconfoundedMFModel]:
+def _relatives(model: DeconfoundedMFModel, other: SavedModel | None) -> dict[str, ScoringVectors]:
     if other is not None:
-        return {COMPARED: other.model}
-    return {} if model.exposureModel is None else {PREFERENCE: preference_alone(model)}
+        return {COMPARED: other.model.scoringVectors()}
+    return {} if model.exposureModel is None else {PREFERENCE: preference_alone(model.scoringVectors())}

@@ -22,6 +22,7 @@ from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.served_model import as_trained
 from dcrec_spark.models.explain.text import with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
+from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.report.facts import (
     ChangeFacts,
@@ -93,13 +94,14 @@ def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> Report
         fit_timings=None if findings.record is None else findings.record["timings"],
         versions=run.versions,
         configuration=resolved(config),
+        unrated_are_zeros=family_of(model).unrated_are_zeros,
         warnings=[*run.warnings, *_degeneracies(model)],
     )
 
 
 def _degeneracies(model: DeconfoundedMFModel) -> list[str]:
     exposure = [] if model.exposureModel is None else model.exposureModel.degeneracies
-    return [*exposure, *model.degeneracies]
+    return [str(fact) for fact in (*exposure, *model.degeneracies)]
 
 
 def _models(comparison: Comparison) -> list[ModelFacts]:
@@ -144,9 +146,8 @@ def _stages(model: DeconfoundedMFModel) -> list[Stage]:
     if (exposure := model.exposureModel) is not None:
         get = exposure.getOrDefault
         stages.append(Stage("exposure", "ELBO", True, exposure.elboHistory, get("tol"), get("maxIter")))
-    get, is_poisson = model.getOrDefault, model.getOrDefault("outcome") == "poisson"
-    objective = "ELBO" if is_poisson else "J"
-    stages.append(Stage("outcome", objective, is_poisson, model.objectiveHistory, get("tol"), get("maxIter")))
+    get, objective = model.getOrDefault, family_of(model).objective
+    stages.append(Stage("outcome", *objective, model.objectiveHistory, get("tol"), get("maxIter")))
     return stages
 
 
@@ -192,8 +193,8 @@ def _estimates(metrics: Metrics, scores: str, name: str) -> pd.DataFrame:
 def _gamma(model: DeconfoundedMFModel) -> GammaFacts:
     if model.exposureModel is None:
         return GammaFacts(None, None)
-    if model.getOrDefault("confounderWeight") == "global":
-        return GammaFacts(None, model.facts.gamma)
+    if model.globalGamma is not None:
+        return GammaFacts(None, model.globalGamma)
     users = model.userFactors
     return GammaFacts(histogram(users, "gamma"), None, users.where("gamma < 0").count())
 

@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import EvaluateConfig
-from dcrec_spark.data.quoting import quoted
 from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, with_baselines
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
 from dcrec_spark.evaluation.result import Metrics
@@ -17,10 +16,9 @@ from dcrec_spark.evaluation.variants import one_list_for_all
 from dcrec_spark.jobs.evaluate.comparison import MODEL, PREFERENCE, Comparison
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.metric_settings import metric_settings
-from dcrec_spark.jobs.served_model import as_trained, id_columns
-from dcrec_spark.models.exposure.estimator import PoissonFactorization
+from dcrec_spark.jobs.served_model import as_trained
+from dcrec_spark.models.exposure.estimator import estimator_like
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
-from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import schemas
 
 HELD_OUT_SHARE = 0.2
@@ -76,17 +74,17 @@ class Measurements:
 
 def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measurements:
     """Predict the test, rank the catalogue, and measure both."""
-    config, models = context.config, comparison.models
+    config, models = context.config, comparison.vectors
     settings = metric_settings(config.evaluation, config.run.seed, config.evaluation.cuts)
     predictions = with_baselines(comparison.test, comparison.training, config.run.seed)
-    for name, model in models.items():
-        predictions = _with_predictions(model, predictions, name)
+    for name, vectors in models.items():
+        predictions = vectors.score(predictions, name)
     predictions = predictions.persist()
     context.resources.callback(predictions.unpersist)
     of_test = evaluate(predictions, {name: name for name in (*models, *BASELINES)}, _COLUMNS, settings)
     depth = max(DEPTH, config.recommend.top_n, *config.evaluation.cuts)
     lists = _lists(context, comparison, depth)
-    sizes = {name: model.numItems for name, model in models.items()} | {POPULARITY: comparison.model.numItems}
+    sizes = {name: vectors.n_items for name, vectors in models.items()} | {POPULARITY: comparison.model.numItems}
     of_lists = reduce(
         Metrics.joined,
         (evaluate_ranking(lists[name], comparison.test, sizes[name], name, _COLUMNS, settings) for name in lists),
@@ -100,28 +98,19 @@ def check_exposures(context: Context[EvaluateConfig], comparison: Comparison) ->
     if model.exposureModel is None or not config.evaluation.predictive_check:
         return None
     columns = {name: model.getOrDefault(name) for name in ("userCol", "itemCol")}
-    estimator: PoissonFactorization = model.exposureModel.estimator(**columns, validationIndicatorCol=None)
+    estimator = estimator_like(model.exposureModel, **columns, validationIndicatorCol=None)
     check = estimator.predictiveCheck(as_trained(model, comparison.training), HELD_OUT_SHARE, seed=config.run.seed)
     context.resources.callback(check.release)
     return check
 
 
-def _with_predictions(model: DeconfoundedMFModel, frame: DataFrame, name: str) -> DataFrame:
-    """``frame`` with the model's predictions in a column called ``name``."""
-    get = model.getOrDefault
-    renamed = {"user_id": get("userCol"), "item_id": get("itemCol")}
-    predicted = model.transform(frame.withColumnsRenamed(renamed))
-    columns = [quoted(renamed.get(column, column)).alias(column) for column in frame.columns]
-    return predicted.select(*columns, quoted(get("predictionCol")).alias(name))
-
-
 def _lists(context: Context[EvaluateConfig], comparison: Comparison, depth: int) -> dict[str, DataFrame]:
     """The best unseen items of every user, by each model and by popularity."""
     counts = comparison.statistics.select("item_id", F.col("ratings").alias("score"))
-    lists = {}
-    for name, model in {**comparison.models, POPULARITY: one_list_for_all(comparison.model, counts)}.items():
-        seen = comparison.training.select(*id_columns(model))
-        lists[name] = model.recommendationTable(depth, seen).persist()
+    popular = one_list_for_all(comparison.model.scoringVectors(), counts)
+    seen, lists = comparison.training.select("user_id", "item_id"), {}
+    for name, vectors in {**comparison.vectors, POPULARITY: popular}.items():
+        lists[name] = vectors.best(depth, seen).persist()
         context.resources.callback(lists[name].unpersist)
     return lists
 

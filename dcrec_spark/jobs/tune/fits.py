@@ -22,8 +22,9 @@ from dcrec_spark.jobs.tune.held_out import COLUMNS, Split, metric_settings
 from dcrec_spark.local.data import Parts
 from dcrec_spark.local.side_by_side import ROUNDS
 from dcrec_spark.local.trial import Bench, Fitted, Trial
-from dcrec_spark.models.exposure.estimator import PoissonFactorization, PoissonFactorizationModel
-from dcrec_spark.models.fitting.degenerate import vanished
+from dcrec_spark.models.exposure.estimator import PoissonFactorization
+from dcrec_spark.models.exposure.model import PoissonFactorizationModel
+from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.spark.lineage import cores
 

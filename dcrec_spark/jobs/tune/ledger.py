@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from dcrec_spark.jobs.tune.entry import Entry
 from dcrec_spark.publish import schemas
-from dcrec_spark.storage.files import Files
+from dcrec_spark.storage.protocol import Files
 
 FOLDER = "trials"
 _SCHEMA = to_arrow_schema(schemas.TRIALS)

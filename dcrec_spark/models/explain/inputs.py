@@ -1,52 +1,53 @@
 """What an explanation is made from: known pairs, and their users' ratings in blocks, as a fit has them."""
 
-from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import DataError
-from dcrec_spark.models.fitting.layout import Layout, lay_out, layout_settings, observed, require_columns
-from dcrec_spark.models.fitting.restarts import require_ids_alike
-from dcrec_spark.models.outcome.fold_in import row_width, weighted_ratings
-
-if TYPE_CHECKING:
-    from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
+from dcrec_spark.models.fitting.fitted import FittedOutcome
+from dcrec_spark.models.fitting.scope import FitScope
+from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out, layout_settings
+from dcrec_spark.models.fitting.values import require_ratings, weighted_ratings
 
 PAIR = ["user_id", "item_id"]
 WANTED = "__wanted"
 
 
-def named(model: "DeconfoundedMFModel", dataset: DataFrame) -> DataFrame:
-    """``user_id, item_id`` of a frame of the user's."""
-    user, item = model.getOrDefault("userCol"), model.getOrDefault("itemCol")
+def pairs_of(fitted: FittedOutcome, dataset: DataFrame) -> DataFrame:
+    """``user_id, item_id`` of a user's frame.
+
+    Raises
+    ------
+    DataError : a column is missing. ConfigError : ids of another kind than the model's.
+    """
+    user, item = fitted.id_columns
     require_columns(dataset, [user, item], [])
-    require_ids_alike(dataset, (user, item), model.tables())
+    require_ids_alike(dataset, (user, item), (fitted.users, fitted.items))
     return dataset.select(quoted(user).alias("user_id"), quoted(item).alias("item_id"))
 
 
-def ratings_of(model: "DeconfoundedMFModel", wanted: DataFrame, ratings: DataFrame) -> DataFrame:
-    """The ratings of the pairs' users, without those that the fit held out, where the frame says which."""
-    named(model, ratings)
-    user = model.getOrDefault("userCol")
-    ratings = observed(ratings, model.getOrDefault("validationIndicatorCol"))
+def ratings_of(fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame) -> DataFrame:
+    """Return the ratings of the pairs' users, without those that the fit held out, where the frame says which."""
+    pairs_of(fitted, ratings)
+    user, _ = fitted.id_columns
+    ratings = observed(ratings, fitted.params.getOrDefault("validationIndicatorCol"))
     return ratings.join(wanted.select(F.col("user_id").alias(user)).distinct(), user, "left_semi")
 
 
-def require_known(model: "DeconfoundedMFModel", wanted: DataFrame, rated: DataFrame) -> None:
-    """Each pair has to be of a user and an item of the model, the user with ratings to explain by.
+def require_known(fitted: FittedOutcome, wanted: DataFrame, rated: DataFrame) -> None:
+    """Refuse pairs of users or items that the model does not know, and users without ratings to explain by.
 
     Raises
     ------
     DataError : says which is missing, how many pairs, and names one.
     """
-    users, items = model.tables()
     known = {
-        "the user, {!r}, is not in the model": ("user_id", users.select(F.col("id").alias("user_id"))),
-        "the item, {!r}, is not in the model": ("item_id", items.select(F.col("id").alias("item_id"))),
+        "the user, {!r}, is not in the model": ("user_id", fitted.users.select(F.col("id").alias("user_id"))),
+        "the item, {!r}, is not in the model": ("item_id", fitted.items.select(F.col("id").alias("item_id"))),
         "the user, {!r}, has no row in ratings": ("user_id", rated.select("user_id").distinct()),
     }
     flagged, outputs = wanted, [F.count("*").alias("pairs")]
@@ -54,34 +55,36 @@ def require_known(model: "DeconfoundedMFModel", wanted: DataFrame, rated: DataFr
         flagged = flagged.join(ids.withColumn(f"known_{at}", F.lit(True)), column, "left")
         missing = F.col(f"known_{at}").isNull()
         outputs += [F.count_if(missing).alias(f"missing_{at}"), F.min(F.when(missing, F.col(column))).alias(f"id_{at}")]
-    found = flagged.agg(*outputs).collect()[0]
-    if not found["pairs"]:
+    counts = flagged.agg(*outputs).collect()[0]
+    if not counts["pairs"]:
         raise DataError("there are no pairs to explain: expected at least one row of a user and an item")
     for at, sentence in enumerate(known):
-        if found[f"missing_{at}"]:
+        if counts[f"missing_{at}"]:
             raise DataError(
-                f"{found[f'missing_{at}']} of {found['pairs']} pairs cannot be explained: "
-                f"{sentence.format(found[f'id_{at}'])} (for example); expected pairs of the model's users and items, "
+                f"{counts[f'missing_{at}']} of {counts['pairs']} pairs cannot be explained: "
+                f"{sentence.format(counts[f'id_{at}'])} (for example); expected pairs of the model's users and items, "
                 "and the ratings that its users were fitted or folded in with"
             )
 
 
-def laid_out(model: "DeconfoundedMFModel", wanted: DataFrame, own: DataFrame, kept: ExitStack) -> Layout:
+def lay_out_pairs(fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, scope: FitScope) -> SparkLayout:
     """Blocks of the users' ratings, in which the wanted pairs stand as held-out ones."""
-    own, values = weighted_ratings(model, own)
+    require_ratings(ratings, fitted.params, fitted.propensity)
+    user, item = fitted.id_columns
+    weighted, values = weighted_ratings(ratings, fitted.params.getOrDefault("ratingCol"), fitted.propensity)
     columns = [expression.strip("`") for expression in values.values()]
-    rated = own.select(
-        quoted(model.getOrDefault("userCol")).alias("user_id"),
-        quoted(model.getOrDefault("itemCol")).alias("item_id"),
+    rated = weighted.select(
+        quoted(user).alias("user_id"),
+        quoted(item).alias("item_id"),
         *map(quoted, columns),
         F.lit(False).alias(WANTED),
     )
     _require_distinct(rated)
     asked = wanted.select(*PAIR, *[F.lit(1.0).alias(c) for c in columns], F.lit(True).alias(WANTED))
-    settings = replace(layout_settings(model, row_width(model)), precision="float64")
-    items = {"item": model.tables()[1].select("id", "idx")}
+    settings = replace(layout_settings(fitted.params, fitted.row_width), precision="float64")
+    items = {"item": fitted.items.select("id", "idx")}
     pairs = rated.unionByName(asked)
-    return lay_out(pairs, "user_id", "item_id", values, settings, kept, WANTED, items, distinct=False)
+    return lay_out(pairs, "user_id", "item_id", values, settings, scope, WANTED, items, distinct=False)
 
 
 def _require_distinct(rated: DataFrame) -> None:

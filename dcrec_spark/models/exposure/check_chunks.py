@@ -25,7 +25,7 @@ from dcrec_spark.spark.preflight import require_workers
 
 # A replication takes some two hundred bytes for each of a chunk's pairs.
 CHUNK_PAIRS = 1 << 19
-# Below, drawing the items' factors again takes longer than what is gained by a further chunk.
+# Below, drawing the items' factors once more takes longer than what is gained by a further chunk.
 FEWEST_PAIRS = 1 << 14
 _DOUBLE, _LONG, _DOUBLES = pa.float64(), pa.int64(), pa.list_(pa.float64())
 _OF_USERS = {"p_value": _DOUBLE, "n": _LONG, "log_likelihood": _DOUBLE}
@@ -62,12 +62,12 @@ def check_on_cluster(
 
 
 def users_of(checked: DataFrame) -> DataFrame:
-    """The rows of users: ``id, p_value, n, log_likelihood``."""
+    """Return the rows of users: ``id, p_value, n, log_likelihood``."""
     return checked.where("chunk is null").select("id", *_OF_USERS)
 
 
 def add_up(checked: DataFrame) -> dict[str, Any]:
-    """The chunks' sums, added in the order of the chunks; the only numbers that reach the driver.
+    """Return the chunks' sums, added in the order of the chunks; the only numbers that reach the driver.
 
     total, deviation : (R + 1,) sums over users of log-likelihoods and of squared deviations, the real ones first.
     p_sum, users, held_out : sums of the p-values, of users and of held-out exposures.
@@ -148,14 +148,14 @@ def _check_chunk(
     users, items = unpack(user_cell.as_buffer()), unpack(item_cell.as_buffer())
     held_out = _pairs(users, users["held_out"])
     training = _pairs(users, users["total"] - users["held_out"])
-    found = check_users(training, held_out, _factors(users), _factors(items), how, replications, seed)
+    checked = check_users(training, held_out, _factors(users), _factors(items), how, replications, seed)
     n = np.bincount(held_out.row, held_out.times, len(ids)).astype(np.int64)
-    yield _rows(ids, {"p_value": found.p_value, "n": n, "log_likelihood": found.log_likelihood[0]})
+    yield _rows(ids, {"p_value": checked.p_value, "n": n, "log_likelihood": checked.log_likelihood[0]})
     sums = {
         "chunk": chunk.as_py(),
-        "total": found.log_likelihood.sum(axis=1),
-        "deviation": squared_deviations(found.log_likelihood).sum(axis=1),
-        "p_sum": found.p_value.sum(),
+        "total": checked.log_likelihood.sum(axis=1),
+        "deviation": squared_deviations(checked.log_likelihood).sum(axis=1),
+        "p_sum": checked.p_value.sum(),
         "users": len(ids),
         "held_out": n.sum(),
     }

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.models.fitting.layout import require_columns
+from dcrec_spark.models.fitting.checks import require_columns
 
 HELD_OUT = "held_out"
 SHARE = "held_out_share"
@@ -82,9 +82,9 @@ def _held_out(user: str, item: str, count: str | None, share: float, seed: int) 
 def _require_whole(df: DataFrame, count: str) -> None:
     value = F.col(f"`{count}`").cast("double")
     usable = F.coalesce((value >= 0) & (value == F.floor(value)) & (value < float("inf")), F.lit(False))
-    found = df.agg(F.count_if(~usable).alias("bad"), F.min(F.when(~usable, value)).alias("example")).collect()[0]
-    if found["bad"]:
+    counts = df.agg(F.count_if(~usable).alias("bad"), F.min(F.when(~usable, value)).alias("example")).collect()[0]
+    if counts["bad"]:
         raise DataError(
-            f"column {count!r}: {found['bad']} rows are no whole numbers >= 0, such as {found['example']!r}: exposures "
-            "are counted, and held out one by one; drop or mend them first"
+            f"column {count!r}: {counts['bad']} rows are no whole numbers >= 0, such as {counts['example']!r}: "
+            "exposures are counted, and held out one by one; drop or mend them first"
         )

@@ -54,7 +54,8 @@ from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.predictive import HeldOut, p_values
 from dcrec_spark.models.exposure.check_chunks import add_up, check_on_cluster, users_of
 from dcrec_spark.models.exposure.held_out import HELD_OUT, SHARE
-from dcrec_spark.models.fitting.layout import PAIR_BYTES, require_columns
+from dcrec_spark.models.fitting.checks import require_columns
+from dcrec_spark.models.fitting.spark_layout import PAIR_BYTES
 from dcrec_spark.spark.planning import few_partitions
 
 # p-values outside are far from the middle.
@@ -64,7 +65,7 @@ FEWEST_REPLICATIONS = 20
 
 @dataclass(frozen=True)
 class PredictiveCheck:
-    """What the check found.
+    """The result of a predictive check.
 
     users : DataFrame[id, p_value, n, log_likelihood]; n held-out exposures, log_likelihood over all items.
     pValue : of the sum of all users' log-likelihoods. spreadPValue : of the sum of their squared deviations.
@@ -117,7 +118,7 @@ class PredictiveCheck:
 
 @dataclass(frozen=True)
 class CheckSettings:
-    """What the check is told: columns of the exposures, the users' prior shape, replications and seed."""
+    """Settings of a check: columns of the exposures, the users' prior shape, replications and seed."""
 
     user: str
     item: str
@@ -179,10 +180,10 @@ def _pairs(exposures: DataFrame, users: DataFrame, items: DataFrame, settings: C
         )
     require_columns(exposures, list(names.values()), [HELD_OUT, SHARE, *([settings.count] if settings.count else [])])
     for (side, name), factors in zip(names.items(), (users, items), strict=True):
-        found, fitted = exposures.schema[name].dataType, factors.schema["id"].dataType
-        if found != fitted:
+        given, fitted = exposures.schema[name].dataType, factors.schema["id"].dataType
+        if given != fitted:
             raise DataError(
-                f"column {name!r} is {found.simpleString()}, but the model's {side} ids are {fitted.simpleString()}: "
+                f"column {name!r} is {given.simpleString()}, but the model's {side} ids are {fitted.simpleString()}: "
                 "cast it"
             )
     total = F.col(f"`{settings.count}`").cast("double") if settings.count else F.lit(1.0)
@@ -196,31 +197,31 @@ def _pairs(exposures: DataFrame, users: DataFrame, items: DataFrame, settings: C
 
 
 def _require_usable(pairs: DataFrame, settings: CheckSettings) -> tuple[int, float]:
-    """The number of pairs, and the share that was held out."""
+    """Refuse pairs that can't be used; return their number and the share that was held out."""
     held_out, total, share = (F.col(c) for c in ("held_out", "total", "share"))
     good = (held_out >= 0) & (held_out <= total) & (held_out == F.floor(held_out)) & (share > 0) & (share < 1)
     usable = F.coalesce(good & F.col("user_id").isNotNull() & F.col("item_id").isNotNull(), F.lit(False))
-    found = pairs.agg(
+    counts = pairs.agg(
         F.count("*").alias("rows"),
         F.count_if(~usable).alias("bad"),
         F.sum("held_out").alias("held_out"),
         F.min("share").alias("lowest"),
         F.max("share").alias("highest"),
     ).collect()[0]
-    if found["bad"]:
+    if counts["bad"]:
         raise DataError(
-            f"{found['bad']} of {found['rows']} rows cannot be used: expected two ids, {HELD_OUT} a whole number from "
-            f"0 to {settings.count or 1}, and {SHARE} between 0 and 1, as hold_out_exposures makes them"
+            f"{counts['bad']} of {counts['rows']} rows cannot be used: expected two ids, {HELD_OUT} a whole number "
+            f"from 0 to {settings.count or 1}, and {SHARE} between 0 and 1, as hold_out_exposures makes them"
         )
-    if not found["held_out"]:
-        raise DataError(f"nothing was held out: {found['rows']} rows, {HELD_OUT} is 0 in all of them")
-    if found["lowest"] != found["highest"]:
-        raise DataError(f"{SHARE} goes from {found['lowest']} to {found['highest']}: expected one split's")
-    return int(found["rows"]), float(found["lowest"])
+    if not counts["held_out"]:
+        raise DataError(f"nothing was held out: {counts['rows']} rows, {HELD_OUT} is 0 in all of them")
+    if counts["lowest"] != counts["highest"]:
+        raise DataError(f"{SHARE} goes from {counts['lowest']} to {counts['highest']}: expected one split's")
+    return int(counts["rows"]), float(counts["lowest"])
 
 
 def _with_items(pairs: DataFrame, item_ids: DataFrame) -> DataFrame:
-    """The pairs with their items' places, null where the item is not in the model."""
+    """Return the pairs with their items' places, null where the item is not in the model."""
     return pairs.join(item_ids.select(F.col("id").alias("item_id"), F.col("idx").alias("item_idx")), "item_id", "left")
 
 

@@ -1,4 +1,4 @@
-"""Gamma-Poisson factorization over the distributed loop: the exposure model, and the Poisson outcome.
+"""Gamma-Poisson factorization as kernels of half-steps, for the exposure model and for the Poisson outcome.
 
     y_ui ~ Poisson(theta_u . beta_i [+ gamma_u a_hat_ui] [+ beta_0])        priors Gamma(shape, rate) on everything
 
@@ -6,24 +6,18 @@ With neither term this is stage 1: theta is pi, beta is lambda, y is a.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from dcrec_spark.engine.half_step import Arrays, Kernel, Turn, Update
+from dcrec_spark.engine.half_step import Arrays, Turn, Update
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, noise
 from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, settle_shape, update_shape
 
 Term = TypeVar("Term")
 
-# A component that explains nothing draws a little of each count all the same. In fits of ranks 10 and 30 to worlds of
-# fewer (shapes 0.3) such components had 0.3 to 1 % beyond the prior's shapes and 0.004 to 0.02 % of the counts, others
-# from 7 % and 0.1 % on. Both are asked for: strong priors leave little to all, and many counts little to a niche.
-AT_PRIOR, NO_SHARE = 0.02, 1e-3
 # Users settle to this relative change of their shapes, in so many updates at most.
 SETTLED, MOST_UPDATES = 1e-6, 300
 
@@ -62,10 +56,10 @@ class SharedGammas(NamedTuple):
 
 @dataclass(frozen=True)
 class GammaPoisson:
-    """The steps of a Gamma-Poisson model.
+    """A Gamma-Poisson model of one array of counts.
 
     count : the block's array of counts, "exposure_count" or "rating". confounder, intercept : priors of gamma and
-    beta_0, None where the model lacks them. per_user : whether each user has a gamma of his own.
+    beta_0, None where the model lacks them. per_user : whether each user has a gamma, not one gamma all users.
     n_pairs : U x I, what the intercept's rate adds up to. validates : whether there are held-out pairs.
     """
 
@@ -82,83 +76,10 @@ class GammaPoisson:
     n_pairs: float = 0.0
     validates: bool = False
 
-    rises = True
-    remembers = True
-
     @property
-    def own_weights(self) -> bool:
-        """Whether the users carry a gamma each."""
+    def gamma_per_user(self) -> bool:
+        """Whether the rows of users carry a gamma."""
         return self.confounder is not None and self.per_user
-
-    @property
-    def shared(self) -> SharedGammas:
-        """The priors of what is shared."""
-        gamma = None if self.own_weights else self.confounder
-        return SharedGammas(_as_q(self.intercept), _as_q(gamma))
-
-    def start_users(self) -> Kernel:
-        """Factors off the prior, by noise of the ids."""
-        return partial(start, model=self, is_user=True)
-
-    def start_items(self) -> Kernel:
-        """Factors off the prior, by noise of the ids."""
-        return partial(start, model=self, is_user=False)
-
-    def users(self, shared: SharedGammas) -> Kernel:
-        """One coordinate step of the users."""
-        return partial(update, model=self, shared=shared, is_user=True)
-
-    def items(self, shared: SharedGammas) -> Kernel:
-        """One coordinate step of the items, and the ELBO's part of the nonzeros."""
-        return partial(update, model=self, shared=shared, is_user=False)
-
-    def settle(self, shared: SharedGammas, is_user: bool = True) -> Kernel:
-        """Coordinate steps of one side until they rest, from equal shares of each row's count."""
-        return partial(settle, model=self, shared=shared, is_user=is_user)
-
-    def conclude(self, users: Arrays, items: Arrays, shared: SharedGammas) -> tuple[float, SharedGammas]:
-        """The ELBO, all terms, with optimal responsibilities; then q(beta_0) and a shared q(gamma) from those."""
-        return self._elbo(users, items, shared), self._updated(users, items, shared)
-
-    def _elbo(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
-        expected = float(users["mean"] @ items["mean"])
-        far = float(users["divergence"]) + float(items["divergence"])
-        if self.confounder is not None:
-            drawn = float(users["confounder_total"] @ items["exposure_total"])
-            expected += drawn * (shared.gamma.mean if shared.gamma else 1.0)
-        if shared.intercept:
-            expected += shared.intercept.mean * self.n_pairs
-        for q, prior in ((shared.intercept, self.intercept), (shared.gamma, self.confounder)):
-            if q is not None and prior is not None:
-                far += divergence(np.array([[q.shape]]), np.array([q.rate]), prior.shape, prior.rate)
-        return float(items["log_rates"]) - float(items["log_factorial"]) - expected - far
-
-    def _updated(self, users: Arrays, items: Arrays, shared: SharedGammas) -> SharedGammas:
-        intercept, gamma = shared
-        if intercept is not None and self.intercept is not None:
-            shape = self.intercept.shape + intercept.geometric_mean * float(items["shares"])
-            intercept = Gamma(shape, self.intercept.rate + self.n_pairs)
-        if gamma is not None and self.confounder is not None:
-            shape = self.confounder.shape + gamma.geometric_mean * float(items["confounder_shares"])
-            drawn = float(users["confounder_total"] @ items["exposure_total"])
-            gamma = Gamma(shape, self.confounder.rate + drawn)
-        return SharedGammas(intercept, gamma)
-
-    def at_prior(self, users: Arrays, items: Arrays, n_users: int, total: float) -> NDArray[np.bool_]:
-        """Whether a component explains nothing, (K,): what settled users' shapes have beyond the prior's is next to
-        nothing, beside the prior's and beside all counts.
-
-        users, items : the sums of both sides. total : of the counts.
-        """
-        rate = self.user_prior.rate + items["mean"]  # of all users, so that their means add up to shapes
-        prior = n_users * self.user_prior.shape
-        return np.asarray(users["mean"] * rate - prior <= np.minimum(AT_PRIOR * prior, NO_SHARE * total))
-
-    def held_out_loss(self, items: Arrays, shared: SharedGammas) -> float | None:
-        """The held-out pairs' mean negative log likelihood under the posterior means, without log y!."""
-        if "held_out" not in items:
-            return None
-        return float(items["held_out"]) / float(items["held_out_pairs"])
 
 
 def start(turn: Turn, *, model: GammaPoisson, is_user: bool) -> Update:
@@ -170,26 +91,26 @@ def start(turn: Turn, *, model: GammaPoisson, is_user: bool) -> Update:
     seed = model.seed if is_user else model.seed + 1
     shape = (prior.shape * (1.0 + noise(seed, turn.block["row_key"], model.rank))).astype(model.precision)
     rate = np.full(model.rank, prior.rate, model.precision)
-    gamma = _gamma_start(len(shape), model) if is_user and model.own_weights else None
+    gamma = _gamma_start(len(shape), model) if is_user and model.gamma_per_user else None
     if len(turn.memory.get("shape", ())):
         known = np.isfinite(turn.memory["shape"]).all(axis=1)
         shape[known] = turn.memory["shape"][known]
-        rate = turn.memory["rate"].astype(model.precision)  # (n, K): a folded-in row has a rate of its own
+        rate = turn.memory["rate"].astype(model.precision)  # (n, K): folded-in rows have rates that differ
         if gamma is not None:
             gamma[0][known], gamma[1][known] = turn.memory["gamma_shape"][known], turn.memory["gamma_rate"][known]
     return _posterior(turn.block, model, is_user, shape, rate, gamma)
 
 
 def _gamma_start(n: int, model: GammaPoisson) -> tuple[Floats, Floats]:
-    prior = _required(model.confounder)
+    prior = required(model.confounder)
     return np.full((n, 1), prior.shape, model.precision), np.full((n, 1), prior.rate, model.precision)
 
 
 def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
     """One coordinate step of the rows; for items, also the sums that need the nonzeros."""
-    own_weights = is_user and model.own_weights
+    gamma_per_user = is_user and model.gamma_per_user
     before = geometric_mean(turn.memory["shape"], turn.memory["rate"])
-    if own_weights:
+    if gamma_per_user:
         gamma = geometric_mean(turn.memory["gamma_shape"], turn.memory["gamma_rate"])
         before = np.hstack([before, gamma])
     cols, block = _cols(turn, model), count_block(turn, model, shared, is_user)
@@ -212,12 +133,12 @@ def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
 
 
 def _cols(turn: Turn, model: GammaPoisson) -> Floats:
-    """The geometric means of the other side's factors, without its confounder weights."""
+    """Return the geometric means of the other side's factors, without its confounder weights."""
     return np.ascontiguousarray(turn.inbox[:, : model.rank])
 
 
 def count_block(turn: Turn, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> CountBlock:
-    """The kernel's view of a block: its counts, and the parts of the rates beside the factors."""
+    """Return the kernel's view of a block: its counts, and what else its rates are made of."""
     block = turn.block
     count = block[model.count].astype(model.precision)
     if "weight" in block:
@@ -225,34 +146,34 @@ def count_block(turn: Turn, model: GammaPoisson, shared: SharedGammas, is_user: 
     row_ptr, col = block["row_ptr"], block["col"]
     beside = offset = np.empty(0, model.precision)
     if model.intercept is not None:
-        offset = np.full(len(col), _required(shared.intercept).geometric_mean, model.precision)
+        offset = np.full(len(col), required(shared.intercept).geometric_mean, model.precision)
     if model.confounder is not None:
         a_hat = block["a_hat"].astype(model.precision)
-        if model.own_weights and is_user:
+        if model.gamma_per_user and is_user:
             beside = a_hat
         else:
-            gamma = turn.inbox[col, model.rank] if model.own_weights else _required(shared.gamma).geometric_mean
-            drawn = (gamma * a_hat).astype(model.precision)
-            offset = offset + drawn if len(offset) else drawn
+            gamma = turn.inbox[col, model.rank] if model.gamma_per_user else required(shared.gamma).geometric_mean
+            part = (gamma * a_hat).astype(model.precision)
+            offset = offset + part if len(offset) else part
     return CountBlock(row_ptr, col, count, beside, offset)
 
 
 def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
     """(K,), or (K + 1,) where the rows have a gamma each."""
     prior = [(model.user_prior if is_user else model.item_prior).shape] * model.rank
-    if is_user and model.own_weights:
-        prior.append(_required(model.confounder).shape)
+    if is_user and model.gamma_per_user:
+        prior.append(required(model.confounder).shape)
     return np.array(prior, model.precision)
 
 
 def _rates(turn: Turn, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats | None]:
-    """The rate of the factors (K,), and of each user's gamma (n, 1): prior + what they are multiplied with, in all."""
+    """Return rates of the factors (K,) and of the gammas (n, 1): prior + all that they are multiplied with."""
     prior = model.user_prior if is_user else model.item_prior
     rate = (prior.rate + turn.source_sums["mean"]).astype(model.precision)
-    if not (is_user and model.own_weights):
+    if not (is_user and model.gamma_per_user):
         return rate, None
     reach = turn.block["exposure"].astype(np.float64) @ turn.source_sums["exposure_total"]
-    return rate, (_required(model.confounder).rate + reach[:, None]).astype(model.precision)
+    return rate, (required(model.confounder).rate + reach[:, None]).astype(model.precision)
 
 
 def _moved(turn: Turn, model: GammaPoisson, is_user: bool, shape: Floats) -> Update:
@@ -276,7 +197,7 @@ def _posterior(
     rows, means = [geometric_mean(shape, rate)], [mean]
     memory = {"shape": shape, "rate": rate}
     if gamma is not None:
-        weight = _required(model.confounder)
+        weight = required(model.confounder)
         memory |= {"gamma_shape": gamma[0], "gamma_rate": gamma[1]}
         sums["divergence"] += divergence(*gamma, weight.shape, weight.rate)
         rows, means = [*rows, geometric_mean(*gamma)], [*means, gamma[0] / gamma[1]]
@@ -292,7 +213,7 @@ def _posterior(
 def _scored(
     turn: Turn, model: GammaPoisson, shared: SharedGammas, block: CountBlock, result: Update, cols: Floats
 ) -> Update:
-    """The item step's sums over its nonzeros: the ELBO's, those of the shared terms, those of held-out pairs."""
+    """Add the item step's sums over its nonzeros: of the ELBO, of the shared terms, of held-out pairs."""
     rate = rates(block, result.rows[:, : model.rank], cols)
     sums = {
         "log_rates": np.array(log_rates(block, rate)),
@@ -315,7 +236,7 @@ def _held_out_sums(turn: Turn, model: GammaPoisson, shared: SharedGammas, memory
     theta = np.ascontiguousarray(turn.inbox[:, width : width + model.rank])
     rate = inner_products(ptr, col, memory["shape"] / memory["rate"], theta).astype(np.float64)
     if model.confounder is not None:
-        gamma = turn.inbox[col, width + model.rank] if model.own_weights else _required(shared.gamma).mean
+        gamma = turn.inbox[col, width + model.rank] if model.gamma_per_user else required(shared.gamma).mean
         rate += gamma * block["held_a_hat"]
     if shared.intercept is not None:
         rate += shared.intercept.mean
@@ -330,16 +251,8 @@ def _log_factorial(count: Floats, weight: Floats | None) -> float:
     return float(logs.sum() if weight is None else weight @ logs)
 
 
-def means(turn: Turn) -> Update:
-    """The posterior means, as what the other side asks for."""
-    return Update(turn.memory["shape"] / turn.memory["rate"], {}, {})
-
-
-def _as_q(prior: GammaPrior | None) -> Gamma | None:
-    return None if prior is None else Gamma(prior.shape, prior.rate)
-
-
-def _required(value: Term | None) -> Term:
+def required(value: Term | None) -> Term:
+    """Return a term that the model has, as its caller knows and the types don't."""
     if value is None:
         raise AssertionError("the model has this term")
     return value

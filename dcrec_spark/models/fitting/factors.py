@@ -1,6 +1,7 @@
 """Between the engine's blocks and the DataFrames of factors that a user sees."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,104 +9,110 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import Side, rows_in_block
-from dcrec_spark.engine.cells import Array, pack, unpack
-from dcrec_spark.engine.half_step import MEMORY, OUTBOX, Placed, State, memories
-from dcrec_spark.errors import DataError
-from dcrec_spark.spark.lineage import Kept
+from dcrec_spark.engine.cells import Array, Arrays, pack, unpack
+from dcrec_spark.engine.half_step import Placed, State, memories, placed_memories
+from dcrec_spark.models.families.base import TableColumn
+
+TableOf = Callable[[Arrays], Mapping[str, Array]]
 
 
-def factor_frame(side: Side, state: State, ids: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """``idx, id`` and one array<double> column for each of ``columns``, an array of the blocks' memories.
+def factor_frame(
+    side: Side, state: State, ids: DataFrame, columns: Sequence[TableColumn], table_of: TableOf
+) -> DataFrame:
+    """``idx, id`` and ``columns`` of all rows of a side.
 
-    An array with one entry per component, the same for all rows of the side, is repeated for each row.
+    table_of : from what a block remembers to its columns.
     """
     n_blocks = side.n_blocks
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for block, data in zip(batch["block"].to_pylist(), batch["data"], strict=True):
-                yield _block_rows(block, unpack(data.as_buffer()), n_blocks, columns)
+                yield _block_rows(block, table_of(unpack(data.as_buffer())), n_blocks, columns)
 
-    schema = "idx long, " + ", ".join(f"{name} array<double>" for name in columns)
-    return ids.join(memories(side, state).mapInArrow(rows, schema), "idx").select("idx", "id", *columns)
+    schema = ", ".join(["idx long", *(f"{c.name} {_sql_type(c)}" for c in columns)])
+    factors = memories(side, state).mapInArrow(rows, schema)
+    return ids.join(factors, "idx").select("idx", "id", *[c.name for c in columns])
 
 
-def _block_rows(block: int, arrays: dict[str, Array], n_blocks: int, columns: Sequence[str]) -> pa.RecordBatch:
-    n = max(len(arrays[name]) for name in columns if arrays[name].ndim == 2)
-    filled = {name: arrays[name] if arrays[name].ndim == 2 else np.tile(arrays[name], (n, 1)) for name in columns}
-    return pa.RecordBatch.from_pydict(
-        {"idx": pa.array(np.arange(n) * n_blocks + block), **{k: list_array(v) for k, v in filled.items()}}
-    )
+def _sql_type(column: TableColumn) -> str:
+    return "double" if column.width is None else "array<double>"
+
+
+def _block_rows(
+    block: int, table: Mapping[str, Array], n_blocks: int, columns: Sequence[TableColumn]
+) -> pa.RecordBatch:
+    arrays = {
+        c.name: pa.array(table[c.name].astype(np.float64)) if c.width is None else list_array(table[c.name])
+        for c in columns
+    }
+    idx = np.arange(len(table[columns[0].name])) * n_blocks + block
+    return pa.RecordBatch.from_pydict({"idx": pa.array(idx), **arrays})
 
 
 def list_array(matrix: Array) -> pa.ListArray:
-    """The rows of an (n, F) matrix as Arrow lists of doubles."""
+    """Return the rows of an (n, F) matrix as Arrow lists of doubles."""
     n, width = matrix.shape
     offsets = pa.array(np.arange(n + 1) * width, pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.array(matrix.astype(np.float64).reshape(-1)))
 
 
 def matrix_of(column: pa.ChunkedArray | pa.Array) -> Array:
-    """The (n, F) matrix in a column of Arrow lists of equal length."""
+    """Return the (n, F) matrix in a column of Arrow lists of equal length."""
     combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     matrix: Array = combined.flatten().to_numpy(zero_copy_only=False).reshape(len(combined), -1)
     return matrix
 
 
-def place_factors(side: Side, ids: DataFrame, factors: DataFrame, widths: Mapping[str, int]) -> Placed:
-    """A fitted side's ``id`` and columns of arrays as the memories of its blocks: the reverse of :func:`factor_frame`.
+def place_factors(
+    side: Side, ids: DataFrame, factors: DataFrame, columns: Sequence[TableColumn], memory_of: TableOf
+) -> Placed:
+    """Place a fitted side's ``id`` and ``columns`` as the memories of its blocks, the reverse of :func:`factor_frame`.
 
-    widths : how long the arrays of each column are. An id without factors gets NaN, and the rate of the first, for in
-    a fit a side has one.
+    An id without factors gets NaN, or what all rows have in common.
     """
-    missing = {name: F.array_repeat(F.lit(float("nan")), n) for name, n in widths.items()}
-    if "rate" in widths:
-        missing["rate"] = F.array(*map(F.lit, factors.orderBy("id").select("rate").take(1)[0]["rate"]))
-    columns = [F.coalesce(name, nothing).alias(name) for name, nothing in missing.items()]
-    joined = ids.join(factors, "id", "left").select("id", "idx", *columns).persist()
+    names = [c.name for c in columns]
+    filled = [F.coalesce(c.name, missing).alias(c.name) for c, missing in _missing(factors, columns)]
+    joined = ids.join(factors.select("id", *names), "id", "left").select("id", "idx", *filled).persist()
     n_blocks, n_rows = side.n_blocks, side.n_rows
 
     def to_memory(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = pa.Table.from_batches(list(batches)).sort_by("idx")
         if table.num_rows:
-            yield _memory_post(table, n_blocks, n_rows, list(widths))
+            yield _memory_cell(table, n_blocks, n_rows, columns, memory_of)
 
     block = F.pmod("idx", F.lit(n_blocks)).cast("int").alias("block")
-    outbox = joined.select(block, "idx", *widths).repartitionById(n_blocks, "block").mapInArrow(to_memory, OUTBOX)
-    return Placed({}, Kept(outbox, joined))
+    rows = joined.select(block, "idx", *names).repartitionById(n_blocks, "block")
+    return placed_memories(rows.mapInArrow(to_memory, "block int, data binary"), joined)
 
 
-def require_all_known(ids: DataFrame, factors: DataFrame, name: str) -> None:
-    """Refuse ids without factors.
-
-    Raises
-    ------
-    DataError : names how many and one of them.
-    """
-    missing = ids.join(factors, "id", "left_anti")
-    count = missing.count()
-    if count:
-        example = missing.orderBy("idx").first()
-        raise DataError(
-            f"{count} {name} ids, such as {example['id'] if example else None!r}, are not in the fitted "
-            "exposure model: fit it on the same ratings, or fold them in first"
-        )
+def _missing(factors: DataFrame, columns: Sequence[TableColumn]) -> Iterator[tuple[TableColumn, Column]]:
+    """Return what stands for the columns of an id without factors."""
+    common = [c.name for c in columns if c.same_for_all]
+    first: Mapping[str, Any] = factors.orderBy("id").select(*common).take(1)[0].asDict() if common else {}
+    for c in columns:
+        if c.name in common:
+            yield c, F.array(*map(F.lit, first[c.name]))
+        else:
+            yield c, F.lit(float("nan")) if c.width is None else F.array_repeat(F.lit(float("nan")), c.width)
 
 
-def _memory_post(table: pa.Table, n_blocks: int, n_rows: int, columns: Sequence[str]) -> pa.RecordBatch:
+def _memory_cell(
+    table: pa.Table, n_blocks: int, n_rows: int, columns: Sequence[TableColumn], memory_of: TableOf
+) -> pa.RecordBatch:
     block = table["block"][0].as_py()
     if table.num_rows != rows_in_block(n_rows, n_blocks, block):
         raise ValueError(f"block {block} got {table.num_rows} rows of {rows_in_block(n_rows, n_blocks, block)}")
-    cell = pack({name: matrix_of(table[name]) for name in columns})
-    values = [pa.array([block], pa.int32())] * 2 + [pa.array([MEMORY]), pa.array([cell], pa.binary())]
-    return pa.RecordBatch.from_arrays(values, names=["to_block", "from_block", "kind", "data"])
+    arrays = {c.name: table[c.name].to_numpy() if c.width is None else matrix_of(table[c.name]) for c in columns}
+    cell = pack(memory_of(arrays))
+    return pa.RecordBatch.from_arrays([pa.array([block], pa.int32()), pa.array([cell], pa.binary())], ["block", "data"])
 
 
 def dot(left: Column, right: Column) -> Column:
-    """The inner product of two array columns; null where either is null."""
+    """Return the inner product of two array columns; null where either is null."""
     return F.aggregate(F.zip_with(left, right, lambda x, y: x * y), F.lit(0.0), lambda total, x: total + x)
 
 
 def gamma_mean(shape: Column, rate: Column) -> Column:
-    """The mean of Gamma factors, component by component."""
+    """Return the mean of Gamma factors, component by component."""
     return F.zip_with(shape, rate, lambda s, r: s / r)

@@ -1,54 +1,105 @@
 """Matrix factorization with the substitute confounder: what would a user rate an item, if made to see it?"""
 
-from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any
 
-from pyspark import keyword_only
 from pyspark.ml import Estimator
 from pyspark.sql import DataFrame
 
-from dcrec_spark.engine.ascent import Fit, Start, alternate
+from dcrec_spark.engine.ascent import Fit, Start
 from dcrec_spark.engine.convergence import Listener
-from dcrec_spark.engine.half_step import State
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.models.exposure.estimator import POSTERIOR, PoissonFactorization, PoissonFactorizationModel
-from dcrec_spark.models.families.select import outcome_steps, require_consistent, require_same_kind
-from dcrec_spark.models.fitting.factors import place_factors, require_all_known
-from dcrec_spark.models.fitting.layout import Layout, lay_out, layout_settings, observed, require_columns
+from dcrec_spark.models.exposure.estimator import (
+    ExposureFit,
+    PoissonFactorization,
+    estimator_like,
+    fit_exposure,
+)
+from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
+from dcrec_spark.models.families.base import OutcomeFamily, require_same_kind
+from dcrec_spark.models.families.poisson_exposure import PoissonExposure
+from dcrec_spark.models.families.registry import consistent_family_of, family_of
+from dcrec_spark.models.fitting.checks import (
+    observed,
+    require_all_known,
+    require_columns,
+    require_ids_alike,
+    require_same_ids,
+)
+from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.progress import listening, log_iteration
-from dcrec_spark.models.fitting.restarts import best_of, require_ids_alike, stopping
-from dcrec_spark.models.outcome.confounder import attach_confounder
+from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, fit_propensity
+from dcrec_spark.models.fitting.scope import FitScope
+from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out, layout_settings
+from dcrec_spark.models.fitting.stages import fit_factors, warm_start
+from dcrec_spark.models.fitting.values import exposure_values, weighted_ratings
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.models.outcome.propensity import WEIGHT_COLUMN, Propensity, PropensitySettings, fit_propensity
-from dcrec_spark.models.outcome.tables import fitted_outcome, warm_start
-from dcrec_spark.models.params import OutcomeParams, initialise
+from dcrec_spark.models.outcome.setters import OutcomeSetters
+from dcrec_spark.models.outcome.tables import FactorTables, with_exposure
+from dcrec_spark.models.params import initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
-from dcrec_spark.spark.lineage import fixed_placement, require_checkpoint_directory
+from dcrec_spark.spark.lineage import require_checkpoint_directory
 
 Exposure = PoissonFactorization | PoissonFactorizationModel
 
 
-class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
-    """Stage 2: y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0, exact over all U x I pairs.
+class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent):
+    """The deconfounded recommender: matrix factorization with a substitute for what drives both choice and rating.
 
-    The deconfounded recommender of Wang et al. (arXiv 1808.06581) at the cost of the observed pairs: weighted and
-    probabilistic matrix factorization by alternating least squares, Poisson factorization by coordinate ascent. With
-    ``adjustment`` none or ipw the same code fits the classical and the inverse-propensity versions.
+    Weighted and probabilistic matrix factorization by alternating least squares, Poisson factorization by coordinate
+    ascent; exact over all pairs at the cost of the observed ones. With ``adjustment`` "none" or "ipw" the same code
+    fits the classical and the inverse-propensity versions. ``explainParams()`` lists all parameters with their
+    defaults.
 
-    The paper speaks of MAP estimates; for outcome="poisson" posterior means stand in for them, since with shapes below
-    1 the mode is degenerate (as in Gopalan et al. 2015).
+    Parameters
+    ----------
+    outcome : str
+        The family of the rating model: "weighted", "probabilistic", "poisson".
+    adjustment : str
+        "deconfounded": with the term gamma_u a_hat_ui; "none": without; "ipw": without, the observed ratings weighted
+        by inverse propensities.
+    rank, exposureRank : int
+        Factors of the preferences, K, and of the exposure model, L.
+    exposureModel : PoissonFactorizationModel or PoissonFactorization, optional
+        A fitted stage 1 to use as it is; or its estimator, which is fitted first, on the same blocks. Without one,
+        stage 1 has ``exposureRank`` factors and this estimator's seed and restarts.
+    initialModel : DeconfoundedMFModel, optional
+        A fitted model of the same kind and ranks to start from. Its exposure model starts stage 1, unless
+        ``exposureModel`` is fitted or has a start; without ``exposureModel`` stage 1 also has the rank, priors, counts,
+        tolerance and iterations that the exposure model was fitted with.
 
-    exposureModel : a fitted PoissonFactorizationModel to use again; a PoissonFactorization to fit first, on the same
-    blocks; or None: one with ``exposureRank`` factors and this estimator's seed and restarts.
-    initialModel : a fitted DeconfoundedMFModel of the same kind and ranks to start from. Its exposure model starts
-    stage 1, unless ``exposureModel`` is fitted or has a start of its own; without ``exposureModel`` stage 1 also has
-    the rank, priors, counts, tolerance and iterations that the exposure model was fitted with.
-    listener : called with (stage, iteration, objective); by default they are logged, and a bar is shown on a terminal
-    and in notebooks (``show_progress``).
+    Attributes
+    ----------
+    listener : callable
+        Called with (stage, iteration, objective) after each sweep of either stage; by default they are logged, and a
+        bar is shown on a terminal and in notebooks (``show_progress``).
 
-    ``fit`` raises DataError for input that cannot be used, ConfigError for settings that contradict each other and on a
-    cluster without a checkpoint directory, and FitError when the optimisation goes astray.
+    Raises
+    ------
+    DataError
+        By ``fit``, for input that can't be used.
+    ConfigError
+        By ``fit``, for settings that contradict each other, and on a cluster without a checkpoint directory.
+    FitError
+        By ``fit``, where the objective goes the wrong way or a factor is not finite.
+
+    Notes
+    -----
+    y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0 (Wang, Liang, Charlin, Blei, arXiv 1808.06581). The paper
+    speaks of MAP estimates; for outcome="poisson" posterior means stand in for them, since with shapes below 1 the mode
+    is degenerate (as in Gopalan et al. 2015).
+
+    Examples
+    --------
+    >>> from dcrec_spark import DeconfoundedMF
+    >>> rows = [(u, i, float((u * i) % 5 + 1)) for u in range(6) for i in range(6) if (u + i) % 3]
+    >>> ratings = spark.createDataFrame(rows, "user int, item int, rating double")
+    >>> model = DeconfoundedMF(outcome="probabilistic", rank=2, exposureRank=2, maxIter=3).fit(ratings)
+    >>> model.transform(ratings.limit(1)).columns
+    ['user', 'item', 'rating', 'prediction']
+    >>> model.userFactors.columns
+    ['id', 'features', 'gamma']
+    >>> model.release()
     """
 
     @keyword_only
@@ -106,110 +157,52 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
         initialise(self)
 
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
-        get = self.getOrDefault
-        require_consistent(self)
-        exposure = self._exposure() if get("adjustment") == "deconfounded" else None
-        self._require_columns(dataset, exposure)
-        self.requireStart(dataset)
-        require_checkpoint_directory(dataset.sparkSession)
-        propensity = self._propensity(dataset) if get("adjustment") == "ipw" else None
-        values = {"rating": f"`{get('ratingCol')}`"}
-        if propensity is not None:
-            dataset = dataset.withColumn(WEIGHT_COLUMN, propensity.weight(get("ratingCol")))
-            values["weight"] = f"`{WEIGHT_COLUMN}`"
-        if isinstance(exposure, PoissonFactorization):  # else its factors are there, and need no counts
-            values |= exposure.exposure_value()
-        exposure_width = 2 * exposure.getOrDefault("rank") if exposure is not None else 0
-        settings = layout_settings(self, max(2 * get("rank") + 2, exposure_width))
-        with ExitStack() as kept:
-            held_out = get("validationIndicatorCol")
-            layout = lay_out(dataset, get("userCol"), get("itemCol"), values, settings, kept, held_out)
-            return self._fit_layout(layout, exposure, propensity, kept)
+        family = consistent_family_of(self)
+        exposure = self._exposure() if family.has_confounder else None
+        self._require_usable(dataset, exposure)
+        propensity = self._propensity(dataset)
+        with FitScope() as scope:
+            layout = self._lay_out(dataset, family, exposure, propensity, scope)
+            stage_one = None if exposure is None else self._stage_one(exposure, layout, scope)
+            if stage_one is not None:
+                layout = attach_confounder(layout, stage_one.users, stage_one.items, scope)
+            start = self._start(family, layout, scope)
+            with listening(self, family.stage) as listener:
+                fit = scope.add(fit_factors(self, family, layout, listener, start))
+            return self._model(family, layout, fit, propensity, stage_one and stage_one.model)
 
-    def _fit_layout(
-        self, layout: Layout, exposure: Exposure | None, propensity: Propensity | None, kept: ExitStack
-    ) -> DeconfoundedMFModel:
-        with ExitStack() as unless_done:
-            fitted = None
-            if exposure is not None:
-                users, items, fitted = self._exposure_states(layout, exposure, kept)
-                if fitted is not exposure:
-                    unless_done.callback(fitted.release)
-                with fixed_placement(layout.users.frame.sparkSession):
-                    sides = attach_confounder(layout.users, layout.items, users, items, kept)
-                layout.users.release()
-                layout.items.release()
-                layout = replace(layout, users=sides[0], items=sides[1])
-            fit = self._best_fit(layout, kept)
-            kept.callback(fit.release)
-            found = fitted_outcome(self, layout, fit, propensity)
-            model = DeconfoundedMFModel.fitted(*found, fitted, owned=fitted is not exposure)
-            model.materialised()
-            self._copyValues(model._resetUid(self.uid)).clear(model.initialModel)
-            unless_done.pop_all()
-        return model
-
-    def _best_fit(self, layout: Layout, kept: ExitStack) -> Fit:
-        start = self._start(layout, kept)
-        with fixed_placement(layout.users.frame.sparkSession), listening(self, "outcome") as listener:
-            return best_of(
-                self,
-                lambda again: alternate(
-                    layout.users,
-                    layout.items,
-                    outcome_steps(self, layout, again),
-                    stopping(self),
-                    listener,
-                    start if again == 0 else None,
-                ),
-                rises=self.getOrDefault("outcome") == "poisson",
-            )
-
-    def _start(self, layout: Layout, kept: ExitStack) -> Start | None:
-        warm = self.getOrDefault("initialModel")
-        if warm is None:
-            return None
-        users, items = warm.tables()
-        return warm_start(self, layout, users, items, warm.facts, kept)
-
-    def _exposure_states(
-        self, layout: Layout, exposure: Exposure, kept: ExitStack
-    ) -> tuple[State, State, PoissonFactorizationModel]:
-        if isinstance(exposure, PoissonFactorization):
-            fit, fitted = exposure.fit_layout(layout, kept)
-            return fit.users, fit.items, fitted
-        states = []
-        for side, ids, factors in (
-            (layout.users, layout.user_ids, exposure.userFactors),
-            (layout.items, layout.item_ids, exposure.itemFactors),
-        ):
-            require_all_known(ids, factors, side.name)
-            widths = dict.fromkeys(POSTERIOR, exposure.getOrDefault("rank"))
-            states.append(place_factors(side, ids, factors, widths))
-            kept.callback(states[-1].release)
-        return states[0], states[1], exposure
-
-    def requireStart(self, dataset: DataFrame) -> None:
+    def checkInitialModel(self, dataset: DataFrame) -> None:
         """Refuse an initialModel that a fit to ``dataset`` could not start from; nothing is computed.
+
+        Parameters
+        ----------
+        dataset : DataFrame
+            The columns of a fit.
 
         Raises
         ------
-        ConfigError : names the settings, or the kinds of ids, that differ. TypeError : it is no outcome model.
+        ConfigError
+            Names the settings, or the kinds of ids, that differ.
+        TypeError
+            The initialModel is no outcome model.
         """
         warm = self.getOrDefault("initialModel")
         if warm is None:
             return
         if not isinstance(warm, DeconfoundedMFModel):
             raise TypeError(f"initialModel: found {warm!r}, expected a fitted DeconfoundedMFModel")
-        require_same_kind(self, warm)
+        family = family_of(self)
+        require_same_kind(family, self, warm)
         names = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
         require_ids_alike(dataset, names, warm.tables())
-        exposure = self._exposure() if self.getOrDefault("adjustment") == "deconfounded" else None
+        exposure = self._exposure() if family.has_confounder else None
         first = exposure.getOrDefault("initialModel") if isinstance(exposure, PoissonFactorization) else None
         if exposure is not None and isinstance(first, PoissonFactorizationModel):
-            first.require_rank(exposure.getOrDefault("rank"))
+            require_exposure_rank(first, exposure.getOrDefault("rank"))
 
-    def _require_columns(self, dataset: DataFrame, exposure: Exposure | None) -> None:
+    # ---- stages
+
+    def _require_usable(self, dataset: DataFrame, exposure: Exposure | None) -> None:
         get = self.getOrDefault
         numbers = [get("ratingCol")]
         if get("adjustment") == "ipw" and get("propensityCol"):
@@ -220,37 +213,103 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeParams, Persistent):
         require_columns(dataset, ids, numbers, [held_out] if held_out else [])
         if isinstance(exposure, PoissonFactorizationModel):
             require_ids_alike(dataset, ids, (exposure.userFactors, exposure.itemFactors))
+        self.checkInitialModel(dataset)
+        require_checkpoint_directory(dataset.sparkSession)
 
-    def _propensity(self, dataset: DataFrame) -> Propensity:
+    def _propensity(self, dataset: DataFrame) -> Propensity | None:
         get = self.getOrDefault
-        names = ("propensityCol", "propensityMean", "propensityDecay", "propensityPivot", "weightCap")
+        if get("adjustment") != "ipw":
+            return None
         ratings = observed(dataset, get("validationIndicatorCol"))
-        return fit_propensity(ratings, get("ratingCol"), PropensitySettings(*[get(name) for name in names]))
+        return fit_propensity(ratings, get("ratingCol"), PropensitySettings.of(self))
+
+    def _lay_out(
+        self,
+        dataset: DataFrame,
+        family: OutcomeFamily,
+        exposure: Exposure | None,
+        propensity: Propensity | None,
+        scope: FitScope,
+    ) -> SparkLayout:
+        get = self.getOrDefault
+        dataset, values = weighted_ratings(dataset, get("ratingCol"), propensity)
+        if isinstance(exposure, PoissonFactorization):  # else its factors are there, and need no counts
+            values |= exposure_values(exposure.getOrDefault("countCol"))
+        width = max(family.row_width, 0 if exposure is None else PoissonExposure.of(exposure).row_width)
+        names, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
+        return lay_out(dataset, *names, values, layout_settings(self, width), scope, held_out)
+
+    def _stage_one(self, exposure: Exposure, layout: SparkLayout, scope: FitScope) -> ExposureFit:
+        """Return the exposure model, fitted to these blocks or given, and its factors where the blocks need them."""
+        if isinstance(exposure, PoissonFactorization):
+            return fit_exposure(exposure, layout, scope)
+        family = PoissonExposure.of(exposure)
+        require_all_known(layout.user_ids, exposure.userFactors, "user")
+        require_all_known(layout.item_ids, exposure.itemFactors, "item")
+        with layout.fixed_placement():
+            users = scope.add(layout.place(True, exposure.userFactors, family))
+            items = scope.add(layout.place(False, exposure.itemFactors, family))
+        return ExposureFit(users, items, exposure)
+
+    def _start(self, family: OutcomeFamily, layout: SparkLayout, scope: FitScope) -> Start | None:
+        """Return the states of ``initialModel`` on these blocks, to begin with."""
+        warm = self.getOrDefault("initialModel")
+        if warm is None:
+            return None
+        users, items = warm.tables()
+        require_same_ids("user", layout.user_ids, users)
+        require_same_ids("item", layout.item_ids, items)
+        return warm_start(family, layout, users, items, warm.facts.shared, scope)
+
+    def _model(
+        self,
+        family: OutcomeFamily,
+        layout: SparkLayout,
+        fit: Fit,
+        propensity: Propensity | None,
+        exposure: PoissonFactorizationModel | None,
+    ) -> DeconfoundedMFModel:
+        """Return the tables and facts of a fit as a model with this estimator's parameters."""
+        facts = FitFacts.of(family, layout, fit).warn()
+        users = layout.table(True, fit.users, family, fit.shared)
+        items = layout.table(False, fit.items, family, fit.shared)
+        tables = FactorTables.cached(
+            with_exposure(users, exposure.userFactors if exposure else None),
+            with_exposure(items, exposure.itemFactors if exposure else None),
+        )
+        outcome = OutcomeFacts(fit.shared, layout.means["rating"], facts, propensity)
+        was_given = exposure is not None and exposure is self.getOrDefault("exposureModel")
+        model = DeconfoundedMFModel(tables, outcome, exposure, releasesExposureModel=not was_given)
+        self._copyValues(model._resetUid(self.uid)).clear(model.initialModel)
+        return model
+
+    # ---- the exposure model
 
     def _exposure(self) -> Exposure:
-        """The exposure model to use, or the estimator that fits it here, from where ``initialModel`` ended."""
+        """Return the exposure model to use, or the estimator that fits it here, from where ``initialModel`` ended."""
         given: Exposure | None = self.getOrDefault("exposureModel")
         warm = self.getOrDefault("initialModel")
         before = warm.exposureModel if isinstance(warm, DeconfoundedMFModel) else None
         if given is None:
-            return self._own_exposure(before)
+            return self._default_exposure(before)
         if isinstance(given, PoissonFactorizationModel) or given.getOrDefault("initialModel") is not None:
             return given
         return given.copy({given.initialModel: before})
 
-    def _own_exposure(self, before: PoissonFactorizationModel | None) -> PoissonFactorization:
+    def _default_exposure(self, before: PoissonFactorizationModel | None) -> PoissonFactorization:
+        """Return an estimator of stage 1 with this one's settings, or those of the stage 1 of ``initialModel``."""
         names = ["userCol", "itemCol", "seed", "numUserBlocks", "numItemBlocks", "exchange", "precision"]
         names += ["checkpointInterval", "validationIndicatorCol", "patience", "restarts"]
-        shared = {name: self.getOrDefault(name) for name in names}
+        settings = {name: self.getOrDefault(name) for name in names}
         rank = self.getOrDefault("exposureRank")
         if before is None:
-            exposure = PoissonFactorization(rank=rank, **shared)
+            exposure = PoissonFactorization(rank=rank, **settings)
         elif self.isSet("exposureRank") and rank != before.getOrDefault("rank"):
             raise ConfigError(
                 f"exposureRank={rank}, and the exposure model of initialModel has {before.getOrDefault('rank')} "
                 "factors: leave exposureRank out, or fit a PoissonFactorization first and give it as exposureModel"
             )
         else:
-            exposure = before.estimator(**shared, initialModel=before)
+            exposure = estimator_like(before, **settings, initialModel=before)
         exposure.listener = self.listener
         return exposure

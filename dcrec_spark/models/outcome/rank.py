@@ -44,7 +44,7 @@ class Ranking:
 
 
 def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
-    """The n best columns of each row: ``row_idx, rank, col_idx, score, preference, confounder``.
+    """Return the n best columns of each row: ``row_idx, rank, col_idx, score, preference, confounder``.
 
     seen : ``row_idx, col_idx`` of the pairs to leave out, or None.
     """
@@ -138,7 +138,7 @@ def _score_cells(rows: dict[str, Array], cols: dict[str, Array], n: int, interce
 
 
 def _merge(best: DataFrame, n: int) -> DataFrame:
-    """The best of the pieces' best; the same total order as within a piece."""
+    """Return the best of the pieces' best; the same total order as within a piece."""
     order = Window.partitionBy("row_idx").orderBy(F.desc("score"), "col_idx")
     ranked = best.withColumn("rank", F.row_number().over(order).cast("long")).where(F.col("rank") <= n)
     return ranked.select("row_idx", "rank", "col_idx", "score", "preference", "confounder")

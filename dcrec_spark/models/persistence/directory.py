@@ -1,19 +1,19 @@
-"""A saved estimator or model as a directory: how it appears, how it is replaced, how it is told from half of one.
+"""A saved estimator or model as a directory: how it appears, how it is replaced, how it differs from half of one.
 
 ::
 
-    <path>/metadata/part-00000              one line of JSON, as pyspark.ml writes it, with keys of our own
+    <path>/metadata/part-00000              one line of JSON, as pyspark.ml writes it, with further keys
           /data-<token>/frames/<name>/      Parquet; metadata says how many rows
                        /parts/<name>/       a model inside the model, saved the same way
                        /params/<name>/      a Param whose value is an estimator or a model
           /.lock                            held while the model is replaced
     <parent>/.tmp-<name>-<token>/           a model in the making; no reader looks here
 
-A new model is written beside its path and appears in one rename. To replace one, the new data directory is moved in
-beside the old, which no reader notices; then the metadata file, which names the data directory, is replaced in one
+A new model is written next to its path and appears in one rename. To replace one, the new data directory is moved in
+next to the old, which no reader notices; then the metadata file, which names the data directory, is replaced in one
 step; then the old data go. So a reader finds the old model or the new one at any time, and whoever dies leaves one of
 the two, whole; what else he leaves is removed by the next one to write there. A reader whose data go while he reads
-them finds other metadata, and reads again. Each data directory has a name of its own, since Spark would take files of
+them finds other metadata, and reads again. No two data directories have the same name, since Spark would take files of
 the same name for those it has cached.
 """
 
@@ -29,7 +29,8 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.spark.hadoop import default_file_system
-from dcrec_spark.storage.files import LOCATION, Files, open_files
+from dcrec_spark.storage.files import LOCATION, open_files
+from dcrec_spark.storage.protocol import Files
 from dcrec_spark.storage.staging import require_writable
 from dcrec_spark.version import __version__
 
@@ -45,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_directory(path: str, spark: SparkSession) -> tuple[Files, str]:
-    """The store that a model's path names, and the absolute path inside it.
+    """Return the store that a model's path names, and the absolute path inside it.
 
     Raises
     ------
@@ -88,12 +89,12 @@ def require_free(files: Files, path: str, overwrite: bool) -> None:
 
 
 def new_data_name() -> str:
-    """A name for a data directory that no other has, or had."""
+    """Return a name for a data directory that no other has, or had."""
     return f"data-{uuid4().hex}"
 
 
 def write_metadata(files: Files, directory: str, metadata: Mapping[str, Any]) -> None:
-    """The last file of a model: a directory without it is no model."""
+    """Write the last file of a model: a directory without it is no model."""
     files.make_directory(f"{directory}/{FOLDER}")
     # One line: pyspark.ml reads it as the first line of a text.
     line = json.dumps({**metadata, "formatVersion": FORMAT_VERSION}, separators=(",", ":"), allow_nan=False)
@@ -129,7 +130,7 @@ def _replace(files: Files, staged: str, path: str) -> None:
 
 
 def read_metadata(files: Files, path: str) -> dict[str, Any]:
-    """What the metadata of a saved estimator or model say.
+    """Read the metadata of a saved estimator or model.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def read_metadata(files: Files, path: str) -> dict[str, Any]:
 
 
 def _parse(files: Files, path: str) -> dict[str, Any] | None:
-    """The metadata of whatever format; None where there are none, or not ours."""
+    """Return the metadata of whatever format; None where there are none, or not ours."""
     if not files.exists(f"{path}/{METADATA}"):
         return None
     try:

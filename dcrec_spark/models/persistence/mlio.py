@@ -24,8 +24,6 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 from uuid import uuid4
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.ml.param import Params
 from pyspark.ml.util import DefaultParamsReader, MLReadable, MLReader, MLWritable, MLWriter
 from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +39,8 @@ from dcrec_spark.models.persistence.directory import (
     require_free,
     write_metadata,
 )
-from dcrec_spark.storage.files import Files
+from dcrec_spark.spark.failures import SPARK_FAILURES, is_broken_file
+from dcrec_spark.storage.protocol import Files
 from dcrec_spark.storage.staging import staged
 from dcrec_spark.storage.tables import write_table
 from dcrec_spark.version import __version__
@@ -58,37 +57,39 @@ class Saved:
     frames : name -> DataFrame, saved as Parquet; restored ones are cached.
     facts : name -> what JSON can hold; numbers are finite.
     parts : name -> an estimator or model inside this one.
+    params : name -> value of each Param, of a restored instance only: they are set once it is there.
     """
 
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     parts: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Persistent(Params, MLWritable, MLReadable[Any]):
     """An estimator or model that can be saved and loaded."""
 
     def write(self) -> "Writer":
-        """What saves this instance."""
+        """Return the writer that saves this instance."""
         return Writer(self)
 
     @classmethod
     def read(cls) -> "Reader[Self]":
-        """What loads an instance of this class."""
+        """Return the reader that loads an instance of this class."""
         return Reader(cls)
 
     @classmethod
     def load(cls, path: str) -> Self:
-        """The instance saved at ``path``; see :meth:`Reader.load`."""
+        """Load the instance saved at ``path``; see :meth:`Reader.load`."""
         return cls.read().load(path)
 
     def _saved(self) -> Saved:
-        """What the instance consists of; of an estimator the Params are all."""
+        """Return all that the instance consists of besides its Params; of an estimator nothing."""
         return Saved()
 
     @classmethod
     def _restored(cls, saved: Saved) -> Self:
-        """An instance of what was saved; its Params and its uid are set afterwards."""
+        """Make an instance of what was saved; its Params and its uid are set afterwards."""
         return cls()
 
 
@@ -136,13 +137,13 @@ class Writer(MLWriter):
 
     def _about(self) -> dict[str, Any]:
         instance = self._instance
-        own = _params_with_parts(instance)
+        parts = _params_with_parts(instance)
         return {
             "class": _class_name(type(instance)),
             "timestamp": int(time.time() * 1000),
             "sparkVersion": self.sparkSession.version,
             "uid": instance.uid,
-            "paramMap": {p.name: value for p, value in instance._paramMap.items() if p.name not in own},
+            "paramMap": {p.name: value for p, value in instance._paramMap.items() if p.name not in parts},
             "defaultParamMap": {p.name: value for p, value in instance._defaultParamMap.items()},
             "dcrecVersion": __version__,
         }
@@ -156,7 +157,7 @@ class Reader(MLReader[Any], Generic[S]):
         self._cls = cls
 
     def load(self, path: str) -> S:
-        """The instance that was saved at ``path``, its frames cached.
+        """Load the instance that was saved at ``path``, its frames cached.
 
         Raises
         ------
@@ -184,7 +185,8 @@ class Reader(MLReader[Any], Generic[S]):
                 {name: self._read_part(files, f"{directory}/{kind}/{name}", unless_done) for name in metadata[kind]}
                 for kind in ("parts", "params")
             )
-            instance = self._cls._restored(Saved(frames, metadata["facts"], parts))
+            values = {**metadata["defaultParamMap"], **metadata["paramMap"]}
+            instance = self._cls._restored(Saved(frames, metadata["facts"], parts, values))
             _set_params(instance, metadata, params)
             unless_done.pop_all()
         return instance
@@ -204,13 +206,13 @@ def _read_frame(
         raise DataError(f"{files.uri(path)} is missing: {_HALF}")
     schema = StructType.fromJson(about["schema"])
     # Spark keeps one cache for equal plans: without a name of its own, releasing one loaded model would empty another.
-    own = spark.read.schema(schema).option("dcrec.loaded", uuid4().hex)
-    frame = own.parquet(files.uri(path)).persist()
+    reader = spark.read.schema(schema).option("dcrec.loaded", uuid4().hex)
+    frame = reader.parquet(files.uri(path)).persist()
     unless_done.callback(frame.unpersist)
     try:
         rows = frame.count()
-    except (PySparkException, Py4JError) as error:
-        if "FAILED_READ_FILE" not in str(error):
+    except SPARK_FAILURES as error:
+        if not is_broken_file(error):
             raise
         raise DataError(f"{files.uri(path)} can not be read to its end: {_HALF}") from error
     if rows != about["rows"]:
@@ -219,7 +221,7 @@ def _read_frame(
 
 
 def _params_with_parts(instance: Params) -> dict[str, Any]:
-    """The Params whose values are estimators or models: JSON can not hold them."""
+    """Return the Params whose values are estimators or models: JSON can not hold them."""
     return {p.name: value for p, value in instance._paramMap.items() if isinstance(value, MLWritable)}
 
 
@@ -237,18 +239,18 @@ def _set_params(instance: Params, metadata: dict[str, Any], params: dict[str, An
 
 
 def _require_class(where: str, metadata: dict[str, Any], expected: type) -> None:
-    found = metadata["class"]
+    saved = metadata["class"]
     # Version 0.1.0 wrote the module too, which has moved since.
-    same = found.partition(".")[0] == expected.__module__.partition(".")[0] and found.endswith(f".{expected.__name__}")
+    same = saved.partition(".")[0] == expected.__module__.partition(".")[0] and saved.endswith(f".{expected.__name__}")
     if not same:
         raise DataError(
-            f"{where} holds a {found}, and {_class_name(expected)} was asked for: "
-            f"load it by {found.rpartition('.')[2]}.load"
+            f"{where} holds a {saved}, and {_class_name(expected)} was asked for: "
+            f"load it by {saved.rpartition('.')[2]}.load"
         )
 
 
 def _class_name(cls: type) -> str:
-    """The public name where there is one: it outlives the module that a class is written in."""
+    """Return the public name where there is one: it outlives the module that a class is written in."""
     package = cls.__module__.partition(".")[0]
     is_public = getattr(sys.modules[package], cls.__name__, None) is cls
     return f"{package if is_public else cls.__module__}.{cls.__name__}"

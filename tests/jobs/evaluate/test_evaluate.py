@@ -9,10 +9,11 @@ from zlib import crc32
 import numpy as np
 import pandas as pd
 import pytest
+from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMFModel
-from dcrec_spark.evaluation.variants import preference_alone
 from dcrec_spark.jobs.evaluate.job import Evaluate
+from dcrec_spark.models.outcome.tables import FactorTables
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import failure_of, names_in, read_table, record_of, run_directory, run_job, run_retrain
 from tests.reference import metrics as by_hand
@@ -23,9 +24,8 @@ FIT = {
     "outcome.outcome": "probabilistic",
     "outcome.rank": 2,
     "outcome.max_iter": 2,
-    "validation.scale_min": 1,
-    "validation.scale_max": 5,
 }
+SCALE = {"validation.scale_min": 1, "validation.scale_max": 5}
 EVALUATION = {
     "evaluation.cuts": "[2,3]",
     "evaluation.bootstrap": 40,
@@ -59,12 +59,19 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     training.head(4).to_parquet(folder / "seen.parquet")
     (folder / "titles.csv").write_text(TITLES, encoding="utf-8")
     places = {"input.path": folder / "training.parquet", "output.path": folder / "deconfounded"}
-    outcome = run_retrain({**FIT, **places, "recommend.top_n": 15})
+    outcome = run_retrain({**FIT, **SCALE, **places, "recommend.top_n": 15})
     assert outcome.code == 0, outcome
     model = DeconfoundedMFModel.load(str(run_directory(folder / "deconfounded") / "model"))
-    preference_alone(model).save(str(folder / "other"))
+    without_gamma(model).save(str(folder / "other"))
     model.release()
     return folder
+
+
+def without_gamma(model: DeconfoundedMFModel) -> DeconfoundedMFModel:
+    """Another model of the same ids."""
+    users, items = model.tables()
+    tables = FactorTables.cached(users.withColumn("gamma", F.lit(0.0)), items)
+    return model._copyValues(DeconfoundedMFModel(tables, model.facts, model.exposureModel))
 
 
 @pytest.fixture
@@ -75,7 +82,7 @@ def settings(trained: Path, tmp_path: Path) -> dict[str, Any]:
         "evaluation.test_path": trained / "test.parquet",
         "output.path": tmp_path / "out",
     }
-    return {**FIT, **EVALUATION, **places}
+    return {**SCALE, **EVALUATION, **places}
 
 
 def text_of(run: Path) -> str:

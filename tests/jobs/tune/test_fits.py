@@ -9,7 +9,7 @@ from dcrec_spark.jobs.tune import fits
 from dcrec_spark.jobs.tune.candidates import draw
 from dcrec_spark.jobs.tune.entry import Outcome
 from dcrec_spark.jobs.tune.fits import SMALL, OneByOne, small
-from dcrec_spark.models.exposure.estimator import PoissonFactorizationModel
+from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from tests.jobs.tune.searching import config, outcome
 
 SPACE = ["space.exposure.rank=[1,2]", "space.outcome.rank=[1,2,3]"]

@@ -17,7 +17,7 @@ from dcrec_spark.jobs.tune.entry import Entry, Place
 from dcrec_spark.jobs.tune.held_out import metric_settings
 from dcrec_spark.jobs.tune.ledger import Ledger
 from dcrec_spark.jobs.tune.search import Search, schedule
-from dcrec_spark.storage.files import LocalFiles
+from dcrec_spark.storage.local import LocalFiles
 from tests.jobs.tune.searching import SETTINGS, Formula, config, outcome
 
 RANKS = "space.outcome.rank=[1,2,3,4,5,6,7,8,9]"

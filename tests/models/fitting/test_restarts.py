@@ -1,215 +1,22 @@
-"""How fits begin and end: from a fitted model, from several seeds, by held-out pairs; and fits that come to nothing."""
+"""Of several fits, from a seed each, the best is kept and the others are let go."""
 
-from collections.abc import Iterator
-from typing import Any
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
-from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel
 from dcrec_spark.engine.ascent import Fit
-from dcrec_spark.engine.convergence import Patience
 from dcrec_spark.engine.half_step import Kernel
-from dcrec_spark.errors import ConfigError, DataError, FitError
+from dcrec_spark.errors import FitError
 from dcrec_spark.kernels.ridge import Shared
-from dcrec_spark.models.families import gamma_poisson
-from dcrec_spark.models.families.gaussian import Gaussian
-from dcrec_spark.models.fitting.degenerate import degeneracies, vanished
+from dcrec_spark.models.families.gaussian import GaussianSteps
 from dcrec_spark.models.fitting.restarts import best_of
-from tests.exposure_worlds import drawn, posterior
 from tests.models.world import (
-    NAMES,
     NUMBERS,
-    OUTCOME,
-    OUTCOME_PRIORS,
-    by_id,
     cached,
-    dense_posterior,
     exposure,
     outcome,
 )
-from tests.problems import assert_same
-from tests.reference import poisson_outcome as dense
-from tests.reference.poisson import Priors
-
-OUTCOMES = ["weighted", "poisson"]
-PRIORS = ["userShapePrior", "userRatePrior", "itemShapePrior", "itemRatePrior"]
-
-
-def marked(spark: SparkSession, share: int = 4) -> DataFrame:
-    """About one pair in ``share`` is held out."""
-    held = F.pmod(F.xxhash64("user", "item"), F.lit(share)) == 0
-    return NAMES.frame(spark).withColumn("held", held)
-
-
-# Warm
-
-
-def test_a_warm_start_goes_on_where_the_model_ended(spark: SparkSession) -> None:
-    """Three sweeps and three more are six: the users, whom a fit settles at its end, are solved from the items."""
-    settings: dict[str, Any] = {"adjustment": "none", "exchange": "broadcast"}
-    first = outcome(**settings, maxIter=3).fit(NAMES.frame(spark))
-    warm = outcome(**settings, maxIter=3, initialModel=first).fit(NAMES.frame(spark))
-    whole = outcome(**settings, maxIter=6).fit(NAMES.frame(spark))
-    np.testing.assert_allclose(warm.objectiveHistory, whole.objectiveHistory[3:], rtol=1e-9)
-    assert_same(by_id(warm.itemFactors)["features"], by_id(whole.itemFactors)["features"], 1e-8)
-    for model in (first, warm, whole):
-        model.release()
-
-
-def test_a_poisson_warm_start_goes_on_from_the_posterior(spark: SparkSession) -> None:
-    """The dense twin's next sweep from the fitted shapes and rates, those of gamma and of the intercept too."""
-    stage_one = exposure().fit(NAMES.frame(spark))
-    settings: dict[str, Any] = {"outcome": "poisson", "exposureModel": stage_one, "maxIter": 1}
-    first = outcome(**settings).fit(NAMES.frame(spark))
-    warm = outcome(**settings, initialModel=first).fit(NAMES.frame(spark))
-    state, data = dense_posterior(first)
-    state = dense.update_items(dense.update_users(state, data, OUTCOME_PRIORS), data, OUTCOME_PRIORS)
-    assert warm.objectiveHistory == pytest.approx([dense.outcome_elbo(state, data, OUTCOME_PRIORS)], rel=1e-9)
-    for model in (first, warm, stage_one):
-        model.release()
-
-
-@pytest.fixture(scope="module")
-def both_stages(spark: SparkSession) -> Iterator[DeconfoundedMFModel]:
-    """Stage 1 set otherwise than by default."""
-    model = outcome(exposureModel=exposure(countCol="count")).fit(NUMBERS.frame(spark))
-    yield model
-    model.release()
-
-
-def test_new_ids_start_from_the_seed_and_known_ones_where_they_were(
-    spark: SparkSession, both_stages: DeconfoundedMFModel
-) -> None:
-    """Both stages: the exposure model of the given model starts stage 1, which is set as it was. No iteration of
-    stage 2: the start itself is seen.
-    """
-    data, first = NUMBERS.frame(spark), both_stages
-    newcomers = data.withColumn("item", F.when(F.col("item") == 3, F.lit(4)).otherwise(F.col("item")))
-    warm = outcome(initialModel=first, maxIter=0).fit(newcomers)
-    before, after = by_id(first.itemFactors), by_id(warm.itemFactors)
-    known = [i for i in after["id"] if i != 4]
-    assert_same(
-        after["features"][[after["id"].index(i) for i in known]],
-        before["features"][[before["id"].index(i) for i in known]],
-        1e-12,
-    )
-    assert np.abs(after["features"][after["id"].index(4)]).max() < 0.5  # small noise, not a factor of the fit
-    assert warm.exposureModel is not None
-    assert first.exposureModel is not None
-    assert warm.exposureModel.elboHistory[0] > first.exposureModel.elboHistory[0]
-    kept = ["rank", "countCol", "maxIter", "tol", *PRIORS]
-    for name in kept:
-        assert warm.exposureModel.getOrDefault(name) == first.exposureModel.getOrDefault(name), name
-    assert warm.exposureModel.getOrDefault("seed") == OUTCOME["seed"]
-    with pytest.raises(ConfigError, match="exposureRank=3, and the exposure model of initialModel has 2 factors"):
-        outcome(initialModel=first, exposureRank=3).fit(data)
-    with pytest.raises(ConfigError, match="has 2 exposure factors, and the exposure model's rank is 3"):
-        outcome(initialModel=first, exposureModel=exposure(rank=3)).fit(data)
-    warm.release()
-
-
-def test_a_stage_1_of_ones_own_starts_where_the_given_model_ended(
-    spark: SparkSession, both_stages: DeconfoundedMFModel
-) -> None:
-    """With its own settings: no iteration moves the items. What a user set stays as it was."""
-    own = exposure(maxIter=0, itemShapePrior=0.9)
-    warm = outcome(exposureModel=own, initialModel=both_stages, maxIter=0).fit(NUMBERS.frame(spark))
-    assert warm.exposureModel is not None
-    assert both_stages.exposureModel is not None
-    ended = by_id(both_stages.exposureModel.itemFactors)["shape"]
-    np.testing.assert_array_equal(by_id(warm.exposureModel.itemFactors)["shape"], ended)
-    assert warm.exposureModel.getOrDefault("itemShapePrior") == 0.9
-    assert own.getOrDefault("initialModel") is None
-    warm.release()
-
-
-def test_a_start_of_another_kind_is_refused(spark: SparkSession) -> None:
-    first = outcome(adjustment="none", maxIter=1).fit(NUMBERS.frame(spark))
-    with pytest.raises(
-        ConfigError, match=r"initialModel was fitted with rank=3 \(here 4\): a warm start needs the same"
-    ):
-        outcome(adjustment="none", rank=4, initialModel=first).fit(NUMBERS.frame(spark))
-    with pytest.raises(ConfigError, match="outcome='weighted'"):
-        outcome(adjustment="none", outcome="poisson", initialModel=first).fit(NUMBERS.frame(spark))
-    with pytest.raises(ConfigError, match="user ids are string here and int in the given model: cast them alike"):
-        outcome(adjustment="none", initialModel=first).fit(NAMES.frame(spark))
-    stage_one = exposure(maxIter=1).fit(NUMBERS.frame(spark))
-    with pytest.raises(TypeError, match=r"initialModel: found .*, expected a fitted DeconfoundedMFModel"):
-        outcome(adjustment="none", initialModel=stage_one).fit(NUMBERS.frame(spark))
-    first.release()
-
-
-# Held-out pairs
-
-
-@pytest.mark.parametrize("kind", OUTCOMES)
-@pytest.mark.parametrize("exchange", ["broadcast", "blocks"])
-def test_the_held_out_loss_is_that_of_the_predictions(spark: SparkSession, kind: str, exchange: str) -> None:
-    """Mean squared error, or minus the Poisson log likelihood; held-out pairs take no part in the fit."""
-    data = marked(spark)
-    estimator = outcome(outcome=kind, exposureModel=exposure(), validationIndicatorCol="held", maxIter=2, patience=9)
-    estimator = estimator.copy({estimator.exchange: exchange})
-    model = estimator.fit(data)
-    assert len(model.validationHistory) == 2
-    assert model.meanRating == pytest.approx(data.where("not held").agg(F.avg("rating")).collect()[0][0])
-    held = data.where("held").withColumnRenamed("rating", "truth").toPandas()
-    predicted = {(r.user, r.item): r.prediction for r in model.transform(data.where("held")).collect()}
-    m = np.array([predicted[pair] for pair in zip(held.user, held.item, strict=True)])
-    loss = np.square(held.truth - m) if kind == "weighted" else m - held.truth * np.log(m)
-    # The users settle after the last sweep, so that the model is a little past the loss that it stopped at.
-    assert model.validationHistory[-1] == pytest.approx(loss.mean(), rel=0.25)
-    model.release()
-
-
-def test_held_out_pairs_take_no_part(spark: SparkSession) -> None:
-    """The objective is that of a fit that never saw them; nor in a fold-in, which gives the users back."""
-    data = marked(spark)
-    without = outcome(adjustment="none", maxIter=1).fit(data.where("not held"))
-    beside = outcome(adjustment="none", maxIter=1, validationIndicatorCol="held").fit(data)
-    assert (without.numUsers, without.numItems) == (beside.numUsers, beside.numItems)
-    np.testing.assert_allclose(beside.objectiveHistory, without.objectiveHistory, rtol=1e-9)
-    folded, fitted = by_id(beside.foldInUsers(data)), by_id(beside.userFactors)
-    assert folded["id"] == fitted["id"]
-    assert_same(folded["features"], fitted["features"], 1e-9)
-
-
-def test_a_fit_ends_when_the_held_out_loss_stops_falling_and_keeps_its_best(spark: SparkSession) -> None:
-    """Without regularisation the training error falls for ever, and the held-out error does not."""
-    free = {"userReg": 1e-3, "itemReg": 1e-3, "outcome": "probabilistic", "adjustment": "none"}
-    estimator = outcome(**free, maxIter=40, patience=2, validationIndicatorCol="held")
-    model = estimator.fit(marked(spark))
-    losses = model.validationHistory
-    best = int(np.argmin(losses))
-    assert len(losses) == best + 1 + 2 < 40
-    stopped = outcome(**free, maxIter=best + 1, validationIndicatorCol="held").fit(marked(spark))
-    assert_same(by_id(model.itemFactors)["features"], by_id(stopped.itemFactors)["features"], 1e-9)
-    assert_same(by_id(model.userFactors)["features"], by_id(stopped.userFactors)["features"], 1e-9)
-
-
-def test_what_is_no_held_out_column_is_named(spark: SparkSession) -> None:
-    data = NAMES.frame(spark)
-    estimator = outcome(adjustment="none", validationIndicatorCol="held")
-    with pytest.raises(DataError, match="column 'held' is missing"):
-        estimator.fit(data)
-    with pytest.raises(DataError, match="column 'held' is of type int, expected true or false"):
-        estimator.fit(data.withColumn("held", F.lit(1)))
-    with pytest.raises(DataError, match=r"all \d+ rows are held out"):
-        estimator.fit(data.withColumn("held", F.lit(True)))
-
-
-def test_patience_counts_from_the_best() -> None:
-    patience = Patience(2)
-    assert [patience.improved_by(loss) for loss in (3.0, 2.0, 2.5, 1.0, 1.5)] == [True, True, False, True, False]
-    assert not patience.exhausted
-    assert not patience.improved_by(1.0)
-    assert patience.exhausted
-
-
-# Restarts
 
 
 def test_of_several_seeds_the_best_objective_is_kept(spark: SparkSession) -> None:
@@ -227,14 +34,14 @@ def test_a_seed_that_goes_astray_is_left_out(
     spark: SparkSession, astray: set[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After half a sweep. Without any other its error is the fit's. Placed states would stay cached."""
-    items = Gaussian.items
+    items = GaussianSteps.items
 
-    def strays(steps: Gaussian, shared: Shared) -> Kernel:
+    def strays(steps: GaussianSteps, shared: Shared) -> Kernel:
         if steps.seed in astray:
             raise FitError(f"{steps.seed} went astray")
         return items(steps, shared)
 
-    monkeypatch.setattr(Gaussian, "items", strays)
+    monkeypatch.setattr(GaussianSteps, "items", strays)
     data, before = NUMBERS.frame(spark), cached(spark)
     estimator = outcome(adjustment="none", restarts=2, maxIter=1, exchange="blocks")
     if len(astray) == 2:
@@ -261,60 +68,5 @@ def test_an_error_of_another_kind_lets_go_of_the_best() -> None:
         return Fit(states[-1], states[-1], None, [float(again)])
 
     with pytest.raises(KeyboardInterrupt):
-        best_of(outcome(restarts=3), fit, rises=False)
+        best_of(3, fit, seed_of=lambda restart: restart, rises=False)
     assert all(state.release.called for state in states)
-
-
-# Fits that come to nothing
-
-
-def test_factors_that_vanish_are_named(spark: SparkSession) -> None:
-    model = outcome(outcome="probabilistic", adjustment="none", itemReg=1e12, maxIter=3).fit(NUMBERS.frame(spark))
-    assert vanished(model.degeneracies)
-    assert model.degeneracies == ["outcome: all 3 factors are zero: less regularisation, or more data"]
-    assert isinstance(model.getOrDefault("rank"), int)
-
-
-def test_zero_and_duplicate_factors_are_named() -> None:
-    """Factors 0 and 2 are parallel on both sides, factor 1 is gone, factor 3 is parallel on one side only."""
-    rng = np.random.default_rng(0)
-    users, items = rng.standard_normal((2, 9, 4))
-    users[:, 2], items[:, 2] = 3.0 * users[:, 0], -items[:, 0]
-    users[:, 1] = 0.0
-    users[:, 3] = users[:, 0]
-    assert degeneracies("outcome", users.T @ users, items.T @ items) == [
-        "outcome: factor 1 is zero: a smaller rank would do",
-        "outcome: factors 0, 2 are copies of one another: a smaller rank, or another seed",
-    ]
-    assert degeneracies("outcome", np.eye(3), np.eye(3)) == []
-
-
-def test_gamma_factors_that_are_left_at_their_prior_are_named() -> None:
-    """A world of rank 3, fitted with 20 factors: those that a look at the shapes finds at the prior, and no others."""
-    priors = Priors(0.3, 0.3, 0.3, 0.3)
-    world = drawn(1)
-    (user_shape, user_rate), (item_shape, item_rate) = posterior(world, 20, priors)
-    users, items = user_shape / user_rate, item_shape / item_rate
-    means = {"mean": users.sum(axis=0)}, {"mean": items.sum(axis=0)}
-    steps = exposure(**dict.fromkeys(PRIORS, 0.3)).steps()
-    at_prior = steps.at_prior(*means, len(users), world.sum())
-    left = (user_shape < 1.1 * 0.3).all(axis=0)
-    assert 0 < left.sum() < 20
-    found = degeneracies("exposure", users.T @ users, items.T @ items, 1.0, at_prior)
-    named = [f"exposure: factor {k} is left at its prior: a smaller rank would do" for k in np.flatnonzero(left)]
-    assert found == named
-    assert vanished(degeneracies("exposure", np.eye(2), np.eye(2), 1.0, np.full(2, True)))
-
-
-def test_both_stages_judge_gamma_factors_by_their_priors(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gamma_poisson, "AT_PRIOR", 1e9)
-    monkeypatch.setattr(gamma_poisson, "NO_SHARE", 1e9)
-    model = outcome(outcome="poisson", exposureModel=exposure(maxIter=0), maxIter=0).fit(NUMBERS.frame(spark))
-    assert vanished(model.degeneracies)
-    assert vanished(model.exposureModel.degeneracies)
-    model.release()
-
-
-def test_contradictions_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(ConfigError, match=r"unobservedWeight=0\.0 with outcome=poisson"):
-        DeconfoundedMF(outcome="poisson", unobservedWeight=0.0).fit(NAMES.frame(spark))

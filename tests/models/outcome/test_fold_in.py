@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from dcrec_spark import DeconfoundedMFModel
 from dcrec_spark.engine.half_step import Turn
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.models.families.gamma_poisson import start
+from dcrec_spark.models.families.gamma_poisson import GammaPoisson, GammaPrior, start
 from tests.models.world import NAMES, NUMBERS, OUTCOME_PRIORS, by_id, cached, dense_posterior, exposure, outcome
 from tests.problems import assert_same
 from tests.reference import poisson_outcome
@@ -174,6 +174,7 @@ def test_what_cannot_be_folded_in_is_named(spark: SparkSession, fitted: Deconfou
 def test_a_folded_in_row_starts_at_its_own_rate() -> None:
     """Beside one of the fit: its means are its own."""
     shape, rate = np.array([[2.0, 3.0], [4.0, 5.0]]), np.array([[4.0, 8.0], [16.0, 32.0]])
+    model = GammaPoisson("exposure", "exposure_count", 2, GammaPrior(0.3, 0.4), GammaPrior(0.5, 0.6), 0, validates=True)
     turn = Turn({"row_key": np.arange(2)}, {"shape": shape, "rate": rate}, np.empty((0, 0)), {})
-    update = start(turn, model=exposure().steps(validates=True), is_user=False)
+    update = start(turn, model=model, is_user=False)
     np.testing.assert_array_equal(update.rows[:, 2:], shape / rate)

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.engine.convergence import History
-from dcrec_spark.errors import DataError
-from dcrec_spark.models.fitting import layout
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.models.fitting import spark_layout
 from tests.models.world import NAMES, NUMBERS, OUTCOME, TOL, OutcomeTwin, World, by_id, exposure, outcome
 from tests.problems import assert_same
 from tests.reference import ridge as dense
@@ -165,7 +165,7 @@ def test_sides_may_lie_differently(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Auto holds the items on the driver here, and places the users, in more blocks than there are rows."""
-    monkeypatch.setattr(layout, "HELD_BYTES", 8 * 8 * len(NAMES.items))
+    monkeypatch.setattr(spark_layout, "HELD_BYTES", 8 * 8 * len(NAMES.items))
     model = outcome(exposureModel=stage_one, numUserBlocks=40, numItemBlocks=3).fit(NAMES.frame(spark))
     assert_same_model(model, fitted, 1e-8)
 
@@ -318,3 +318,11 @@ def test_published_tables_hold_all_that_is_known(spark: SparkSession, fitted: De
     assert_same(by_id(users)["exposure_shape"], state.user_shape, 1e-4)
     assert_same(by_id(items)["exposure_rate"], state.item_rate, 1e-8)
     assert by_id(users)["features"].shape == (len(NAMES.users), OUTCOME["rank"])
+
+
+# Settings
+
+
+def test_contradictions_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match=r"unobservedWeight=0\.0 with outcome=poisson"):
+        outcome(outcome="poisson", unobservedWeight=0.0).fit(NAMES.frame(spark))

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
+from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.ridge import Shared
+from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.outcome import rank
-from dcrec_spark.models.outcome.tables import Facts
+from dcrec_spark.models.outcome.tables import FactorTables, with_exposure
 from tests.reference import topn as dense
 from tests.reference.poisson import Array
 
@@ -57,9 +58,13 @@ def make_fitted(spark: SparkSession, confounder: bool) -> Fitted:
         for ids, mean in ((USERS, pi), (ITEMS, lam))
     ]
     exposure = PoissonFactorizationModel(*stage_one, [0.0]) if confounder else None
-    facts = Facts(Shared(INTERCEPT), mean_rating=3.0, objective=[0.0], held_out=[], degeneracies=[])
-    model = DeconfoundedMFModel.fitted(users, items, facts, exposure).materialised()
-    model._setDefault(userCol="user", itemCol="item")
+    tables = FactorTables.cached(
+        with_exposure(users, exposure.userFactors if exposure else None),
+        with_exposure(items, exposure.itemFactors if exposure else None),
+    )
+    model = DeconfoundedMFModel(tables, OutcomeFacts(Shared(INTERCEPT), 3.0, FitFacts([0.0])), exposure)
+    settings = DeconfoundedMF(outcome="probabilistic")
+    settings._copyValues(model)
     seen_table = rng.random((N_USERS, N_ITEMS)) < 0.5
     seen_table[0], seen_table[1] = False, True
     pairs = [(USERS[u], ITEMS[i], 5.0) for u, i in zip(*np.nonzero(seen_table), strict=True)]

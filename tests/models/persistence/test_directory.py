@@ -10,7 +10,8 @@ import pytest
 
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.persistence.directory import commit, new_data_name, read_metadata, write_metadata
-from dcrec_spark.storage.files import Files, LocalFiles
+from dcrec_spark.storage.local import LocalFiles
+from dcrec_spark.storage.protocol import Files
 from dcrec_spark.storage.staging import staged
 from tests.storage.dying import DyingFiles, Killed
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import DataError
-from dcrec_spark.models.outcome.propensity import PropensitySettings, fit_propensity
+from dcrec_spark.models.fitting.propensity import PropensitySettings, fit_propensity
 from tests.models.world import NAMES, outcome
 
 BY_RATING = {1.0: 30, 2.0: 20, 3.0: 25, 4.0: 15, 5.0: 10}

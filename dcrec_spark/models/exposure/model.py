@@ -1,0 +1,198 @@
+"""The fitted exposure model: how likely each user is to meet each item, and is the fit to be trusted?"""
+
+from pyspark.ml import Model
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.data.ids import index_ids
+from dcrec_spark.data.quoting import quoted
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.models.exposure.params import ExposureParams
+from dcrec_spark.models.exposure.predictive_check import CheckSettings, PredictiveCheck, check_exposures
+from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
+from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike, require_new_columns
+from dcrec_spark.models.fitting.degeneracies import Degeneracy
+from dcrec_spark.models.fitting.factors import dot, gamma_mean
+from dcrec_spark.models.fitting.scope import FitScope
+from dcrec_spark.models.fitting.spark_layout import lay_out, layout_settings
+from dcrec_spark.models.fitting.stages import fold_in
+from dcrec_spark.models.fitting.values import exposure_values
+from dcrec_spark.models.persistence.mlio import Persistent, Saved
+
+
+class PoissonFactorizationModel(Model, ExposureParams, Persistent):
+    """A fitted exposure model.
+
+    The factors of a fit stay cached while the model or a copy is referred to; the next fit lets go of what is left
+    behind, :meth:`release` of this model at once.
+
+    Parameters
+    ----------
+    userFactors, itemFactors : DataFrame[id, shape: array<double>, rate: array<double>]
+        The Gamma posteriors of pi and lambda, ``rank`` components a row; E[pi] = shape / rate.
+    elboHistory : list[float]
+        The ELBO after each iteration, all terms.
+    validationHistory : list[float], optional
+        The held-out pairs' mean negative log likelihood after each iteration; empty without any.
+    degeneracies : list[Degeneracy], optional
+        What is wrong with the factors; ``str`` of each is a sentence.
+    converged : bool, optional
+        Whether the ELBO settled, or the held-out loss ended the fit; False where the iterations ran out before.
+
+    Examples
+    --------
+    >>> from dcrec_spark import PoissonFactorization
+    >>> views = spark.createDataFrame([(u, i) for u in range(4) for i in range(u, 5)], "user int, item int")
+    >>> model = PoissonFactorization(rank=2, maxIter=5).fit(views)
+    >>> model.transform(views.limit(1)).columns
+    ['user', 'item', 'a_hat']
+    >>> model.release()
+    """
+
+    def __init__(
+        self,
+        userFactors: DataFrame,
+        itemFactors: DataFrame,
+        elboHistory: list[float],
+        validationHistory: list[float] | None = None,
+        degeneracies: list[Degeneracy] | None = None,
+        converged: bool = True,
+    ) -> None:
+        super().__init__()
+        self.userFactors = userFactors
+        self.itemFactors = itemFactors
+        self.elboHistory = elboHistory
+        self.validationHistory = validationHistory or []
+        self.degeneracies = degeneracies or []
+        self.converged = converged
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        """Add exposureCol, a_hat = E[pi_u] . E[lambda_i]; null for an id that was not in training."""
+        user, item, output = (self.getOrDefault(name) for name in ("userCol", "itemCol", "exposureCol"))
+        require_columns(dataset, [user, item], [])
+        require_new_columns(dataset, {"exposureCol": output})
+        require_ids_alike(dataset, (user, item), (self.userFactors, self.itemFactors))
+        users = self.userFactors.select(F.col("id").alias(user), _mean().alias("__user_exposure"))
+        items = self.itemFactors.select(F.col("id").alias(item), _mean().alias("__item_exposure"))
+        a_hat = dot(F.col("__user_exposure"), F.col("__item_exposure")).alias(output)
+        joined = dataset.join(users, user, "left").join(items, item, "left")
+        return joined.select(*map(quoted, dataset.columns), a_hat)
+
+    def predictiveCheck(self, dataset: DataFrame, replications: int = 100, seed: int = 0) -> PredictiveCheck:
+        """Whether held-out exposures look like draws from this model.
+
+        Parameters
+        ----------
+        dataset : DataFrame
+            The ``exposures`` of ``hold_out_exposures``, to whose ``training`` this model was fitted; or all rows of
+            some of the users, which suffice where there are millions.
+        replications : int
+            Draws from the model that the real exposures are compared with, at least 20.
+        seed : int
+            Of the draws.
+
+        Returns
+        -------
+        PredictiveCheck
+            A p-value for each user, and overall. The caller releases it.
+
+        Raises
+        ------
+        DataError
+            Something is missing, or the model was fitted to other exposures, held-out ones too.
+        ConfigError
+            Too few replications.
+
+        Notes
+        -----
+        After Wang and Blei, arXiv 1805.06826; see :mod:`dcrec_spark.models.exposure.predictive_check`.
+        """
+        get = self.getOrDefault
+        names = get("userCol"), get("itemCol")
+        settings = CheckSettings(*names, get("countCol"), get("userShapePrior"), replications, seed)
+        return check_exposures(self.userFactors, self.itemFactors, dataset, settings)
+
+    def foldInUsers(self, dataset: DataFrame) -> DataFrame:
+        """Fold in the exposure factors of new users from their exposures to known items.
+
+        A training user with the exposures of training gets the fitted factors back.
+
+        Parameters
+        ----------
+        dataset : DataFrame
+            The columns of training. Pairs with unknown items are left out, and so are those that
+            validationIndicatorCol marks; a user with unknown items only gets the factors of one without exposures.
+
+        Returns
+        -------
+        DataFrame[id, shape: array<double>, rate: array<double>]
+            Cached; unpersist it when done.
+
+        Raises
+        ------
+        DataError
+            A column is missing, or none of the items is known.
+        ConfigError
+            The ids are of another kind than those of the model.
+        """
+        return self._fold_in(dataset, new_is_user=True)
+
+    def foldInItems(self, dataset: DataFrame) -> DataFrame:
+        """Fold in the exposure factors of new items from their exposures to known users.
+
+        Parameters, results and errors are those of :meth:`foldInUsers`, with users and items exchanged.
+        """
+        return self._fold_in(dataset, new_is_user=False)
+
+    def _fold_in(self, dataset: DataFrame, new_is_user: bool) -> DataFrame:
+        get = self.getOrDefault
+        names = get("userCol"), get("itemCol")
+        require_columns(dataset, names, [c for c in (get("countCol"),) if c])
+        require_ids_alike(dataset, names, (self.userFactors, self.itemFactors))
+        dataset = observed(dataset, get("validationIndicatorCol"))
+        family, known = PoissonExposure.of(self), self.itemFactors if new_is_user else self.userFactors
+        settings = layout_settings(self, family.row_width)
+        with FitScope() as scope:
+            frozen = {"item" if new_is_user else "user": scope.add_cached(index_ids(known, "id"))}
+            layout = lay_out(dataset, *names, exposure_values(get("countCol")), settings, scope, frozen=frozen)
+            states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, scope)
+            folded = layout.table(new_is_user, states[new_is_user], family, NOTHING_SHARED).drop("idx").persist()
+            folded.count()
+        return folded
+
+    def _saved(self) -> Saved:
+        facts = {
+            "elboHistory": self.elboHistory,
+            "validationHistory": self.validationHistory,
+            "degeneracies": [fact.as_json() for fact in self.degeneracies],
+            "converged": self.converged,
+        }
+        return Saved({"users": self.userFactors, "items": self.itemFactors}, facts)
+
+    @classmethod
+    def _restored(cls, saved: Saved) -> "PoissonFactorizationModel":
+        facts = {**saved.facts, "degeneracies": [Degeneracy.from_json(fact) for fact in saved.facts["degeneracies"]]}
+        return cls(saved.frames["users"], saved.frames["items"], **facts)
+
+    def release(self) -> None:
+        """Let go of the cached factors; the model is of no further use."""
+        self.userFactors.unpersist()
+        self.itemFactors.unpersist()
+
+
+def require_exposure_rank(model: PoissonFactorizationModel, rank: int) -> None:
+    """Refuse to start a fit of another rank from an exposure model.
+
+    Raises
+    ------
+    ConfigError : names both ranks.
+    """
+    fitted = len(model.itemFactors.select("rate").take(1)[0]["rate"])
+    if fitted != rank:
+        raise ConfigError(
+            f"initialModel has {fitted} exposure factors, and the exposure model's rank is {rank}: give both the same"
+        )
+
+
+def _mean() -> Column:
+    return gamma_mean(F.col("shape"), F.col("rate"))

@@ -1,0 +1,263 @@
+"""The protocol of a family of models: everything in which one family differs from another is asked of it.
+
+The loop (:mod:`dcrec_spark.engine.ascent`), the stages of a fit (:mod:`dcrec_spark.models.fitting.stages`), folding in,
+explaining, saving and warm starts are written once. They know rows, sums and tables; what these mean, a family says:
+
+    settings of an estimator ── Family.of ──> family
+    family.steps(observed)                    the kernels of both sides, and what becomes of their sums
+    family.table_of(memory)                   what a block remembers, as the columns of the model's table
+    family.memory_of(columns)                 the way back: where warm starts, fold-ins and explanations begin
+
+A family holds plain settings only, for it travels to the workers. Its tables are made from arrays, by the same two
+functions in a worker of the cluster and in this process.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+import numpy as np
+from pyspark.ml.param import Params
+
+from dcrec_spark.engine.ascent import Steps
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.engine.half_step import Arrays, Kernel, Turn
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.kernels.explain import Explained, Wanted
+from dcrec_spark.kernels.gamma import Floats
+
+
+class Objective(NamedTuple):
+    """What a fit optimises: its name in reports, and whether it is a bound that rises or a loss that falls."""
+
+    name: str
+    rises: bool
+
+
+class TableColumn(NamedTuple):
+    """One column of a side's table of factors.
+
+    width : numbers in each row's array; None for a plain number.
+    remembered : whether :meth:`Family.memory_of` reads it.
+    same_for_all : whether all rows of a fitted side have the same value, so that a new id starts from it too.
+    """
+
+    name: str
+    width: int | None
+    remembered: bool = True
+    same_for_all: bool = False
+
+
+class Observed(Protocol):
+    """What the steps of a model have to know of the pairs that they work on."""
+
+    @property
+    def nonzeros(self) -> int:
+        """Pairs of the fit."""
+
+    @property
+    def means(self) -> Mapping[str, float]:
+        """Mean of each value over the pairs of the fit."""
+
+    @property
+    def held_out(self) -> bool:
+        """Whether the blocks hold further pairs, by which the fit is judged."""
+
+    @property
+    def n_users(self) -> int:
+        """Rows of the users' side, U."""
+
+    @property
+    def n_pairs(self) -> float:
+        """All pairs, U x I."""
+
+
+class FamilySteps(Steps, Protocol):
+    """The steps of a fit that also serve folding in, of users and of items."""
+
+    def settle(self, shared: Any, is_user: bool = True) -> Kernel:
+        """One side as the other determines it, wherever it was before."""
+
+
+class BlockExplanation(NamedTuple):
+    """What a family says of the wanted pairs of one block.
+
+    parts : the preferences taken apart. gamma : (n,) confounder weight of each row of the block.
+    preference, attribute : (n, K) and (m, K) factors of the rows and of the inbox.
+    implied, fitted : (P,) preference of each pair, as the given ratings make it, and as the model has it.
+    """
+
+    parts: Explained
+    gamma: Floats
+    preference: Floats
+    attribute: Floats
+    implied: Floats
+    fitted: Floats
+
+
+Explainer = Callable[[Turn, Wanted], BlockExplanation]
+
+
+class Family(ABC):
+    """One kind of factor model, with the settings of one estimator.
+
+    Attributes
+    ----------
+    stage : "exposure" or "outcome"; names the fit in logs, errors and facts.
+    value : the array of a block that the factors explain.
+    objective : what a fit optimises.
+    reads : names of further Params that the family takes its settings from.
+    settings : their values and those of the Params that every family reads, plain numbers and strings.
+    """
+
+    stage: ClassVar[str]
+    value: ClassVar[str]
+    objective: ClassVar[Objective]
+    reads: ClassVar[tuple[str, ...]] = ()
+    _all_read: ClassVar[tuple[str, ...]] = ("rank", "seed", "precision")
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.settings = dict(settings)
+
+    @classmethod
+    def of(cls, params: Params) -> Self:
+        """Return the family with the settings of an estimator or of a fitted model."""
+        return cls({name: params.getOrDefault(name) for name in (*cls._all_read, *cls.reads)})
+
+    @property
+    def rank(self) -> int:
+        """Factors of each row, K."""
+        return int(self.settings["rank"])
+
+    @property
+    def row_width(self) -> int:
+        """How many numbers a row sends to the other side at most."""
+        return 2 * self.rank
+
+    def seed_of(self, restart: int) -> int:
+        """Return the seed of a restart: every other one, since users and items may start from a seed each."""
+        return int(self.settings["seed"]) + 2 * restart
+
+    @abstractmethod
+    def steps(self, observed: Observed, restart: int = 0, precision: str | None = None) -> FamilySteps:
+        """Return the kernels of both sides, for these pairs.
+
+        The states' sums have to hold "gram", (K, K), the Gram matrix of the factors, in float64.
+
+        Parameters
+        ----------
+        restart : which of several fits, from a seed each. precision : "float64" or "float32"; None: as set.
+        """
+
+    @abstractmethod
+    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
+        """Return the columns of a side's table after ``idx`` and ``id``."""
+
+    @abstractmethod
+    def table_of(self, memory: Arrays, is_user: bool, shared: Any) -> dict[str, Array]:
+        """Return what a block remembers (else its rows) as the columns of its rows, (n,) or (n, width)."""
+
+    @abstractmethod
+    def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
+        """Return the remembered columns of some rows as what their block remembers; NaN where an id is new."""
+
+    def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array | None:
+        """Whether each factor is left at its prior, (K,), by the sums of both sides.
+
+        None for models whose factors vanish when they explain nothing.
+        """
+        return None
+
+    @abstractmethod
+    def variation(self, observed: Observed) -> float:
+        """Sum of squares, over all pairs, of what the factors should explain."""
+
+
+class SharedNumbers(NamedTuple):
+    """What all pairs share, as plain numbers: beta_0, and the gamma of all users where there is one, else 0."""
+
+    intercept: float
+    gamma: float
+
+
+class OutcomeFamily(Family):
+    """A family of rating models: y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0.
+
+    The tables of users have the columns ``features`` and ``gamma``, those of items ``features``, whatever else.
+
+    Attributes
+    ----------
+    unrated_are_zeros : whether unrated pairs are fitted as 0, so that predictions lie below the scale of the ratings.
+    warm_start_settings : Params in which a model has to agree with the fit that it starts.
+    """
+
+    stage = "outcome"
+    value = "rating"
+    unrated_are_zeros: ClassVar[bool]
+    warm_start_settings: ClassVar[tuple[str, ...]] = ("outcome", "rank")
+    _all_read = ("outcome", "rank", "seed", "precision", "adjustment", "confounderWeight")
+
+    @property
+    def row_width(self) -> int:
+        """Both the means and the geometric means of the factors and of gamma may travel."""
+        return 2 * self.rank + 2
+
+    @property
+    def has_confounder(self) -> bool:
+        """Whether a_hat takes part."""
+        return bool(self.settings["adjustment"] == "deconfounded")
+
+    @property
+    def gamma_per_user(self) -> bool:
+        """Whether each user has a gamma, not one gamma all users."""
+        return self.has_confounder and self.settings["confounderWeight"] == "user"
+
+    def require_consistent(self) -> None:
+        """Refuse settings that contradict each other, beyond what the table of settings says of them.
+
+        Raises
+        ------
+        ConfigError : names the settings.
+        """
+
+    @classmethod
+    @abstractmethod
+    def shared_as_json(cls, shared: Any) -> dict[str, Any]:
+        """Return the terms that all pairs share as JSON holds them."""
+
+    @classmethod
+    @abstractmethod
+    def shared_from_json(cls, values: Mapping[str, Any]) -> Any:
+        """Return the terms that all pairs share, as the steps take them."""
+
+    @classmethod
+    @abstractmethod
+    def shared_numbers(cls, shared: Any) -> SharedNumbers:
+        """Return the terms that all pairs share as a user reads them."""
+
+    def explainer(self, steps: Any, shared: Any) -> Explainer | None:
+        """Return what takes the preferences of a block's users apart by ratings; None where the family can't."""
+        return None
+
+    def variation(self, observed: Observed) -> float:
+        """All pairs, each as large as a mean rating."""
+        return observed.n_pairs * observed.means[self.value] ** 2
+
+
+def filled(n: int, value: float) -> Floats:
+    """Return a column of one number, (n,)."""
+    return np.full(n, value, np.float64)
+
+
+def require_same_kind(family: OutcomeFamily, params: Params, warm: Params) -> None:
+    """Refuse to start from a model whose factors mean something else.
+
+    Raises
+    ------
+    ConfigError : names the settings that differ.
+    """
+    names = family.warm_start_settings
+    differing = [n for n in names if params.getOrDefault(n) != warm.getOrDefault(n)]
+    if differing:
+        values = ", ".join(f"{n}={warm.getOrDefault(n)!r} (here {params.getOrDefault(n)!r})" for n in differing)
+        raise ConfigError(f"initialModel was fitted with {values}: a warm start needs the same")

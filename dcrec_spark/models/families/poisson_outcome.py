@@ -1,0 +1,135 @@
+"""The Poisson outcome as a family: y_ui ~ Poisson(theta_u . beta_i + gamma_u a_hat_ui + beta_0), posterior means.
+
+The paper speaks of MAP estimates; with shapes below 1 the mode is degenerate, so that the posterior means stand in for
+it, as in Gopalan et al. 2015.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.engine.half_step import Arrays, Turn
+from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.explain import UserGammas, Wanted, explain_poisson
+from dcrec_spark.kernels.gamma import geometric_mean
+from dcrec_spark.kernels.poisson import update_shape
+from dcrec_spark.models.families.base import (
+    BlockExplanation,
+    Explainer,
+    Objective,
+    Observed,
+    OutcomeFamily,
+    SharedNumbers,
+    TableColumn,
+    filled,
+)
+from dcrec_spark.models.families.gamma_poisson import Gamma, GammaPrior, SharedGammas, count_block, prior_shapes
+from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps, at_prior
+
+_PRIORS = [f"{of}{what}Prior" for of in ("user", "item", "confounder", "intercept") for what in ("Shape", "Rate")]
+
+
+class PoissonOutcome(OutcomeFamily):
+    """Poisson factorization of the ratings; unrated pairs are zeros."""
+
+    objective = Objective("ELBO", rises=True)
+    unrated_are_zeros = True
+    reads = ("fitIntercept", *_PRIORS)
+    warm_start_settings = ("outcome", "rank", "adjustment", "confounderWeight", "fitIntercept")
+
+    def prior(self, of: str) -> GammaPrior:
+        """Return the Gamma prior of "user", "item", "confounder" or "intercept"."""
+        return GammaPrior(self.settings[f"{of}ShapePrior"], self.settings[f"{of}RatePrior"])
+
+    def steps(self, observed: Observed, restart: int = 0, precision: str | None = None) -> GammaPoissonSteps:
+        """Coordinate ascent with the confounder and the intercept among the components."""
+        return GammaPoissonSteps(
+            stage=self.stage,
+            count=self.value,
+            rank=self.rank,
+            user_prior=self.prior("user"),
+            item_prior=self.prior("item"),
+            seed=self.seed_of(restart),
+            precision=precision or self.settings["precision"],
+            confounder=self.prior("confounder") if self.has_confounder else None,
+            per_user=self.settings["confounderWeight"] == "user",
+            intercept=self.prior("intercept") if self.settings["fitIntercept"] else None,
+            n_pairs=observed.n_pairs,
+            validates=observed.held_out,
+        )
+
+    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
+        """Posterior means, and the posterior that they come from, gamma's at the end of the user's."""
+        width = self.rank + (is_user and self.gamma_per_user)
+        means = [TableColumn("features", self.rank, remembered=False)]
+        means += [TableColumn("gamma", None, remembered=False)] if is_user else []
+        return (
+            *means,
+            TableColumn("outcome_shape", width),
+            TableColumn("outcome_rate", width, same_for_all=True),
+        )
+
+    def table_of(self, memory: Arrays, is_user: bool, shared: SharedGammas) -> dict[str, Array]:
+        """Means and posteriors of the rows."""
+        shape, rate = memory["shape"], np.broadcast_to(memory["rate"], memory["shape"].shape)
+        table = {"features": shape / rate, "outcome_shape": shape, "outcome_rate": rate}
+        if is_user and self.gamma_per_user:
+            gamma_shape, gamma_rate = memory["gamma_shape"], memory["gamma_rate"]
+            table["gamma"] = (gamma_shape / gamma_rate)[:, 0]
+            table["outcome_shape"] = np.hstack([shape, gamma_shape])
+            table["outcome_rate"] = np.hstack([rate, gamma_rate])
+        elif is_user:
+            table["gamma"] = filled(len(shape), self.shared_numbers(shared).gamma)
+        return table
+
+    def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
+        """Return the posteriors, gamma's apart."""
+        memory = {name: columns[f"outcome_{name}"][:, : self.rank] for name in ("shape", "rate")}
+        if is_user and self.gamma_per_user:
+            memory |= {f"gamma_{name}": columns[f"outcome_{name}"][:, self.rank :] for name in ("shape", "rate")}
+        return memory
+
+    def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:
+        """By the users' shapes: posterior means never vanish."""
+        total = observed.means[self.value] * observed.nonzeros
+        return at_prior(self.prior("user"), users, items, observed.n_users, total)
+
+    @classmethod
+    def shared_as_json(cls, shared: SharedGammas) -> dict[str, Any]:
+        """Shape and rate of each posterior, null where there is none."""
+        return dict(shared._asdict())
+
+    @classmethod
+    def shared_from_json(cls, values: Mapping[str, Any]) -> SharedGammas:
+        """Posteriors from their shapes and rates."""
+        return SharedGammas(**{name: q and Gamma(*q) for name, q in values.items()})
+
+    @classmethod
+    def shared_numbers(cls, shared: SharedGammas) -> SharedNumbers:
+        """Posterior means."""
+        intercept, gamma = (0.0 if q is None else q.mean for q in shared)
+        return SharedNumbers(intercept, gamma)
+
+    def explainer(self, steps: GammaPoissonSteps, shared: SharedGammas) -> Explainer | None:
+        """Explain by dividing the users' fitted shapes among the ratings that they come from."""
+        return partial(explain_rows, model=steps, shared=shared)
+
+
+def explain_rows(turn: Turn, wanted: Wanted, *, model: GammaPoissonSteps, shared: SharedGammas) -> BlockExplanation:
+    """Explain the wanted pairs of a block of users; an update of these from the ratings has to leave them in place."""
+    memory = turn.memory
+    counts, prior = count_block(turn, model, shared, is_user=True), prior_shapes(model, is_user=True)
+    shape, rate = memory["shape"], memory["rate"]
+    gamma = filled(len(shape), PoissonOutcome.shared_numbers(shared).gamma)
+    if model.gamma_per_user:
+        gamma = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
+        shape, rate = np.hstack([shape, memory["gamma_shape"]]), np.hstack([rate, memory["gamma_rate"]])
+    cols, means = (np.ascontiguousarray(part) for part in np.hsplit(turn.inbox, 2))
+    parts = explain_poisson(counts, UserGammas(prior, shape, rate), cols, means, wanted)
+    updated = update_shape(prior, counts, geometric_mean(shape, rate), cols)
+    theta, implied = ((s / rate)[:, : model.rank] for s in (shape, updated))
+    from_ratings = inner_products(wanted.row_ptr, wanted.col, implied, means)
+    return BlockExplanation(parts, gamma, theta, means, from_ratings, parts.preference)

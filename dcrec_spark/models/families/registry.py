@@ -1,0 +1,63 @@
+"""Which family of outcome models a name stands for: the only place that lists them."""
+
+from pyspark.ml.param import Params
+
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.models.families.base import OutcomeFamily
+from dcrec_spark.models.families.gaussian import Probabilistic, Weighted
+from dcrec_spark.models.families.poisson_outcome import PoissonOutcome
+from dcrec_spark.settings.tables import OUTCOME, OUTCOMES
+
+FAMILIES: dict[str, type[OutcomeFamily]] = {}
+
+
+def register(outcome: str, family: type[OutcomeFamily], doc: str = "") -> None:
+    """Let ``outcome`` name a family; from then on the Param ``outcome`` takes the name.
+
+    Parameters
+    ----------
+    doc : what the name stands for, in half a sentence; the built-in ones have it in the table of settings.
+
+    Raises
+    ------
+    ValueError : the name stands for another family already.
+    """
+    if FAMILIES.get(outcome, family) is not family:
+        raise ValueError(f"outcome={outcome!r} is {FAMILIES[outcome].__name__} already: choose another name")
+    FAMILIES[outcome] = family
+    OUTCOMES.setdefault(outcome, doc)
+
+
+def unregister(outcome: str) -> None:
+    """Forget a name, and refuse it from then on."""
+    del FAMILIES[outcome], OUTCOMES[outcome]
+
+
+def family_of(params: Params) -> OutcomeFamily:
+    """Return the outcome family that an estimator or a fitted model names, with its settings."""
+    return FAMILIES[params.getOrDefault("outcome")].of(params)
+
+
+def consistent_family_of(params: Params) -> OutcomeFamily:
+    """Return the outcome family that an estimator names, if its settings go together.
+
+    Raises
+    ------
+    ConfigError : names the settings that contradict each other.
+    """
+    outcome = params.getOrDefault("outcome")
+    for setting in OUTCOME:
+        fixed = setting.fixed.get(outcome)
+        value = None if fixed is None else params.getOrDefault(setting.param)
+        if fixed is not None and value not in (setting.default, fixed.value):
+            raise ConfigError(
+                f"{setting.param}={value} with outcome={outcome}, {fixed.reason}: leave {setting.param} out"
+            )
+    family = family_of(params)
+    family.require_consistent()
+    return family
+
+
+register("weighted", Weighted)
+register("probabilistic", Probabilistic)
+register("poisson", PoissonOutcome)

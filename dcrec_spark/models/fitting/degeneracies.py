@@ -1,0 +1,103 @@
+"""Fits that ended somewhere useless, as facts: factors that vanished, factors that are copies of one another."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+import numpy as np
+
+from dcrec_spark.engine.cells import Array
+
+# A share of what is large (in squares), and of a perfect correlation.
+NOTHING, THE_SAME = 1e-12, 1e-9
+
+
+class Kind(StrEnum):
+    """What is wrong with some factors of a fit."""
+
+    VANISHED = "vanished"
+    ZERO = "zero"
+    AT_PRIOR = "at_prior"
+    COPIES = "copies"
+
+
+@dataclass(frozen=True)
+class Degeneracy:
+    """One thing that is wrong with the factors of a fit.
+
+    stage : "exposure" or "outcome". factors : numbers of the factors, from 0; all of them where they vanished.
+    """
+
+    stage: str
+    kind: Kind
+    factors: tuple[int, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, and what might help, for a log or a report."""
+        named = ("factor " if len(self.factors) == 1 else "factors ") + ", ".join(map(str, self.factors))
+        is_or_are = "is" if len(self.factors) == 1 else "are"
+        what = {
+            Kind.VANISHED: f"all {len(self.factors)} factors are zero: less regularisation, or more data",
+            Kind.ZERO: f"{named} {is_or_are} zero: a smaller rank would do",
+            Kind.AT_PRIOR: f"{named} {is_or_are} left at the prior: a smaller rank would do",
+            Kind.COPIES: f"{named} are copies of one another: a smaller rank, or another seed",
+        }
+        return f"{self.stage}: {what[self.kind]}"
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return self.sentence
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fact as JSON holds it."""
+        return {"stage": self.stage, "kind": self.kind.value, "factors": list(self.factors)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Return the fact that :meth:`as_json` gave."""
+        return cls(values["stage"], Kind(values["kind"]), tuple(values["factors"]))
+
+
+def find_degeneracies(
+    stage: str, user_gram: Array, item_gram: Array, size: float = 0.0, at_prior: Array | None = None
+) -> list[Degeneracy]:
+    """Return what is wrong with the factors of a fit; empty for a sound one.
+
+    Component k is as strong as the product of its squares on both sides; two are copies where they are parallel on
+    both.
+
+    Parameters
+    ----------
+    user_gram, item_gram : (K, K) Gram matrices of the factors.
+    size : the sum of squares, over all pairs, of what they should explain.
+    at_prior : (K,) whether a Gamma factor is left at its prior; posterior means never vanish.
+    """
+    strength = np.diag(user_gram) * np.diag(item_gram)
+    gone = strength <= NOTHING * strength.max() if at_prior is None else at_prior
+    if not np.vdot(user_gram, item_gram) > NOTHING * size or gone.all():
+        return [Degeneracy(stage, Kind.VANISHED, tuple(range(len(strength))))]
+    facts = []
+    if gone.any():
+        kind = Kind.ZERO if at_prior is None else Kind.AT_PRIOR
+        facts.append(Degeneracy(stage, kind, tuple(map(int, np.flatnonzero(gone)))))
+    alike = _parallel(user_gram) & _parallel(item_gram) & ~gone[:, None] & ~gone[None, :]
+    first = alike.argmax(axis=0)  # the first of each factor's copies, itself if there is none
+    for j in np.unique(first[~gone]):
+        copies = np.flatnonzero((first == j) & ~gone)
+        if len(copies) > 1:
+            facts.append(Degeneracy(stage, Kind.COPIES, tuple(map(int, copies))))
+    return facts
+
+
+def vanished(facts: Iterable[Degeneracy]) -> bool:
+    """Whether nothing at all is left of the factors of some stage."""
+    return any(fact.kind is Kind.VANISHED for fact in facts)
+
+
+def _parallel(gram: Array) -> Array:
+    length = np.sqrt(np.diag(gram))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parallel: Array = np.abs(gram) / np.outer(length, length) > 1.0 - THE_SAME
+    return parallel

@@ -1,0 +1,93 @@
+"""What a fit finds out besides the factors, as plain numbers that a saved model keeps."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from dcrec_spark.engine.ascent import Fit
+from dcrec_spark.models.families.base import Family, OutcomeFamily
+from dcrec_spark.models.fitting.degeneracies import Degeneracy, find_degeneracies
+from dcrec_spark.models.fitting.layout import Layout
+from dcrec_spark.models.fitting.propensity import Propensity
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FitFacts:
+    """How one stage's fit went.
+
+    objective, held_out : after each sweep, the second empty without held-out pairs.
+    converged : whether the objective settled, or the held-out loss ended the fit; else the sweeps ran out.
+    degeneracies : what is wrong with the factors.
+    """
+
+    objective: list[float]
+    held_out: list[float] = field(default_factory=list)
+    converged: bool = True
+    degeneracies: list[Degeneracy] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, family: Family, layout: Layout, fit: Fit) -> Self:
+        """Look at a fit; :meth:`warn` logs what is wrong with it."""
+        users, items = fit.users.sums, fit.items.sums
+        at_prior = family.at_prior(users, items, layout)
+        degenerate = find_degeneracies(family.stage, users["gram"], items["gram"], family.variation(layout), at_prior)
+        return cls(fit.objective, fit.held_out, fit.converged, degenerate)
+
+    def warn(self) -> Self:
+        """Log what is wrong, once for each fact."""
+        for fact in self.degeneracies:
+            _log.warning("degenerate fit: %s", fact)
+        return self
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the facts as JSON holds them."""
+        degenerate = [fact.as_json() for fact in self.degeneracies]
+        return {
+            "objective": self.objective,
+            "held_out": self.held_out,
+            "converged": self.converged,
+            "degeneracies": degenerate,
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Return the facts that :meth:`as_json` gave; other names are passed over."""
+        degenerate = [Degeneracy.from_json(fact) for fact in values["degeneracies"]]
+        return cls(values["objective"], values["held_out"], values["converged"], degenerate)
+
+
+@dataclass(frozen=True)
+class OutcomeFacts:
+    """What the fit of an outcome model finds out.
+
+    shared : the terms that all pairs share, as the family's steps take them. mean_rating : of the training ratings.
+    propensity : of adjustment="ipw", else None.
+    """
+
+    shared: Any
+    mean_rating: float
+    fit: FitFacts
+    propensity: Propensity | None = None
+
+    def as_json(self, family: type[OutcomeFamily]) -> dict[str, Any]:
+        """Return the facts as JSON holds them."""
+        return {
+            **self.fit.as_json(),
+            "shared": family.shared_as_json(self.shared),
+            "mean_rating": self.mean_rating,
+            "propensity": None if self.propensity is None else self.propensity.as_json(),
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], family: type[OutcomeFamily]) -> Self:
+        """Return the facts that :meth:`as_json` gave; other names are passed over."""
+        propensity = values["propensity"]
+        return cls(
+            family.shared_from_json(values["shared"]),
+            values["mean_rating"],
+            FitFacts.from_json(values),
+            None if propensity is None else Propensity.from_json(propensity),
+        )

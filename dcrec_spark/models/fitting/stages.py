@@ -1,0 +1,83 @@
+"""The stages of a fit and of a fold-in, over any layout: on the cluster and in one process alike.
+
+    fit:      lay out -> fit_factors (exposures) -> attach_confounder -> fit_factors (ratings)
+    fold in:  lay out -> fold_in (exposures)     -> attach_confounder -> fold_in (ratings)
+
+A fit ends with the very step by which a fold-in finds new rows, so that a training user who is folded in with the
+training ratings gets the fitted factors back.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.ml.param import Params
+
+from dcrec_spark.engine.ascent import Fit, Start, Stopping, alternate
+from dcrec_spark.engine.convergence import Listener
+from dcrec_spark.engine.half_step import State, half_step
+from dcrec_spark.models.families.base import Family
+from dcrec_spark.models.fitting.layout import Layout
+from dcrec_spark.models.fitting.restarts import best_of
+from dcrec_spark.models.fitting.scope import FitScope
+
+
+def stopping(estimator: Params) -> Stopping:
+    """When a fit ends, by an estimator's parameters."""
+    get = estimator.getOrDefault
+    return Stopping(get("maxIter"), get("tol"), get("patience"), get("checkpointInterval"), get("precision"))
+
+
+def fit_factors(
+    estimator: Params, family: Family, layout: Layout, listener: Listener, start: Start | None = None
+) -> Fit:
+    """Fit one stage to the blocks, as often as the estimator restarts; the best fit.
+
+    Parameters
+    ----------
+    start : where the first of the fits begins; the others, and all without it, begin at their seeds.
+
+    Raises
+    ------
+    FitError : all fits went astray.
+    """
+    stop = stopping(estimator)
+
+    def fit(restart: int) -> Fit:
+        steps = family.steps(layout, restart)
+        return alternate(layout.users, layout.items, steps, stop, listener, start if restart == 0 else None)
+
+    with layout.fixed_placement():
+        return best_of(estimator.getOrDefault("restarts"), fit, family.seed_of, family.objective.rises)
+
+
+def warm_start(family: Family, layout: Layout, users: Any, items: Any, shared: Any, scope: FitScope) -> Start:
+    """Return the states of a fitted model on these blocks: known ids at its factors, new ones at the seed's.
+
+    Parameters
+    ----------
+    users, items : the fitted model's tables, of the layout's kind. shared : the terms that its pairs share.
+    """
+    # Where a side's rows say all, a fit begins with the users: it needs the items alone.
+    remembers = family.steps(layout).remembers
+    user_state = scope.add(layout.place(True, users, family)) if remembers else None
+    return Start(user_state, scope.add(layout.place(False, items, family)), shared)
+
+
+def fold_in(
+    layout: Layout, new_is_user: bool, fitted_table: Any, family: Family, shared: Any, scope: FitScope
+) -> Mapping[bool, State]:
+    """States of the users (True) and of the items (False): one side as it was fitted, the new one from its pairs.
+
+    Parameters
+    ----------
+    new_is_user : whether users are folded in, by pairs with known items, or items.
+    fitted_table : the other side's table, of the layout's kind. shared : the terms that all pairs share.
+    """
+    steps = family.steps(layout)
+    sides = {True: layout.users, False: layout.items}
+    with layout.fixed_placement():
+        memory = scope.add(layout.place(not new_is_user, fitted_table, family))
+        start = steps.start_items() if new_is_user else steps.start_users()
+        fitted = scope.add(half_step(sides[not new_is_user], start, previous=memory))
+        new = scope.add(half_step(sides[new_is_user], steps.settle(shared, new_is_user), fitted))
+    return {new_is_user: new, not new_is_user: fitted}

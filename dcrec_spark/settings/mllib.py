@@ -1,0 +1,33 @@
+"""What a user of MLlib's ALS may look for here, and what it is called."""
+
+import difflib
+from collections.abc import Collection
+
+# Parameters of pyspark.ml.recommendation.ALS that have no namesake here: ours instead, the first that an estimator has.
+NEAREST: dict[str, tuple[tuple[str, ...], ...]] = {
+    "regParam": (("userReg", "itemReg"), ("userRatePrior", "itemRatePrior")),
+    "implicitPrefs": (("outcome",),),
+    "nonnegative": (("outcome",), ("userShapePrior", "itemShapePrior")),
+    "numBlocks": (("numUserBlocks", "numItemBlocks"),),
+    "blockSize": (("numUserBlocks", "numItemBlocks"),),
+    "intermediateStorageLevel": (("checkpointInterval",),),
+    "finalStorageLevel": (("checkpointInterval",),),
+}
+ADVICE = {
+    "implicitPrefs": "weighted is fitted to all pairs, as with implicitPrefs=True, probabilistic to the rated ones",
+    "nonnegative": "factors with Gamma priors are never negative, those of outcome='poisson' for example",
+    "blockSize": "how many rows are ranked at a time is chosen by itself",
+    "intermediateStorageLevel": "what a fit caches is chosen by itself",
+    "finalStorageLevel": "a model keeps its factors cached until release() is called",
+}
+
+
+def unknown_param(owner: str, name: str, known: Collection[str]) -> str:
+    """Refuse, in a sentence, a parameter that ``owner`` does not have, and name the nearest of those ``known``."""
+    sentence = f"{owner} has no parameter {name}"
+    ours = next((names for names in NEAREST.get(name, ()) if set(names) <= set(known)), None)
+    if ours is not None:
+        advice = f" ({ADVICE[name]})" if name in ADVICE else ""
+        return f"{sentence}, which is MLlib's; nearest to it here: {', '.join(ours)}{advice}"
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"{sentence}: did you mean {nearest[0]}?" if nearest else f"{sentence}: explainParams() lists those it has"

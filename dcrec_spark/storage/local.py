@@ -1,0 +1,130 @@
+"""Files on a POSIX file system: of this machine, or one that is mounted on all nodes."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dcrec_spark.errors import ConflictError
+from dcrec_spark.storage.protocol import Entry, temporary_name
+
+POLL_SECONDS = 0.05
+
+
+@dataclass
+class LocalFiles:
+    """:class:`dcrec_spark.storage.protocol.Files` on a POSIX file system, also a shared one.
+
+    lock_seconds : how long to wait for a lock that another process holds.
+    """
+
+    lock_seconds: float = 30.0
+
+    def uri(self, path: str) -> str:
+        """Return the path as Spark takes it."""
+        return f"file://{path}"  # Not percent-encoded: Hadoop takes the text as it is.
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or a directory has this name."""
+        return os.path.lexists(path)
+
+    def list(self, path: str) -> list[Entry]:
+        """List the directory's entries by name; none when it does not exist."""
+        try:
+            with os.scandir(path) as children:
+                return sorted(entry for child in children if (entry := _describe(child)) is not None)
+        except FileNotFoundError:
+            return []
+
+    def read(self, path: str) -> bytes:
+        """Read the whole file."""
+        return Path(path).read_bytes()
+
+    def sha256(self, path: str) -> str:
+        """Hash the file's bytes, in hex."""
+        with Path(path).open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+
+    def sync(self, path: str) -> None:
+        """Flush the file or directory to disk."""
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a temporary file that takes the old one's place."""
+        parent = Path(path).parent
+        temporary = parent / temporary_name()
+        try:
+            with temporary.open("xb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        self.sync(str(parent))
+
+    def make_directory(self, path: str) -> None:
+        """Create the directory with its parents."""
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a directory in one step, never onto something."""
+        if self.exists(target):  # rename(2) would replace an empty directory.
+            raise FileExistsError(f"{target} already exists")
+        Path(source).rename(target)
+        self.sync(str(Path(target).parent))
+
+    def delete(self, path: str) -> None:
+        """Delete with all that is inside."""
+        while self.exists(path):
+            try:
+                shutil.rmtree(path) if Path(path).is_dir() else Path(path).unlink()
+            except FileNotFoundError:
+                continue  # Another run cleans up the same leftovers: look again.
+
+    @contextmanager
+    def lock(self, path: str) -> Iterator[None]:
+        """Hold an flock, which the kernel releases when the process dies."""
+        # The file stays: removing it would let two processes hold locks on two files of the same name.
+        with Path(path).open("ab") as stream:
+            deadline = time.monotonic() + self.lock_seconds
+            while not _try_lock(stream.fileno()):
+                if time.monotonic() > deadline:
+                    raise ConflictError(f"another process holds {path} for over {self.lock_seconds:.0f} s")
+                time.sleep(POLL_SECONDS)
+            yield
+
+    def check_writable(self, path: str) -> None:
+        """Create and remove a directory in the nearest one that exists."""
+        ancestor = Path(path)
+        while not ancestor.exists():
+            ancestor = ancestor.parent
+        probe = ancestor / temporary_name()
+        probe.mkdir()
+        probe.rmdir()
+
+
+def _describe(child: os.DirEntry[str]) -> Entry | None:
+    try:
+        status = child.stat()
+    except FileNotFoundError:
+        return None  # Another run's temporary name, gone since the directory was listed.
+    return Entry(child.name, child.is_dir(), status.st_size, status.st_mtime)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,71 @@
+"""The few file operations that publishing and saving need, whatever the store.
+
+They rest on three promises of the store: a directory is renamed in one step, a small file is replaced in one step,
+and a lock is let go when its holder dies. A store that keeps them takes part by the methods of :class:`Files`, say::
+
+    files.write("/out/CURRENT", b"run_id=7")          readers find the old pointer or this one
+    files.read("/out/CURRENT")                  -> b"run_id=7"
+    files.list("/out")                          -> [Entry("CURRENT", is_directory=False, bytes=8, modified=1.7e9)]
+    files.uri("/out")                           -> "hdfs://namenode/out", as Spark takes it
+"""
+
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+from uuid import uuid4
+
+# Names that a process which died may leave behind, and that no reader looks at.
+TEMPORARY_PREFIX = ".tmp-"
+
+
+class Entry(NamedTuple):
+    """One name in a directory; ``modified`` in seconds since 1970."""
+
+    name: str
+    is_directory: bool
+    bytes: int
+    modified: float
+
+
+class Files(Protocol):
+    """A store. Paths are absolute, without scheme; methods raise OSError (FileNotFoundError: no such file to read)."""
+
+    def uri(self, path: str) -> str:
+        """Return the path as Spark takes it, whatever the cluster's default file system."""
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or a directory has this name."""
+
+    def list(self, path: str) -> list[Entry]:
+        """List what the directory holds, by name; nothing when it does not exist."""
+
+    def read(self, path: str) -> bytes:
+        """Read the whole file."""
+
+    def sha256(self, path: str) -> str:
+        """Hash the file's bytes, read in small pieces; in hex."""
+
+    def sync(self, path: str) -> None:
+        """Bring a file that Spark wrote safely to disk, so that no pointer outlives what it names."""
+
+    def write(self, path: str, content: bytes) -> None:
+        """Create or replace the file in one step: a reader finds the old bytes or the new."""
+
+    def make_directory(self, path: str) -> None:
+        """Create the directory with its parents; fine when it exists."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a directory in one step; the target must not exist."""
+
+    def delete(self, path: str) -> None:
+        """Delete with all that is inside; fine when nothing is there."""
+
+    def lock(self, path: str) -> AbstractContextManager[None]:
+        """Hold what one process holds at a time, and loses when it dies. ConflictError when another one keeps it."""
+
+    def check_writable(self, path: str) -> None:
+        """Raise OSError when this user could not create the directory, or files in it. Leave nothing behind."""
+
+
+def temporary_name() -> str:
+    """Return a name for what is in the making, which no other process takes."""
+    return f"{TEMPORARY_PREFIX}{uuid4().hex}"

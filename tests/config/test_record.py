@@ -1,0 +1,87 @@
+"""What of a configuration is written down, and what of it decides the answer."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dcrec_spark.config import AllSettings, config_hash, load_config, resolved
+
+
+def test_secrets_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_IN_ENV", "hunter1")
+    config = load_config(
+        AllSettings,
+        None,
+        [
+            "input.options.custom=${oc.env:SECRET_IN_ENV}",
+            "input.options.password=hunter2",
+            "input.options.url=jdbc:postgresql://me:hunter3@h/db?user=a&password=hunter4&ssl=true",
+            "spark.conf.spark.hadoop.fs.s3a.secret.key=hunter5",
+            "spark.conf.spark.driver.extraJavaOptions=-Djavax.net.ssl.trustStorePassword=hunter6 -Dx=1",
+            "input.path=https://h/x?sas_token=hunter7",
+        ],
+    )
+    assert config.input.options["custom"] == "hunter1"
+    recorded = resolved(config)
+    assert "hunter" not in json.dumps(recorded)
+    assert recorded["input"]["options"]["custom"] == "${oc.env:SECRET_IN_ENV}"
+    assert recorded["input"]["options"]["url"] == "jdbc:postgresql://me:***@h/db?user=a&password=***&ssl=true"
+    assert recorded["spark"]["conf"]["spark.driver.extraJavaOptions"].endswith("=*** -Dx=1")
+
+
+def test_resolved_is_plain_json() -> None:
+    recorded = json.loads(json.dumps(resolved(load_config(AllSettings, None, ["run.run_date=2026-01-31"]))))
+    assert recorded["run"] == {"name": "dcrec", "run_date": "2026-01-31", "seed": 42}
+    assert list(recorded) == list(AllSettings.model_fields)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "run.name=other",
+        "run.run_date=2020-01-01",
+        "spark.master=local[7]",
+        "spark.conf.a.b=1",
+        "input.path=/elsewhere",
+        "input.options.password=hunter2",
+        "input.options.url=jdbc:x",
+        "engine.num_user_blocks=7",
+        "model.path=/elsewhere",
+        "model.warm_start=previous",
+        "recommend.users=/elsewhere",
+        "evaluation.test_path=/elsewhere",
+        "tuning.side_by_side=false",
+        "output.path=/elsewhere",
+    ],
+)
+def test_hash_is_blind_to_what_cannot_change_the_answer(override: str) -> None:
+    assert config_hash(load_config(AllSettings, None, [override])) == config_hash(load_config(AllSettings))
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "run.seed=1",
+        "input.format=csv",
+        "input.columns.user=u",
+        "input.options.quote=x",
+        "validation.scale_max=5",
+        "exposure.rank=11",
+        "outcome.alpha=41",
+        "engine.precision=float32",
+        "recommend.top_n=11",
+    ],
+)
+def test_hash_sees_what_can_change_the_answer(override: str) -> None:
+    assert config_hash(load_config(AllSettings, None, [override])) != config_hash(load_config(AllSettings))
+
+
+def test_hash_ignores_how_a_value_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "20")
+    written = ["20", "'20'", "20.0", "${oc.env:RANK}"]
+    hashes = {config_hash(load_config(AllSettings, None, [f"exposure.rank={text}"])) for text in written}
+    file = tmp_path / "mine.yaml"
+    file.write_text("exposure: {rank: 20}\n", encoding="utf-8")
+    assert hashes == {config_hash(load_config(AllSettings, file))}
+    assert len(hashes.pop()) == 64

@@ -1,0 +1,107 @@
+"""The generated reference: conf/base.yaml and the settings page; the other files in conf/."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dcrec_spark.config import JOB_CONFIGS, AllSettings, load_config
+from dcrec_spark.config.names import known_settings
+from dcrec_spark.config.reference import as_yaml, base_yaml, documented, markdown
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+CLUSTER = {
+    "DCREC_RATINGS": "lake.shop.ratings",
+    "DCREC_CHECKPOINTS": "s3a://b/c",
+    "DCREC_OUTPUT": "s3a://b/o",
+}
+
+
+def test_base_yaml_is_what_the_settings_generate() -> None:
+    """After a change: python -m dcrec_spark.config.reference base.yaml > conf/base.yaml."""
+    assert (CONF / "base.yaml").read_text(encoding="utf-8") == base_yaml()
+
+
+def test_base_yaml_has_every_setting_with_its_default() -> None:
+    written = yaml.safe_load(base_yaml())
+    before, config, after = datetime.now(UTC).date(), AllSettings(), datetime.now(UTC).date()
+    defaults = config.model_dump(mode="json")
+    assert written["run"].pop("run_date") is None
+    assert before.isoformat() <= defaults["run"].pop("run_date") <= after.isoformat()
+    assert written == defaults
+
+
+def test_base_yaml_fits_an_editor_and_explains_every_setting() -> None:
+    lines = base_yaml().splitlines()
+    assert max(map(len, lines)) <= 120
+    assert [line for line in lines if line and "#" not in line] == []
+
+
+def test_every_setting_has_a_meaning_in_words() -> None:
+    for section, field in AllSettings.model_fields.items():
+        kind = field.annotation
+        assert kind is not None
+        for setting in documented(kind, f"{section}."):
+            assert len(setting.meaning) > 8, f"{section}.{setting.name}"
+            assert "None" not in setting.meaning, f"{section}.{setting.name}"
+
+
+def test_the_page_has_a_row_for_every_setting() -> None:
+    page = markdown()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert len(rows) == len(known_settings())
+    assert all(len(row.replace("\\|", "").split("|")) == 6 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "| `rank` | whole number from 1 to 4096 | `10` | number of exposure factors |",
+        "| `unobserved_weight` | number from 0 to 1e6 \\| null | `null` | weight w0 of a pair",
+        "| `outcome` | weighted \\| probabilistic \\| poisson | `weighted` |",
+        "| `cuts` | list of whole numbers >= 1 | `[5, 10]` |",
+        "| `side_by_side` | auto \\| true \\| false | `auto` |",
+        "| `validation_share` | number > 0 and < 1 | `0.2` |",
+        "| `columns.user` | text | `user` | ids of users |",
+        "| `conf` | names with values | `{}` |",
+        "| `run_date` | date | `null` |",
+        "| `warm_start` | text \\| null | `null` | a saved model to start from",
+        "null: all users (only recommend) |",
+    ],
+)
+def test_the_page_shows_type_range_and_default(row: str) -> None:
+    assert row in markdown()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (1e-5, "1.0e-5"),
+        (40.0, "40.0"),
+        (1e12, "1.0e+12"),
+        ((5, 10), "[5, 10]"),
+        ("", "''"),
+    ],
+)
+def test_values_are_written_so_that_yaml_reads_them_as_they_were(value: object, text: str) -> None:
+    assert as_yaml(value) == text
+    assert yaml.safe_load(text) == (list(value) if isinstance(value, tuple) else value)
+
+
+@pytest.mark.parametrize("name", ["base.yaml", "demo.yaml", "cluster.yaml", "tune.yaml"])
+def test_every_file_in_conf_loads_for_every_job(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in CLUSTER.items():
+        monkeypatch.setenv(variable, value)
+    for kind in JOB_CONFIGS:
+        assert load_config(kind, CONF / name).job == kind.job
+
+
+@pytest.mark.parametrize("name", ["demo.yaml", "cluster.yaml", "tune.yaml"])
+def test_other_files_hold_only_what_differs(name: str) -> None:
+    defaults = AllSettings().model_dump(mode="json")
+    for section, settings in yaml.safe_load((CONF / name).read_text(encoding="utf-8")).items():
+        for setting, value in settings.items():
+            assert defaults[section][setting] != value, f"{section}.{setting}"

@@ -1,0 +1,114 @@
+"""The command line: a stranger finds the jobs, their options and what their exit codes mean, without Spark."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dcrec_spark.config import JOB_CONFIGS
+from dcrec_spark.errors import MissingExtraError
+from dcrec_spark.jobs.catalogue import JOBS
+from dcrec_spark.jobs.cli import dcrec, job_command
+from dcrec_spark.jobs.job import Job
+from dcrec_spark.version import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def dcrec_with(*arguments: str) -> Result:
+    return CliRunner().invoke(dcrec, list(arguments))
+
+
+def test_the_help_lists_each_job_under_its_purpose() -> None:
+    finished = dcrec_with("--help")
+    assert finished.exit_code == 0
+    for heading in ("Recommend:", "Judge and choose:", "Try out:", "Shell:", "Exit codes"):
+        assert heading in finished.output
+    for entry in JOBS:
+        assert f"{entry.command} " in finished.output
+        assert entry.summary in finished.output
+    assert max(map(len, finished.output.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("command", [entry.command for entry in JOBS])
+def test_each_job_says_what_it_reads_and_publishes(command: str) -> None:
+    finished = dcrec_with(command, "--help")
+    assert finished.exit_code == 0
+    for word in (
+        "Reads",
+        "Publishes",
+        "Examples",
+        "--config FILE",
+        "--set A.B=VALUE",
+        "--dry-run",
+        f"dcrec {command} ",
+    ):
+        assert word in finished.output
+
+
+def test_every_job_is_a_command_and_its_script_the_same() -> None:
+    """All but the studies, which are no part of the wheel."""
+    configured = {kind.job for kind in JOB_CONFIGS} - {"reproduce"}
+    assert {entry.command.replace("-", "_") for entry in JOBS} == configured
+    for entry in JOBS:
+        job = entry.load()
+        assert isinstance(job, Job)
+        assert job.name == entry.command.replace("-", "_")
+        script = (ROOT / "jobs" / f"{job.name}.py").read_text(encoding="utf-8")
+        assert f'run_script("{entry.command}")' in script
+
+
+def test_the_version() -> None:
+    assert dcrec_with("--version").output == f"dcrec, version {__version__}\n"
+
+
+def test_what_is_no_command_or_option_is_refused() -> None:
+    assert dcrec_with("retrian").exit_code == 2
+    refused = dcrec_with("retrain", "--dryrun")
+    assert refused.exit_code == 2
+    assert "No such option" in refused.output
+    missing = dcrec_with("retrain", "--config", "none.yaml")
+    assert missing.exit_code == 2
+    assert "none.yaml: cannot be read" in json.loads(missing.stderr.splitlines()[-1])["event"]
+
+
+def test_a_setting_of_another_job_is_refused() -> None:
+    refused = dcrec_with("fold-in", "--set", "exposure.rank=3")
+    assert refused.exit_code == 2
+    assert "unknown setting" in json.loads(refused.stderr.splitlines()[-1])["event"]
+
+
+def test_a_job_without_its_extra_says_what_to_install() -> None:
+    def load() -> Job[object, object, object]:
+        raise MissingExtraError("sklearn is not installed: pip install 'dcrec-spark[tune]'")
+
+    refused = CliRunner().invoke(job_command("tune", "Search.", load), [])
+    assert refused.exit_code == 2
+    assert "pip install 'dcrec-spark[tune]'" in refused.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_printed_for_a_shell(shell: str) -> None:
+    finished = dcrec_with("completion", shell)
+    assert finished.exit_code == 0
+    assert f"_DCREC_COMPLETE={shell}_complete" in finished.output
+    assert dcrec_with("completion", "tcsh").exit_code == 2
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+    """As bash asks for it when the user presses the key."""
+    program = "import sys; sys.argv[0] = 'dcrec'; from dcrec_spark.jobs.command import main; main()"
+    for words, position, expected in (("dcrec fo", "1", "fold-in"), ("dcrec retrain --dr", "2", "--dry-run")):
+        asked = {"_DCREC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": position}
+        finished = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, **asked, "PYTHONPATH": str(ROOT)},
+            capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        assert finished.stdout.split(",")[-1].strip() == expected, finished.stderr

@@ -1,0 +1,80 @@
+"""Fits that came to nothing, or partly so, say it as facts."""
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark.local.fits import fit_outcome
+from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.models.families import poisson_steps
+from dcrec_spark.models.families.gamma_poisson import GammaPrior
+from dcrec_spark.models.fitting.degeneracies import Degeneracy, Kind, find_degeneracies, vanished
+from tests.exposure_worlds import drawn, posterior
+from tests.models.world import (
+    NUMBERS,
+    exposure,
+    outcome,
+)
+from tests.reference.poisson import Priors
+
+# The estimators ask the JVM for nothing, but pyspark.ml wants a session before it makes their parameters.
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def test_factors_that_vanish_are_named() -> None:
+    user, item = np.nonzero(NUMBERS.counts)
+    keys = np.arange(len(NUMBERS.users)), np.arange(len(NUMBERS.items))
+    ratings = Ratings(user, item, NUMBERS.ratings[user, item], *keys)
+    model = fit_outcome(ratings, outcome(outcome="probabilistic", adjustment="none", itemReg=1e12, maxIter=3))
+    assert vanished(model.facts.degeneracies)
+    assert [str(fact) for fact in model.facts.degeneracies] == [
+        "outcome: all 3 factors are zero: less regularisation, or more data"
+    ]
+
+
+def test_zero_and_duplicate_factors_are_named() -> None:
+    """Factors 0 and 2 are parallel on both sides, factor 1 is gone, factor 3 is parallel on one side only."""
+    rng = np.random.default_rng(0)
+    users, items = rng.standard_normal((2, 9, 4))
+    users[:, 2], items[:, 2] = 3.0 * users[:, 0], -items[:, 0]
+    users[:, 1] = 0.0
+    users[:, 3] = users[:, 0]
+    facts = find_degeneracies("outcome", users.T @ users, items.T @ items)
+    assert facts == [Degeneracy("outcome", Kind.ZERO, (1,)), Degeneracy("outcome", Kind.COPIES, (0, 2))]
+    assert [fact.sentence for fact in facts] == [
+        "outcome: factor 1 is zero: a smaller rank would do",
+        "outcome: factors 0, 2 are copies of one another: a smaller rank, or another seed",
+    ]
+    assert [Degeneracy.from_json(fact.as_json()) for fact in facts] == facts
+    assert find_degeneracies("outcome", np.eye(3), np.eye(3)) == []
+
+
+def test_several_factors_are_one_fact() -> None:
+    gram = np.diag([1.0, 0.0, 0.0])
+    assert [str(fact) for fact in find_degeneracies("outcome", gram, np.eye(3))] == [
+        "outcome: factors 1, 2 are zero: a smaller rank would do"
+    ]
+
+
+def test_gamma_factors_that_are_left_at_their_prior_are_named() -> None:
+    """A world of rank 3, fitted with 20 factors: those that a look at the shapes finds at the prior, and no others."""
+    priors = Priors(0.3, 0.3, 0.3, 0.3)
+    world = drawn(1)
+    (user_shape, user_rate), (item_shape, item_rate) = posterior(world, 20, priors)
+    users, items = user_shape / user_rate, item_shape / item_rate
+    means = {"mean": users.sum(axis=0)}, {"mean": items.sum(axis=0)}
+    at_prior = poisson_steps.at_prior(GammaPrior(0.3, 0.3), *means, len(users), world.sum())
+    left = (user_shape < 1.1 * 0.3).all(axis=0)
+    assert 0 < left.sum() < 20
+    facts = find_degeneracies("exposure", users.T @ users, items.T @ items, 1.0, at_prior)
+    assert facts == [Degeneracy("exposure", Kind.AT_PRIOR, tuple(np.flatnonzero(left)))]
+    assert vanished(find_degeneracies("exposure", np.eye(2), np.eye(2), 1.0, np.full(2, True)))
+
+
+def test_both_stages_judge_gamma_factors_by_their_priors(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poisson_steps, "AT_PRIOR", 1e9)
+    monkeypatch.setattr(poisson_steps, "NO_SHARE", 1e9)
+    model = outcome(outcome="poisson", exposureModel=exposure(maxIter=0), maxIter=0).fit(NUMBERS.frame(spark))
+    assert vanished(model.degeneracies)
+    assert vanished(model.exposureModel.degeneracies)
+    model.release()

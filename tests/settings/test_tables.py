@@ -1,0 +1,151 @@
+"""A setting is declared once: constructors, Params, configuration and generated code agree with the tables."""
+
+import inspect
+import math
+import re
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from pyspark.ml.param import Params
+
+from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark.config import EngineConfig, ExposureConfig, OutcomeConfig
+from dcrec_spark.config.section import Section
+from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
+from dcrec_spark.settings import generate
+from dcrec_spark.settings.kinds import Choice, Flag, Number
+from dcrec_spark.settings.setting import Setting, in_section, params
+from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, OUTCOMES, SECTIONS
+
+ESTIMATORS: list[tuple[type[Any], tuple[Setting, ...]]] = [(PoissonFactorization, EXPOSURE), (DeconfoundedMF, OUTCOME)]
+CONFIGS: dict[str, type[Section]] = {"exposure": ExposureConfig, "outcome": OutcomeConfig, "engine": EngineConfig}
+OF_SECTIONS = [(name, setting) for name, settings in SECTIONS.items() for setting in in_section(settings, name)]
+BOTH = [
+    (estimator, name, setting)
+    for (estimator, settings), stage in zip(ESTIMATORS, ("exposure", "outcome"), strict=True)
+    for name in (stage, "engine")
+    for setting in in_section(settings, name)
+    if setting.is_param
+]
+ANNOTATIONS = {"int": int, "float": float, "str": str, "bool": bool, "int | None": int | None}
+ANNOTATIONS |= {"float | None": float | None, "str | None": str | None, "Any": Any}
+
+
+@pytest.mark.parametrize(("estimator", "settings"), ESTIMATORS)
+@pytest.mark.parametrize("method", ["__init__", "setParams"])
+def test_signatures_have_the_names_types_and_defaults_of_the_table(
+    estimator: type[Any], settings: tuple[Setting, ...], method: str
+) -> None:
+    """In the same order, and with keywords only; the words are there for editors, which read no tables."""
+    signature = inspect.signature(getattr(estimator, method), eval_str=True)
+    shown = {p.name: (p.annotation, p.default, p.kind) for p in signature.parameters.values() if p.name != "self"}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    assert list(shown.items()) == [
+        (name, (ANNOTATIONS[setting.kind.annotation], setting.default, keyword))
+        for name, setting in params(settings).items()
+    ]
+
+
+@pytest.mark.parametrize(("estimator", "settings"), ESTIMATORS)
+def test_params_are_those_of_the_table(estimator: type[Any], settings: tuple[Setting, ...]) -> None:
+    declared = {param.name: param.doc for param in estimator().params}
+    assert declared == {name: setting.explained(as_param=True) for name, setting in params(settings).items()}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_sections_have_the_names_and_defaults_of_the_table(name: str) -> None:
+    fields = {field: info.default for field, info in CONFIGS[name].model_fields.items()}
+    assert list(fields.items()) == [(setting.name, setting.default) for setting in in_section(SECTIONS[name], name)]
+
+
+def test_generated_code_is_what_the_tables_give() -> None:
+    """After a change of the tables: python -m dcrec_spark.settings.generate."""
+    for path, text in generate.generated().items():
+        assert path.read_text(encoding="utf-8") == text, path
+
+
+def edges(setting: Setting) -> list[Any]:
+    """Values on both sides of what a setting takes."""
+    kind = setting.kind
+    if isinstance(kind, Choice):
+        return [*kind.options, "other", None, 3]
+    if isinstance(kind, Flag):
+        return [True, False, None]
+    assert isinstance(kind, Number)
+    inside = [kind.low, kind.high, (kind.low + min(kind.high, kind.low + 10)) / 2]
+    outside = [kind.low - 1, math.nextafter(kind.low, -math.inf), math.nextafter(kind.high, math.inf), kind.high + 1]
+    return [*inside, *outside, None, True, math.nan, math.inf, -1, 0, 0.5]
+
+
+def taken_by_section(section: type[Section], setting: Setting, value: Any) -> bool:
+    try:
+        section.model_validate({setting.name: value})
+    except ValidationError:
+        return False
+    return True
+
+
+def taken_by_estimator(estimator: Params, setting: Setting, value: Any) -> bool:
+    try:
+        estimator._set(**{setting.param: value})
+    except TypeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("estimator", "name", "setting"), BOTH, ids=lambda value: getattr(value, "name", None))
+def test_estimator_and_configuration_take_the_same_values(estimator: type[Any], name: str, setting: Setting) -> None:
+    subject = estimator()
+    for value in edges(setting):
+        expected = taken_by_estimator(subject, setting, value)
+        assert taken_by_section(CONFIGS[name], setting, value) == expected, (setting.name, value)
+
+
+@pytest.mark.parametrize("setting", [*EXPOSURE, *OUTCOME], ids=lambda setting: setting.name)
+def test_a_default_is_a_value_and_a_meaning_reads_in_both_spellings(setting: Setting) -> None:
+    assert setting.kind.taken(setting.default) == setting.default
+    assert not setting.doc.endswith(".")
+    assert re.search(r"[{}]", setting.explained(as_param=True) + setting.explained(as_param=False)) is None
+
+
+def test_a_setting_names_only_settings_and_choices_that_there_are() -> None:
+    for settings in (EXPOSURE, OUTCOME):
+        by_name = {setting.name: setting for setting in settings}
+        for setting in settings:
+            assert set(re.findall(r"\{(\w+)\}", setting.doc)) <= by_name.keys(), setting.name
+            for other, choices in setting.concerns.items():
+                kind = by_name[other].kind
+                assert isinstance(kind, Choice)
+                assert set(choices) <= kind.options.keys(), setting.name
+
+
+@pytest.mark.parametrize(("name", "setting"), OF_SECTIONS, ids=lambda value: getattr(value, "name", None))
+def test_a_setting_of_a_job_reaches_its_estimator(name: str, setting: Setting) -> None:
+    """With a value of its own, under the estimator's spelling."""
+    if not setting.is_param:
+        return
+    value = next(value for value in edges(setting) if value != setting.default and is_taken(setting, value))
+    sections: dict[str, Any] = {kind: config() for kind, config in CONFIGS.items()}
+    sections[name] = CONFIGS[name].model_validate({setting.name: value})
+    exposure = exposure_params(sections["exposure"], sections["engine"], 1, ["rating"])
+    outcome = outcome_params(sections["outcome"], sections["engine"], 1, ["rating"])
+    reached = {"exposure": [exposure], "outcome": [outcome], "engine": [exposure, outcome]}[name]
+    assert [found[setting.param] for found in reached] == [value] * len(reached)
+
+
+def is_taken(setting: Setting, value: Any) -> bool:
+    try:
+        setting.kind.taken(value)
+    except ValueError:
+        return False
+    return True
+
+
+def test_a_new_outcome_can_be_configured_and_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A family of models adds its name, and needs no other place to be known."""
+    with pytest.raises(TypeError, match="outcome: found 'toy', expected one of weighted, probabilistic, poisson"):
+        DeconfoundedMF(outcome="toy")
+    monkeypatch.setitem(OUTCOMES, "toy", "for this test")
+    assert DeconfoundedMF(outcome="toy").getOutcome() == "toy"
+    assert OutcomeConfig(outcome="toy").outcome == "toy"

@@ -31,6 +31,7 @@ _EPILOG = """\b
 Settings
   --config FILE holds those that differ from the defaults; --set wins over it:
   dcrec retrain --config nightly.yaml --set outcome.rank=50 --set output.path=tables
+
 \b
 Exit codes
   0 done   1 unexpected   2 usage or configuration   3 data rejected

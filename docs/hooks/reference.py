@@ -93,7 +93,7 @@ def command_line_page() -> str:
 
 
 def _help(name: str, command: click.Command) -> list[str]:
-    context = click.Context(command, info_name=name, max_content_width=100)
+    context = click.Context(command, info_name=name, terminal_width=78)
     return ["```text", command.get_help(context), "```"]
 
 

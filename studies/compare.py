@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import FitError
+from dcrec_spark.evaluation.measures import Measure
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.local.data import Parts
@@ -132,7 +133,7 @@ def _judged(of: Comparison) -> MetricSettings:
 def _figures(metrics: Metrics) -> dict[str, dict[str, Any]]:
     """row -> metric -> the value, then its value in each bootstrap replication: rows share their replications."""
     return {
-        row: {name: np.round(scores[name].resampled, 6).tolist() for name in SHOWN}
+        row: {name: np.round(scores[Measure.parse(name)].resampled, 6).tolist() for name in SHOWN}
         for row, scores in metrics.scores.items()
     }
 

@@ -1,7 +1,7 @@
 """From the columns of a source to the raw frame, the one layout that validation reads.
 
     user_id          long or string; null where the source has none or where it cannot be read as id_type says
-    item_id          likewise
+    item_id          long or string, as user_id
     rating           as stored: text or a number
     count, propensity, timestamp as stored; only where the source has them
     raw              the row as read: a line of text, or a struct of the columns used
@@ -43,15 +43,27 @@ CLOCKS = (TimestampType, TimestampNTZType, DateType)
 
 
 def pick_columns(source: DataFrame, names: ColumnNames, malformed_line: str | None = None) -> DataFrame:
-    """Columns ``user``, ``item``, ``rating`` (``count``, ``propensity``, ``timestamp``), ``raw`` and ``malformed`` of a
-    source with names.
+    """Pick the columns that ratings need, and name them by their roles.
 
-    ``malformed_line`` names a column that holds the text of a row that could not be split into columns, null
-    elsewhere.
+    Parameters
+    ----------
+    source : DataFrame
+        As it was opened.
+    names : ColumnNames
+        Column of the source by role.
+    malformed_line : str, optional
+        Column that holds the text of a row that could not be split into columns, null elsewhere.
+
+    Returns
+    -------
+    DataFrame
+        ``user``, ``item``, ``rating`` (``count``, ``propensity``, ``timestamp`` where they are named), ``raw``,
+        ``malformed``.
 
     Raises
     ------
-    DataError : a column is missing.
+    DataError
+        A column is missing; the error names the most likely one.
     """
     position = {name: number for number, name in reversed(list(enumerate(source.columns)))}
     mapped = names.mapped()
@@ -68,25 +80,38 @@ def pick_columns(source: DataFrame, names: ColumnNames, malformed_line: str | No
     )
 
 
-def _require_columns(mapped: dict[str, str], found: list[str]) -> None:
+def _require_columns(mapped: dict[str, str], present: list[str]) -> None:
     for role, column in mapped.items():
-        if column in found:
+        if column in present:
             continue
-        nearest = difflib.get_close_matches(column.lower(), [name.lower() for name in found], n=1)
-        likely = [name for name in found if name.lower() in nearest]
+        nearest = difflib.get_close_matches(column.lower(), [name.lower() for name in present], n=1)
+        likely = [name for name in present if name.lower() in nearest]
         hint = f", perhaps {likely[0]!r}" if likely else ""
         raise DataError(
-            f"the input has no column {column!r}: found {', '.join(map(repr, found)) or 'no columns'}; "
+            f"the input has no column {column!r}: found {', '.join(map(repr, present)) or 'no columns'}; "
             f"expected the {role} in it. Set input.columns.{role} to the column that holds it{hint}"
         )
 
 
 def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
-    """The raw frame of :func:`pick_columns`'s layout, ids brought to ``id_type``.
+    """Bring ids to ``id_type``, and note what cannot be read.
+
+    Parameters
+    ----------
+    picked : DataFrame
+        As :func:`pick_columns` gives it.
+    id_type : {"auto", "string", "long"}
+        Type of both ids; auto keeps that of the source.
+
+    Returns
+    -------
+    DataFrame
+        The raw frame, whose layout stands at the top of this module.
 
     Raises
     ------
-    DataError : a column has a type that cannot be an id, a number or a timestamp.
+    DataError
+        A column has a type that cannot be an id, a number or a timestamp.
     """
     types = {field.name: field.dataType for field in picked.schema}
     check_types(types, id_type)
@@ -120,9 +145,17 @@ def _id_problems(side: str, identity: Column) -> list[Rule]:
 def check_types(types: dict[str, DataType], id_type: IdType = "auto") -> None:
     """Refuse columns whose type cannot hold what they are for.
 
+    Parameters
+    ----------
+    types : dict
+        Type by role: user, item, rating, and others where there are any.
+    id_type : {"auto", "string", "long"}
+        Type that ids are brought to; other than auto, whole decimals do as well.
+
     Raises
     ------
-    DataError : names the column, its type, and the types that would do.
+    DataError
+        Naming the column, its type, and the types that would do.
     """
     for side in ("user", "item"):
         stored = types[side]
@@ -145,5 +178,7 @@ def _id_advice(side: str, stored: DataType) -> str:
     return f"a string or a whole number; map another column with input.columns.{side}"
 
 
-def _wrong_type(role: str, found: DataType, expected: str) -> DataError:
-    return DataError(f"the input's {role} column (input.columns.{role}) is {found.simpleString()}; expected {expected}")
+def _wrong_type(role: str, stored: DataType, expected: str) -> DataError:
+    return DataError(
+        f"the input's {role} column (input.columns.{role}) is {stored.simpleString()}; expected {expected}"
+    )

@@ -1,4 +1,4 @@
-"""The research data sets' own file formats, read by Spark's expressions.
+"""File formats of the research data sets, read by Spark's expressions.
 
 Each reader gives text columns ``user``, ``item``, ``rating`` (``timestamp``), the line as ``raw``, and
 ``malformed``.
@@ -16,12 +16,12 @@ _YAHOO_R3 = ("user", "item", "rating")
 
 
 def read_movielens_lines(spark: SparkSession, path: str, separator: str) -> DataFrame:
-    """``196<TAB>242<TAB>3<TAB>881250949`` or ``1::1193::5::978300760``, without a header."""
+    """Read MovieLens lines without a header, ``196<TAB>242<TAB>3<TAB>881250949`` or ``1::1193::5::978300760``."""
     return _separated(spark.read.text(path), separator, _MOVIELENS)
 
 
 def read_yahoo_r3(spark: SparkSession, path: str) -> DataFrame:
-    """``user<TAB>song<TAB>rating``, without a header."""
+    """Read Yahoo! R3 lines without a header, ``user<TAB>song<TAB>rating``."""
     return _separated(spark.read.text(path), "\t", _YAHOO_R3)
 
 
@@ -34,7 +34,7 @@ def _separated(lines: DataFrame, separator: str, names: tuple[str, ...]) -> Data
 
 
 def read_coat(spark: SparkSession, path: str) -> DataFrame:
-    """A dense matrix of small whole numbers: a line per user, a column per item, 0 where there is no rating.
+    """Read a dense matrix of small whole numbers: a line per user, a column per item, 0 where there is no rating.
 
     Users and items are numbered from 1, by line and by column::
 

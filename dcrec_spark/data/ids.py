@@ -1,4 +1,4 @@
-"""Ids of any type <-> dense indices from 0, in the order of the ids.
+"""Dense indices from 0 for ids of any type, in the order of the ids.
 
     "b", "a", "b", "c"   ->   id  idx
                               a   0
@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
 
+from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import DataError
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
@@ -25,27 +26,32 @@ _ROW_BITS = 33
 
 
 def index_ids(df: DataFrame, column: str) -> DataFrame:
-    """The distinct ids of a column with their rank.
+    """Distinct ids of a column with their rank.
 
     Parameters
     ----------
-    column : strings or whole numbers; sorted by UTF-8 bytes, or as numbers.
+    df : DataFrame
+        Has the column.
+    column : str
+        Of strings or whole numbers; sorted by UTF-8 bytes, or as numbers.
 
     Returns
     -------
-    DataFrame[id, idx: long], idx from 0 without gaps; materialised on the cluster, the caller unpersists it.
+    DataFrame
+        id, idx: long, from 0 without gaps. Cached and computed; the caller unpersists it.
 
     Raises
     ------
-    DataError : the column is missing, has a type that is no id, or has nulls.
+    DataError
+        The column is missing, has a type that is no id, or has nulls.
 
     Notes
     -----
-    Global sort, then each partition starts where the ones before it end. Only the sizes of the partitions
-    come to the driver.
+    Global sort, then each partition starts where the ones before it end. Only the sizes of the partitions come to the
+    driver.
     """
     _require_ids(df, column)
-    ids = df.select(F.col(f"`{column}`").alias("id")).distinct().orderBy("id")
+    ids = df.select(quoted(column).alias("id")).distinct().orderBy("id")
     # By position in a sorted partition, so the numbers hold only for this one sort: another draws other samples and
     # cuts its partitions elsewhere. Kept, its plan is fixed, whatever is lost later or let go by others.
     with ExitStack() as scratch:
@@ -62,7 +68,7 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
 
 
 def _offsets(numbered: DataFrame, column: str) -> list[int]:
-    """How many ids come before each partition."""
+    """Count the ids before each partition."""
     partition = F.shiftright("place", _ROW_BITS).alias("partition")
     sizes = numbered.groupBy(partition).agg(F.count(F.lit(1)).alias("rows"), F.count("id").alias("ids")).collect()
     if any(size["rows"] != size["ids"] for size in sizes):
@@ -83,11 +89,21 @@ def _require_ids(df: DataFrame, column: str) -> None:
 
 
 def encode(df: DataFrame, user_ids: DataFrame, item_ids: DataFrame) -> DataFrame:
-    """``df`` with user_idx and item_idx in place of user_id and item_id, its other columns after them.
+    """Replace ids by their indices.
 
-    user_ids, item_ids : as :func:`index_ids` gives them. Rows whose ids are not in them are left out.
+    Parameters
+    ----------
+    df : DataFrame
+        Has user_id, item_id, and any other columns.
+    user_ids, item_ids : DataFrame
+        As :func:`index_ids` gives them.
+
+    Returns
+    -------
+    DataFrame
+        user_idx, item_idx, then the other columns of ``df``. Rows whose ids are unknown are left out.
     """
-    others = [F.col(f"`{name}`") for name in df.columns if name not in ("user_id", "item_id")]
+    others = [quoted(name) for name in df.columns if name not in ("user_id", "item_id")]
     users = user_ids.select(F.col("id").alias("user_id"), F.col("idx").alias("user_idx"))
     items = item_ids.select(F.col("id").alias("item_id"), F.col("idx").alias("item_idx"))
     return df.join(users, "user_id").join(items, "item_id").select("user_idx", "item_idx", *others)

@@ -25,14 +25,28 @@ _COMPRESSED = (".gz", ".bz2", ".zst")
 def read_ratings(spark: SparkSession, config: InputConfig) -> DataFrame:
     """Open the input that ``config`` names; its rows are read later, when they are validated.
 
-    Text stays text until it is validated, so that what cannot be understood can be shown. Typed sources
-    (parquet, table, jdbc) keep their types. Ids are as stored, text from csv, whole numbers from the research
-    data sets, unless ``config.id_type`` says otherwise.
+    Text stays text until it is validated, so that what cannot be understood can be shown. Typed sources (parquet,
+    table, jdbc) keep their types. Ids are as stored, text from csv, whole numbers from the research data sets, unless
+    ``config.id_type`` says otherwise.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Session that reads.
+    config : InputConfig
+        Format, place, columns and options.
+
+    Returns
+    -------
+    DataFrame
+        The raw frame of :mod:`dcrec_spark.data.columns`.
 
     Raises
     ------
-    ConfigError : the settings do not say where the input is.
-    DataError : nothing is there, it cannot be opened, a column is missing or has an impossible type.
+    ConfigError
+        The settings do not say where the input is.
+    DataError
+        Nothing is there, it cannot be opened, a column is missing or has an impossible type.
     """
     reader = _READERS[config.format]
     where = config.table if config.format in ("table", "jdbc") else config.path
@@ -128,7 +142,7 @@ def _read_coat(spark: SparkSession, config: InputConfig) -> DataFrame:
 def _first_that_exists(
     spark: SparkSession, path: str, usual: tuple[str, ...], read: Callable[[SparkSession, str], DataFrame]
 ) -> DataFrame:
-    """The file itself, or a directory's usual file. Spark is asked, for the path may be on any storage."""
+    """Open the file itself, or a directory's usual file. Spark is asked: the path may be on any storage."""
     if suffix(path):
         return read(spark, path)
     for name in usual:
@@ -141,7 +155,13 @@ def _first_that_exists(
 
 
 def suffix(path: str) -> str:
-    """How the last name of a path ends, in small letters and without what says how it is compressed."""
+    """Return how a path's last name ends, in small letters, without the ending that names its compression.
+
+    Examples
+    --------
+    >>> suffix("data/ratings.CSV.gz"), suffix("data/ml-100k/")
+    ('.csv', '')
+    """
     name = path.rstrip("/").rpartition("/")[2]
     for compressed in _COMPRESSED:
         name = name.removesuffix(compressed)

@@ -1,4 +1,4 @@
-"""Spark's exceptions about unreadable input, said in the words of this package."""
+"""Spark's exceptions about unreadable input, in the words of this package."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _ADVICE = {
 
 @contextmanager
 def opening(source: str, setting: str = "input.path") -> Iterator[None]:
-    """Whatever Spark raises inside is a ``DataError`` about ``source``, which ``setting`` names."""
+    """Turn whatever Spark raises inside into a ``DataError`` about ``source``, which ``setting`` names."""
     try:
         yield
     except SPARK_FAILURES as error:
@@ -34,7 +34,7 @@ def opening(source: str, setting: str = "input.path") -> Iterator[None]:
 
 @contextmanager
 def reading_rows() -> Iterator[None]:
-    """A file that breaks while it is read is a ``DataError``; every other failure goes on as it is."""
+    """Turn a file that breaks while it is read into a ``DataError``; every other failure goes on as it is."""
     try:
         yield
     except SPARK_FAILURES as error:
@@ -50,8 +50,8 @@ def explain(error: SparkFailure, setting: str = "input.path") -> str:
     causes: list[str] = re.findall(r"^(?:Caused by)?: (?:[\w.$]+: )?([^\n]+)", text, re.MULTILINE)
     lines = [*conditions[:1], *causes[-1:]] or [line for line in text.splitlines() if line.strip()][-1:]
     advice = [
-        said.format(setting=setting, format=_FORMATS.get(setting, "its name"))
-        for known, said in _ADVICE.items()
+        hint.format(setting=setting, format=_FORMATS.get(setting, "its name"))
+        for known, hint in _ADVICE.items()
         if known in text
     ][:1]
     reason = " ".join(" / ".join(dict.fromkeys(lines)).split())

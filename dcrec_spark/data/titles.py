@@ -1,4 +1,4 @@
-"""What items are called: MovieLens' own files, or a table of items and titles."""
+"""Titles of items, from MovieLens' own files or from a table of items and titles."""
 
 from pathlib import Path
 
@@ -17,7 +17,20 @@ _ITEM_COLUMNS = ("item", "item_id", "movieId")
 
 
 def read_titles(spark: SparkSession, ratings: Path) -> DataFrame | None:
-    """``item_id long, title string`` from u.item or movies.dat beside ``ratings``; None when there is neither."""
+    """Open the titles that MovieLens has beside its ratings.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Session that reads.
+    ratings : Path
+        File of the ratings; titles are in u.item or movies.dat in the same folder.
+
+    Returns
+    -------
+    DataFrame or None
+        item_id: long, title: string; None when there is neither file.
+    """
     for name, separator in _FILES.items():
         path = ratings.parent / name
         if path.exists():
@@ -27,14 +40,26 @@ def read_titles(spark: SparkSession, ratings: Path) -> DataFrame | None:
 
 
 def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataFrame:
-    """Open the titles: DataFrame[item_id, title], one row of each item.
+    """Open a file of titles.
 
-    path : a MovieLens file (.item, .dat), or CSV or Parquet with a column title and one called item, item_id or
-    movieId. id_type : the model's, which the ids are read as; what is no such id has no title.
+    Parameters
+    ----------
+    spark : SparkSession
+        Session that reads.
+    path : str
+        A MovieLens file (.item, .dat), or CSV or Parquet with a column title and one called item, item_id or movieId.
+    id_type : DataType
+        The model's, which the ids are read as; what is no such id has no title.
+
+    Returns
+    -------
+    DataFrame
+        item_id, title, one row for each item.
 
     Raises
     ------
-    DataError : nothing is there, it cannot be opened, or a column is missing.
+    DataError
+        Nothing is there, it cannot be opened, or a column is missing.
     """
     with opening(f"{SETTING} {path!r}", SETTING):
         item, title, source = _open(spark, path)

@@ -1,4 +1,4 @@
-"""The list of users that recommendations are made for: one column of ids, in Parquet or CSV."""
+"""List of users that recommendations are made for: one column of ids, in Parquet or CSV."""
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -6,6 +6,7 @@ from pyspark.sql.types import DataType, LongType, StringType
 
 from dcrec_spark.config import InputConfig
 from dcrec_spark.data.columns import WHOLE_NUMBERS
+from dcrec_spark.data.quoting import quoted
 from dcrec_spark.data.read import suffix
 from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import DataError
@@ -14,14 +15,28 @@ SETTING = "recommend.users"
 
 
 def read_users(spark: SparkSession, path: str, config: InputConfig, id_type: DataType) -> DataFrame:
-    """Open the list: DataFrame[user_id], an id as often as it is given, null where a text is no id.
+    """Open the list of users.
 
-    config : says which column (columns.user), and how CSV is written (header, delimiter). id_type : the model's, which
-    the text of a CSV file is read as; Parquet keeps its own.
+    Parameters
+    ----------
+    spark : SparkSession
+        Session that reads.
+    path : str
+        A Parquet or CSV file, or a directory of such files.
+    config : InputConfig
+        Names the column (columns.user), and how CSV is written (header, delimiter).
+    id_type : DataType
+        The model's, which the text of a CSV file is read as; Parquet keeps its own.
+
+    Returns
+    -------
+    DataFrame
+        user_id, an id as often as it is given, null where a text is no id.
 
     Raises
     ------
-    DataError : nothing is there, it cannot be opened, the column is missing or can not hold ids.
+    DataError
+        Nothing is there, it cannot be opened, the column is missing or cannot hold ids.
     """
     with opening(f"{SETTING} {path!r}", SETTING):
         is_text = _is_csv(spark, path)
@@ -34,7 +49,7 @@ def read_users(spark: SparkSession, path: str, config: InputConfig, id_type: Dat
 
 
 def _is_csv(spark: SparkSession, path: str) -> bool:
-    """By the file's name; by the first one's, in a directory. Spark is asked, for the path may be on any storage."""
+    """Whether the file, or a directory's first one, is named so. Spark is asked: the path may be on any storage."""
     if suffix(path) in (".csv", ".parquet"):
         return suffix(path) == ".csv"
     first = spark.read.format("binaryFile").load(path).select("path").first()
@@ -53,4 +68,4 @@ def _column(source: DataFrame, path: str, name: str) -> DataFrame:
             f"{SETTING} {path!r}: column {name!r} is {stored.simpleString()}; expected strings or whole numbers"
         )
     kind = StringType() if isinstance(stored, StringType) else LongType()
-    return source.select(F.col(f"`{name}`").cast(kind).alias("user_id"))
+    return source.select(quoted(name).cast(kind).alias("user_id"))

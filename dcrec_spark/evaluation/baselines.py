@@ -1,4 +1,4 @@
-"""What a model has to beat: scores that need no model, as columns beside the test ratings.
+"""Scores that need no model, which a model has to beat, as columns of the test ratings.
 
 Frames have ``user_id, item_id, rating``. An item without training ratings has the mean of all, and popularity 0.
 """
@@ -8,15 +8,27 @@ from pyspark.sql import functions as F
 
 RANDOM, GLOBAL_MEAN, ITEM_MEAN, POPULARITY = "random", "global mean", "item mean", "popularity"
 BASELINES = (RANDOM, GLOBAL_MEAN, ITEM_MEAN, POPULARITY)
-# Scores that rank and are no ratings: errors of theirs would mean nothing.
+# These scores rank and are no ratings, so they have no errors.
 RANK_ONLY = (RANDOM, POPULARITY)
 
 
 def with_baselines(test: DataFrame, training: DataFrame, seed: int = 0) -> DataFrame:
-    """``test`` with a column for each of BASELINES.
+    """Add a column for each of BASELINES.
 
-    random : from 0 to 1, by the hash of (seed, user, item) and of nothing else. global mean, item mean : of the
-    training ratings. popularity : how many training ratings the item has.
+    ``random`` is from 0 to 1, by the hash of (seed, user, item) and of nothing else; ``global mean`` and ``item mean``
+    are of the training ratings; ``popularity`` is the number of training ratings of the item.
+
+    Parameters
+    ----------
+    test, training : DataFrame
+        user_id, item_id, rating.
+    seed : int
+        Of the random scores.
+
+    Returns
+    -------
+    DataFrame
+        The columns of ``test``, then ``random``, ``global mean``, ``item mean``, ``popularity``: double.
     """
     mean = training.agg(F.avg("rating").alias("__mean"))
     ids = [F.col(name).cast("string") for name in ("user_id", "item_id")]
@@ -32,5 +44,5 @@ def with_baselines(test: DataFrame, training: DataFrame, seed: int = 0) -> DataF
 
 
 def item_statistics(training: DataFrame) -> DataFrame:
-    """DataFrame[item_id, ratings: long, mean_rating: double]."""
+    """Count and average each item's training ratings: item_id, ratings: long, mean_rating: double."""
     return training.groupBy("item_id").agg(F.count("*").alias("ratings"), F.avg("rating").alias("mean_rating"))

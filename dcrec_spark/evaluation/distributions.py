@@ -6,6 +6,8 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from dcrec_spark.data.quoting import quoted
+
 # Up to so many different values each has a bar of its own.
 FEW_VALUES = 20
 BINS = 20
@@ -14,7 +16,10 @@ _DEVIATIONS = 3.0
 
 @dataclass(frozen=True)
 class Histogram:
-    """bars : low, high, n; in order, empty bins too. mean, deviation, lowest, highest : of all values; n : how many."""
+    """Distribution of a column of numbers.
+
+    bars : low, high, n; in order, empty bins too. mean, deviation, lowest, highest : of all values. n : how many.
+    """
 
     bars: pd.DataFrame
     n: int
@@ -25,12 +30,24 @@ class Histogram:
 
 
 def histogram(frame: DataFrame, column: str, bins: int = BINS) -> Histogram:
-    """Of a column of numbers, in bins of equal width; a column with few different values has a bar for each."""
-    value = F.col(column).cast("double")
-    found = frame.agg(
-        F.count(value), F.avg(value), F.stddev_pop(value), F.min(value), F.max(value)
-    ).collect()[0]  # fmt: skip
-    n, mean, deviation, lowest, highest = found
+    """Histogram of a column of numbers.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Has the column, and one row or more.
+    column : str
+        Name of the column.
+    bins : int
+        Bins of equal width; a column of at most 20 different values has a bar for each instead.
+
+    Returns
+    -------
+    Histogram
+    """
+    value = quoted(column).cast("double")
+    moments = F.count(value), F.avg(value), F.stddev_pop(value), F.min(value), F.max(value)
+    n, mean, deviation, lowest, highest = frame.agg(*moments).collect()[0]
     few = frame.select(value.alias("low")).groupBy("low").count().limit(FEW_VALUES + 1).toPandas()
     if len(few) <= FEW_VALUES:
         bars = few.sort_values("low", ignore_index=True).rename(columns={"count": "n"})
@@ -54,8 +71,22 @@ def _bars(frame: DataFrame, value: Column, lowest: float, highest: float, bins: 
 
 
 def counts_in_powers(frame: DataFrame, column: str) -> pd.DataFrame:
-    """How many rows of the column's whole numbers are 0, 1, 2 to 3, 4 to 7, ...: low, high, n."""
-    power = F.when(F.col(column) > 0, F.floor(F.log2(column)) + 1).otherwise(0).cast("long").alias("power")
+    """Rows by powers of two of a column of whole numbers: 0, 1, 2 to 3, 4 to 7, and so on.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Has the column.
+    column : str
+        Name of a column of whole numbers from 0 on.
+
+    Returns
+    -------
+    pandas.DataFrame
+        low, high, n; in order, empty ones between filled ones too.
+    """
+    value = quoted(column)
+    power = F.when(value > 0, F.floor(F.log2(value)) + 1).otherwise(0).cast("long").alias("power")
     counts = frame.groupBy(power).count().toPandas().set_index("power")["count"]
     if counts.empty:
         return pd.DataFrame({"low": [], "high": [], "n": []}, dtype="int64")
@@ -71,10 +102,11 @@ def counts_in_powers(frame: DataFrame, column: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Reliability:
-    """bins : prediction, rating (means), deviation (of the ratings), n; by prediction, without empty ones.
+    """Ratings by prediction.
 
-    slope, bias : of the line of ratings over predictions, and the mean of prediction - rating. NaN where predictions
-    are all the same.
+    bins : prediction, rating (means), deviation (of the ratings), n; by prediction, without empty ones.
+    slope : of the line of ratings over predictions; NaN where predictions are all the same.
+    bias : mean of prediction - rating.
     """
 
     bins: pd.DataFrame
@@ -83,16 +115,27 @@ class Reliability:
 
 
 def reliability(predictions: DataFrame, column: str, bins: int = 15) -> Reliability:
-    """How ratings go with predictions: both averaged where predictions are alike.
+    """Means of ratings and predictions where predictions are alike.
 
-    predictions : the column, and ``rating``. The bins have equal widths and span three standard deviations on both
-    sides of the mean; what lies beyond is in the first and the last.
+    Parameters
+    ----------
+    predictions : DataFrame
+        The column, and ``rating``; one row or more.
+    column : str
+        Name of the column of predictions.
+    bins : int
+        Of equal widths, that span three standard deviations on both sides of the mean; what lies beyond is in the
+        first and the last.
+
+    Returns
+    -------
+    Reliability
     """
-    value = F.col(column)
-    found = predictions.agg(
+    value = quoted(column)
+    moments = predictions.agg(
         F.avg(value), F.stddev_pop(value), F.min(value), F.max(value), F.covar_pop(value, "rating"), F.avg("rating")
     ).collect()[0]
-    mean, deviation, lowest, highest, covariance, rating = map(float, found)
+    mean, deviation, lowest, highest, covariance, rating = map(float, moments)
     low, high = max(lowest, mean - _DEVIATIONS * deviation), min(highest, mean + _DEVIATIONS * deviation)
     number = _bin(value, low, (high - low) / bins, bins)
     table = predictions.groupBy(number).agg(

@@ -1,4 +1,4 @@
-"""The metrics as a pyspark.ml Evaluator, for CrossValidator and TrainValidationSplit."""
+"""Metrics as a pyspark.ml Evaluator, for CrossValidator and TrainValidationSplit."""
 
 import math
 
@@ -8,20 +8,21 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 from pyspark.sql import DataFrame
 
 from dcrec_spark.errors import DataError
+from dcrec_spark.evaluation.measures import ERRORS, HITS, Kind, Measure
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.kernels.metrics import GAINS
 from dcrec_spark.models.params import HasIds, declare, initialise, keyword_only
 from dcrec_spark.settings.kinds import Choice, Column, Number
 
-_AT_K = {"ndcg_at_k": "ndcg", "recall": "recall", "precision": "precision", "map": "map"}
-_ERRORS = ("mse", "mae", "item_mse", "item_mae")
+# metricName -> what is measured at the cut k.
+_AT_K = {"ndcg_at_k": Kind.NDCG, **{kind.value: kind for kind in HITS}}
 
 
 class RatingEvaluator(
     Evaluator, HasIds, HasPredictionCol, DefaultParamsReadable["RatingEvaluator"], DefaultParamsWritable
 ):
-    """One metric of predictions against held-out ratings; ``dcrec_spark.evaluation.metrics`` has them all at once.
+    """One metric of predictions against held-out ratings; :func:`dcrec_spark.evaluate` has them all at once.
 
     In cross-validation, random folds leave users and items without training: give the estimator a coldStartStrategy
     of "drop" or "mean".
@@ -35,7 +36,7 @@ class RatingEvaluator(
         "metricName",
         "ndcg: of each user's test items, the whole list; ndcg_at_k, recall, precision, map: of the first k; mse, mae: "
         "over ratings; item_mse, item_mae: of each item, averaged over items",
-        Choice(dict.fromkeys(("ndcg", *_AT_K, *_ERRORS), "")),
+        Choice(dict.fromkeys(("ndcg", *_AT_K, *(kind.value for kind in ERRORS)), "")),
     )
     k = declare("k", "length of the list, for ndcg_at_k, recall, precision and map", Number(int, 1))
     relevance = declare("relevance", "a test rating from here on makes an item relevant", Number(float, 0))
@@ -58,15 +59,15 @@ class RatingEvaluator(
         initialise(self)
 
     def isLargerBetter(self) -> bool:
-        """False for errors, True for all else."""
-        return self.getOrDefault("metricName") not in _ERRORS
+        """Return False for errors, True for all else."""
+        return self.getOrDefault("metricName") not in ERRORS
 
     def _evaluate(self, dataset: DataFrame) -> float:
         get = self.getOrDefault
         settings = MetricSettings(ks=(get("k"),), relevance=get("relevance"), gain=get("gain"), replications=0)
         columns = Columns(get("userCol"), get("itemCol"), get("ratingCol"))
         name = get("metricName")
-        measure = f"{_AT_K[name]}@{get('k')}" if name in _AT_K else name
+        measure = Measure(_AT_K[name], get("k")) if name in _AT_K else Measure(Kind(name))
         value = evaluate(dataset, get("predictionCol"), columns, settings).as_dict()[measure]
         if math.isnan(value):
             raise DataError(f"{measure} is undefined: no user has a test item that is relevant or worth any gain")

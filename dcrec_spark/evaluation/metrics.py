@@ -16,7 +16,7 @@ Users and items are told apart by 64-bit hashes of their ids: with a million use
 probability of 3e-8.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
@@ -29,6 +29,7 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.entries import ranking_tally, rating_tally
+from dcrec_spark.evaluation.measures import Kind, Measure
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.tally import Resampling, Sums, add_up, add_up_here
@@ -49,21 +50,38 @@ def evaluate(
 
     Parameters
     ----------
-    predictions : a row for each test rating, with a column of predictions for each model.
-    models : name of a model -> its column; or the column of the only one.
-    catalogue_size : number of items that could be recommended. Without it there is no ``coverage@k``, the share of
-        them that is among the first k test items of some user.
+    predictions : DataFrame
+        A row for each test rating, with a column of predictions for each model.
+    models : dict or str
+        Name of a model -> its column; or the column of the only one.
+    columns : Columns
+        Names of the columns of users, items and test ratings.
+    settings : MetricSettings
+        Variants of the metrics, and the bootstrap.
+    catalogue_size : int, optional
+        Number of items that could be recommended. Without it there is no ``coverage@k``, the share of them that is
+        among the first k test items of some user.
 
     Returns
     -------
-    Metrics for each model: ``ndcg`` (of the whole list), ``ndcg@k``, ``recall@k``, ``precision@k``, ``map@k``, means
-    over users; ``mse``, ``mae``, means over ratings; ``item_mse``, ``item_mae``, means over items of each item's own
-    mean; ``coverage@k``, which has no interval. A metric that no user has is NaN, with n = 0.
+    Metrics
+        For each model ``ndcg`` (of the whole list), ``ndcg@k``, ``recall@k``, ``precision@k``, ``map@k``, means over
+        users; ``mse``, ``mae``, means over ratings; ``item_mse``, ``item_mae``, means over items of each item's mean;
+        ``coverage@k``, which has no interval. A metric that no user has is NaN, with n = 0.
 
     Raises
     ------
-    DataError : a column is missing or of the wrong type; no test ratings; a null id, an unusable rating, a pair given
-        twice; a prediction that is NaN, null or infinite, unless ``settings.missing`` is "drop".
+    DataError
+        A column is missing or of the wrong type; there are no test ratings; an id is null, a rating cannot be used, a
+        pair is given twice; a prediction is NaN, null or infinite, unless ``settings.missing`` is "drop".
+
+    Examples
+    --------
+    Two models on the same test ratings, and the difference between them::
+
+        both = join_predictions({"deconfounded": one.transform(test), "classical": other.transform(test)})
+        metrics = evaluate(both, models={"deconfounded": "deconfounded", "classical": "classical"})
+        metrics.difference("deconfounded", "classical").estimates()["ndcg"]
     """
     of_model = {models: models} if isinstance(models, str) else dict(models)
     require_columns(predictions, [columns.user, columns.item], [columns.rating, *of_model.values()])
@@ -85,13 +103,38 @@ def evaluate_arrays(
     settings: MetricSettings = _USUAL,
     catalogue_size: int | None = None,
 ) -> Metrics:
-    """:func:`evaluate` of what is in this process, without Spark: the same numbers.
+    """Metrics of arrays in this process, without Spark; the numbers are those of :func:`evaluate`.
 
     Parameters
     ----------
-    pairs : ``user_key, item, item_key, rating``, (n,) each: a hash of the user's id, a number that sorts as the item's
-        id, a hash of that, the test rating.
-    predictions : name of a model -> (n,).
+    pairs : dict of (n,) arrays
+        ``user_key``, a hash of the user's id; ``item``, a number that sorts as the item's id; ``item_key``, a hash of
+        that; ``rating``, the test rating.
+    predictions : dict of (n,) arrays
+        Name of a model -> its predictions.
+    settings : MetricSettings
+        Variants of the metrics, and the bootstrap.
+    catalogue_size : int, optional
+        Number of items that could be recommended.
+
+    Returns
+    -------
+    Metrics
+        Measures of each model.
+
+    Raises
+    ------
+    DataError
+        As :func:`evaluate`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pairs = {"user_key": [7, 7, 8], "item": [1, 2, 1], "item_key": [1, 2, 1], "rating": [5.0, 1.0, 4.0]}
+    >>> arrays = {name: np.array(values) for name, values in pairs.items()}
+    >>> metrics = evaluate_arrays(arrays, {"mine": np.array([4.0, 2.0, 4.0])}, MetricSettings(replications=0))
+    >>> metrics.as_dict()["ndcg"], round(metrics.as_dict()["mse"], 3)
+    (1.0, 0.667)
     """
     columns = {f"prediction_{number}": column for number, column in enumerate(predictions.values())}
     tally = rating_tally(len(predictions), settings)(pa.table({**pairs, **columns}))
@@ -104,8 +147,8 @@ def _rating_metrics(
 ) -> Metrics:
     _require_ratings(sums, columns)
     _require_predictions(sums, list(of_model.values()), settings)
-    scores = {name: dict(_scores(sums, model, catalogue_size, "")) for model, name in enumerate(of_model)}
-    return Metrics(settings, scores, {name: int(sums[name]) for name in ("rows", "users", "dropped")})
+    scores = {name: dict(_scores(sums, model, catalogue_size)) for model, name in enumerate(of_model)}
+    return Metrics(settings, scores, {name: int(sums.counts[name]) for name in ("rows", "users", "dropped")})
 
 
 def evaluate_ranking(
@@ -120,22 +163,32 @@ def evaluate_ranking(
 
     Parameters
     ----------
-    recommendations : ``user_id, rank`` (from 1) and ``item_id``, as recommendationTable gives them; leave out what a
-        user has rated in training. Lists should be as long as the largest k.
-    test : a row for each test rating, with the columns that ``columns`` names.
-    catalogue_size : number of items that could be recommended.
-    model : what the model is called in the result.
+    recommendations : DataFrame
+        ``user_id, rank`` (from 1) and ``item_id``, as recommendationTable gives them; leave out what a user has rated
+        in training. Lists should be as long as the largest k.
+    test : DataFrame
+        A row for each test rating, with the columns that ``columns`` names.
+    catalogue_size : int
+        Number of items that could be recommended.
+    model : str
+        Name of the model in the result.
+    columns : Columns
+        Names of the columns of ``test``.
+    settings : MetricSettings
+        Variants of the metrics, and the bootstrap.
 
     Returns
     -------
-    Metrics ``catalogue_ndcg@k``, ``catalogue_recall@k``, ``catalogue_precision@k``, ``catalogue_map@k`` over users
-    with test ratings: an item without a test rating is no gain and no hit, and a user without recommendations has
-    missed everything (``counts["users_without_list"]``). ``catalogue_coverage@k``: over all lists of the table.
+    Metrics
+        ``catalogue_ndcg@k``, ``catalogue_recall@k``, ``catalogue_precision@k``, ``catalogue_map@k`` over users with
+        test ratings: an item without a test rating is no gain and no hit, and a user without recommendations has
+        missed everything (``counts["users_without_list"]``). ``catalogue_coverage@k``: over all lists of the table.
 
     Raises
     ------
-    DataError : a column is missing or of the wrong type; no test ratings; a null id, an unusable rating or rank; a
-        pair or a rank given twice; no list as long as a k.
+    DataError
+        A column is missing or of the wrong type; there are no test ratings; an id is null, a rating or rank cannot be
+        used; a pair or a rank is given twice; no list is as long as a k.
     """
     require_columns(recommendations, ["user_id", "item_id"], ["rank"])
     require_columns(test, [columns.user, columns.item], [columns.rating])
@@ -157,8 +210,9 @@ def evaluate_ranking(
     sums = add_up(by_user, ranking_tally(settings), Resampling(settings.replications, settings.seed))
     _require_ratings(sums, columns)
     _require_lists(sums, settings)
-    scores = {model: dict(_scores(sums, 0, catalogue_size, "catalogue_"))}
-    return Metrics(settings, scores, {name: int(sums[name]) for name in ("rows", "users", "users_without_list")})
+    scores = {measure.of_whole_catalogue: score for measure, score in _scores(sums, 0, catalogue_size)}
+    counts = {name: int(sums.counts[name]) for name in ("rows", "users", "users_without_list")}
+    return Metrics(settings, {model: scores}, counts)
 
 
 def join_predictions(
@@ -166,11 +220,21 @@ def join_predictions(
 ) -> DataFrame:
     """Predictions of several models for the same test ratings, side by side.
 
-    frames : name of a model -> its ``user, item, rating, prediction``.
+    Parameters
+    ----------
+    frames : dict of DataFrames
+        Name of a model -> its ``user, item, rating, prediction``.
+    columns : Columns
+        Names of the columns of users, items and test ratings in each frame.
+    prediction : str
+        Column of the predictions in each frame.
 
-    Returns the columns of ``columns`` and one for each model, called as the model. A pair that some frame lacks gets
-    no prediction there, so that ``evaluate`` refuses it or drops it for all; where frames disagree about the rating
-    it is null, and refused.
+    Returns
+    -------
+    DataFrame
+        The columns of ``columns`` and one for each model, called as the model. A pair that some frame lacks gets no
+        prediction there, so that ``evaluate`` refuses it or drops it for all; where frames disagree about the rating
+        it is null, and refused.
     """
     keys = [columns.user, columns.item]
     named = [
@@ -188,7 +252,7 @@ def _number(column: str) -> Column:
 
 
 def _key(column: str) -> Column:
-    """The hash of an id, null for none; an integer hashes as its digits, so its type does not matter."""
+    """Hash an id, null for none; an integer hashes as its digits, so its type does not matter."""
     return F.when(quoted(column).isNotNull(), F.xxhash64(quoted(column).cast("string")))
 
 
@@ -197,15 +261,15 @@ def _sortable(frame: DataFrame, column: str) -> Column:
     return quoted(column).cast("string" if isinstance(frame.schema[column].dataType, StringType) else "long")
 
 
-def _scores(sums: Sums, model: int, catalogue_size: int | None, prefix: str) -> Iterator[tuple[str, Score]]:
-    for name, parts in sums.items():
-        number, _, measure = name.partition(" ")
-        if number != str(model) or not parts.ndim:
+def _scores(sums: Sums, model: int, catalogue_size: int | None) -> Iterator[tuple[Measure, Score]]:
+    users = int(sums.counts["users"])
+    for (number, measure), parts in sums.measures.items():
+        if number != model:
             continue
-        if not measure.startswith("coverage"):
-            yield prefix + measure, _score(parts, int(sums["users"]) if measure in ("mse", "mae") else None)
+        if measure.kind is not Kind.COVERAGE:
+            yield measure, _score(parts, users if measure.kind in (Kind.MSE, Kind.MAE) else None)
         elif catalogue_size is not None:
-            yield prefix + measure, _coverage(int(parts[0, 0]), catalogue_size)
+            yield measure, _coverage(int(parts[0, 0]), catalogue_size)
 
 
 def _score(parts: Array, units: int | None) -> Score:
@@ -221,7 +285,7 @@ def _coverage(shown: int, catalogue_size: int) -> Score:
 
 
 def _require_ratings(sums: Sums, columns: Columns) -> None:
-    rows = int(sums.get("rows", 0))
+    rows = int(sums.counts.get("rows", 0))
     if not rows:
         raise DataError("there is nothing to evaluate: the input has no rows")
     faults = {
@@ -232,14 +296,16 @@ def _require_ratings(sums: Sums, columns: Columns) -> None:
         "ranks_given_twice": "they repeat a rank of their user",
     }
     for name, fault in faults.items():
-        if sums.get(name):
-            raise DataError(f"{int(sums[name])} of {rows} rows cannot be evaluated: {fault}")
+        faulty = int(sums.counts.get(name, 0))
+        if faulty:
+            raise DataError(f"{faulty} of {rows} rows cannot be evaluated: {fault}")
 
 
-def _require_predictions(sums: Sums, columns: list[str], settings: MetricSettings) -> None:
-    rows, dropped = int(sums["rows"]), int(sums["dropped"])
+def _require_predictions(sums: Sums, columns: Sequence[str], settings: MetricSettings) -> None:
+    rows, dropped = int(sums.counts["rows"]), int(sums.counts["dropped"])
     if dropped and settings.missing == "refuse":
-        each = ", ".join(f"{int(sums[f'missing {number}'])} in column {name!r}" for number, name in enumerate(columns))
+        missing = zip(sums.counts["missing"].tolist(), columns, strict=True)
+        each = ", ".join(f"{number} in column {name!r}" for number, name in missing)
         raise DataError(
             f"{dropped} of {rows} test ratings have no finite prediction ({each}), as users and items have that were "
             "not in training: predict with coldStartStrategy mean or drop, or evaluate with missing='drop', and mind n"
@@ -251,6 +317,6 @@ def _require_predictions(sums: Sums, columns: list[str], settings: MetricSetting
 
 
 def _require_lists(sums: Sums, settings: MetricSettings) -> None:
-    for k in settings.ks:
-        if not sums[f"lists_of {k}"]:
+    for k, lists in zip(settings.ks, sums.counts["lists_of_k"], strict=True):
+        if not lists:
             raise DataError(f"no user with test ratings has a list of {k} recommendations: rank more, or ask for less")

@@ -1,4 +1,4 @@
-"""Pictures of what the evaluation found, as matplotlib Figures: the caller saves them, ``figure.savefig("check.svg")``.
+"""Pictures of the predictive check, as matplotlib Figures: the caller saves them, ``figure.savefig("check.svg")``.
 
 Backgrounds are transparent and the ink is a grey that stands out from white and from black, so that one picture serves
 light and dark pages. No pyplot, whose figures are shared by the whole process.
@@ -23,7 +23,20 @@ ACCENT = "#d0661f"
 
 
 def plot_predictive_check(check: PredictiveCheck, bins: int = 20) -> Figure:
-    """Two panels: the users' p-values, flat where all is well, and the real log-likelihood among the replicated."""
+    """Draw a predictive check: users' p-values, flat where all is well, and the real log-likelihood among replicated.
+
+    Parameters
+    ----------
+    check : PredictiveCheck
+        As ``PoissonFactorizationModel.predictiveCheck`` gives it.
+    bins : int
+        Bars of the histogram of p-values.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Two panels, 9 by 3.6 inches.
+    """
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     figure.patch.set_alpha(0.0)
     users, overall = figure.subplots(1, 2)
@@ -34,7 +47,7 @@ def plot_predictive_check(check: PredictiveCheck, bins: int = 20) -> Figure:
 
 
 def draw_p_values(axes: Axes, check: PredictiveCheck, counts: Sequence[int]) -> None:
-    """How many users' p-values lie in each of ``len(counts)`` equal parts of 0 to 1."""
+    """Draw how many users' p-values lie in each of ``len(counts)`` equal parts of 0 to 1."""
     bins = len(counts)
     axes.bar(np.arange(bins) / bins, counts, width=1.0 / bins, align="edge", color=FILL, edgecolor="none")
     level = check.numUsers / bins
@@ -48,7 +61,7 @@ def draw_p_values(axes: Axes, check: PredictiveCheck, counts: Sequence[int]) -> 
 
 
 def draw_log_likelihoods(axes: Axes, check: PredictiveCheck) -> None:
-    """The real log-likelihood among the replicated ones, of each held-out exposure."""
+    """Draw the real log-likelihood among the replicated ones, per held-out exposure."""
     each = 1.0 / check.n
     axes.hist(check.replicated * each, bins=20, color=FILL, edgecolor="none", label="replicated")
     axes.axvline(check.logLikelihood * each, ymax=0.8, color=ACCENT, linewidth=2.0, label="real")
@@ -65,7 +78,7 @@ def draw_log_likelihoods(axes: Axes, check: PredictiveCheck) -> None:
 
 
 def dress(axes: Axes) -> None:
-    """No background, two spines, everything in the one ink."""
+    """Take away the background and two spines, and set the rest in the one ink."""
     axes.patch.set_alpha(0.0)
     axes.tick_params(colors=INK, labelsize=9)
     for text in (axes.title, axes.xaxis.label, axes.yaxis.label):

@@ -1,4 +1,4 @@
-"""What becomes of the recommendations when another model makes them, or a part of the score is left out.
+"""Changes of the recommendations when another model makes them, or a part of the score is left out.
 
 Both tables have ``user_id, item_id, rank`` from 1, for the same users, deeper than the ``k`` that is looked at.
 """
@@ -14,14 +14,26 @@ _PAIR = ["user_id", "item_id"]
 
 @dataclass(frozen=True)
 class RankingChange:
-    """From ``before`` to ``after``, in the first k places of each user.
+    """Changes from ``before`` to ``after``, in the first k places of each user.
 
-    users, places : lists compared, and their places. kept : share of these places that hold an item of the other list.
-    replaced : replaced, users; how many users have so many new items.
-    moves : move, n; of the items in the new lists, by how many places they rose (> 0) or fell. Those that were not
-        among the first ``depth`` are counted in entered.
-    popularity : mean number of training ratings of a listed item, before and after.
-    items : item_id, before, after (lists the item is in), ratings; those with the largest gains, then losses.
+    Parameters
+    ----------
+    k, depth : int
+        Places that are compared, and depth of the old lists.
+    users, places : int
+        Lists compared, and their places.
+    kept : float
+        Share of these places that hold an item of the other list.
+    replaced : pandas.DataFrame
+        replaced, users: how many users have so many new items.
+    moves : pandas.DataFrame
+        move, n: by how many places items of the new lists rose (> 0) or fell.
+    entered : int
+        Items of the new lists that were not among the first ``depth``.
+    popularity : (float, float)
+        Mean number of training ratings of a listed item, before and after.
+    items : pandas.DataFrame
+        item_id, before, after (lists the item is in), ratings; those with the largest gains, then losses.
     """
 
     k: int
@@ -41,7 +53,20 @@ def ranking_change(
 ) -> RankingChange:
     """Compare two tables of recommendations.
 
-    statistics : DataFrame[item_id, ratings], of the training. shown : items with gains, and with losses, at most.
+    Parameters
+    ----------
+    before, after : DataFrame
+        user_id, item_id, rank from 1, for the same users.
+    statistics : DataFrame
+        item_id, ratings: how many each has in training.
+    k, depth : int
+        Places that are compared, and depth of the lists.
+    shown : int
+        Items with gains, and with losses, at most.
+
+    Returns
+    -------
+    RankingChange
     """
     old = before.select(*_PAIR, F.col("rank").alias("old_rank"))
     listed = after.where(F.col("rank") <= k).select(*_PAIR, "rank").join(old, _PAIR, "left")
@@ -67,7 +92,7 @@ def ranking_change(
 
 
 def _places_by_item(before: DataFrame, after: DataFrame, statistics: DataFrame, k: int) -> DataFrame:
-    """item_id, before, after, ratings."""
+    """Count the lists that each item is in: item_id, before, after, and ratings in training."""
     tables = [table.where(F.col("rank") <= k).select("item_id", F.lit(is_new).alias("is_new"))
               for table, is_new in ((before, False), (after, True))]  # fmt: skip
     places = tables[0].unionByName(tables[1]).groupBy("item_id")

@@ -6,19 +6,30 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.evaluation.measures import Measure
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.kernels.bootstrap import percentile_interval
-from dcrec_spark.publish import schemas
 
 _FEWEST_FOR_INTERVAL = 2
 
 
 class Estimate(NamedTuple):
-    """A value, the interval around it (None where there is none), and the number of units that it averages over."""
+    """Value of a metric, the interval around it (None where there is none), and the number of units averaged over."""
 
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    n: int
+
+
+class MetricRow(NamedTuple):
+    """A row of the table of metrics; ``metric`` has the variant in its name, the rest is an :class:`Estimate`."""
+
+    model: str
+    split: str
+    metric: str
     value: float
     ci_low: float | None
     ci_high: float | None
@@ -39,7 +50,7 @@ class Score(NamedTuple):
     units: int
 
     def estimate(self, confidence: float) -> Estimate:
-        """With the bootstrap's percentile interval; of one unit, or without replications, there is none."""
+        """Value with the bootstrap's percentile interval; of one unit, or without replications, there is none."""
         interval = None
         if self.units >= _FEWEST_FOR_INTERVAL:
             interval = percentile_interval(self.resampled[1:], confidence)
@@ -49,40 +60,70 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class Metrics:
-    """What an evaluation found.
+    """Measures of one or several models, with what their intervals are made of.
 
-    scores : model -> measure (``ndcg``, ``recall@5``, ...) -> Score.
-    counts : of the input: ``rows``, ``users`` with test ratings, and ``dropped`` rows or ``users_without_list``.
+    Parameters
+    ----------
+    settings : MetricSettings
+        Variants of the measures, and the bootstrap.
+    scores : dict
+        Model -> measure -> score.
+    counts : dict
+        Rows of the input, users with test ratings, and ``dropped`` rows or ``users_without_list``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcrec_spark.evaluation.measures import Kind, Measure
+    >>> ndcg, none = Measure(Kind.NDCG, 5), MetricSettings(replications=0)
+    >>> scores = {name: {ndcg: Score(np.array([value]), 9, 9)} for name, value in (("new", 0.75), ("old", 0.5))}
+    >>> metrics = Metrics(none, scores, {})
+    >>> metrics.estimates("new")["ndcg@5"]
+    Estimate(value=0.75, ci_low=None, ci_high=None, n=9)
+    >>> metrics.difference("new", "old").as_dict()
+    {'ndcg@5': 0.25}
     """
 
     settings: MetricSettings
-    scores: Mapping[str, Mapping[str, Score]]
+    scores: Mapping[str, Mapping[Measure, Score]]
     counts: Mapping[str, int]
 
     def estimates(self, model: str | None = None) -> dict[str, Estimate]:
-        """measure -> value, interval and n, of the one model or the one that is named."""
-        scores = self.scores[self._model(model)]
-        return {measure: score.estimate(self.settings.confidence) for measure, score in scores.items()}
-
-    def as_dict(self, model: str | None = None) -> dict[str, float]:
-        """measure -> value, of the one model or the one that is named."""
-        return {measure: estimate.value for measure, estimate in self.estimates(model).items()}
-
-    def table(self, spark: SparkSession, run_id: str, split: str) -> DataFrame:
-        """The published table ``metrics``: a row for each model and measure, each with its variant in its name."""
-        rows = [
-            (run_id, model, split, self.settings.variant(measure), *estimate)
-            for model in self.scores
-            for measure, estimate in self.estimates(model).items()
-        ]
-        return spark.createDataFrame(rows, schemas.METRICS)
-
-    def joined(self, other: "Metrics") -> "Metrics":
-        """The models of both, to be compared.
+        """Value, interval and n by measure, of the one model or the one that is named.
 
         Raises
         ------
-        ConfigError : the settings differ, or a model is in both.
+        ConfigError
+            There are several models and none is named, or the name is not among them.
+        """
+        scores = self.scores[self._model(model)]
+        return {str(measure): score.estimate(self.settings.confidence) for measure, score in scores.items()}
+
+    def as_dict(self, model: str | None = None) -> dict[str, float]:
+        """Value by measure, of the one model or the one that is named."""
+        return {measure: estimate.value for measure, estimate in self.estimates(model).items()}
+
+    def rows(self, split: str) -> list[MetricRow]:
+        """Rows of the table of metrics, one for each model and measure.
+
+        Parameters
+        ----------
+        split : str
+            Which ratings were measured: test, validation.
+        """
+        return [
+            MetricRow(model, split, self.settings.variant(measure), *score.estimate(self.settings.confidence))
+            for model, scores in self.scores.items()
+            for measure, score in scores.items()
+        ]
+
+    def joined(self, other: "Metrics") -> "Metrics":
+        """Models of both evaluations, to be compared.
+
+        Raises
+        ------
+        ConfigError
+            The settings differ, or a model is in both.
         """
         if self.settings != other.settings:
             raise ConfigError(f"metrics of different settings: found {other.settings}, expected {self.settings}")
@@ -98,18 +139,19 @@ class Metrics:
 
         Raises
         ------
-        DataError : the two do not average over equally many units, so they were not given the same test ratings.
+        DataError
+            The two do not average over equally many units, so they were not given the same test ratings.
         """
-        one, other = self.scores[self._model(model)], self.scores[self._model(baseline)]
+        first, second = self.scores[self._model(model)], self.scores[self._model(baseline)]
         scores = {}
-        for measure in (measure for measure in one if measure in other):
-            mine, theirs = one[measure], other[measure]
-            if mine.n != theirs.n and (mine.units or theirs.units):
+        for measure in (measure for measure in first if measure in second):
+            one, other = first[measure], second[measure]
+            if one.n != other.n and (one.units or other.units):
                 raise DataError(
-                    f"{measure}: {model!r} has n={mine.n} and {baseline!r} n={theirs.n}: a paired difference needs the "
+                    f"{measure}: {model!r} has n={one.n} and {baseline!r} n={other.n}: a paired difference needs the "
                     "same test ratings for both; join_predictions keeps them together"
                 )
-            scores[measure] = Score(mine.resampled - theirs.resampled, mine.n, mine.units)
+            scores[measure] = Score(one.resampled - other.resampled, one.n, one.units)
         return replace(self, scores={f"{model} - {baseline}": scores})
 
     def _model(self, name: str | None) -> str:

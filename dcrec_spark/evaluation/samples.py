@@ -11,7 +11,22 @@ _PARTS = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
 
 
 def sample_lists(ranked: DataFrame, n_users: int, n_items: int, seed: int) -> DataFrame:
-    """The first places of a few users: those with the smallest hashes of (seed, user)."""
+    """First places of a few users: those with the smallest hashes of (seed, user).
+
+    Parameters
+    ----------
+    ranked : DataFrame
+        Recommendations: user_id, rank, item_id, score, preference, confounder.
+    n_users, n_items : int
+        Users chosen, and places of each one's list.
+    seed : int
+        Another one chooses other users.
+
+    Returns
+    -------
+    DataFrame
+        The columns of ``ranked``.
+    """
     users = ranked.select("user_id").distinct()
     chosen = users.orderBy(F.xxhash64(F.lit(seed).cast("long"), F.col("user_id").cast("string")), "user_id")
     rows = ranked.join(F.broadcast(chosen.limit(n_users)), "user_id", "left_semi")
@@ -21,13 +36,30 @@ def sample_lists(ranked: DataFrame, n_users: int, n_items: int, seed: int) -> Da
 def reasons_for(
     model: DeconfoundedMFModel, lists: DataFrame, ratings: DataFrame, titles: DataFrame | None, n: int
 ) -> pd.DataFrame:
-    """Explain recommended pairs in words: DataFrame[user_id, item_id, reasons_text].
+    """Ratings that carry each score, in words.
 
-    lists : user_id, item_id. ratings : those of the fit, under the names that the model knows.
+    Parameters
+    ----------
+    model : DeconfoundedMFModel
+        The model that ranked the lists.
+    lists : DataFrame
+        user_id, item_id.
+    ratings : DataFrame
+        Those of the fit, under the names that the model knows.
+    titles : DataFrame, optional
+        item_id, title; without them items are called by their ids.
+    n : int
+        Ratings named for each item.
+
+    Returns
+    -------
+    pandas.DataFrame
+        user_id, item_id, reasons_text.
 
     Raises
     ------
-    DataError : the ratings are not those of the fit.
+    DataError
+        The ratings are not those of the fit.
     """
     names = {"user_id": model.getOrDefault("userCol"), "item_id": model.getOrDefault("itemCol")}
     explained = model.explain(lists.select(*names).withColumnsRenamed(names), ratings, n)

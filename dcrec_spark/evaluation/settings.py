@@ -1,10 +1,11 @@
-"""Which variant of each metric, and how its uncertainty is found."""
+"""Settings of an evaluation: variants of the metrics, columns, and the bootstrap."""
 
 import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.evaluation.measures import HITS, Kind, Measure
 
 Gain = Literal["2^rel-1", "2^(rel-1)", "rel"]
 Missing = Literal["refuse", "drop"]
@@ -12,7 +13,7 @@ Missing = Literal["refuse", "drop"]
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns; ids are strings or whole numbers."""
+    """Names of the columns of users, items and ratings; ids are strings or whole numbers."""
 
     user: str = "user"
     item: str = "item"
@@ -21,17 +22,34 @@ class Columns:
 
 @dataclass(frozen=True)
 class MetricSettings:
-    """Settings of an evaluation; dcrec_spark/kernels/metrics.py has the definitions.
+    """Variants of the metrics, whose definitions stand in dcrec_spark/kernels/metrics.py, and the bootstrap.
 
-    ks : cuts of the lists.
-    relevance : a test rating from here on makes an item relevant.
-    gain : of a test rating, in NDCG. "2^rel-1" is usual and in the authors' code; their paper prints "2^(rel-1)".
-    clip : (lowest, highest) rating to which predictions are clipped before errors are taken; None: as they are.
-    missing : test ratings without a finite prediction (cold start): refuse, or drop them, for all models alike.
-    replications, confidence, seed : of the Poisson bootstrap; without replications there are no intervals. Equal
-        seeds give equal resamples, and only then can evaluations be compared pair by pair.
+    Parameters
+    ----------
+    ks : tuple of int
+        Cuts of the lists.
+    relevance : float
+        A test rating from here on makes an item relevant, for recall, precision and MAP.
+    gain : {"2^rel-1", "2^(rel-1)", "rel"}
+        Worth of a test rating in NDCG. "2^rel-1" is usual and in the authors' code; their paper (arXiv 1808.06581)
+        prints "2^(rel-1)".
+    clip : (lowest, highest), optional
+        Ratings to which predictions are clipped before errors are taken; None: predictions as they are.
+    missing : {"refuse", "drop"}
+        Test ratings without a finite prediction (cold start) are refused, or dropped for all models alike.
+    replications, confidence, seed : int, float, int
+        Of the Poisson bootstrap; without replications there are no intervals. Equal seeds give equal resamples, and
+        only then can evaluations be compared pair by pair.
 
-    Raises ConfigError naming the setting.
+    Raises
+    ------
+    ConfigError
+        A setting is out of its range; the error names it.
+
+    Examples
+    --------
+    >>> MetricSettings(ks=(10, 5)).ks
+    (5, 10)
     """
 
     ks: tuple[int, ...] = (5,)
@@ -60,13 +78,18 @@ class MetricSettings:
             if not good:
                 raise ConfigError(f"{name}: found {getattr(self, name)!r}, expected {expected}")
 
-    def variant(self, measure: str) -> str:
-        """A measure's full name: ``recall@5`` -> ``recall@5(rating>=3)``."""
-        base = measure.split("@")[0]
-        if base.endswith("ndcg"):
+    def variant(self, measure: Measure) -> str:
+        """Full name of a measure, as the table of metrics has it.
+
+        Examples
+        --------
+        >>> MetricSettings(relevance=4).variant(Measure(Kind.RECALL, 5))
+        'recall@5(rating>=4)'
+        """
+        if measure.kind is Kind.NDCG:
             return f"{measure}({self.gain})"
-        if base.endswith(("recall", "precision", "map")):
+        if measure.kind in HITS:
             return f"{measure}(rating>={self.relevance:g})"
-        if base.endswith(("mse", "mae")) and self.clip:
+        if measure.is_error and self.clip:
             return f"{measure}(clipped to {self.clip[0]:g}..{self.clip[1]:g})"
-        return measure
+        return str(measure)

@@ -40,7 +40,7 @@ Ids = npt.NDArray[np.int64]
 
 
 class Kind(IntEnum):
-    """What a stream of random numbers is for; a part of its seed."""
+    """Purpose of a stream of random numbers, a part of its seed."""
 
     ITEM_ATTRIBUTE = 0
     CONFOUNDER = 1
@@ -54,17 +54,32 @@ class Kind(IntEnum):
 class Simulation:
     """Settings of one simulated world.
 
-    confounding_preference : g_theta in [0, 1], how much of the preference is the confounder itself.
-    confounding_outcome : g_y >= 0, how much the confounder adds to the rating beside the preference.
-    gamma_shape, gamma_spread : the two numbers of Gamma_K(0.3, 0.3).
-    gamma_reading : whether ``gamma_spread`` is a "scale" or a "rate"; the paper does not say. At 10 factors,
-        the scale reading (the authors' code) exposes about 7 % of pairs, the rate reading about 90 %.
-    test_pairs_per_user : size of each user's random test set.
-    test_pairs : "all" draws test pairs from all pairs, so exposed ones are also in the ratings;
-        "unseen" draws from pairs without exposure (a user with fewer than asked gives all of them);
-        "withheld" draws from all pairs, and leaves those out of the ratings.
+    Parameters
+    ----------
+    n_users, n_items, n_factors : int
+        Size of the world.
+    confounding_preference : float
+        g_theta in [0, 1], how much of the preference is the confounder itself.
+    confounding_outcome : float
+        g_y >= 0, how much the confounder adds to the rating besides the preference.
+    gamma_shape, gamma_spread : float
+        The two numbers of Gamma_K(0.3, 0.3).
+    gamma_reading : {"scale", "rate"}
+        What ``gamma_spread`` is; the paper does not say. At 10 factors, the scale reading (the authors' code) exposes
+        about 7 % of pairs, the rate reading about 90 %.
+    test_pairs_per_user : int
+        Size of each user's random test set.
+    test_pairs : {"all", "unseen", "withheld"}
+        "all" draws test pairs from all pairs, so exposed ones are also in the ratings; "unseen" draws from pairs
+        without exposure (a user with fewer than asked gives all of them); "withheld" draws from all pairs, and leaves
+        those out of the ratings.
+    seed : int
+        Of all streams of random numbers.
 
-    Raises ConfigError naming the setting.
+    Raises
+    ------
+    ConfigError
+        Naming the setting that is out of its range.
     """
 
     n_users: int = 1000
@@ -98,19 +113,25 @@ class Simulation:
 
     @property
     def gamma_scale(self) -> float:
-        """Scale of the Gamma distribution under the chosen reading."""
+        """Scale of the Gamma distribution under the chosen reading.
+
+        Examples
+        --------
+        >>> Simulation(gamma_spread=0.5, gamma_reading="rate").gamma_scale
+        2.0
+        """
         return self.gamma_spread if self.gamma_reading == "scale" else 1.0 / self.gamma_spread
 
 
 class Users(NamedTuple):
-    """Truth about some users, (n, K) each: ``confounder`` c_u and ``preference`` theta_u."""
+    """True ``confounder`` c_u and ``preference`` theta_u of some users, (n, K) each."""
 
     confounder: Floats
     preference: Floats
 
 
 class Block(NamedTuple):
-    """Some users against all items, (n, n_items) each; ``rating`` is the potential outcome of every pair."""
+    """Outcomes of some users and all items, (n, n_items) each; ``rating`` is the potential outcome of every pair."""
 
     exposed: Flags
     rating: Floats
@@ -120,11 +141,17 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Simulated:
-    """A simulated world as lazy DataFrames: each action draws them again, equal, unless they are persisted.
+    """A simulated world as lazy DataFrames: each action draws the same values anew, unless they are persisted.
 
-    ratings : user, item: long; rating: double. What a recommender gets to see: the exposed pairs.
-    test : user, item: long; rating: double, the potential outcome y_ui(1); expected: double, its
-        expectation given the truth; exposed: boolean (unseen pairs: ``where("not exposed")``).
+    Parameters
+    ----------
+    settings : Simulation
+        What the world was drawn by.
+    ratings : DataFrame
+        user, item: long; rating: double. The exposed pairs, which a recommender gets to see.
+    test : DataFrame
+        user, item: long; rating: double, the potential outcome y_ui(1); expected: double, its expectation given the
+        truth; exposed: boolean (unseen pairs: ``where("not exposed")``).
     """
 
     settings: Simulation
@@ -133,13 +160,20 @@ class Simulated:
 
 
 def draw_items(settings: Simulation) -> Floats:
-    """Item attributes beta, (n_items, K). One stream, in item order: more items keep the first ones."""
+    """Item attributes beta, (n_items, K). One stream, in item order: a world of more items begins with the same ones.
+
+    Examples
+    --------
+    >>> few, many = (draw_items(Simulation(n_items=n, n_factors=2, test_pairs_per_user=1)) for n in (3, 5))
+    >>> bool((few == many[:3]).all())
+    True
+    """
     generator = _generator(settings, Kind.ITEM_ATTRIBUTE)
     return generator.gamma(settings.gamma_shape, settings.gamma_scale, (settings.n_items, settings.n_factors))
 
 
 def draw_users(settings: Simulation, users: Ids) -> Users:
-    """Confounders and preferences of the given user ids, in their order."""
+    """Confounders and preferences of the given user ids, in the order of the ids."""
     confounder = _draw_user_gammas(settings, Kind.CONFOUNDER, users)
     own_preference = _draw_user_gammas(settings, Kind.OWN_PREFERENCE, users)
     share = settings.confounding_preference
@@ -158,20 +192,59 @@ def draw_block(settings: Simulation, users: Ids, item_attribute: Floats) -> Bloc
 
 
 def expected_rating(outcome_rate: Floats) -> Floats:
-    """E[min(1 + N, 5)] for N ~ Poisson(m), exactly: 5 - exp(-m) (4 + 3 m + 2 m^2 / 2! + m^3 / 3!)."""
+    """Compute E[min(1 + N, 5)] for N ~ Poisson(m), exactly: 5 - exp(-m) (4 + 3 m + 2 m^2 / 2! + m^3 / 3!).
+
+    Examples
+    --------
+    >>> expected_rating(np.array([0.0, 100.0])).tolist()
+    [1.0, 5.0]
+    """
     m = outcome_rate
     return HIGHEST_RATING - np.exp(-m) * (4.0 + m * (3.0 + m * (1.0 + m / 6.0)))
 
 
 def expected_outcomes(settings: Simulation, users: Ids, items: Ids) -> Floats:
-    """E[y_ui(1)] given the truth, for the pairs (users[n], items[n]): (n,) float in [1, 5]."""
+    """Compute expected potential outcomes E[y_ui(1)] given the truth.
+
+    Parameters
+    ----------
+    settings : Simulation
+        The world.
+    users, items : (n,) int arrays
+        The pairs (users[n], items[n]).
+
+    Returns
+    -------
+    (n,) float array
+        In [1, 5].
+
+    Raises
+    ------
+    ConfigError
+        An id is outside the simulated world.
+    """
     return _expected_of_pairs(settings, draw_items(settings), users, items)
 
 
 def add_expected(pairs: DataFrame, settings: Simulation) -> DataFrame:
-    """The truth of chosen pairs: DataFrame[user, item, expected] from one with integer user and item columns.
+    """Add the expected potential outcome to chosen pairs.
 
-    Raises (in the Spark job) ConfigError for an id outside the simulated world.
+    Parameters
+    ----------
+    pairs : DataFrame
+        user, item: whole numbers.
+    settings : Simulation
+        The world.
+
+    Returns
+    -------
+    DataFrame
+        user, item: long; expected: double.
+
+    Raises
+    ------
+    ConfigError
+        In the Spark job: an id is outside the simulated world.
     """
 
     def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -187,7 +260,18 @@ def add_expected(pairs: DataFrame, settings: Simulation) -> DataFrame:
 def simulate(spark: SparkSession, settings: Simulation, users_per_block: int | None = None) -> Simulated:
     """Draw the world on Spark, a block of users against all items at a time.
 
-    users_per_block : by default what keeps a block at ``PAIRS_PER_BLOCK`` pairs; never changes the result.
+    Parameters
+    ----------
+    spark : SparkSession
+        Session that draws.
+    settings : Simulation
+        The world.
+    users_per_block : int, optional
+        By default as many as make ``PAIRS_PER_BLOCK`` pairs; never changes the result.
+
+    Returns
+    -------
+    Simulated
     """
     step = users_per_block or max(1, PAIRS_PER_BLOCK // settings.n_items)
 
@@ -212,11 +296,11 @@ def _generator(settings: Simulation, kind: Kind, *ids: int) -> np.random.Generat
 
 
 def _draw_user_gammas(settings: Simulation, kind: Kind, users: Ids) -> Floats:
-    drawn = np.empty((len(users), settings.n_factors))
+    factors = np.empty((len(users), settings.n_factors))
     for row, user in enumerate(users):
         generator = _generator(settings, kind, int(user))
-        drawn[row] = generator.gamma(settings.gamma_shape, settings.gamma_scale, settings.n_factors)
-    return drawn
+        factors[row] = generator.gamma(settings.gamma_shape, settings.gamma_scale, settings.n_factors)
+    return factors
 
 
 def _draw_counts(settings: Simulation, kind: Kind, users: Ids, rates: Floats) -> Floats:
@@ -241,7 +325,7 @@ def _outcome_factors(settings: Simulation, truth: Users) -> Floats:
 
 
 def _inner_products(left: Floats, right: Floats) -> Floats:
-    """Over the last axis. Not by BLAS, whose last bit depends on the shape of the block."""
+    """Inner products over the last axis; not by BLAS, whose last bit depends on the shape of the block."""
     total = left[..., 0] * right[..., 0]
     for factor in range(1, left.shape[-1]):
         total += left[..., factor] * right[..., factor]
@@ -259,7 +343,7 @@ def _expected_of_pairs(settings: Simulation, item_attribute: Floats, users: Ids,
 
 
 def _block_to_batch(users: Ids, block: Block) -> pa.RecordBatch:
-    """The block's exposed or tested pairs as rows of ``PAIR_SCHEMA``, by user, then item."""
+    """Exposed or tested pairs of a block as rows of ``PAIR_SCHEMA``, by user, then item."""
     rows, items = np.nonzero(block.exposed | block.in_test)
     columns = {
         "user": users[rows],

@@ -23,6 +23,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegralType, TimestampType
 
+from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.settings import Columns
 
@@ -34,9 +35,9 @@ _SPANS = 1 << 14
 
 
 class HeldOut(NamedTuple):
-    """Strong generalisation: whom the model never saw, in two parts.
+    """Ratings split by user, for users that the model never saw (strong generalisation).
 
-    train : all ratings of the other users. fold_in, test : of the users held out.
+    train : all ratings of the other users. fold_in, test : two parts of the ratings of the users held out.
     """
 
     train: DataFrame
@@ -47,23 +48,62 @@ class HeldOut(NamedTuple):
 def split_pairs(
     ratings: DataFrame, shares: Sequence[float], seed: int = 0, columns: Columns = _PLAIN
 ) -> list[DataFrame]:
-    """One part for each share, such as (0.8, 0.2); each pair falls into one of them for itself.
+    """Split pairs of a user and an item, each by its hash alone.
 
-    Raises ConfigError for shares that are not positive or do not add up to 1.
+    Parameters
+    ----------
+    ratings : DataFrame
+        Has the columns of ids.
+    shares : sequence of float
+        Of each part, such as (0.8, 0.2), in expectation.
+    seed : int
+        Of the hash.
+    columns : Columns
+        Names of the columns.
+
+    Returns
+    -------
+    list of DataFrame
+        A part for each share, with the columns of ``ratings``.
+
+    Raises
+    ------
+    ConfigError
+        Shares are not positive or do not add up to 1.
     """
-    drawn = _uniform(seed, columns.user, columns.item)
-    part = _count_passed(drawn, [F.lit(bound) for bound in _bounds(shares)])
+    uniform = _uniform(seed, columns.user, columns.item)
+    part = _count_passed(uniform, [F.lit(bound) for bound in _bounds(shares)])
     return _parts(ratings.withColumn(_PART, part), len(shares))
 
 
 def split_within_users(
     ratings: DataFrame, shares: Sequence[float], seed: int = 0, columns: Columns = _PLAIN
 ) -> list[DataFrame]:
-    """Parts of each user's ratings, such as (0.6, 0.2, 0.2): of n ratings, the first k parts have round(n * k shares).
+    """Split each user's ratings at exact counts, in the order of their hashes.
 
-    A user with one rating has it in the first part if that takes half or more.
+    Of a user's n ratings the first parts together have round(n * the sum of their shares). A user with one rating has
+    it in the first part if that takes half or more.
 
-    Raises ConfigError for shares that are not positive or do not add up to 1.
+    Parameters
+    ----------
+    ratings : DataFrame
+        Has the columns of ids.
+    shares : sequence of float
+        Of each part, such as (0.6, 0.2, 0.2).
+    seed : int
+        Of the hash.
+    columns : Columns
+        Names of the columns.
+
+    Returns
+    -------
+    list of DataFrame
+        A part for each share, with the columns of ``ratings``.
+
+    Raises
+    ------
+    ConfigError
+        Shares are not positive or do not add up to 1.
     """
     return _parts(_ranked_parts(ratings, [], shares, seed, columns), len(shares))
 
@@ -76,19 +116,36 @@ def split_by_time(
     seed: int = 0,
     columns: Columns = _PLAIN,
 ) -> list[DataFrame]:
-    """Parts that follow each other in time, the first shares first.
+    """Split into parts that follow each other in time, the oldest first.
 
     Parameters
     ----------
-    timestamp : a column of timestamps, dates or whole numbers.
-    within_users : whether each user's ratings are cut for themselves, at exact counts, equal times in the order of
-        their hash. Otherwise everything is cut at the same moments, and equal times stay together.
+    ratings : DataFrame
+        Has the columns of ids and of times.
+    shares : sequence of float
+        Of each part.
+    timestamp : str
+        A column of timestamps, dates or whole numbers.
+    within_users : bool
+        Whether each user's ratings are cut for themselves, at exact counts, equal times in the order of their hash.
+        Otherwise everything is cut at the same moments, and equal times stay together.
+    seed : int
+        Of the hash.
+    columns : Columns
+        Names of the columns of ids.
+
+    Returns
+    -------
+    list of DataFrame
+        A part for each share, with the columns of ``ratings``.
 
     Raises
     ------
-    ConfigError : shares that are not positive or do not add up to 1.
-    DataError : the column is missing, of another type, or has nulls (in the frame's first action when
-        ``within_users``, else at once).
+    ConfigError
+        Shares are not positive or do not add up to 1.
+    DataError
+        The column is missing, of another type, or has nulls (in the frame's first action when ``within_users``, else
+        at once).
     """
     time = _time(ratings, timestamp)
     if within_users:
@@ -101,11 +158,29 @@ def split_by_time(
 def hold_out_users(
     ratings: DataFrame, share: float, fold_in: float = 0.8, seed: int = 0, columns: Columns = _PLAIN
 ) -> HeldOut:
-    """A share of the users leaves training altogether; of each one's ratings a part is for folding in, the rest tests.
+    """Take a share of the users out of training; some of their ratings are for folding in, the rest for the test.
 
-    fold_in : the part of a held-out user's ratings that the model gets to see in the end.
+    Parameters
+    ----------
+    ratings : DataFrame
+        Has the columns of ids.
+    share : float
+        Of the users, held out; in expectation.
+    fold_in : float
+        Share of a held-out user's ratings that the model gets to see in the end; at exact counts.
+    seed : int
+        Of the hash.
+    columns : Columns
+        Names of the columns.
 
-    Raises ConfigError for a share that is not between 0 and 1.
+    Returns
+    -------
+    HeldOut
+
+    Raises
+    ------
+    ConfigError
+        A share is not between 0 and 1.
     """
     _bounds([fold_in, 1 - fold_in])
     held_out = is_held_out(columns.user, share, seed)
@@ -114,29 +189,29 @@ def hold_out_users(
 
 
 def is_held_out(user_column: str, share: float, seed: int = 0) -> Column:
-    """The condition that ``hold_out_users`` draws its users by, for test sets that come as a table of their own."""
+    """Condition by which ``hold_out_users`` takes its users, for test sets that come as a table of their own."""
     _bounds([share, 1 - share])
     return _uniform(seed, user_column) < share
 
 
 def _hash(seed: int, *id_columns: str) -> Column:
-    return F.xxhash64(F.lit(seed), *(F.col(f"`{name}`").cast("string") for name in id_columns))
+    return F.xxhash64(F.lit(seed), *(quoted(name).cast("string") for name in id_columns))
 
 
 def _uniform(seed: int, *id_columns: str) -> Column:
-    """In [0, 1)."""
+    """Hash ids to a number in [0, 1)."""
     return F.shiftrightunsigned(_hash(seed, *id_columns), 64 - _HASH_BITS) * F.lit(2.0**-_HASH_BITS)
 
 
 def _bounds(shares: Sequence[float]) -> list[float]:
-    """Where each part but the last ends, as a share of all."""
+    """End of each part but the last, as a share of all."""
     if len(shares) < 2 or min(shares) <= 0 or not math.isclose(sum(shares), 1, rel_tol=1e-9):
         raise ConfigError(f"shares: found {list(shares)}, expected two or more above 0 that add up to 1")
     return list(accumulate(shares))[:-1]
 
 
 def _count_passed(value: Column, bounds: Sequence[Column]) -> Column:
-    """How many of the bounds ``value`` has reached: the number of its part."""
+    """Count the bounds that ``value`` has reached, which is the number of its part."""
     return sum((F.when(value >= bound, 1).otherwise(0) for bound in bounds), F.lit(0))
 
 
@@ -148,8 +223,8 @@ def _ranked_parts(
     ratings: DataFrame, first: Sequence[Column], shares: Sequence[float], seed: int, columns: Columns
 ) -> DataFrame:
     """Each user's ratings numbered in the order of ``first``, then of their hashes, then of the item ids."""
-    of_user = Window.partitionBy(F.col(f"`{columns.user}`"))
-    order = [*first, _hash(seed, columns.user, columns.item), F.col(f"`{columns.item}`")]
+    of_user = Window.partitionBy(quoted(columns.user))
+    order = [*first, _hash(seed, columns.user, columns.item), quoted(columns.item)]
     place = F.row_number().over(of_user.orderBy(*order)) - 1
     n = F.count(F.lit(1)).over(of_user)
     bounds = [F.floor(n * F.lit(bound) + 0.5) for bound in _bounds(shares)]
@@ -157,11 +232,11 @@ def _ranked_parts(
 
 
 def _time(ratings: DataFrame, column: str) -> Column:
-    """Microseconds, days or what the numbers count, as a long."""
+    """Return times as a long: microseconds, days, or what the numbers count."""
     types = {field.name: field.dataType for field in ratings.schema.fields}
     if column not in types:
         raise DataError(f"column {column!r} is missing: the input has {', '.join(types)}; expected one with times")
-    kind, value = types[column], F.col(f"`{column}`")
+    kind, value = types[column], quoted(column)
     if isinstance(kind, TimestampType):
         return F.unix_micros(value)
     if isinstance(kind, DateType):
@@ -172,9 +247,8 @@ def _time(ratings: DataFrame, column: str) -> Column:
 
 
 def _moments(times: DataFrame, bounds: Sequence[float], column: str) -> list[int]:
-    """The first time of each part but the first; ``column`` is what an error calls it."""
-    found = times.agg(F.count("*").alias("rows"), F.count("time").alias("n"), F.min("time"), F.max("time")).collect()[0]
-    rows, n, first, last = found
+    """First time of each part but the first; ``column`` is what an error calls it."""
+    rows, n, first, last = times.agg(F.count("*"), F.count("time"), F.min("time"), F.max("time")).collect()[0]
     if n < rows or not rows:
         raise DataError(f"column {column!r} has {rows - n} nulls in {rows} rows; expected a time in every row")
     places = [math.floor(n * bound + 0.5) for bound in bounds]
@@ -182,7 +256,7 @@ def _moments(times: DataFrame, bounds: Sequence[float], column: str) -> list[int
 
 
 def _moment(times: DataFrame, before: int, low: int, high: int) -> int:
-    """The time in place ``before`` (from 0) of all sorted times, or the first one if there are more at that time.
+    """Time in place ``before`` (from 0) of all sorted times.
 
     The range that it lies in is counted in spans, and becomes the one span that holds it, until a single time is left:
     exact, and no sort of everything; a range of 50 years in microseconds takes four rounds.

@@ -16,66 +16,112 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from dcrec_spark.engine.cells import Array, pack, unpack
+from dcrec_spark.evaluation.measures import Measure
 from dcrec_spark.kernels.bootstrap import resampled_sums
 from dcrec_spark.kernels.metrics import PerRow, row_means, sums_by
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
 from dcrec_spark.spark.worker import forget_zip_importers
 
-# name -> (1 + replications, 2): total and weight of a metric; or (): a plain count.
-Sums = dict[str, Array]
-
 _CELLS = "bucket int, part long, data binary"
 _USERS = -1
 
 
+class OfModel(NamedTuple):
+    """A measure of one model, by the model's number."""
+
+    model: int
+    measure: Measure
+
+
+class Sums(NamedTuple):
+    """All that an evaluation needs to know of its rows.
+
+    measures : (1 + replications, 2) each: total and weight, as they are and in each replication; of coverage (1, 2):
+    how many items were shown, and 0. counts : plain numbers by name, or an array of them.
+    """
+
+    measures: Mapping[OfModel, Array]
+    counts: Mapping[str, Array]
+
+
+class Tally(NamedTuple):
+    """What one partition knows.
+
+    user_key : (U,) hashes of its users' ids. per_user : the measures of each user.
+    item_key : (I,) hashes of its items' ids. per_item : sums over the item's ratings here.
+    shown : (I,) whether the item is in the list of one of these users.
+    counts : plain numbers by name, or an array of them.
+    """
+
+    user_key: Array
+    per_user: Mapping[OfModel, PerRow]
+    item_key: Array
+    per_item: Mapping[OfModel, PerRow]
+    shown: Mapping[OfModel, Array]
+    counts: Mapping[str, int | Array]
+
+
 @dataclass(frozen=True)
 class Resampling:
-    """Of users; items have another seed, so that a user and an item of the same name have nothing in common."""
+    """Bootstrap of users; items have another seed, so that a user and an item of the same name share no weights."""
 
     replications: int
     seed: int
 
-    def sums(self, key: Array, metrics: Mapping[str, PerRow]) -> Sums:
+    def sums(self, key: Array, metrics: Mapping[OfModel, PerRow]) -> dict[OfModel, Array]:
         """Each metric's total and weight, as they are and in each replication."""
         values = np.column_stack([part for metric in metrics.values() for part in metric])
         sums = resampled_sums(self.seed, key, values, self.replications)
         return {name: sums[:, 2 * number : 2 * number + 2] for number, name in enumerate(metrics)}
 
     def of_items(self) -> "Resampling":
-        """The same for items."""
+        """Return the resampling of items that goes with this one of users."""
         return Resampling(self.replications, self.seed + 1)
 
 
-class Tally(NamedTuple):
-    """What one partition knows.
+# ---- the arrays of a cell: names of the three kinds of measures, and of counts
 
-    user_key : (U,) hashes of its users' ids. per_user : name -> metric of each user.
-    item_key : (I,) hashes of its items' ids. per_item : name -> sums over the item's ratings here.
-    shown : name -> (I,) whether the item is in the list of one of these users.
-    counts : name -> a plain number.
-    """
 
-    user_key: Array
-    per_user: Mapping[str, PerRow]
-    item_key: Array
-    per_item: Mapping[str, PerRow]
-    shown: Mapping[str, Array]
-    counts: Mapping[str, int]
+_PER_ITEM, _SHOWN, _SUM, _COUNT = "per_item", "shown", "sum", "count"
+
+
+def _name(kind: str, of: OfModel) -> str:
+    return f"{kind} {of.model} {of.measure}"
+
+
+def _of(name: str) -> OfModel:
+    _, model, measure = name.split(" ")
+    return OfModel(int(model), Measure.parse(measure))
+
+
+def _named(sums: Mapping[OfModel, Array], counts: Mapping[str, int | Array]) -> dict[str, Array]:
+    named = {_name(_SUM, of): array for of, array in sums.items()}
+    return named | {f"{_COUNT} {name}": np.asarray(count) for name, count in counts.items()}
+
+
+def _read(named: Mapping[str, Array]) -> Sums:
+    counts = {name.partition(" ")[2]: array for name, array in named.items() if name.startswith(_COUNT)}
+    return Sums({_of(name): array for name, array in named.items() if name.startswith(_SUM)}, counts)
 
 
 def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: Resampling) -> Sums:
-    """The sums of all partitions.
+    """Add up the tallies of all partitions.
 
     Parameters
     ----------
-    by_user : all rows of a user lie in one partition.
-    tally : of one partition's rows, at least one.
+    by_user : DataFrame
+        All rows of a user lie in one partition.
+    tally : callable
+        Makes the tally of one partition's rows, at least one.
+    resampling : Resampling
+        Of users, and from it of items.
 
     Returns
     -------
-    ``per_user`` and ``per_item`` names with (1 + replications, 2) sums, where each item counts with its mean;
-    ``shown`` names with (1, 2): how many items were shown, and 0; ``counts`` names with a number.
+    Sums
+        Of ``per_user`` over users; of ``per_item`` over items, where each item counts with its mean; of ``shown`` over
+        items; of ``counts`` over partitions.
     """
     require_workers(by_user.sparkSession)
     n_buckets = cores(by_user.sparkSession)
@@ -94,26 +140,25 @@ def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: R
         return pa.table({"bucket": pa.array([bucket], pa.int32()), "data": pa.array([pack(sums)], pa.binary())})
 
     merged = by_user.mapInArrow(to_cells, _CELLS).groupBy("bucket").applyInArrow(merge, "bucket int, data binary")
-    return _added([unpack(cell) for cell in merged.toArrow().sort_by("bucket")["data"].to_pylist()])
+    return _read(_added([unpack(cell) for cell in merged.toArrow().sort_by("bucket")["data"].to_pylist()]))
 
 
 def add_up_here(tally: Tally, resampling: Resampling) -> Sums:
-    """The sums of a tally that has everything, without Spark."""
+    """Add up a tally that has everything, without Spark."""
     cells = _cells(tally, resampling, 1)
     parts = {cell["bucket"]: unpack(cell["data"]) for cell in cells.to_pylist()}
     users = parts.pop(_USERS)
-    return _added([users, *(_item_sums([part], resampling.of_items()) for part in parts.values())])
+    return _read(_added([users, *(_item_sums([part], resampling.of_items()) for part in parts.values())]))
 
 
 def _cells(tally: Tally, resampling: Resampling, n_buckets: int) -> pa.RecordBatch:
-    sums = resampling.sums(tally.user_key, tally.per_user)
-    cells = {_USERS: sums | {name: np.array(count) for name, count in tally.counts.items()}}
+    cells = {_USERS: _named(resampling.sums(tally.user_key, tally.per_user), tally.counts)}
     bucket = tally.item_key % n_buckets
     for number in np.unique(bucket).tolist():
         here = bucket == number
-        metrics = {f"per_item {name}": np.stack([m.total[here], m.weight[here]]) for name, m in tally.per_item.items()}
-        shown = {f"shown {name}": flags[here] for name, flags in tally.shown.items()}
-        cells[number] = {"key": tally.item_key[here], **metrics, **shown}
+        sums = {_name(_PER_ITEM, of): np.stack([m.total[here], m.weight[here]]) for of, m in tally.per_item.items()}
+        shown = {_name(_SHOWN, of): flags[here] for of, flags in tally.shown.items()}
+        cells[number] = {"key": tally.item_key[here], **sums, **shown}
     # Sums are added in the order of the users, whichever partition is there first.
     part = int(tally.user_key.min(initial=np.iinfo(np.int64).max))
     return pa.RecordBatch.from_pydict(
@@ -125,24 +170,23 @@ def _cells(tally: Tally, resampling: Resampling, n_buckets: int) -> pa.RecordBat
     )
 
 
-def _item_sums(parts: list[dict[str, Array]], resampling: Resampling) -> Sums:
-    """The items of one bucket: each partition's sums for an item added up, then every item counted once."""
+def _item_sums(parts: list[dict[str, Array]], resampling: Resampling) -> dict[str, Array]:
+    """Add up the sums for each item of a bucket, then count every item once."""
     key, item = np.unique(np.concatenate([part["key"] for part in parts]), return_inverse=True)
-    metrics: dict[str, PerRow] = {}
-    sums: Sums = {}
+    metrics: dict[OfModel, PerRow] = {}
+    sums: dict[OfModel, Array] = {}
     for name in parts[0]:
-        kind, _, measure = name.partition(" ")
-        if kind == "per_item":
-            parts_of_it = np.concatenate([part[name] for part in parts], axis=1)
-            metrics[measure] = row_means(PerRow(*(sums_by(item, row, len(key)) for row in parts_of_it)))
-        elif kind == "shown":
+        if name.startswith(_PER_ITEM):
+            both = np.concatenate([part[name] for part in parts], axis=1)
+            metrics[_of(name)] = row_means(PerRow(*(sums_by(item, row, len(key)) for row in both)))
+        elif name.startswith(_SHOWN):
             shown = np.concatenate([part[name] for part in parts])
-            sums[measure] = np.array([[len(np.unique(item[shown])), 0.0]])
-    return sums | (resampling.sums(key, metrics) if metrics else {})
+            sums[_of(name)] = np.array([[len(np.unique(item[shown])), 0.0]])
+    return _named(sums | (resampling.sums(key, metrics) if metrics else {}), {})
 
 
-def _added(parts: list[dict[str, Array]]) -> Sums:
-    total: Sums = {}
+def _added(parts: list[dict[str, Array]]) -> dict[str, Array]:
+    total: dict[str, Array] = {}
     for part in parts:
         for name, value in part.items():
             total[name] = total[name] + value if name in total else value

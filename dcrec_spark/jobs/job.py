@@ -21,6 +21,7 @@ from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.summary import run_summary
 from dcrec_spark.publish import parquet
 from dcrec_spark.publish.audit import audit_recommendations
+from dcrec_spark.publish.protocol import Save
 
 ConfigT = TypeVar("ConfigT", bound=JobConfig)
 InputsT = TypeVar("InputsT")
@@ -63,7 +64,7 @@ class Outputs(Generic[ResultT]):
 
     tables: Mapping[str, DataFrame]
     result: ResultT
-    folders: Mapping[str, parquet.Save] = field(default_factory=dict)
+    folders: Mapping[str, Save] = field(default_factory=dict)
     seen: DataFrame | None = None
 
 

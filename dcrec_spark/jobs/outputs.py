@@ -6,7 +6,8 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.publish import parquet, schemas
+from dcrec_spark.publish import schemas
+from dcrec_spark.publish.protocol import Save
 from dcrec_spark.storage.files import open_files
 
 
@@ -34,7 +35,7 @@ def reject_table(valid: Validated, run: Run) -> DataFrame:
     return schemas.conform(valid.rejects.withColumn("run_id", F.lit(run.run_id)), schemas.REJECTS, "rejects")
 
 
-def text_file(spark: SparkSession, name: str, text: str) -> parquet.Save:
+def text_file(spark: SparkSession, name: str, text: str) -> Save:
     """A folder that holds one file of that name with ``text``."""
 
     def save(uri: str) -> None:
@@ -45,6 +46,6 @@ def text_file(spark: SparkSession, name: str, text: str) -> parquet.Save:
     return save
 
 
-def model_folder(model: DeconfoundedMFModel, spark: SparkSession) -> parquet.Save:
+def model_folder(model: DeconfoundedMFModel, spark: SparkSession) -> Save:
     """A folder from which ``DeconfoundedMFModel.load`` reads the model."""
     return lambda uri: model.write().session(spark).save(uri)

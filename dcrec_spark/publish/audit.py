@@ -1,4 +1,4 @@
-"""What has to hold of a recommendation table before anyone reads it."""
+"""Promises that a recommendation table has to keep before anyone reads it."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -9,14 +9,20 @@ from dcrec_spark.errors import AuditError
 def audit_recommendations(table: DataFrame, seen: DataFrame | None) -> None:
     """Refuse a table that breaks a promise to its readers.
 
+    Ranks run from 1 without gaps, no list holds an item twice, scores are finite, and nothing that the user has seen is
+    recommended.
+
     Parameters
     ----------
-    table : the staged recommendations, as written.
-    seen : user_id, item_id that were to be left out; None when seen items may be recommended.
+    table : DataFrame
+        The staged recommendations, as written.
+    seen : DataFrame, optional
+        user_id, item_id that were to be left out; None when seen items may be recommended.
 
     Raises
     ------
-    AuditError : names each broken promise, with how many rows break it.
+    AuditError
+        Naming each broken promise, with how many users, scores or rows break it.
     """
     per_user = table.groupBy("user_id").agg(
         F.count("*").alias("rows"),
@@ -27,20 +33,20 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None) -> None:
         F.count_if(_not_finite()).alias("not_finite"),
     )
     contiguous = (F.col("first") == 1) & (F.col("last") == F.col("rows")) & (F.col("ranks") == F.col("rows"))
-    found = per_user.agg(
+    breaches = per_user.agg(
         F.count("*").alias("users"),
         F.count_if(~F.coalesce(contiguous, F.lit(False))).alias("users whose ranks do not run from 1 without gaps"),
         F.count_if(F.col("items") < F.col("rows")).alias("users with an item twice, or missing"),
         F.coalesce(F.sum("not_finite"), F.lit(0)).alias("scores that are null, NaN or infinite"),
     ).collect()[0].asDict()  # fmt: skip
-    if found.pop("users") == 0:
+    if breaches.pop("users") == 0:
         raise AuditError("the recommendations are empty: every user has seen every item, or none was ranked")
     if seen is not None:
         pairs = seen.select("user_id", "item_id")
-        found["recommended items that the user has seen"] = table.join(
+        breaches["recommended items that the user has seen"] = table.join(
             pairs, ["user_id", "item_id"], "left_semi"
         ).count()
-    broken = [f"{count} {promise}" for promise, count in found.items() if count]
+    broken = [f"{count} {promise}" for promise, count in breaches.items() if count]
     if broken:
         raise AuditError(f"the recommendations were not published: {'; '.join(broken)}")
 

@@ -32,9 +32,12 @@ class PublishedRun:
 
     Attributes
     ----------
-    run_id : its name; the tables hold it as a column.
-    directory : the URI of its directory: each table is a directory of Parquet files in there.
-    record : what ``run.json`` says: status, counts, warnings, timings, configuration.
+    run_id : str
+        Its name; the tables hold it as a column.
+    directory : str
+        The URI of its directory: each table is a directory of Parquet files in there.
+    record : dict
+        Content of ``run.json``: status, counts, warnings, timings, configuration.
     """
 
     run_id: str
@@ -43,16 +46,23 @@ class PublishedRun:
 
 
 def current_run(output: str, spark: SparkSession | None = None) -> PublishedRun:
-    """The run that readers of an output directory are to read.
+    """Return the run that readers of an output directory are to read.
 
     Parameters
     ----------
-    output : the directory that the jobs publish to, ``output.path`` in their configuration.
-    spark : the session, which paths other than local ones need, ``hdfs://`` for one.
+    output : str
+        The directory that the jobs publish to, ``output.path`` in their configuration.
+    spark : SparkSession, optional
+        Needed for paths other than local ones, ``hdfs://`` for one.
+
+    Returns
+    -------
+    PublishedRun
 
     Raises
     ------
-    DataError : nothing is published there, or ``CURRENT`` names no run.
+    DataError
+        Nothing is published there, or ``CURRENT`` names no run.
 
     Examples
     --------
@@ -74,17 +84,24 @@ def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
 
     Parameters
     ----------
-    spark : the session to read with.
-    output : the directory that the jobs publish to, ``output.path`` in their configuration.
-    table : ``recommendations``, ``user_factors``, ``item_factors``, ``metrics``, ``rejects``, ``runs``, ...
+    spark : SparkSession
+        Session to read with.
+    output : str
+        The directory that the jobs publish to, ``output.path`` in their configuration.
+    table : str
+        ``recommendations``, ``user_factors``, ``item_factors``, ``metrics``, ``rejects``, ``runs``, ...
 
     Returns
     -------
-    The rows of the table. The DataFrame stays on the run that it was opened on, whatever is published later.
+    DataFrame
+        Rows of the table. It stays on the run that it was opened on, whatever is published later.
 
     Raises
     ------
-    DataError : nothing is published there, or the run has no such table. ConfigError : ``table`` is no table's name.
+    DataError
+        Nothing is published there, or the run has no such table.
+    ConfigError
+        ``table`` cannot be a table's name.
 
     Examples
     --------
@@ -101,19 +118,19 @@ def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
 
 
 def current_run_id(output: str, spark: SparkSession | None = None) -> str | None:
-    """The published run_id; None when nothing has been published yet."""
+    """Return the published run_id; None when nothing has been published yet."""
     return run_id_in(*open_files(output, spark))
 
 
 def current_directory(output: str, spark: SparkSession | None = None) -> str | None:
-    """The directory of the published run as a URI; None when nothing has been published yet."""
+    """Return the directory of the published run as a URI; None when nothing has been published yet."""
     files, root = open_files(output, spark)
     run_id = run_id_in(files, root)
     return None if run_id is None else files.uri(run_path(root, run_id))
 
 
 def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[str, Any] | None:
-    """``run.json`` of a published run; None where there is none."""
+    """Read ``run.json`` of a published run; None where there is none."""
     files, path = open_files(run_directory, spark, setting="run directory")
     if not files.exists(f"{path}/{RECORD}"):
         return None
@@ -122,16 +139,17 @@ def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[s
 
 
 def run_id_in(files: Files, root: str) -> str | None:
-    """What ``CURRENT`` under ``root`` says; None where there is no such file."""
+    """Read the run that ``CURRENT`` under ``root`` names; None where there is no such file."""
     return read_run_id(files, f"{root}/{CURRENT}") if files.exists(f"{root}/{CURRENT}") else None
 
 
 def read_run_id(files: Files, path: str) -> str:
-    """The run_id in a file.
+    """Read the run_id in a file.
 
     Raises
     ------
-    DataError : the file holds something else.
+    DataError
+        The file holds something else.
     """
     text = files.read(path).decode(errors="replace").strip()
     if RUN_ID.fullmatch(text) is None:
@@ -140,7 +158,7 @@ def read_run_id(files: Files, path: str) -> str:
 
 
 def run_path(root: str, run_id: str) -> str:
-    """The directory of a published run."""
+    """Return the directory of a published run."""
     return f"{root}/run_id={run_id}"
 
 
@@ -149,7 +167,8 @@ def require_name(what: str, value: str, pattern: re.Pattern[str]) -> None:
 
     Raises
     ------
-    ConfigError : ``value`` does not match the pattern.
+    ConfigError
+        ``value`` does not match the pattern.
     """
     if pattern.fullmatch(value) is None:
         raise ConfigError(f"{what} is {value!r}; expected text that matches {pattern.pattern}")

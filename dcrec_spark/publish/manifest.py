@@ -28,15 +28,15 @@ class TableFiles(NamedTuple):
 
 
 def fingerprint(files: Files, directory: str, rows: int) -> TableFiles:
-    """A table's data files as they are on disk."""
+    """Take the checksums of a table's data files on disk; ``rows`` is what was written."""
     return TableFiles(rows, *fingerprint_folder(files, directory))
 
 
 def fingerprint_folder(files: Files, directory: str) -> FolderFiles:
-    """The data files of a directory and of all below it."""
-    found = _data_files(files, directory)
-    sha256 = {path: files.sha256(f"{directory}/{path}") for path in found}
-    return FolderFiles(sum(found.values()), sha256)
+    """Take the checksums of the data files in a directory and in all below it."""
+    sizes = _data_files(files, directory)
+    sha256 = {path: files.sha256(f"{directory}/{path}") for path in sizes}
+    return FolderFiles(sum(sizes.values()), sha256)
 
 
 def write_manifest(
@@ -46,7 +46,7 @@ def write_manifest(
     tables: Mapping[str, TableFiles],
     folders: Mapping[str, FolderFiles],
 ) -> None:
-    """The last file of a run: a directory without it is not a whole run."""
+    """Write the last file of a run: a directory without it is not a whole run."""
     content = {
         "run_id": run_id,
         "record_sha256": files.sha256(f"{directory}/{RECORD}"),
@@ -57,55 +57,63 @@ def write_manifest(
 
 
 def check_manifest(files: Files, directory: str) -> None:
-    """DataError naming every file that is missing, changed or foreign."""
+    """Compare the files of a run with its manifest; each is read once.
+
+    Raises
+    ------
+    DataError
+        Naming every file that is missing, changed or foreign.
+    """
     if not files.exists(f"{directory}/{MANIFEST}"):
         raise DataError(f"{directory} holds no {MANIFEST}: it is not a whole run")
     manifest = json.loads(files.read(f"{directory}/{MANIFEST}"))
     expected = {RECORD: manifest["record_sha256"]}
     for name, part in {**manifest["tables"], **manifest.get("folders", {})}.items():
         expected |= {f"{name}/{file}": sha256 for file, sha256 in part["sha256"].items()}
-    found: dict[str, str] = {}
-    for entry in files.list(directory):
-        if entry.is_directory:
-            on_disk = fingerprint_folder(files, f"{directory}/{entry.name}").sha256
-            found |= {f"{entry.name}/{file}": sha256 for file, sha256 in on_disk.items()}
-        elif entry.name != MANIFEST and _is_data(entry):
-            found[entry.name] = files.sha256(f"{directory}/{entry.name}")
+    present = fingerprint_folder(files, directory).sha256
+    del present[MANIFEST]
     problems = sorted(
-        f"{name} is {_what_happened(expected.get(name), found.get(name))}"
-        for name in expected.keys() | found.keys()
-        if expected.get(name) != found.get(name)
+        f"{name} is {_what_happened(expected.get(name), present.get(name))}"
+        for name in expected.keys() | present.keys()
+        if expected.get(name) != present.get(name)
     )
     if problems:
         raise DataError(f"{directory} differs from its manifest: {'; '.join(problems)}")
 
 
 def to_json(content: object) -> bytes:
-    """Strict JSON: NumPy scalars as numbers, numbers that are not finite as null, dates and paths as text."""
+    """Strict JSON: NumPy scalars as numbers, numbers that are not finite as null, dates and paths as text.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> to_json({"loss": float("nan"), "rows": np.int64(3)}).decode().split()
+    ['{', '"loss":', 'null,', '"rows":', '3', '}']
+    """
     return (json.dumps(_plain(content), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
 def _is_data(entry: Entry) -> bool:
-    """Not one of Spark's markers, nor Hadoop's checksums: readers skip names that start with _ or a dot."""
+    """Whether readers look at the file: they skip names that start with _ or a dot, Spark's and Hadoop's own."""
     return not entry.name.startswith(("_", "."))
 
 
 def _data_files(files: Files, directory: str) -> dict[str, int]:
     """Bytes by path inside the directory."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for entry in files.list(directory):
         if not _is_data(entry):
             continue
         if entry.is_directory:
             inside = _data_files(files, f"{directory}/{entry.name}")
-            found |= {f"{entry.name}/{path}": size for path, size in inside.items()}
+            sizes |= {f"{entry.name}/{path}": size for path, size in inside.items()}
         else:
-            found[entry.name] = entry.bytes
-    return found
+            sizes[entry.name] = entry.bytes
+    return sizes
 
 
-def _what_happened(expected: str | None, found: str | None) -> str:
-    if found is None:
+def _what_happened(expected: str | None, present: str | None) -> str:
+    if present is None:
         return "missing"
     return "not of this run" if expected is None else "changed"
 

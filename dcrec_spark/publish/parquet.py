@@ -9,14 +9,14 @@
                             /manifest.json        checksums of all the above; written last
     <output>/failed/run_id=<run_id>/run.json      the record of a run that published nothing
     <output>/.staging-<run_id>-<token>/           tables in the making; no reader looks here
-    <output>/.committing                          the run being committed right now
+    <output>/.committing                          the run being committed, or withdrawn, right now
     <output>/.lock                                held while committing
 
-Staging writes the tables, the caller audits them, and committing renames the directory, then replaces the
-pointer. A run that dies in between leaves the pointer on the old run; the next publisher, told by
-``.committing``, removes the directory that nobody points to. Of publishers whose spans from staging to commit
-overlap, the first to commit wins: the others find that the pointer has moved since they started staging, and
-raise ConflictError. To go back to an older run, write its run_id into ``CURRENT``.
+The steps are those of :mod:`dcrec_spark.publish.protocol`. Committing renames the staging directory, then replaces the
+pointer. A process that dies in between leaves the pointer on the old run, and ``.committing`` tells the next publisher
+to remove the directory that nobody points to. Of publishers whose spans from staging to commit overlap, the first to
+commit wins: the others see that the pointer has moved. Verifying reads each file once more; a damaged run is withdrawn
+as an interrupted commit is. To go back to an older run, write its run_id into ``CURRENT``.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,8 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.errors import ConflictError
+from dcrec_spark.errors import ConflictError, DataError, DcrecError
+from dcrec_spark.publish import protocol
 from dcrec_spark.publish.current import CURRENT, RUN_ID, TABLE_NAME, read_run_id, require_name, run_id_in, run_path
 from dcrec_spark.publish.manifest import (
     RECORD,
@@ -37,6 +38,7 @@ from dcrec_spark.publish.manifest import (
     to_json,
     write_manifest,
 )
+from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Files
 from dcrec_spark.storage.staging import remove_stale, require_writable
@@ -47,10 +49,6 @@ LOCK = ".lock"
 FAILED = "failed"
 STAGING_PREFIX = ".staging-"
 SETTING = "output.path"
-
-
-# Writes something that is no table to the URI that it is given, a directory that does not exist yet.
-Save = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -70,10 +68,148 @@ class StagedRun:
         return self.files.uri(f"{self.path}/{table}")
 
 
+@dataclass(frozen=True)
+class ParquetSink:
+    """Sink of the protocol on a file system.
+
+    root : absolute path of the output, without its scheme. given : the output as the user wrote it.
+    """
+
+    files: Files
+    root: str
+    given: str
+
+    @classmethod
+    def open(cls, output: str, spark: SparkSession | None = None) -> "ParquetSink":
+        """Sink for a directory on the local file system or on HDFS, which need not exist.
+
+        Raises
+        ------
+        ConfigError
+            ``output`` names no such place; the error names output.path.
+        """
+        files, root = open_files(output, spark)
+        return cls(files, root, output)
+
+    def check_writable(self) -> None:
+        """Refuse an output that this user could not publish to; leaves nothing behind.
+
+        Raises
+        ------
+        ConfigError
+            Naming output.path.
+        """
+        require_writable(self.files, self.root, self.given, SETTING)
+
+    def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
+        """Write each table and folder once into a staging directory; nothing stays when one of them fails.
+
+        Raises
+        ------
+        ConfigError
+            The output or a name cannot be used.
+        DataError
+            A table was written where the driver can't see it.
+        """
+        require_name("run_id", run_id, RUN_ID)
+        for name in (*tables, *folders):
+            require_name("table", name, TABLE_NAME)
+        files, root = self.files, self.root
+        self.check_writable()
+        files.make_directory(root)
+        remove_stale(files, root, (STAGING_PREFIX, TEMPORARY_PREFIX))
+        with files.lock(f"{root}/{LOCK}"):
+            _undo_interrupted_commit(files, root)
+            base = run_id_in(files, root)
+        path = _staging_path(root, run_id)
+        try:
+            files.make_directory(path)
+            written = {name: _write_table(files, f"{path}/{name}", table) for name, table in tables.items()}
+            saved = {name: _write_folder(files, f"{path}/{name}", save) for name, save in folders.items()}
+        except BaseException:
+            files.delete(path)
+            raise
+        return StagedRun(files, root, run_id, path, base, written, saved)
+
+    def commit(self, staged: StagedRun, record: Record) -> str:
+        """Make the staged tables the current ones; returns the run's directory as a URI.
+
+        Raises
+        ------
+        ConflictError
+            Another run was published since staging began, or this run_id was; nothing changes.
+        """
+        files, root = self.files, self.root
+        files.write(f"{staged.path}/{RECORD}", to_json(record))
+        write_manifest(files, staged.path, staged.run_id, staged.tables, staged.folders)
+        with files.lock(f"{root}/{LOCK}"):
+            _undo_interrupted_commit(files, root)
+            self._require_unchanged(staged)
+            files.write(f"{root}/{COMMITTING}", staged.run_id.encode())
+            try:
+                files.rename(staged.path, run_path(root, staged.run_id))
+                files.write(f"{root}/{CURRENT}", f"{staged.run_id}\n".encode())
+            finally:
+                _undo_interrupted_commit(files, root)
+        return files.uri(run_path(root, staged.run_id))
+
+    def verify(self, staged: StagedRun) -> None:
+        """Read each published file once and compare its checksum with the manifest's.
+
+        Raises
+        ------
+        DcrecError
+            A file is missing, changed or foreign. The run is withdrawn: readers are back on the run before.
+        """
+        try:
+            check_manifest(self.files, run_path(self.root, staged.run_id))
+        except (DataError, OSError) as damage:
+            self._withdraw(staged)
+            now = "none is published" if staged.base is None else f"readers are back on run {staged.base}"
+            raise DcrecError(
+                f"run {staged.run_id} was published, found damaged, and withdrawn ({now}): {damage}"
+            ) from damage
+
+    def discard(self, staged: StagedRun) -> None:
+        """Remove the staged tables; fine when they are gone or committed."""
+        self.files.delete(staged.path)
+
+    def _withdraw(self, staged: StagedRun) -> None:
+        """Point readers to the run before, unless another one was published since, and remove this one's directory."""
+        files, root = self.files, self.root
+        with files.lock(f"{root}/{LOCK}"):
+            _undo_interrupted_commit(files, root)
+            is_current = run_id_in(files, root) == staged.run_id
+            files.write(f"{root}/{COMMITTING}", staged.run_id.encode())
+            if is_current and staged.base is None:
+                files.delete(f"{root}/{CURRENT}")
+            elif is_current:
+                files.write(f"{root}/{CURRENT}", f"{staged.base}\n".encode())
+            _undo_interrupted_commit(files, root)
+
+    def _require_unchanged(self, staged: StagedRun) -> None:
+        now = run_id_in(self.files, self.root)
+        if now != staged.base:
+            raise ConflictError(
+                f"run {staged.run_id} was not published: {self.root} went from run {staged.base} to run "
+                f"{now} after this one started staging; run again to publish over it"
+            )
+        if self.files.exists(run_path(self.root, staged.run_id)):
+            raise ConflictError(
+                f"run_id {staged.run_id} is already published under {self.root}, and published runs never "
+                "change; use a new run_id"
+            )
+
+
 def check_writable(output: str, spark: SparkSession | None = None) -> None:
-    """ConfigError naming output.path when a run could not be published there. Leaves nothing behind."""
-    files, path = open_files(output, spark)
-    require_writable(files, path, output, SETTING)
+    """Refuse an output that a run could not be published to; leaves nothing behind.
+
+    Raises
+    ------
+    ConfigError
+        Naming output.path.
+    """
+    ParquetSink.open(output, spark).check_writable()
 
 
 def publish(
@@ -81,80 +217,35 @@ def publish(
     output: str,
     run_id: str,
     tables: Mapping[str, DataFrame],
-    record: Callable[[StagedRun], Mapping[str, object]],
+    record: Callable[[StagedRun], Record],
     audit: Callable[[StagedRun], None] | None = None,
     folders: Mapping[str, Save] | None = None,
 ) -> str:
-    """Stage, audit, commit; returns the run's directory as a URI. Whatever fails, the old tables stay.
+    """Publish to a directory by the steps of :func:`dcrec_spark.publish.protocol.publish`.
 
-    record : makes the content of run.json, when the tables are staged and audited.
-    audit : raises AuditError to refuse the tables.
-    folders : what else appears with the tables, by its name in the run's directory.
+    Parameters
+    ----------
+    spark : SparkSession
+        Session of the tables.
+    output : str
+        Directory on the local file system or on HDFS.
+    run_id, tables, record, audit, folders
+        As the protocol has them.
+
+    Returns
+    -------
+    str
+        The run's directory as a URI.
+
+    Raises
+    ------
+    ConfigError, DataError, AuditError, ConflictError, DcrecError
+        The old tables stay.
     """
-    staged = stage(spark, output, run_id, tables, folders or {})
-    try:
-        if audit is not None:
-            audit(staged)
-        return commit(staged, record(staged))
-    except BaseException:
-        discard(staged)
-        raise
+    return protocol.publish(ParquetSink.open(output, spark), run_id, tables, record, audit, folders)
 
 
-def stage(
-    spark: SparkSession,
-    output: str,
-    run_id: str,
-    tables: Mapping[str, DataFrame],
-    folders: Mapping[str, Save] | None = None,
-) -> StagedRun:
-    """Write each table and folder once into a staging directory; nothing stays when one of them fails.
-
-    ConfigError for an unusable output or name, DataError for a table written where the driver can't see it.
-    """
-    require_name("run_id", run_id, RUN_ID)
-    folders = folders or {}
-    for name in (*tables, *folders):
-        require_name("table", name, TABLE_NAME)
-    files, root = open_files(output, spark)
-    require_writable(files, root, output, SETTING)
-    files.make_directory(root)
-    remove_stale(files, root, (STAGING_PREFIX, TEMPORARY_PREFIX))
-    with files.lock(f"{root}/{LOCK}"):
-        _undo_interrupted_commit(files, root)
-        base = run_id_in(files, root)
-    path = _staging_path(root, run_id)
-    try:
-        files.make_directory(path)
-        written = {name: _write_table(files, f"{path}/{name}", table) for name, table in tables.items()}
-        saved = {name: _write_folder(files, f"{path}/{name}", save) for name, save in folders.items()}
-    except BaseException:
-        files.delete(path)
-        raise
-    return StagedRun(files, root, run_id, path, base, written, saved)
-
-
-def commit(staged: StagedRun, record: Mapping[str, object]) -> str:
-    """Make the staged tables the current ones; returns the run's directory as a URI.
-
-    ConflictError, and nothing changes, when another run was published since staging began, or this run_id.
-    """
-    files, root = staged.files, staged.output
-    files.write(f"{staged.path}/{RECORD}", to_json(record))
-    write_manifest(files, staged.path, staged.run_id, staged.tables, staged.folders)
-    with files.lock(f"{root}/{LOCK}"):
-        _undo_interrupted_commit(files, root)
-        _require_unchanged(staged)
-        _swap(staged)
-    return files.uri(run_path(root, staged.run_id))
-
-
-def discard(staged: StagedRun) -> None:
-    """Remove the staged tables; fine when they are gone or committed."""
-    staged.files.delete(staged.path)
-
-
-def record_failure(output: str, run_id: str, record: Mapping[str, object], spark: SparkSession | None = None) -> str:
+def record_failure(output: str, run_id: str, record: Record, spark: SparkSession | None = None) -> str:
     """Leave run.json of a run that published nothing, in place of an earlier try's; returns its URI."""
     require_name("run_id", run_id, RUN_ID)
     files, root = open_files(output, spark)
@@ -165,7 +256,13 @@ def record_failure(output: str, run_id: str, record: Mapping[str, object], spark
 
 
 def verify(run_directory: str, spark: SparkSession | None = None) -> None:
-    """DataError naming every file of a published run that is missing, changed or foreign."""
+    """Compare a published run with its manifest, at any later time.
+
+    Raises
+    ------
+    DataError
+        Naming every file that is missing, changed or foreign.
+    """
     files, path = open_files(run_directory, spark, setting="run directory")
     check_manifest(files, path)
 
@@ -179,18 +276,8 @@ def _write_folder(files: Files, path: str, save: Save) -> FolderFiles:
     return fingerprint_folder(files, path)
 
 
-def _swap(staged: StagedRun) -> None:
-    files, root = staged.files, staged.output
-    files.write(f"{root}/{COMMITTING}", staged.run_id.encode())
-    try:
-        files.rename(staged.path, run_path(root, staged.run_id))
-        files.write(f"{root}/{CURRENT}", f"{staged.run_id}\n".encode())
-    finally:
-        _undo_interrupted_commit(files, root)
-
-
 def _undo_interrupted_commit(files: Files, root: str) -> None:
-    """Settle the commit that ``.committing`` tells of: done if the pointer names it, else taken back."""
+    """Settle the commit that ``.committing`` names: done if the pointer names it too, else taken back."""
     if not files.exists(f"{root}/{COMMITTING}"):
         return
     run_id = read_run_id(files, f"{root}/{COMMITTING}")
@@ -202,20 +289,6 @@ def _undo_interrupted_commit(files: Files, root: str) -> None:
     files.delete(f"{root}/{COMMITTING}")
 
 
-def _require_unchanged(staged: StagedRun) -> None:
-    current = run_id_in(staged.files, staged.output)
-    if current != staged.base:
-        raise ConflictError(
-            f"run {staged.run_id} was not published: {staged.output} went from run {staged.base} to run "
-            f"{current} after this one started staging; run again to publish over it"
-        )
-    if staged.files.exists(run_path(staged.output, staged.run_id)):
-        raise ConflictError(
-            f"run_id {staged.run_id} is already published under {staged.output}, and published runs never "
-            "change; use a new run_id"
-        )
-
-
 def _staging_path(root: str, run_id: str) -> str:
-    """Its token keeps two processes with one run_id apart."""
+    """Make a name for a staging directory; its token keeps two processes with one run_id apart."""
     return f"{root}/{STAGING_PREFIX}{run_id}-{uuid4().hex[:8]}"

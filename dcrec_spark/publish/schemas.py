@@ -3,7 +3,9 @@
 Ids are published as they came in, so tables that hold ids take the ids' type, ``string`` or ``long``.
 """
 
-from pyspark.sql import DataFrame
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -161,3 +163,23 @@ def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
                 f"expected {field.dataType.simpleString()}"
             )
     return frame.select(*(F.col(name) for name in schema.fieldNames()))
+
+
+def metric_table(spark: SparkSession, run_id: str, rows: Iterable[Sequence[object]]) -> DataFrame:
+    """Make the published table ``metrics``.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Session that the table belongs to.
+    run_id : str
+        Run that measured.
+    rows : iterable of (model, split, metric, value, ci_low, ci_high, n)
+        As ``Metrics.rows`` gives them.
+
+    Returns
+    -------
+    DataFrame
+        One row for each of ``rows``, with the columns of :data:`METRICS`.
+    """
+    return spark.createDataFrame([(run_id, *row) for row in rows], METRICS)

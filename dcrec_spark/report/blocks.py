@@ -1,4 +1,4 @@
-"""What a page is put together from; ``report.html.j2`` says what each looks like."""
+"""Blocks that a page is put together from; ``report.html.j2`` says what each looks like."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Heading:
-    """Of a part of a section."""
+    """Heading of a part of a section."""
 
     kind: ClassVar[str] = "heading"
     text: str
@@ -45,7 +45,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Picture:
-    """title : what it shows. reading : how to read it."""
+    """A figure as markup, with a title, and a sentence on how to read it."""
 
     svg: Markup
     title: str
@@ -54,7 +54,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Side by side where there is room."""
+    """Pictures side by side where there is room, one below the other where there is not."""
 
     kind: ClassVar[str] = "pictures"
     pictures: Sequence[Picture]
@@ -62,7 +62,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Cell:
-    """A table's cell; ``small`` stands below the text, ``tone`` is good, bad or nothing."""
+    """Cell of a table; ``small`` stands below the text, ``tone`` is good, bad or nothing."""
 
     text: str
     small: str = ""
@@ -71,9 +71,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """The first column heads its row. left : columns that hold text; the others hold numbers.
+    """A table whose first column heads the rows.
 
-    notes : a line below each row, over its whole width; none where it is empty.
+    left : columns that hold text, the others hold numbers. notes : a line below each row, over its whole width; none
+    where it is empty.
     """
 
     kind: ClassVar[str] = "table"
@@ -86,7 +87,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Folded:
-    """Text as it is, shown on request."""
+    """Preformatted text that is shown on request."""
 
     kind: ClassVar[str] = "folded"
     summary: str
@@ -98,7 +99,7 @@ Block = Text | Note | Heading | Points | Pictures | Table | Folded
 
 @dataclass(frozen=True)
 class Section:
-    """``name`` is its anchor."""
+    """A part of the page with a heading; ``name`` is its anchor."""
 
     name: str
     title: str
@@ -106,15 +107,15 @@ class Section:
 
 
 def picture(figure: Figure, name: str, title: str, reading: str) -> Picture:
-    """A figure for the page; ``name`` is its own there."""
+    """Figure for the page; no two on it have the same ``name``."""
     return Picture(Markup(inline_svg(figure, name, f"{title}. {reading}")), title, reading)
 
 
 def cells(*texts: str) -> list[Cell]:
-    """Plain cells."""
+    """Cells that hold nothing but text."""
     return [Cell(text) for text in texts]
 
 
 def tone_of(verdict: str) -> str:
-    """How a verdict is coloured."""
+    """Colour of a verdict."""
     return {BETTER: "good", WORSE: "bad"}.get(verdict, "")

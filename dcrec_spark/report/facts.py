@@ -12,23 +12,28 @@ from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 
 
 def rows_of(frame: pd.DataFrame) -> list[Any]:
-    """The rows, each with its columns as attributes."""
+    """Rows of a small frame, each with its columns as attributes.
+
+    Examples
+    --------
+    >>> [row.n for row in rows_of(pd.DataFrame({"low": [1, 2], "n": [30, 40]}))]
+    [30, 40]
+    """
     return list(frame.itertuples())
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """A row of the comparison: its name, what it is, and where it is saved if it is."""
+    """A row of the comparison: its name, what it is, and its version if it is saved."""
 
     name: str
     what: str
     version: str | None = None
-    path: str | None = None
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Of a set of ratings; ``ratings`` is their distribution."""
+    """Size of a set of ratings; ``ratings`` is the distribution of their values."""
 
     users: int
     items: int
@@ -37,10 +42,18 @@ class Counts:
 
 @dataclass(frozen=True)
 class DataFacts:
-    """training, test : what the model learned from, and what it is judged by.
+    """Ratings that the model learned from, and ratings that it is judged by.
 
-    overlap : test ratings dropped, as their pairs are in training too. unknown : test ratings left out, as a model
-    knows their user or item not. per_user, per_item : how many have so many training ratings: low, high, n.
+    Parameters
+    ----------
+    training, test : Counts
+        Both sets.
+    overlap : int
+        Test ratings dropped, as their pairs are in training too.
+    unknown : int
+        Test ratings left out, as a model does not know their user or item.
+    per_user, per_item : pandas.DataFrame
+        How many users, or items, have so many training ratings: low, high, n.
     """
 
     training: Counts
@@ -52,13 +65,13 @@ class DataFacts:
 
     @property
     def density(self) -> float:
-        """The share of all pairs that is rated in training."""
+        """Share of all pairs of a user and an item that is rated in training."""
         return self.training.ratings.n / (self.training.users * self.training.items)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A fit's objective after each iteration. rises : an ELBO does, a loss falls."""
+    """Objective of a fit after each iteration. rises : an ELBO rises, a loss falls."""
 
     name: str
     objective: str
@@ -70,7 +83,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class CheckFacts:
-    """The predictive check, and how many users' p-values lie in each equal part of 0 to 1."""
+    """Predictive check, with the number of users whose p-values lie in each equal part of 0 to 1.
+
+    share : of the training exposures, held out for the check.
+    """
 
     result: PredictiveCheck
     p_values: Sequence[int]
@@ -79,10 +95,19 @@ class CheckFacts:
 
 @dataclass(frozen=True)
 class MetricFacts:
-    """estimates : model, measure, value, low, high, n. differences : of the first model from each other one, likewise.
+    """Metrics of all models, and differences of the first model from each other one.
 
-    low, high : NaN where there is no interval. gain : what a rating is worth in NDCG. relevance : from where on an item
-    is relevant.
+    Parameters
+    ----------
+    estimates, differences : pandas.DataFrame
+        model, measure, value, low, high, n; low and high are NaN where there is no interval. In ``differences`` the
+        model is the one that the first is compared with.
+    gain : str
+        Worth of a rating in NDCG.
+    relevance : float
+        Rating from which on an item is relevant.
+    confidence, replications : float, int
+        Of the bootstrap's intervals.
     """
 
     estimates: pd.DataFrame
@@ -95,7 +120,10 @@ class MetricFacts:
 
 @dataclass(frozen=True)
 class GammaFacts:
-    """values : of the users' confounder weights; None where there is none, or one for all: ``common``."""
+    """Users' confounder weights: ``values``, or ``common`` where there is one for all; both None where there is none.
+
+    negative : users whose weight is below 0.
+    """
 
     values: Histogram | None
     common: float | None
@@ -104,7 +132,7 @@ class GammaFacts:
 
 @dataclass(frozen=True)
 class ChangeFacts:
-    """What the lists become, from those of the model called ``before``; titles : of the items in it, by id."""
+    """How lists change from those of the model called ``before``. titles : by id, of the items in ``change``."""
 
     change: RankingChange
     before: str
@@ -113,7 +141,7 @@ class ChangeFacts:
 
 @dataclass(frozen=True)
 class SampleUser:
-    """rows : rank, title, score, preference, confounder, reasons_text (None where no reasons were asked for)."""
+    """List of one user. rows : rank, title, score, preference, confounder, reasons_text (None: not asked for)."""
 
     user: str
     rows: pd.DataFrame
@@ -121,15 +149,30 @@ class SampleUser:
 
 @dataclass(frozen=True)
 class ReportFacts:
-    """Everything that the report says.
+    """All that the report says.
 
-    models : the first is the one that is judged. check, change : a sentence where there is none, which says why.
-    listed : in how many users' first ``k`` places an item is: low, high, n. fit_timings : of the run that the model is
-    of, None where it is of none. configuration : with secrets masked.
-    unrated_are_zeros : whether predictions are scores below the scale of the ratings.
+    Parameters
+    ----------
+    run_id, run_date : str
+        Of the evaluation; the date as 2026-01-31.
+    models : sequence of ModelFacts
+        The first is the one that is judged.
+    check, change : CheckFacts, ChangeFacts or str
+        A sentence says why there is none.
+    outcome, adjustment, intercept : str, str, float
+        Of the model that is judged.
+    unrated_are_zeros : bool
+        Whether predictions are scores below the scale of the ratings.
+    k : int
+        The longest cut of the lists.
+    listed : pandas.DataFrame
+        In how many users' first ``k`` places an item is: low, high, n.
+    timings, fit_timings : dict
+        Seconds by step, of this run, and of the run that fitted the model, if one did.
+    configuration : dict
+        With secrets masked. Paths in it, and in ``warnings``, are shortened by the report.
     """
 
-    title: str
     run_id: str
     run_date: str
     models: Sequence[ModelFacts]

@@ -1,4 +1,7 @@
-"""The report's pictures, one panel each, so that a phone shows them one below the other and large enough to read."""
+"""Pictures of the report, one panel each, so that a phone shows them one below the other and large enough to read.
+
+One bar alone would fill its panel and say nothing: where :func:`has_one_bar` is true, the report says it in words.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -15,10 +18,12 @@ from dcrec_spark.report.facts import CheckFacts, Stage, rows_of
 
 SIZE = (4.1, 2.8)
 _MOVE_BARS = 24
+# Fewer places than this on either side would make a single bar as wide as the panel.
+_LEAST_MOVE = 5
 
 
 def panel(draw: Callable[[Axes], None], size: tuple[float, float] = SIZE) -> Figure:
-    """A figure of one panel, drawn and dressed."""
+    """Figure of one panel, drawn and dressed."""
     figure = Figure(figsize=size, layout="constrained")
     figure.patch.set_alpha(0.0)
     axes = figure.subplots()
@@ -27,6 +32,17 @@ def panel(draw: Callable[[Axes], None], size: tuple[float, float] = SIZE) -> Fig
     for text in (axes.title, axes.xaxis.label, axes.yaxis.label):
         text.set_fontsize(10)
     return figure
+
+
+def has_one_bar(counts: pd.DataFrame) -> bool:
+    """Whether all that is counted falls into one bar.
+
+    Examples
+    --------
+    >>> has_one_bar(pd.DataFrame({"low": [1, 2], "n": [0, 9]})), has_one_bar(pd.DataFrame({"low": [1, 2], "n": [3, 9]}))
+    (True, False)
+    """
+    return int((counts.n > 0).sum()) < 2
 
 
 def distribution(values: Histogram, x: str, y: str, zero: bool = False) -> Figure:
@@ -63,7 +79,7 @@ def powers(counts: pd.DataFrame, x: str, y: str) -> Figure:
 
 
 def objective(stage: Stage) -> Figure:
-    """The objective after each iteration."""
+    """Objective after each iteration."""
 
     def draw(axes: Axes) -> None:
         iterations = np.arange(1, len(stage.values) + 1)
@@ -78,7 +94,7 @@ def objective(stage: Stage) -> Figure:
 
 
 def settling(stage: Stage) -> Figure:
-    """How much each iteration moved the objective, relatively, and where a fit counts as settled."""
+    """Relative change of the objective by each iteration, and where a fit counts as settled."""
 
     def draw(axes: Axes) -> None:
         changes = relative_changes(stage)
@@ -104,24 +120,27 @@ def settling(stage: Stage) -> Figure:
 
 
 def relative_changes(stage: Stage) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """Of each iteration but the first; what does not move at all shows as the smallest number that a log axis takes."""
+    """Relative change of the objective by each iteration but the first, (iterations - 1,).
+
+    No change at all becomes 1e-16, as a logarithmic axis has no 0.
+    """
     values = np.asarray(stage.values, dtype=np.float64)
     changes: np.ndarray[tuple[int], np.dtype[np.float64]] = np.abs(np.diff(values)) / np.abs(values[:-1])
     return np.maximum(changes, 1e-16)
 
 
 def p_values(check: CheckFacts) -> Figure:
-    """The users' p-values."""
+    """Histogram of the users' p-values."""
     return panel(lambda axes: draw_p_values(axes, check.result, check.p_values))
 
 
 def log_likelihoods(check: CheckFacts) -> Figure:
-    """The real log-likelihood among the replicated."""
+    """Real log-likelihood among the replicated ones."""
     return panel(lambda axes: draw_log_likelihoods(axes, check.result))
 
 
 def forest(rows: pd.DataFrame, x: str) -> Figure:
-    """A dot and its interval for each model, the first on top and in another colour.
+    """Draw a dot and its interval for each model, the first on top and in another colour.
 
     rows : model, value, low, high.
     """
@@ -142,11 +161,11 @@ def forest(rows: pd.DataFrame, x: str) -> Figure:
     return panel(draw, (SIZE[0], 1.0 + 0.3 * len(rows)))
 
 
-def reliability(found: Reliability) -> Figure:
+def reliability(binned: Reliability) -> Figure:
     """Mean rating over mean prediction; the area of a dot goes with the number of ratings."""
 
     def draw(axes: Axes) -> None:
-        bins = found.bins
+        bins = binned.bins
         both = pd.concat([bins.prediction, bins.rating])
         ends = [float(both.min()), float(both.max())]
         axes.plot(ends, ends, color=ACCENT, linewidth=1.5, linestyle="--")
@@ -160,7 +179,7 @@ def reliability(found: Reliability) -> Figure:
 
 
 def replaced(change: RankingChange) -> Figure:
-    """How many users have so many new items."""
+    """Users by how many new items they have."""
 
     def draw(axes: Axes) -> None:
         axes.bar(change.replaced.replaced, change.replaced.users, width=0.85, color=FILL)
@@ -174,7 +193,7 @@ def moves(change: RankingChange) -> Figure:
     """By how many places the items of the new lists rose or fell; those from beyond the old lists on the right."""
 
     def draw(axes: Axes) -> None:
-        reached = [0, *change.moves.move]
+        reached = [-_LEAST_MOVE, _LEAST_MOVE, *change.moves.move]
         lowest, highest = min(reached), max(reached)
         width = 2 * ((highest - lowest) // (2 * _MOVE_BARS)) + 1  # odd, so that the bar around 0 is centred
         first, last = ((end + (width // 2)) // width for end in (lowest, highest))
@@ -210,6 +229,6 @@ def _label(axes: Axes, x: str, y: str, counts: bool = True) -> None:
 
 
 def headline(estimates: pd.DataFrame, measure: str, models: Sequence[str]) -> pd.DataFrame:
-    """The rows of :func:`forest` for one measure, in the order of ``models``; those that lack it are left out."""
+    """Select the rows of :func:`forest` for one measure, in the order of ``models``, without those that lack it."""
     rows = estimates[estimates.measure == measure].set_index("model")
     return rows.reindex([name for name in models if name in rows.index]).reset_index()

@@ -1,8 +1,9 @@
-"""What users get to see, and what it cost: sample users, coverage, timings, how the run was made."""
+"""Lists that users get to see, and what they cost: sample users, coverage, timings, how the run was made."""
 
 import json
 from collections.abc import Mapping
 
+from dcrec_spark.evaluation.measures import Measure
 from dcrec_spark.report import figures
 from dcrec_spark.report.blocks import (
     Block,
@@ -19,20 +20,22 @@ from dcrec_spark.report.blocks import (
     picture,
 )
 from dcrec_spark.report.facts import ReportFacts, SampleUser, rows_of
-from dcrec_spark.report.words import CATALOGUE, number
+from dcrec_spark.report.fit_sections import one_bar
+from dcrec_spark.report.result_sections import is_coverage
+from dcrec_spark.report.words import number
 
 
 def samples(facts: ReportFacts) -> Section:
-    """A few users' recommendations, with the parts of each score."""
+    """Show a few users' recommendations, with the parts of each score."""
     name, title = "samples", "Sample users"
     if not facts.samples:
         return Section(name, title, [Note("No users were asked for: evaluation.sample_users = 0.")])
-    told = (
-        "Chosen by a hash of the seed, so always the same. Score = preference + confounder + "
-        f"{number(facts.intercept)}. Items are unseen ones. Below a title: the user's own ratings that carry the "
-        "preference most, and what each adds."
+    how_to_read = (
+        "Users are chosen by a hash of the seed, so always the same ones. Score = preference + confounder + "
+        f"{number(facts.intercept)}, the intercept. Items are those that the user has not rated. Below a title stand "
+        "the ratings of this user that carry the preference most, and what each adds."
     )
-    blocks: list[Block] = [Text(told)]
+    blocks: list[Block] = [Text(how_to_read)]
     for sample in facts.samples:
         blocks += [Heading(f"User {sample.user}"), _list(sample)]
     return Section(name, title, blocks)
@@ -52,15 +55,22 @@ def _list(sample: SampleUser) -> Table:
 
 
 def coverage(facts: ReportFacts) -> Section:
-    """How much of the catalogue anybody gets to see."""
-    found = facts.metrics.estimates
-    of_lists = found[found.measure.str.startswith(f"{CATALOGUE}coverage")]
+    """Share of the catalogue that anybody gets to see."""
+    estimates = facts.metrics.estimates
+    of_lists = estimates[[is_coverage(name) for name in estimates.measure]]
     measures = list(dict.fromkeys(of_lists.measure))
     shares = of_lists.pivot_table(index="model", columns="measure", values="value", sort=False)
     names = [model.name for model in facts.models if model.name in shares.index]
     rows = [cells(name, *(f"{100 * float(shares.loc[name, measure]):.1f} %" for measure in measures)) for name in names]
-    head = ["", *(f"first {measure.partition('@')[2]} places" for measure in measures)]
+    head = ["", *(f"first {Measure.parse(name).k} places" for name in measures)]
     table = Table("Share of the catalogue that is in somebody's list", head, rows)
+    return Section("coverage", "Catalogue coverage", [table, _listed(facts)])
+
+
+def _listed(facts: ReportFacts) -> Block:
+    """In how many lists the items are, as a picture, or in words where all are in equally many."""
+    if figures.has_one_bar(facts.listed):
+        return Text(one_bar(facts.listed, "items", f"lists (first {facts.k} places) that they are in"))
     shown = picture(
         figures.powers(facts.listed, f"lists (first {facts.k} places) that an item is in, from", "items"),
         "listed",
@@ -68,7 +78,7 @@ def coverage(facts: ReportFacts) -> Section:
         f"The items of {facts.models[0].name}'s catalogue. At 0 are those that nobody gets to see, on the far right "
         "those that are shown to the most users.",
     )
-    return Section("coverage", "Catalogue coverage", [table, Pictures([shown])])
+    return Pictures([shown])
 
 
 def timings(facts: ReportFacts) -> Section:
@@ -84,7 +94,7 @@ def _seconds(caption: str, timings: Mapping[str, float]) -> Table:
 
 
 def limits(facts: ReportFacts) -> Section:
-    """What none of this can show."""
+    """Limits of what the page can show."""
     points = [
         "The substitute confounder catches what drives many exposures at once. Whatever touches a single item alone it "
         "can't see, and where the exposure model does not fit, it is no substitute.",
@@ -98,9 +108,7 @@ def limits(facts: ReportFacts) -> Section:
 
 
 def making(facts: ReportFacts) -> Section:
-    """Versions and settings, for whoever wants to do it again."""
+    """Versions and settings, to repeat the run."""
     versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items())
     settings = json.dumps(facts.configuration, indent=2, ensure_ascii=False)
-    return Section(
-        "making", "How this was made", [Text(f"Run {facts.run_id}. {versions}."), Folded("All settings", settings)]
-    )
+    return Section("making", "How this was made", [Text(f"{versions}."), Folded("All settings", settings)])

@@ -16,10 +16,21 @@ _FAMILY = re.compile(r"(font: [^;\"']*?px) [^;\"]*")
 
 
 def inline_svg(figure: Figure, name: str, description: str) -> str:
-    """The figure as an ``<svg>`` element.
+    """Figure as an ``<svg>`` element.
 
-    name : of the figure on its page: no other may have it, for what is defined in it goes by its hash. description :
-    what stands for the picture where it can't be seen; it is escaped here.
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        Drawn with the colours of :mod:`dcrec_spark.evaluation.plots`.
+    name : str
+        Of the figure on its page. No other may have it, for what is defined in it goes by its hash.
+    description : str
+        What is read out where the picture can't be seen; it is escaped here.
+
+    Returns
+    -------
+    str
+        Markup.
     """
     written = StringIO()
     metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))

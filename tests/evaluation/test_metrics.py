@@ -14,7 +14,6 @@ from dcrec_spark.evaluation.metrics import evaluate, join_predictions
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.kernels.bootstrap import poisson_weights
-from dcrec_spark.publish import schemas
 from tests.reference import metrics as slow
 from tests.reference.metrics import Row, Variant
 
@@ -189,13 +188,11 @@ def test_what_cannot_be_compared_is_refused(spark: SparkSession) -> None:
         one.as_dict("third")
 
 
-def test_the_table_is_the_published_one_and_names_the_variants(spark: SparkSession) -> None:
+def test_rows_for_the_table_name_the_variants(spark: SparkSession) -> None:
     found = evaluate(
         frame(spark, draw()), settings=MetricSettings((3,), 4.0, "2^(rel-1)", (1.0, 5.0)), catalogue_size=7
     )
-    table = found.table(spark, run_id="r1", split="test")
-    assert schemas.conform(table, schemas.METRICS, "metrics").schema == schemas.METRICS
-    rows = {row.metric: row for row in table.collect()}
+    rows = {row.metric: row for row in found.rows("test")}
     assert list(rows) == [
         "ndcg(2^(rel-1))",
         "ndcg@3(2^(rel-1))",
@@ -209,7 +206,7 @@ def test_the_table_is_the_published_one_and_names_the_variants(spark: SparkSessi
         "item_mae(clipped to 1..5)",
     ]
     mse = rows["mse(clipped to 1..5)"]
-    assert (mse.run_id, mse.model, mse.split, mse.n) == ("r1", "prediction", "test", len(draw()))
+    assert (mse.model, mse.split, mse.n) == ("prediction", "test", len(draw()))
     assert mse.ci_low < mse.value < mse.ci_high
     assert rows["coverage@3"].ci_low is None
 

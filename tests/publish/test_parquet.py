@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -15,19 +15,18 @@ from threading import Barrier
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DataError
+from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import current_run_id, read_current
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import (
+    ParquetSink,
     StagedRun,
     check_writable,
-    commit,
-    discard,
     publish,
     record_failure,
-    stage,
     verify,
 )
 from dcrec_spark.storage import tables
@@ -44,6 +43,19 @@ def tables_of(spark: SparkSession, run_id: str, rows: int = 5) -> dict[str, Data
 
 def record_of(staged: StagedRun) -> dict[str, object]:
     return {"run_id": staged.run_id, "rows": {name: table.rows for name, table in staged.tables.items()}}
+
+
+def stage(spark: SparkSession, output: str, run_id: str, tables: Mapping[str, DataFrame]) -> StagedRun:
+    return ParquetSink.open(output, spark).stage(run_id, tables, {})
+
+
+def commit(staged: StagedRun, record: Mapping[str, object]) -> str:
+    """By the files of the staged run, which may be dying ones."""
+    return ParquetSink(staged.files, staged.output, staged.output).commit(staged, record)
+
+
+def discard(staged: StagedRun) -> None:
+    ParquetSink(staged.files, staged.output, staged.output).discard(staged)
 
 
 def stage_by_hand(output: Path, run_id: str) -> StagedRun:
@@ -84,9 +96,8 @@ def test_published_tables_are_read_back(spark: SparkSession, tmp_path: Path) -> 
     directory = publish(spark, str(tmp_path / "out"), "r1", tables, record_of)
     output = str(tmp_path / "out")
     assert directory == f"file://{output}/run_id=r1"
-    assert read_current(spark, output, "recommendations").collect() == tables["recommendations"].collect()
-    assert read_current(spark, output, "rejects").schema == tables["rejects"].schema
-    assert read_current(spark, output, "rejects").count() == 0
+    for name, table in tables.items():
+        assert_df_equality(read_current(spark, output, name), table)
     verify(directory)
     assert sorted(os.listdir(output)) == [".lock", "CURRENT", "run_id=r1"]
 
@@ -284,6 +295,44 @@ def test_a_damaged_run_is_told_from_a_whole_one(tmp_path: Path, damage: Callable
         verify(directory)
 
 
+def damage_on_arrival(monkeypatch: pytest.MonkeyPatch, run_id: str, change: Callable[[Path], None]) -> None:
+    """What a disk or a cleaner may do to the files of a run as soon as they lie in its directory."""
+    rename = LocalFiles.rename
+
+    def rename_and_damage(self: LocalFiles, source: str, target: str) -> None:
+        rename(self, source, target)
+        if target.endswith(f"run_id={run_id}"):
+            change(Path(target))
+
+    monkeypatch.setattr(LocalFiles, "rename", rename_and_damage)
+
+
+@pytest.mark.parametrize("before", ["r1", None])
+def test_a_run_that_is_damaged_as_it_is_published_is_withdrawn(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    if before:
+        commit(stage_by_hand(tmp_path, before), {})
+    damage_on_arrival(monkeypatch, "r2", lambda run: next((run / "user_factors").glob("*.parquet")).write_bytes(b"?"))
+    with pytest.raises(DcrecError, match=r"run r2 was published, found damaged, and withdrawn .*is changed") as raised:
+        publish(spark, str(tmp_path), "r2", tables_of(spark, "r2"), record_of)
+    assert ("readers are back on run r1" if before else "none is published") in str(raised.value)
+    assert raised.value.exit_code == 1
+    assert current_run_id(str(tmp_path)) == before
+    assert {path.name for path in tmp_path.glob("run_id=*")} == ({"run_id=r1"} if before else set())
+    assert hidden_names(tmp_path) == set()
+
+
+def test_a_damaged_run_leaves_a_newer_one_in_its_place(tmp_path: Path) -> None:
+    old = stage_by_hand(tmp_path, "r1")
+    commit(old, {})
+    commit(stage_by_hand(tmp_path, "r2"), {})
+    (tmp_path / "run_id=r1" / "run.json").unlink()
+    with pytest.raises(DcrecError, match="withdrawn"):
+        ParquetSink.open(str(tmp_path)).verify(old)
+    assert run_that_is_read(tmp_path) == "r2"
+
+
 # The record of a run that failed
 
 
@@ -425,7 +474,7 @@ def publish_in_rounds(output: str, name: str, rounds: int, barrier: Barrier, out
 
 def test_processes_that_race_publish_one_whole_run_each_time(tmp_path: Path) -> None:
     commit(stage_by_hand(tmp_path, "first"), {})
-    context, rounds = multiprocessing.get_context("spawn"), 25
+    context, rounds = multiprocessing.get_context("spawn"), 12
     barrier, outcomes = context.Barrier(2), context.Queue()
     racers = [
         context.Process(target=publish_in_rounds, args=(str(tmp_path), name, rounds, barrier, outcomes))

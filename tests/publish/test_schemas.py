@@ -3,6 +3,7 @@
 from datetime import date
 
 import pytest
+from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType
 
@@ -35,9 +36,15 @@ def test_columns_of_the_contract() -> None:
 
 def test_conform_orders_columns_and_refuses_others(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("r1", "x", ["why"])], "run_id string, raw string, reasons array<string>")
-    assert schemas.conform(frame, schemas.REJECTS, "rejects").columns == ["raw", "reasons", "run_id"]
+    assert_df_equality(schemas.conform(frame, schemas.REJECTS, "rejects"), frame.select("raw", "reasons", "run_id"))
     with pytest.raises(DcrecError, match=r"table rejects: missing columns \['raw'\], unexpected columns \['more'\]"):
         schemas.conform(frame.withColumnRenamed("raw", "more"), schemas.REJECTS, "rejects")
     wrong = spark.createDataFrame([("r", "x", date(2026, 1, 1))], "run_id string, raw string, reasons date")
     with pytest.raises(DcrecError, match=r"column reasons: found date, expected array<string>"):
         schemas.conform(wrong, schemas.REJECTS, "rejects")
+
+
+def test_measured_rows_become_the_published_table(spark: SparkSession) -> None:
+    rows = [("new", "test", "ndcg(2^rel-1)", 0.5, 0.4, 0.6, 9), ("new", "test", "coverage@5", 0.1, None, None, 7)]
+    expected = spark.createDataFrame([("r1", *row) for row in rows], schemas.METRICS)
+    assert_df_equality(schemas.metric_table(spark, "r1", rows), expected)

@@ -24,6 +24,10 @@ from dcrec_spark.report.facts import (
 
 EVIL = "<script>alert('&')</script>"
 K = 10
+# With these the table of the ranking has eight columns: more than a phone shows.
+MORE = ("recall@5", "precision@5", "map@5", "recall@10", "precision@10", "map@10")
+# Folders of the machine that made the page, which are none of its readers' business.
+FOLDER = "/srv/machine/home"
 
 
 def estimates(*rows: tuple[str, str, float, float, float]) -> pd.DataFrame:
@@ -79,6 +83,7 @@ def facts(**other: Any) -> ReportFacts:
     """A whole report; ``other`` replaces parts of it."""
     values = estimates(
         *[("this model", m, v, v - 0.01, v + 0.01) for m, v in (("ndcg", 0.9), ("ndcg@10", 0.84), ("mse", 0.92))],
+        *[("this model", m, 0.7, 0.69, 0.71) for m in MORE],
         *[("preference alone", m, v, v - 0.01, v + 0.01) for m, v in (("ndcg", 0.899), ("ndcg@10", 0.839))],
         *[("item mean", m, v, v - 0.01, v + 0.01) for m, v in (("ndcg", 0.89), ("ndcg@10", 0.81), ("mse", 1.01))],
         *[(who, "catalogue_ndcg@10", v, v - 0.01, v + 0.01) for who, v in (("this model", 0.14), ("item mean", 0.15))],
@@ -103,11 +108,10 @@ def facts(**other: Any) -> ReportFacts:
     )
     bins = pd.DataFrame({"prediction": np.linspace(1, 5, 9), "rating": np.linspace(1.4, 4.7, 9), "deviation": 1.0})
     whole = ReportFacts(
-        title="Evaluation of 1a2b",
         run_id="20260131T000000-abcdef",
         run_date="2026-01-31",
         models=[
-            ModelFacts("this model", "probabilistic matrix factorization, deconfounded, rank 10", "1a2b", f"/x/{EVIL}"),
+            ModelFacts("this model", "probabilistic matrix factorization, deconfounded, rank 10", f"1a2b{EVIL}"),
             ModelFacts("preference alone", "this model without the confounder part"),
             ModelFacts("item mean", "the item's mean training rating"),
         ],
@@ -137,7 +141,47 @@ def facts(**other: Any) -> ReportFacts:
         timings={"load the models": 4.2, "predict and rank": 12.0},
         fit_timings={"fit": 60.5},
         versions={"pyspark": "4.1.4"},
-        configuration={"run": {"name": EVIL}},
-        warnings=[f"a note about {EVIL}"],
+        configuration={
+            "run": {"name": EVIL},
+            "input": {"path": f"file:{FOLDER}/data/u.data"},
+            "output": {"path": f"{FOLDER}/out"},
+            "evaluation": {"titles_path": f"{FOLDER}/out/titles.csv"},
+        },
+        warnings=[f"a note about {EVIL}", f"a cold start: there is no previous run under {FOLDER}/out to start from"],
     )
     return replace(whole, **other)
+
+
+def one_value(value: float, n: int) -> Histogram:
+    """Of a number that is always the same."""
+    return Histogram(pd.DataFrame({"low": [value], "high": [value], "n": [n]}), n, value, 0.0, value, value)
+
+
+def likes() -> ReportFacts:
+    """A whole report on a model of likes: all ratings are 1, all users and items alike, nobody's list changes."""
+    whole = facts()
+    alike = pd.DataFrame({"low": [16], "high": [31], "n": [900]})
+    same = replace(
+        change(),
+        kept=1.0,
+        replaced=pd.DataFrame({"replaced": range(K + 1), "users": [900] + [0] * K}),
+        moves=pd.DataFrame({"move": [0], "n": [9000]}),
+        entered=0,
+        items=pd.DataFrame({"item_id": [], "before": [], "after": [], "ratings": []}),
+    )
+    bins = pd.DataFrame({"prediction": [0.9], "rating": [1.0], "deviation": [0.0], "n": [19_000]})
+    return replace(
+        whole,
+        data=replace(
+            whole.data,
+            training=Counts(900, 1500, one_value(1.0, 18_000)),
+            test=Counts(900, 1500, one_value(1.0, 19_000)),
+            per_user=alike,
+            per_item=alike,
+        ),
+        reliability=Reliability(bins, float("nan"), -0.1),
+        outcome="weighted",
+        gamma=GammaFacts(one_value(0.25, 900), None, 0),
+        change=ChangeFacts(same, "preference alone", {}),
+        listed=alike,
+    )

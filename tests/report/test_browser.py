@@ -35,6 +35,11 @@ onload = () => {{
   const found = {{
     width: root.clientWidth, content: root.scrollWidth, headings: all("h2").map((h) => h.textContent),
     page: colour("body").backgroundColor, text: colour("body").color,
+    tables: all(".scroll").map((t) => ({{
+      name: t.getAttribute("aria-label"), hidden: t.scrollWidth - t.clientWidth,
+      shadow: getComputedStyle(t).backgroundAttachment, more: getComputedStyle(t.querySelector(".more")).visibility,
+    }})),
+    knows: CSS.supports("animation-timeline", "scroll()"),
     ink: colour("svg text").fill, good: colour("td.good").color, panel: colour("figure").backgroundColor,
     figures: all("svg").map((svg) => ({{
       name: svg.getAttribute("aria-label").slice(0, 40), box: box(svg),
@@ -94,6 +99,17 @@ def test_the_page_can_be_read(browser: str, page: str, tmp_path: Path, width: in
         assert right - left >= 0.75 * min(width, 400), f"{figure['name']} is too small"
         assert min(text["size"] for text in figure["texts"]) >= 8.5, figure["name"]
         assert_apart(figure)
+    assert_what_is_hidden_is_hinted_at(found["tables"], found["knows"])
+    wide = [table for table in found["tables"] if table["hidden"] > 1]
+    assert bool(wide) == (width < 500), [table["name"] for table in wide]
+
+
+def assert_what_is_hidden_is_hinted_at(tables: list[dict[str, Any]], in_words: bool) -> None:
+    """A table that is wider than the page has a shadow; and says so, where the browser knows that it is."""
+    for table in tables:
+        assert table["shadow"] == "local, local, scroll, scroll", table["name"]
+        if in_words:
+            assert (table["more"] == "visible") == (table["hidden"] > 1), table
 
 
 def assert_apart(figure: dict[str, Any]) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcrec_spark.report import words
+from dcrec_spark.report import fit_sections, list_sections, result_sections, words
 from dcrec_spark.report.facts import GammaFacts, Stage
 from dcrec_spark.report.fit_sections import settled
-from dcrec_spark.report.page import render
-from tests.report.made import EVIL, estimates, facts
+from dcrec_spark.report.page import ids, in_short, render, title
+from tests.report.made import EVIL, FOLDER, estimates, facts, likes
 
+NAMED = {"short": in_short, "check": fit_sections.check, "gamma": result_sections.gamma}
+NAMED |= {"change": result_sections.change, "reliability": result_sections.reliability}
 VOID = {"meta", "br", "path", "use"}
 
 
@@ -51,7 +53,8 @@ class Read(HTMLParser):
 
 
 def section(name: str, **other: Any) -> str:
-    return Read(render(facts(**other))).sections[name]
+    """The text of one section, which is all that is rendered: pictures take time."""
+    return Read(render(facts(**other), [NAMED[name]])).sections[name]
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +120,40 @@ def test_one_page_for_light_dark_wide_and_narrow(page: str) -> None:
 # ---- what it says
 
 
+def test_the_title_says_what_was_evaluated_and_the_ids_stand_below() -> None:
+    assert title(facts()) == "Evaluation: deconfounded probabilistic matrix factorization, 31 January 2026"
+    assert title(facts(outcome="poisson", adjustment="none")).startswith("Evaluation: classical Poisson factorization,")
+    assert ids(facts()) == f"Model 1a2b{EVIL}, run 20260131T000000-abcdef"
+    assert words.kind_of_model("toy", "ours") == "ours toy matrix factorization"
+
+
+def test_no_folder_of_the_machine_is_shown(page: str, read: Read) -> None:
+    assert FOLDER not in page
+    assert '"path": "\N{HORIZONTAL ELLIPSIS}/u.data"' in read.sections["making"]
+    assert '"path": "out"' in read.sections["making"]
+    assert '"titles_path": "out/titles.csv"' in read.sections["making"]
+    assert "no previous run under out to start from" in read.sections["short"]
+
+
+def test_results_come_first_and_doubts_stand_out(page: str, read: Read) -> None:
+    assert list(read.sections)[1:4] == ["short", "metrics", "reliability"]
+    notes = re.findall(r'<p class="note">(.*?)</p>', page)
+    assert any("not settled" in note for note in notes)
+    assert any("do not trust a_hat" in note for note in notes)
+
+
+def test_one_bar_is_said_in_words_not_drawn() -> None:
+    one_bar = [fit_sections.data, list_sections.coverage, *NAMED.values()]
+    read = Read(render(likes(), one_bar))
+    assert "All training ratings are 1." in read.sections["data"]
+    assert "All 900 users have 16 to 31 training ratings." in read.sections["data"]
+    assert "All 900 items have 16 to 31 lists (first 10 places) that they are in." in read.sections["coverage"]
+    assert "Gamma is 0.250 for each of 900 users." in read.sections["gamma"]
+    assert "No item gains or loses a place." in read.sections["change"]
+    labels = [str(value) for tag, name, value in read.attributes if (tag, name) == ("svg", "aria-label")]
+    assert not [label for label in labels if label.startswith(("Training ratings", "Activity", "Gamma", "Reliability"))]
+
+
 def test_intervals_with_0_inside_show_no_difference(read: Read) -> None:
     assert "no difference shown from preference alone" in read.sections["short"]
     assert "better than item mean" in read.sections["short"]
@@ -149,7 +186,7 @@ def test_without_resamples_nothing_is_claimed() -> None:
     bare = estimates(("item mean", "ndcg", 0.01, np.nan, np.nan))
     changed = type(metrics)(metrics.estimates.assign(low=np.nan, high=np.nan), bare, "rel", 3.0, 0.95, 0)
     said = section("short", metrics=changed)
-    assert "NDCG 0.900: beside item mean." in said
+    assert "NDCG 0.900: without intervals not compared with item mean." in said
     assert "better" not in said
 
 

@@ -1,8 +1,7 @@
 """Rules about how many ratings a user or an item has.
 
-All are looked at once, on the rows that are good in themselves, before anything is left out: leaving out an
-item can bring a user below its minimum, and that user stays. Several rows of one user and item count as one
-rating.
+All limits are applied at once, to the rows that are good in themselves, before anything is left out: where leaving out
+an item brings a user below the minimum, that user stays. Several rows of one user and item count as one rating.
 """
 
 from pyspark.sql import DataFrame, Window
@@ -24,10 +23,24 @@ def has_limits(config: ValidationConfig) -> bool:
 
 
 def apply_limits(checked: DataFrame, config: ValidationConfig, seed: int) -> DataFrame:
-    """``checked`` with the reasons of :data:`LIMITS` added to good rows.
+    """Add the reasons of :data:`LIMITS` to good rows.
 
-    A cap keeps each user's most recent ratings; those of one time, or all where there are no times, in an
-    order drawn from (seed, user, item), so that it is the same on every run and on every cluster.
+    A cap leaves each user the most recent ratings; those of one time, or all where there are no times, are ordered by
+    a hash of (seed, user, item), so that the choice is the same on every run and on every cluster.
+
+    Parameters
+    ----------
+    checked : DataFrame
+        As :func:`~dcrec_spark.data.validation.row_rules.check_rows` gives it.
+    config : ValidationConfig
+        The limits.
+    seed : int
+        Of the hash.
+
+    Returns
+    -------
+    DataFrame
+        The columns of ``checked``.
     """
     recency = F.max("timestamp") if "timestamp" in checked.columns else F.lit(None).cast("long")
     good = F.size("reasons") == 0
@@ -55,8 +68,8 @@ def _sizes(pairs: DataFrame, side: str) -> DataFrame:
 
 
 def _beyond_the_cap(pairs: DataFrame, cap: int, seed: int) -> DataFrame:
-    drawn = F.xxhash64(F.lit(seed), F.col("user_id"), F.col("item_id"))
-    newest_first = Window.partitionBy("user_id").orderBy(F.desc_nulls_last("recency"), drawn, "item_id")
+    hashed = F.xxhash64(F.lit(seed), F.col("user_id"), F.col("item_id"))
+    newest_first = Window.partitionBy("user_id").orderBy(F.desc_nulls_last("recency"), hashed, "item_id")
     return pairs.withColumn("place", F.row_number().over(newest_first)).filter(F.col("place") > cap)
 
 

@@ -1,4 +1,4 @@
-"""Several rows of one user and item: an error, or one rating made of them."""
+"""Duplicates, several rows of one user and item: an error, or one rating made of them."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -11,30 +11,51 @@ KEY = ["user_id", "item_id"]
 
 
 def require_none(good: DataFrame) -> None:
-    """Raise a ``DataError`` if a pair has several rows: how many pairs, how many rows, and one of them."""
+    """Refuse ratings in which a pair has several rows.
+
+    Raises
+    ------
+    DataError
+        With the number of such pairs, that of their rows, and one of them.
+    """
     several = good.groupBy(*KEY).agg(F.count(F.lit(1)).alias("rows")).filter(F.col("rows") > 1)
     example = F.min(F.struct(*KEY, "rows"))
-    found = several.agg(F.count(F.lit(1)).alias("pairs"), F.sum("rows").alias("rows"), example.alias("example")).first()
-    if found is None or found["pairs"] == 0:
+    counts = several.agg(
+        F.count(F.lit(1)).alias("pairs"), F.sum("rows").alias("rows"), example.alias("example")
+    ).first()
+    if counts is None or counts["pairs"] == 0:
         return
-    first = found["example"]
+    first = counts["example"]
     raise DataError(
-        f"{found['pairs']} pairs of user and item have more than one row ({found['rows']} rows in all), for "
+        f"{counts['pairs']} pairs of user and item have more than one row ({counts['rows']} rows in all), for "
         f"example user {first['user_id']!r} and item {first['item_id']!r} with {first['rows']} rows; "
         "expected one row each. Clean the input, or set validation.duplicates to last, mean or sum"
     )
 
 
 def merge(good: DataFrame, config: ValidationConfig) -> DataFrame:
-    """One row per user and item, with ``rows``: how many it was made of.
+    """Make one row per user and item.
 
-    last : the row with the latest timestamp (the larger rating, then count, where times are equal; no time is
-        oldest).
-    mean, sum : of ratings, and of counts; the mean propensity, the latest timestamp.
+    ``duplicates = last`` takes the row with the latest timestamp (the larger rating, then count, where times are equal;
+    no time is oldest). ``mean`` and ``sum`` are of ratings and of counts, with the mean propensity and the latest
+    timestamp.
+
+    Parameters
+    ----------
+    good : DataFrame
+        Rows that break no rule.
+    config : ValidationConfig
+        Says which of the three.
+
+    Returns
+    -------
+    DataFrame
+        The columns of ``good`` and ``rows``, the number of rows that one was made of.
 
     Raises
     ------
-    ConfigError : ``last`` without timestamps.
+    ConfigError
+        ``last`` without timestamps.
     """
     values = [name for name in NUMBERS if name in good.columns]
     has_time = "timestamp" in good.columns
@@ -55,7 +76,7 @@ def merge(good: DataFrame, config: ValidationConfig) -> DataFrame:
 
 
 def _in_order(name: str, mean: bool) -> Column:
-    """The sum or mean, smallest first: rows come in any order, and the last digits of a sum with them."""
+    """Sum or mean, added up smallest first: rows come in any order, and the last digits of a sum depend on it."""
     numbers = F.array_sort(F.collect_list(F.col(name).cast("double")))
     total = F.when(F.size(numbers) > 0, F.aggregate(numbers, F.lit(0.0), lambda a, b: a + b))
     return total / F.size(numbers) if mean else total

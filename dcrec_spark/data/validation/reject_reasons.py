@@ -12,22 +12,22 @@ MALFORMED = "malformed_row"
 
 @dataclass(frozen=True)
 class Rule:
-    """``broken`` is true for a row that breaks the rule; null counts as met."""
+    """A reason to reject a row, and the condition ``broken``, true for a row to reject; null counts as met."""
 
     reason: str
     broken: Column
 
 
 def no_reasons() -> Column:
-    """An empty list of reasons."""
+    """Return an empty list of reasons."""
     return F.array().cast("array<string>")
 
 
 def names_of_broken(rules: list[Rule]) -> Column:
-    """array<string>: the reasons of the rules that the row breaks, in the order of ``rules``.
+    """Reasons of the rules that a row breaks, array<string> in the order of ``rules``.
 
-    The list is only built for rows that break one. ``array_compact`` would say it shorter, but it is a filter
-    with a lambda, for which Spark compiles no code.
+    The list is only built for rows that break one. ``array_compact`` would be shorter, but it is a filter with a
+    lambda, for which Spark compiles no code.
     """
     any_broken = reduce(or_, (F.coalesce(rule.broken, F.lit(False)) for rule in rules))
     names = F.array(*(F.when(rule.broken, F.lit(rule.reason)) for rule in rules))

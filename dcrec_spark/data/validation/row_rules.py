@@ -1,4 +1,4 @@
-"""The rules for a single row, as Spark expressions. A row gets the name of every rule that it breaks."""
+"""Rules for a single row, as Spark expressions. A row gets the name of every rule that it breaks."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,10 +14,21 @@ _SEEN_BY_READER = ("empty", "unparsable")
 
 
 def check_rows(raw: DataFrame, config: ValidationConfig, now: float) -> DataFrame:
-    """Columns user_id, item_id, rating (count, propensity): double, (timestamp: long,) raw, reasons: array<string>.
+    """Read the numbers and times of each row, and name the rules that it breaks.
 
-    raw : the layout of :mod:`dcrec_spark.data.columns`; ``read_problems`` may be missing.
-    now : seconds since 1970, for what is in the future.
+    Parameters
+    ----------
+    raw : DataFrame
+        The layout of :mod:`dcrec_spark.data.columns`; ``read_problems`` may be missing.
+    config : ValidationConfig
+        Scale, kind, and what to do with future timestamps.
+    now : float
+        Seconds since 1970; later timestamps are in the future.
+
+    Returns
+    -------
+    DataFrame
+        user_id, item_id, rating (count, propensity): double, (timestamp: long,) raw, reasons: array<string>.
     """
     types = {field.name: field.dataType for field in raw.schema}
     names: list[str] = [name for name in NUMBERS if name in types]
@@ -105,7 +116,7 @@ def _seconds(stored: DataType) -> Column:
 
 
 def _time_rules(seconds: Column, stored: DataType, now: float, config: ValidationConfig) -> list[Rule]:
-    """A row without a time is kept, as the oldest."""
+    """Rules for times; a row without one stays, as the oldest."""
     given = F.col("timestamp").isNotNull() & ~_blank(F.col("timestamp"), stored)
     rules = [Rule("unparsable_timestamp", given & seconds.isNull())]
     if config.future_timestamps == "reject":

@@ -1,4 +1,4 @@
-"""Raw rows -> good ratings, and rejects with all their reasons. Every row is in one of the two."""
+"""Validation: raw rows -> ratings, and rejects with all their reasons. Every row is in one of the two."""
 
 import time
 from collections import Counter
@@ -23,14 +23,21 @@ _SHOWN_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class Validated:
-    """What validation made of the raw rows.
+    """Ratings and rejects that raw rows were split into.
 
-    ratings : user_id, item_id, rating: double (count: double, timestamp: long); one row per user and item.
-        Kept on the cluster until :meth:`unpersist`.
-    rejects : raw: string, reasons: array<string>.
-    counts : rows_in = accepted + rejected; accepted = ratings + merged_duplicates. All in rows.
-    reasons : how many rows have each reason; a row may have several.
-    warnings : sentences for whoever reads the run's record.
+    Parameters
+    ----------
+    ratings : DataFrame
+        user_id, item_id, rating: double (count: double, timestamp: long); one row per user and item. Cached until
+        :meth:`unpersist`.
+    rejects : DataFrame
+        raw: string, reasons: array<string>.
+    counts : dict
+        rows_in = accepted + rejected; accepted = ratings + merged_duplicates. All in rows.
+    reasons : dict
+        Rows by reason; a row may have several.
+    warnings : tuple of str
+        Sentences for the readers of the run's record.
     """
 
     ratings: DataFrame
@@ -41,13 +48,13 @@ class Validated:
     _release: Callable[[], object] = field(repr=False, compare=False)
 
     def unpersist(self) -> None:
-        """Free what is kept on the cluster; ``ratings`` and ``rejects`` would read the input again."""
+        """Free what is cached; ``ratings`` and ``rejects`` would then read the input again."""
         self._release()
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Rows that have the same reasons, with what their values range over."""
+    """Rows that have the same reasons, with the range of their ratings."""
 
     reasons: tuple[str, ...]
     rows: int
@@ -64,65 +71,76 @@ def validate(
 
     Parameters
     ----------
-    raw : the layout of :mod:`dcrec_spark.data.columns`.
-    seed : which ratings a cap keeps where times don't tell.
-    to_fit : whether a model is fitted to the ratings, which takes two users and two items.
-    now : seconds since 1970; later timestamps are in the future. None: this machine's clock.
+    raw : DataFrame
+        The layout of :mod:`dcrec_spark.data.columns`.
+    config : ValidationConfig
+        The rules.
+    seed : int
+        Decides which ratings a cap leaves where times don't.
+    now : float, optional
+        Seconds since 1970; later timestamps are in the future. None: this machine's clock.
+    to_fit : bool
+        Whether a model is fitted to the ratings, which takes two users and two items.
+
+    Returns
+    -------
+    Validated
 
     Raises
     ------
-    DataError : no rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of
-        one pair under ``duplicates=error``, one user only, one item only, or a file that cannot be read to
-        its end.
-    ConfigError : ``duplicates=last`` without timestamps.
+    DataError
+        No rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of one pair under
+        ``duplicates=error``, one user only, one item only, or a file that cannot be read to its end.
+    ConfigError
+        ``duplicates=last`` without timestamps.
 
     Notes
     -----
-    Two Spark jobs: one that finds or merges duplicates and, on the way, keeps the checked rows on the
-    cluster; one that counts them. Rows left out by the number of their user's or item's ratings are rejects,
-    but not bad: they don't count against ``max_reject_share``.
+    Two Spark jobs: one that finds or merges duplicates and, on the way, caches the checked rows; one that counts them.
+    Rows left out by the number of their user's or item's ratings are rejects, but not bad: they don't count against
+    ``max_reject_share``.
     """
     check_types({field.name.removesuffix("_id"): field.dataType for field in raw.schema})
-    with ExitStack() as kept, reading_rows():
-        labelled = _label(raw, config, seed, time.time() if now is None else now, kept)
+    with ExitStack() as cached, reading_rows():
+        labelled = _label(raw, config, seed, time.time() if now is None else now, cached)
         good = labelled.filter(F.size("reasons") == 0).drop("raw", "reasons")
-        ratings, merged_rows = _one_row_per_pair(good, config, kept)
+        ratings, merged_rows = _one_row_per_pair(good, config, cached)
         groups = _groups(labelled)
         rejects = labelled.filter(F.size("reasons") > 0).select("raw", "reasons")
         counts, reasons = _counts(groups, merged_rows)
         _require_usable(groups, counts, reasons, config, rejects)
         if to_fit:
             _require_two(groups)
-        return Validated(ratings, rejects, counts, reasons, _warnings(groups, config), kept.pop_all().close)
+        return Validated(ratings, rejects, counts, reasons, _warnings(groups, config), cached.pop_all().close)
 
 
-def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
-    kept.callback(frame.unpersist)
+def _cache(frame: DataFrame, cached: ExitStack) -> DataFrame:
+    cached.callback(frame.unpersist)
     return frame.persist()
 
 
-def _label(raw: DataFrame, config: ValidationConfig, seed: int, now: float, kept: ExitStack) -> DataFrame:
-    """Checked rows, with the text of the raw row where it was rejected, kept on the cluster."""
+def _label(raw: DataFrame, config: ValidationConfig, seed: int, now: float, cached: ExitStack) -> DataFrame:
+    """Check the rows, and add the text of the raw row where it is rejected; cached."""
     checked = check_rows(raw, config, now)
     if count_limits.has_limits(config):
-        checked = count_limits.apply_limits(_keep(checked, kept), config, seed)
+        checked = count_limits.apply_limits(_cache(checked, cached), config, seed)
     stored = checked.schema["raw"].dataType
     text = F.col("raw") if isinstance(stored, StringType) else F.to_json("raw")
-    return _keep(checked.withColumn("raw", F.when(F.size("reasons") > 0, text)), kept)
+    return _cache(checked.withColumn("raw", F.when(F.size("reasons") > 0, text)), cached)
 
 
-def _one_row_per_pair(good: DataFrame, config: ValidationConfig, kept: ExitStack) -> tuple[DataFrame, int]:
-    """Ratings without duplicates, and how many rows went into others."""
+def _one_row_per_pair(good: DataFrame, config: ValidationConfig, cached: ExitStack) -> tuple[DataFrame, int]:
+    """Ratings without duplicates, and the number of rows that were merged into others."""
     if config.duplicates == "error":
         duplicates.require_none(good)
         return good, 0
-    merged = _keep(duplicates.merge(good, config), kept)
+    merged = _cache(duplicates.merge(good, config), cached)
     totals = merged.agg(F.sum("rows") - F.count(F.lit(1))).first()
     return merged.drop("rows"), int(totals[0] or 0) if totals else 0
 
 
 def _groups(labelled: DataFrame) -> list[_Group]:
-    """One small row per set of reasons that occurs. Ids are compared by hash: no sort is needed for those."""
+    """Count rows with the same reasons. Whether ids differ is seen by their hashes, which need no sort."""
     ranges: list[Column] = [F.min("rating").alias("lowest"), F.max("rating").alias("highest")]
     for side in ("user", "item"):
         hashed = F.xxhash64(f"{side}_id")
@@ -195,12 +213,12 @@ def _top_reasons(reasons: dict[str, int], rejects: DataFrame) -> str:
 
 def _warnings(groups: list[_Group], config: ValidationConfig) -> tuple[str, ...]:
     good = next(group for group in groups if not group.reasons)
-    said = []
+    warnings = []
     if good.lowest == good.highest:
-        said.append(f"all ratings are {good.lowest:g}: they say nothing of preferences beyond who rated what")
+        warnings.append(f"all ratings are {good.lowest:g}: they say nothing of preferences beyond who rated what")
     if config.kind == "ratings" and config.scale_min is None and config.scale_max is None:
-        said.append(
+        warnings.append(
             f"no scale is declared (validation.scale_min, scale_max), so no rating is out of it; "
             f"they go from {good.lowest:g} to {good.highest:g}"
         )
-    return tuple(said)
+    return tuple(warnings)

@@ -73,7 +73,6 @@ def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> Report
     comparison, measurements = findings.comparison, findings.measurements
     model, k = comparison.model, max(config.evaluation.cuts)
     return ReportFacts(
-        title=f"Evaluation of {comparison.saved.source.model_version}",
         run_id=run.run_id,
         run_date=run.run_date.isoformat(),
         models=_models(comparison),
@@ -81,7 +80,7 @@ def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> Report
         stages=_stages(model),
         check=_check(model, findings.check),
         metrics=_metrics(measurements),
-        reliability=reliability(measurements.predictions, f"`{MODEL}`"),
+        reliability=reliability(measurements.predictions, MODEL),
         outcome=model.getOrDefault("outcome"),
         adjustment=model.getOrDefault("adjustment"),
         gamma=_gamma(model),
@@ -120,7 +119,7 @@ def _saved(name: str, saved: SavedModel) -> ModelFacts:
     if exposure is not None:
         weight = "a gamma for each user" if get("confounderWeight") == "user" else "one gamma for all"
         what += f", {weight}, exposure rank {exposure.getOrDefault('rank')}"
-    return ModelFacts(name, what, saved.source.model_version, saved.source.path)
+    return ModelFacts(name, what, saved.source.model_version)
 
 
 def _data(comparison: Comparison) -> DataFacts:

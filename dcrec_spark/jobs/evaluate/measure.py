@@ -19,13 +19,12 @@ from dcrec_spark.jobs.metric_settings import metric_settings
 from dcrec_spark.jobs.served_model import as_trained
 from dcrec_spark.models.exposure.estimator import estimator_like
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
-from dcrec_spark.publish import schemas
+from dcrec_spark.publish.schemas import metric_table
 
 HELD_OUT_SHARE = 0.2
 # How far down the lists that are compared go, at least.
 DEPTH = 50
 _COLUMNS = Columns("user_id", "item_id", "rating")
-_ERRORS = ("mse", "mae", "item_mse", "item_mae")
 
 
 @dataclass(frozen=True)
@@ -63,13 +62,7 @@ class Measurements:
     def table(self, spark: SparkSession, run_id: str) -> DataFrame:
         """The published table ``metrics``; differences are rows of their own, ``this model - item mean``."""
         parts = [*self.metrics, *(part for parts in self.differences.values() for part in parts)]
-        rows = [
-            (run_id, name, "test", metrics.settings.variant(measure), *estimate)
-            for metrics in parts
-            for name in metrics.scores
-            for measure, estimate in metrics.estimates(name).items()
-        ]
-        return spark.createDataFrame(rows, schemas.METRICS)
+        return metric_table(spark, run_id, [row for metrics in parts for row in metrics.rows("test")])
 
 
 def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measurements:
@@ -118,7 +111,7 @@ def _lists(context: Context[EvaluateConfig], comparison: Comparison, depth: int)
 def _without_errors(metrics: Metrics, models: list[str]) -> Metrics:
     """``metrics`` without the errors of models whose scores are no ratings."""
     scores = {
-        name: {measure: score for measure, score in of.items() if name not in models or measure not in _ERRORS}
+        name: {measure: score for measure, score in of.items() if name not in models or not measure.is_error}
         for name, of in metrics.scores.items()
     }
     return replace(metrics, scores=scores)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dcrec_spark.evaluation.measures import Measure
 from dcrec_spark.evaluation.result import Estimate, Metrics
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.jobs.tune.entry import Entry
@@ -72,6 +73,6 @@ def choose(entries: Sequence[Entry], settings: MetricSettings) -> Choice:
     if len(final) == 1:
         return Choice(final, None)
     metric = final[0].metric
-    both = Metrics(settings, {str(e.trial): {metric: e.score()} for e in final[:2]}, {})
+    both = Metrics(settings, {str(e.trial): {Measure.parse(metric): e.score()} for e in final[:2]}, {})
     difference = both.difference(*(str(e.trial) for e in final[:2])).estimates()[metric]
     return Choice(final, difference)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dcrec_spark.errors import FitError
+from dcrec_spark.evaluation.measures import Measure
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.jobs.tune.candidates import Candidate, as_json
 
@@ -93,7 +94,7 @@ def _done(found: Outcome, metric: str) -> dict[str, Any]:
         "ci_low": chosen.ci_low,
         "ci_high": chosen.ci_high,
         "n": chosen.n,
-        "resampled": scores[metric].resampled.tolist(),
+        "resampled": scores[Measure.parse(metric)].resampled.tolist(),
         "metrics": {name: estimate.value for name, estimate in estimates.items() if not np.isnan(estimate.value)},
         "sweeps": found.sweeps,
         "seconds": found.seconds,

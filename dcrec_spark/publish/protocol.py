@@ -1,0 +1,114 @@
+"""How a run's tables become those that readers read: stage, audit, commit, verify.
+
+A *sink* is a kind of place that tables are published to. It keeps one promise: readers find the tables of one run,
+whole, at every moment, whatever dies when. Four steps keep it, in this order, and :func:`publish` is the only place
+that knows the order.
+
+**Stage.** The sink writes all tables of the run under a name that no reader looks at. It notes which run was current
+when it began, and for every file it wrote a checksum. If a table fails, it removes what it has written.
+
+**Audit.** The caller reads the staged tables as they were written, not as they were meant, and raises to refuse them.
+The sink then discards them. A run that publishes nothing to be audited passes no audit.
+
+**Commit.** The sink makes the staged tables the current ones in one step, together with the run's record. If another
+run was committed since staging began, it changes nothing and raises ConflictError: one of two publishers wins. A
+process that is killed during the commit leaves the old run or the new one; the next publisher clears up the rest.
+
+**Verify.** The sink reads back what readers now find, once, and compares it with the checksums of what was written. If
+anything differs, it withdraws the run, so that readers are back on the run before, and raises. A process that is
+killed before this step leaves a run that is published and not verified; its checksums stay with it.
+
+A new sink is a class with these methods; docs/how-to/add-a-sink.md goes through one.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+from pyspark.sql import DataFrame
+
+# Writes something that is no table to the URI that it is given, a directory that does not exist yet.
+Save = Callable[[str], object]
+# A record is the content of run.json: plain values, lists and dictionaries.
+Record = Mapping[str, object]
+Staged = TypeVar("Staged")
+
+
+class Sink(Protocol[Staged]):
+    """A place to publish to. ``Staged`` is the sink's type for what is written and not published."""
+
+    def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> Staged:
+        """Write all tables and folders where no reader looks; leave nothing when one of them fails.
+
+        Raises
+        ------
+        ConfigError
+            The place or a name cannot be used.
+        """
+
+    def commit(self, staged: Staged, record: Record) -> str:
+        """Make what is staged current in one step; returns where it is, for people.
+
+        Raises
+        ------
+        ConflictError
+            Another run was committed since staging began; nothing has changed.
+        """
+
+    def verify(self, staged: Staged) -> None:
+        """Compare what readers find with what was written; on a difference bring the run before back.
+
+        Raises
+        ------
+        DcrecError
+            Something differs; the run is withdrawn.
+        """
+
+    def discard(self, staged: Staged) -> None:
+        """Remove what is staged; fine when it is gone or committed."""
+
+
+def publish(
+    sink: Sink[Staged],
+    run_id: str,
+    tables: Mapping[str, DataFrame],
+    record: Callable[[Staged], Record],
+    audit: Callable[[Staged], None] | None = None,
+    folders: Mapping[str, Save] | None = None,
+) -> str:
+    """Stage, audit, commit, verify. Whatever fails, readers have the old tables, whole.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where to publish.
+    run_id : str
+        Name of the run; a published one is never used again.
+    tables : dict of DataFrames
+        By name.
+    record : callable
+        Makes the record of the run, when the tables are staged and audited.
+    audit : callable, optional
+        Raises AuditError to refuse the staged tables.
+    folders : dict, optional
+        What else appears with the tables, such as a model, by name.
+
+    Returns
+    -------
+    str
+        Where the run is, for people.
+
+    Raises
+    ------
+    ConfigError, AuditError, ConflictError, DcrecError
+        As the steps above say.
+    """
+    staged = sink.stage(run_id, tables, folders or {})
+    try:
+        if audit is not None:
+            audit(staged)
+        where = sink.commit(staged, record(staged))
+    except BaseException:
+        sink.discard(staged)
+        raise
+    sink.verify(staged)
+    return where

@@ -26,7 +26,7 @@ read a block as :class:`Block`, and never spell those names out::
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -98,14 +98,14 @@ class Block(Mapping[str, Array]):
         return self._pairs(_FITTED)
 
     @property
-    def held_out(self) -> Pairs | None:
-        """The held-out pairs, None where the side has none."""
-        return self._pairs(_HELD_OUT) if f"{_HELD_OUT}col" in self else None
+    def held_out(self) -> Pairs:
+        """The held-out pairs; KeyError where the side has none."""
+        return self._pairs(_HELD_OUT)
 
     @property
     def parts(self) -> list[Pairs]:
         """All pairs: those of the fit, and those held out where there are any."""
-        return [pairs for pairs in (self.fitted, self.held_out) if pairs is not None]
+        return [self.fitted, self.held_out] if f"{_HELD_OUT}col" in self else [self.fitted]
 
     @property
     def routes(self) -> list[Array]:
@@ -157,6 +157,7 @@ class LocalSide:
     name: str
     n_rows: int
     data: pa.BinaryScalar
+    n_blocks: ClassVar[int] = 1
 
     def release(self) -> None:
         """Do nothing: no part of it is kept on the cluster."""

@@ -143,6 +143,8 @@ def run_page(page: Path) -> dict[str, Any]:
                 example.evaluate()
             except SkipTest:
                 continue
+            except KeyboardInterrupt:  # somebody stops the tests
+                raise
             except BaseException:  # noqa: BLE001 - a job ends with SystemExit; whatever it is, the page failed
                 result["failure"] = (
                     f"{page.name}:{example.line}\n{traceback.format_exc()}\n{printed.getvalue()[-4000:]}"

@@ -98,14 +98,14 @@ class Block(Mapping[str, Array]):
         return self._pairs(_FITTED)
 
     @property
-    def held_out(self) -> Pairs | None:
-        """The held-out pairs, None where the side has none."""
-        return self._pairs(_HELD_OUT) if f"{_HELD_OUT}col" in self else None
+    def held_out(self) -> Pairs:
+        """The held-out pairs; KeyError where the side has none."""
+        return self._pairs(_HELD_OUT)
 
     @property
     def parts(self) -> list[Pairs]:
         """All pairs: those of the fit, and those held out where there are any."""
-        return [pairs for pairs in (self.fitted, self.held_out) if pairs is not None]
+        return [self.fitted, self.held_out] if f"{_HELD_OUT}col" in self else [self.fitted]
 
     @property
     def routes(self) -> list[Array]:

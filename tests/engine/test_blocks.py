@@ -5,12 +5,23 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from chispa import assert_df_equality
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.blocks import block_count, build_block, build_side, first_place, index_at, rows_in_block
+from dcrec_spark.engine.blocks import (
+    Block,
+    block_count,
+    build_block,
+    build_side,
+    first_place,
+    index_at,
+    local_side,
+    read_block,
+    rows_in_block,
+)
 from dcrec_spark.engine.cells import Array, unpack
 from dcrec_spark.spark.lineage import fixed_placement
 
@@ -92,44 +103,49 @@ def test_the_docstrings_example() -> None:
     assert {name: array.tolist() for name, array in actual.items()} == expected
 
 
+few = settings(max_examples=40)
+
+
+@few
 @given(random_ratings())
 def test_blocks_together_hold_every_nonzero_and_every_row(ratings: Ratings) -> None:
     """Rows without nonzeros have their place, and their key."""
     places = np.concatenate(
         [np.arange(block, ratings.n_cols, ratings.col_blocks) for block in range(ratings.col_blocks)]
     )
-    found = {}
+    pairs_of_blocks = {}
     for block in range(ratings.row_blocks):
         arrays = contents(ratings, block)
         rows = np.arange(block, ratings.n_rows, ratings.row_blocks)
         np.testing.assert_array_equal(arrays["row_key"], key_of(rows))
         owner = np.repeat(rows, np.diff(arrays["row_ptr"]))
         column = places[arrays["need_at"]][arrays["col"]]
-        found.update(zip(zip(owner.tolist(), column.tolist(), strict=True), arrays["rating"], strict=True))
+        pairs_of_blocks.update(zip(zip(owner.tolist(), column.tolist(), strict=True), arrays["rating"], strict=True))
     pairs = zip(ratings.row.tolist(), ratings.col.tolist(), strict=True)
-    assert found == dict(zip(pairs, ratings.value, strict=True))
+    assert pairs_of_blocks == dict(zip(pairs, ratings.value, strict=True))
 
 
+@few
 @given(random_ratings())
 def test_the_routes_of_one_side_mirror_the_needs_of_the_other(ratings: Ratings) -> None:
     """What the source blocks send, one after the other, is what the block needs, in its order."""
-    sources = [contents(ratings.mirrored(), block) for block in range(ratings.col_blocks)]
+    routes = [Block(contents(ratings.mirrored(), block)).routes for block in range(ratings.col_blocks)]
     for block in range(ratings.row_blocks):
         inbox = []
-        for number, source in enumerate(sources):
-            assert len(source["route_ptr"]) == ratings.row_blocks + 1
-            start, end = source["route_ptr"][block], source["route_ptr"][block + 1]
-            begin = first_place(ratings.n_cols, ratings.col_blocks, np.int64(number))
-            inbox.append(begin + source["route_pos"][start:end])
+        for number, targets in enumerate(routes):
+            assert len(targets) == ratings.row_blocks
+            inbox.append(first_place(ratings.n_cols, ratings.col_blocks, np.int64(number)) + targets[block])
         np.testing.assert_array_equal(np.concatenate(inbox), contents(ratings, block)["need_at"])
 
 
+@few
 @given(random_ratings(), st.integers(1, 2**32))
 def test_the_order_in_which_nonzeros_arrive_does_not_matter(ratings: Ratings, seed: int) -> None:
     for block in range(ratings.row_blocks):
         assert build(ratings, block, seed=seed).equals(build(ratings, block))
 
 
+@few
 @given(random_ratings())
 def test_a_blocks_arrays_are_sorted_and_small(ratings: Ratings) -> None:
     for block in range(ratings.row_blocks):
@@ -141,6 +157,32 @@ def test_a_blocks_arrays_are_sorted_and_small(ratings: Ratings) -> None:
         assert set(arrays["col"].tolist()) == set(range(len(arrays["need_at"])))
         for start, end in zip(arrays["row_ptr"][:-1], arrays["row_ptr"][1:], strict=True):
             assert (np.diff(arrays["col"][start:end]) > 0).all()
+
+
+def test_a_block_is_read_by_what_its_arrays_mean() -> None:
+    """Held-out pairs share the inbox of the fit's; a block without them has none."""
+    pairs = {
+        "row": np.array([0, 0, 1]),
+        "col": np.array([2, 4, 1]),
+        "rating": np.array([5.0, 3.0, 4.0]),
+        "held_out": np.array([False, True, False]),
+    }
+    block = read_block(local_side("user", pairs, np.array([70, 71]), 5, ["rating"], "float64").data)
+    assert block.row_key.tolist() == [70, 71]
+    assert block.need_at.tolist() == [1, 2, 4]
+    expected = ([0, 1, 2], [1, 0], [5, 4]), ([0, 1, 1], [2], [3])
+    for part, (row_ptr, col, rating) in zip((block.fitted, block.held_out), expected, strict=True):
+        assert part.row_ptr.tolist() == row_ptr
+        assert part.col.tolist() == col
+        assert part.value("rating").tolist() == rating
+        assert part.has("rating")
+        assert not part.has("a_hat")
+    assert [part.named("a_hat") for part in block.parts] == ["a_hat", "held_a_hat"]
+    del pairs["held_out"]
+    alone = read_block(local_side("user", pairs, np.array([70, 71]), 5, ["rating"], "float64").data)
+    assert [part.named("a_hat") for part in alone.parts] == ["a_hat"]
+    with pytest.raises(KeyError):
+        alone.held_out.value("rating")
 
 
 @pytest.mark.parametrize("block_of_pair", [0, 1])
@@ -193,11 +235,13 @@ def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: Spa
     ids = spark.range(6).select(F.concat(F.lit("u"), "id").alias("id"), F.col("id").alias("idx"))
     with fixed_placement(spark):
         side = build_side("user", nonzeros, ids, 6, 4, (5, 3), ["rating"], "float64")
-        found = side.frame.select("*", F.spark_partition_id().alias("partition")).collect()
+        placed = side.frame.select("*", F.spark_partition_id().alias("partition")).collect()
+    counts = spark.createDataFrame([(0, 3), (1, 0), (2, 1), (3, 0)], "block int, nonzeros long")
+    assert_df_equality(side.frame.select("block", "nonzeros"), counts, ignore_row_order=True, ignore_nullable=True)
     keys = [row.key for row in ids.orderBy("idx").select(F.xxhash64(F.col("id").cast("string")).alias("key")).collect()]
     assert side.frame.rdd.getNumPartitions() == 4
-    assert sorted(row.block for row in found) == [0, 1, 2, 3]
-    for row in found:
+    assert sorted(row.block for row in placed) == [0, 1, 2, 3]
+    for row in placed:
         assert row.partition == row.block
         actual, expected = unpack(row.data), contents(ratings, row.block)
         assert actual.pop("row_key").tolist() == keys[row.block :: 4]
@@ -205,7 +249,6 @@ def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: Spa
         assert {name: array.tolist() for name, array in actual.items()} == {
             name: array.tolist() for name, array in expected.items()
         }
-        assert row.nonzeros == len(expected["col"])
     side.release()
 
 

@@ -23,8 +23,8 @@ from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.publish.parquet import verify
 from dcrec_spark.spark.java import ensure_java
-from tests.engine.test_half_step import neighbours, rows_of, toy_sides
 from tests.engine.toy_kernels import key_rows
+from tests.engine.toy_sides import neighbours, rows_of, toy_sides
 from tests.jobs.job import SMALL, read_table, record_of, run_directory
 from tests.sides import Layout
 

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from dcrec_spark.engine.blocks import index_at
+from dcrec_spark.engine.blocks import Block, index_at
 from dcrec_spark.engine.cells import Array
-from dcrec_spark.engine.half_step import Arrays, Kernel, Turn, Update
+from dcrec_spark.engine.half_step import Kernel, Turn, Update
 from dcrec_spark.kernels.explain import Wanted
 from dcrec_spark.models.families.base import BlockExplanation, Explainer
 
@@ -42,13 +42,13 @@ def explaining(explainer: Explainer, request: Request) -> Kernel:
 
 def explain_block(turn: Turn, *, explainer: Explainer, request: Request) -> Update:
     """Explain the wanted pairs of one block, by the family's explainer."""
-    block = turn.block
-    item = index_at(request.n_items, request.item_blocks, block["need_at"])
-    wanted = Wanted(block["held_row_ptr"], block["held_col"], request.reasons, item[block["col"]])
+    block, pairs = turn.block, turn.block.held_out
+    item = index_at(request.n_items, request.item_blocks, block.need_at)
+    wanted = Wanted(pairs.row_ptr, pairs.col, request.reasons, item[block.fitted.col])
     explanation = explainer(turn, wanted)
-    row = np.repeat(np.arange(len(explanation.gamma)), np.diff(block["held_row_ptr"]))
+    row = np.repeat(np.arange(len(explanation.gamma)), np.diff(pairs.row_ptr))
     memory = _memory_of(block, explanation, row, item)
-    memory["agrees"] = _agrees(explanation, row, block["held_col"], request.tolerance)
+    memory["agrees"] = _agrees(explanation, row, pairs.col, request.tolerance)
     disagreeing = np.array(float((~memory["agrees"]).sum()))
     return Update(np.empty((len(explanation.gamma), 0)), {"disagreeing": disagreeing}, memory)
 
@@ -60,23 +60,23 @@ def _agrees(explanation: BlockExplanation, row: Array, col: Array, tolerance: fl
     return np.asarray(difference <= tolerance * sizes[0][row] * sizes[1][col])
 
 
-def _memory_of(block: Arrays, explanation: BlockExplanation, row: Array, item: Array) -> dict[str, Array]:
+def _memory_of(block: Block, explanation: BlockExplanation, row: Array, item: Array) -> dict[str, Array]:
     """Of each wanted pair its row, item (idx), the parts of its score; of each reason item (idx), rating, contribution.
 
     row : (P,) of each pair. item : (m,) idx of the rows of the inbox.
     """
-    parts, col, at = explanation.parts, block["held_col"], explanation.parts.reason_at
+    parts, pairs, rated = explanation.parts, block.held_out, block.fitted
     return {
         "row": row,
-        "item_idx": item[col],
+        "item_idx": item[pairs.col],
         "preference": parts.preference,
-        "confounder": explanation.gamma[row] * block["held_a_hat"] if "held_a_hat" in block else np.zeros(len(row)),
+        "confounder": explanation.gamma[row] * pairs.value("a_hat") if pairs.has("a_hat") else np.zeros(len(row)),
         "baseline": parts.baseline,
         "others": parts.others,
         "implied": explanation.implied,
         "fitted": explanation.fitted,
         "n_reasons": parts.n_reasons,
-        "reason_idx": item[block["col"][at]],
-        "rating": block["rating"][at].astype(np.float64),
+        "reason_idx": item[rated.col[parts.reason_at]],
+        "rating": rated.value("rating")[parts.reason_at].astype(np.float64),
         "contribution": parts.contribution,
     }

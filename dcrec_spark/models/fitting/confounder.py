@@ -37,9 +37,8 @@ def means(turn: Turn) -> Update:
 def add_confounder(turn: Turn) -> Update:
     """Add a_hat of each pair, held-out ones too, and the mean exposure of each row to a block."""
     block, row_mean = turn.block, turn.memory["shape"] / turn.memory["rate"]
-    contents = {name: array for name, array in block.items() if not name.endswith("exposure_count")}  # of stage 1 only
-    for prefix in ("", "held_"):
-        if f"{prefix}col" in block:
-            pairs = block[f"{prefix}row_ptr"], block[f"{prefix}col"]
-            contents[f"{prefix}a_hat"] = inner_products(*pairs, row_mean, turn.inbox)
+    contents = dict(block)
+    for pairs in block.parts:
+        contents.pop(pairs.named("exposure_count"), None)  # of stage 1 only
+        contents[pairs.named("a_hat")] = inner_products(pairs.row_ptr, pairs.col, row_mean, turn.inbox)
     return Update(np.empty((len(row_mean), 0)), {}, {**contents, "exposure": row_mean})

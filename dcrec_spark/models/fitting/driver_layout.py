@@ -75,7 +75,7 @@ class DriverLayout:
         return self.spark.createDataFrame(pa.table(dict(columns)))
 
     def with_sides(self, users: LocalSide, items: LocalSide) -> Self:
-        """The same layout with other blocks of the same rows."""
+        """Return the same layout with other blocks of the same rows."""
         return replace(self, users=users, items=items)
 
     def fixed_placement(self) -> AbstractContextManager[None]:
@@ -107,7 +107,7 @@ def lay_out_here(
     given: Mapping[str, DataFrame],
     distinct: bool,
 ) -> DriverLayout:
-    """The blocks of both sides in this process.
+    """Build the blocks of both sides in this process.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def _key(column: str) -> Any:
 
 
 def _side_ids(name: str, table: pa.Table, fitted: DataFrame | None) -> Ids:
-    """The ids of a side in the order of its rows: as given, else sorted, as :func:`dcrec_spark.data.ids.index_ids`."""
+    """Return the ids of a side in the order of its rows: those that are given, else the distinct ones, sorted."""
     if fitted is not None:
         rows = fitted.select("id", "idx", _key("id").alias("key")).toArrow().sort_by("idx")
         return Ids(rows["id"].combine_chunks(), rows["key"].to_numpy())
@@ -172,7 +172,7 @@ def _places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray)
 
 
 def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:
-    """A column of fitted rows at the places of a side's rows; NaN, or what all rows share, where there is none."""
+    """Return a column of fitted rows in the order of a side's rows; NaN, or what all share, where there is none."""
     values = fitted[column.name].to_numpy() if column.width is None else matrix_of(fitted[column.name])
     aligned = np.full((len(at), *values.shape[1:]), np.nan)
     if column.same_for_all:

@@ -83,7 +83,7 @@ def test_a_model_is_saved_replaced_and_loaded(
     """What was loaded before goes on with what it has cached; the directory holds one model, and nothing is beside."""
     if store == "hadoop":
         through = HadoopFiles(spark, "file:///", "path")
-        monkeypatch.setattr(HadoopFiles, "lock", LocalFiles.lock)  # Hadoop's takes HDFS
+        monkeypatch.setattr(HadoopFiles, "lock", lambda _, path: LocalFiles().lock(path))  # Hadoop's takes HDFS
         monkeypatch.setattr(directory, "open_files", lambda path, *_: (through, path.removeprefix("file://")))
     path = str(tmp_path / "deep" / "model")
     exposure_model(spark, 1.0).save(path)

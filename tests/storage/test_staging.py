@@ -1,0 +1,48 @@
+"""Work in progress has a name that no reader looks at, and leaves nothing when it fails."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.storage.local import LocalFiles
+from dcrec_spark.storage.protocol import TEMPORARY_PREFIX
+from dcrec_spark.storage.staging import STALE_SECONDS, require_writable, staged
+
+FILES = LocalFiles()
+
+
+def test_what_is_staged_appears_in_one_rename(tmp_path: Path) -> None:
+    with staged(FILES, f"{tmp_path}/out/model") as directory:
+        assert Path(directory).name.startswith(f"{TEMPORARY_PREFIX}model-")
+        (Path(directory) / "part").touch()
+        FILES.rename(directory, f"{tmp_path}/out/model")
+    assert os.listdir(tmp_path / "out") == ["model"]
+    assert os.listdir(tmp_path / "out" / "model") == ["part"]
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="astray"), staged(FILES, f"{tmp_path}/model"):
+        raise ValueError("astray")
+    assert os.listdir(tmp_path) == []
+
+
+def test_only_the_dead_are_cleaned_up_after(tmp_path: Path) -> None:
+    """By the time when anything inside was last touched; other names are none of its business."""
+    long_ago = time.time() - STALE_SECONDS - 60
+    for name in (".tmp-model-dead", ".tmp-model-alive", ".tmp-other-dead"):
+        (tmp_path / name / "inside").mkdir(parents=True)
+        os.utime(tmp_path / name / "inside", (long_ago, long_ago))
+        os.utime(tmp_path / name, (long_ago, long_ago))
+    (tmp_path / ".tmp-model-alive" / "fresh").touch()
+    with staged(FILES, f"{tmp_path}/model"):
+        pass
+    assert sorted(os.listdir(tmp_path)) == [".tmp-model-alive", ".tmp-other-dead"]
+
+
+def test_a_path_that_cannot_be_written_is_refused_by_its_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"output\.path is 'mine', where this user can not write .*file"):
+        require_writable(FILES, f"{tmp_path}/file/inside", "mine", "output.path")

@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.blocks import Side, build_side
+from dcrec_spark.engine.blocks import Side
+from dcrec_spark.engine.build import build_side
 from dcrec_spark.spark.lineage import fixed_placement
 from tests.reference.poisson import Array
 

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from dcrec_spark.engine.blocks import LocalSide, local_side
+from dcrec_spark.engine.blocks import LocalSide
+from dcrec_spark.engine.build import local_side
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.half_step import State, held_memory, memory_of
 from dcrec_spark.kernels.gamma import Floats

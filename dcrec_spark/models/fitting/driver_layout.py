@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.blocks import LocalSide, local_side
+from dcrec_spark.engine.blocks import LocalSide
+from dcrec_spark.engine.build import local_side
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.half_step import State, held_memory, memory_of
 from dcrec_spark.models.families.base import Family, TableColumn

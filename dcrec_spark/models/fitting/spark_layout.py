@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import encode, index_ids
-from dcrec_spark.engine.blocks import Side, block_count, build_side
+from dcrec_spark.engine.blocks import Side
+from dcrec_spark.engine.build import block_count, build_side
 from dcrec_spark.engine.half_step import State
 from dcrec_spark.models.families.base import Family
 from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side

@@ -1,0 +1,207 @@
+"""Nonzeros as CSR blocks: nothing lost, no order that depends on chance, routes that fit the needs."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from chispa import assert_df_equality
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.engine.blocks import Block, first_place
+from dcrec_spark.engine.build import block_count, build_block, build_side
+from dcrec_spark.engine.cells import Array, unpack
+from dcrec_spark.spark.lineage import fixed_placement
+
+
+class Ratings(NamedTuple):
+    """Triplets of a (n_rows, n_cols) table, and how many blocks either side has."""
+
+    row: Array
+    col: Array
+    value: Array
+    n_rows: int
+    n_cols: int
+    row_blocks: int
+    col_blocks: int
+
+    def mirrored(self) -> "Ratings":
+        return Ratings(self.col, self.row, self.value, self.n_cols, self.n_rows, self.col_blocks, self.row_blocks)
+
+
+def block_table(ratings: Ratings, block: int, seed: int = 0) -> pa.Table:
+    """What one partition holds before it becomes a block: its nonzeros and its rows, shuffled."""
+    mine = ratings.row % ratings.row_blocks == block
+    rows = np.arange(block, ratings.n_rows, ratings.row_blocks)
+    order = np.random.default_rng(seed).permutation(mine.sum() + len(rows))
+    col = pa.array([*ratings.col[mine].tolist(), *[None] * len(rows)], pa.int64())
+    value = pa.array([*ratings.value[mine].tolist(), *[None] * len(rows)], pa.float64())
+    table = pa.table(
+        {
+            "row": pa.array(np.concatenate([ratings.row[mine], rows])),
+            "col": col,
+            "key": pa.array(np.concatenate([np.zeros(mine.sum(), np.int64), key_of(rows)])),
+            "rating": value,
+            "block": pa.array(np.full(len(order), block, np.int32)),
+        }
+    )
+    return table.take(pa.array(order))
+
+
+def key_of(rows: Array) -> Array:
+    return np.asarray(1000 + 7 * rows, np.int64)
+
+
+def build(ratings: Ratings, block: int, seed: int = 0, dtype: str = "float64") -> pa.RecordBatch:
+    source = ratings.n_cols, ratings.col_blocks
+    return build_block(block_table(ratings, block, seed), ratings.row_blocks, source, ["rating"], dtype)
+
+
+def contents(ratings: Ratings, block: int) -> dict[str, Array]:
+    return unpack(build(ratings, block)["data"][0].as_py())
+
+
+@st.composite
+def random_ratings(draw: st.DrawFn) -> Ratings:
+    """Any density from nothing to everything; as many blocks as rows at most, as `block_count` sees to."""
+    n_rows, n_cols = draw(st.integers(1, 12)), draw(st.integers(1, 12))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    row, col = np.nonzero(rng.random((n_rows, n_cols)) < draw(st.sampled_from([0.0, 0.1, 0.4, 1.0])))
+    row_blocks, col_blocks = draw(st.integers(1, n_rows)), draw(st.integers(1, n_cols))
+    return Ratings(row, col, rng.integers(0, 6, len(row)) * 1.0, n_rows, n_cols, row_blocks, col_blocks)
+
+
+def test_the_docstrings_example() -> None:
+    """Two user blocks, three item blocks; five items: block 0 has items 0 and 3, block 1 items 1 and 4."""
+    ratings = Ratings(np.array([0, 2, 0]), np.array([1, 3, 4]), np.array([5.0, 4.0, 3.0]), 3, 5, 2, 3)
+    batch = build(ratings, 0)
+    assert batch.select(["block", "nonzeros", "duplicate_row", "duplicate_col"]).to_pylist() == [
+        {"block": 0, "nonzeros": 3, "duplicate_row": None, "duplicate_col": None}
+    ]
+    expected = {
+        "row_key": [1000, 1014],
+        "row_ptr": [0, 2, 3],
+        "need_at": [1, 2, 3],
+        "col": [1, 2, 0],
+        "route_ptr": [0, 1, 2, 2],
+        "route_pos": [1, 0],
+        "rating": [5.0, 3.0, 4.0],
+    }
+    actual = unpack(batch["data"][0].as_py())
+    assert {name: array.tolist() for name, array in actual.items()} == expected
+
+
+few = settings(max_examples=40)
+
+
+@few
+@given(random_ratings())
+def test_blocks_together_hold_every_nonzero_and_every_row(ratings: Ratings) -> None:
+    """Rows without nonzeros have their place, and their key."""
+    places = np.concatenate(
+        [np.arange(block, ratings.n_cols, ratings.col_blocks) for block in range(ratings.col_blocks)]
+    )
+    pairs_of_blocks = {}
+    for block in range(ratings.row_blocks):
+        arrays = contents(ratings, block)
+        rows = np.arange(block, ratings.n_rows, ratings.row_blocks)
+        np.testing.assert_array_equal(arrays["row_key"], key_of(rows))
+        owner = np.repeat(rows, np.diff(arrays["row_ptr"]))
+        column = places[arrays["need_at"]][arrays["col"]]
+        pairs_of_blocks.update(zip(zip(owner.tolist(), column.tolist(), strict=True), arrays["rating"], strict=True))
+    pairs = zip(ratings.row.tolist(), ratings.col.tolist(), strict=True)
+    assert pairs_of_blocks == dict(zip(pairs, ratings.value, strict=True))
+
+
+@few
+@given(random_ratings())
+def test_the_routes_of_one_side_mirror_the_needs_of_the_other(ratings: Ratings) -> None:
+    """What the source blocks send, one after the other, is what the block needs, in its order."""
+    routes = [Block(contents(ratings.mirrored(), block)).routes for block in range(ratings.col_blocks)]
+    for block in range(ratings.row_blocks):
+        inbox = []
+        for number, targets in enumerate(routes):
+            assert len(targets) == ratings.row_blocks
+            inbox.append(first_place(ratings.n_cols, ratings.col_blocks, np.int64(number)) + targets[block])
+        np.testing.assert_array_equal(np.concatenate(inbox), contents(ratings, block)["need_at"])
+
+
+@few
+@given(random_ratings(), st.integers(1, 2**32))
+def test_the_order_in_which_nonzeros_arrive_does_not_matter(ratings: Ratings, seed: int) -> None:
+    for block in range(ratings.row_blocks):
+        assert build(ratings, block, seed=seed).equals(build(ratings, block))
+
+
+@few
+@given(random_ratings())
+def test_a_blocks_arrays_are_sorted_and_small(ratings: Ratings) -> None:
+    for block in range(ratings.row_blocks):
+        arrays = contents(ratings, block)
+        assert arrays["row_ptr"][0] == 0
+        assert arrays["row_ptr"][-1] == len(arrays["col"]) == len(arrays["rating"])
+        assert (np.diff(arrays["need_at"]) > 0).all()
+        assert arrays["col"].dtype == np.int32
+        assert set(arrays["col"].tolist()) == set(range(len(arrays["need_at"])))
+        for start, end in zip(arrays["row_ptr"][:-1], arrays["row_ptr"][1:], strict=True):
+            assert (np.diff(arrays["col"][start:end]) > 0).all()
+
+
+@pytest.mark.parametrize("block_of_pair", [0, 1])
+def test_a_pair_that_comes_twice_is_reported_by_its_own_indices(block_of_pair: int) -> None:
+    twice = 4 + block_of_pair
+    ratings = Ratings(np.array([0, 1, twice, 2, twice, 3]), np.array([3, 0, 6, 1, 6, 6]), np.arange(6.0), 6, 7, 2, 3)
+    for block in (0, 1):
+        batch = build(ratings, block, seed=3)
+        reported = batch["duplicate_row"][0].as_py(), batch["duplicate_col"][0].as_py()
+        assert reported == ((twice, 6) if block == block_of_pair else (None, None))
+
+
+def test_values_take_the_type_that_was_asked_for() -> None:
+    ratings = Ratings(np.array([0]), np.array([0]), np.array([0.1]), 1, 1, 1, 1)
+    rating = unpack(build(ratings, 0, dtype="float32")["data"][0].as_py())["rating"]
+    assert rating.dtype == np.float32
+    assert rating[0] == np.float32(0.1)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "nonzeros", "cores", "wanted", "expected"),
+    [
+        (1000, 10, 4, None, 4),  # one for each core
+        (1000, 9_500, 4, None, 12),  # as many for each core as keep all under a thousand
+        (1000, 10, 4, 7, 7),  # what was asked for
+        (3, 9_500, 4, None, 3),  # never more than rows
+        (3, 10, 4, 7, 3),
+        (0, 0, 4, None, 1),
+    ],
+)
+def test_block_count(n_rows: int, nonzeros: int, cores: int, wanted: int | None, expected: int) -> None:
+    assert block_count(n_rows, nonzeros, cores, wanted, target_nonzeros=1000) == expected
+
+
+def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: SparkSession) -> None:
+    """Built from a frame in many partitions, with string ids, equal to the blocks built here."""
+    ratings = Ratings(np.array([0, 2, 0, 4]), np.array([1, 3, 4, 0]), np.array([5.0, 4.0, 3.0, 1.0]), 6, 5, 4, 3)
+    triplets = zip(ratings.row.tolist(), ratings.col.tolist(), ratings.value.tolist(), strict=True)
+    nonzeros = spark.createDataFrame(list(triplets), "row long, col long, rating double").repartition(3)
+    ids = spark.range(6).select(F.concat(F.lit("u"), "id").alias("id"), F.col("id").alias("idx"))
+    with fixed_placement(spark):
+        side = build_side("user", nonzeros, ids, 6, 4, (5, 3), ["rating"], "float64")
+        placed = side.frame.select("*", F.spark_partition_id().alias("partition")).collect()
+    counts = spark.createDataFrame([(0, 3), (1, 0), (2, 1), (3, 0)], "block int, nonzeros long")
+    assert_df_equality(side.frame.select("block", "nonzeros"), counts, ignore_row_order=True, ignore_nullable=True)
+    keys = [row.key for row in ids.orderBy("idx").select(F.xxhash64(F.col("id").cast("string")).alias("key")).collect()]
+    assert side.frame.rdd.getNumPartitions() == 4
+    assert sorted(row.block for row in placed) == [0, 1, 2, 3]
+    for row in placed:
+        assert row.partition == row.block
+        actual, expected = unpack(row.data), contents(ratings, row.block)
+        assert actual.pop("row_key").tolist() == keys[row.block :: 4]
+        del expected["row_key"]
+        assert {name: array.tolist() for name, array in actual.items()} == {
+            name: array.tolist() for name, array in expected.items()
+        }
+    side.release()

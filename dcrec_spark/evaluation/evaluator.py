@@ -29,6 +29,13 @@ class RatingEvaluator(
 
     ``evaluate`` raises DataError for predictions that are not finite, for input that cannot be used, and where the
     metric is undefined, which a search would otherwise take for the best or the worst.
+
+    Examples
+    --------
+    >>> rows = [(1, 7, 4.0, 3.5), (1, 8, 2.0, 2.5)]
+    >>> predicted = spark.createDataFrame(rows, "user int, item int, rating double, prediction double")
+    >>> RatingEvaluator(metricName="mse").evaluate(predicted)
+    0.25
     """
 
     ratingCol = declare("ratingCol", "column of held-out ratings", Column())

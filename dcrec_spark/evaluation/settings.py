@@ -13,7 +13,13 @@ Missing = Literal["refuse", "drop"]
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns of users, items and ratings; ids are strings or whole numbers."""
+    """Names of the columns of users, items and ratings; ids are strings or whole numbers.
+
+    Examples
+    --------
+    >>> Columns(user="reader", item="book")
+    Columns(user='reader', item='book', rating='rating')
+    """
 
     user: str = "user"
     item: str = "item"

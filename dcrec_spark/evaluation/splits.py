@@ -38,6 +38,15 @@ class HeldOut(NamedTuple):
     """Ratings split by user, for users that the model never saw (strong generalisation).
 
     train : all ratings of the other users. fold_in, test : two parts of the ratings of the users held out.
+
+    Examples
+    --------
+    >>> rows = [(user, item, 3.0) for user in range(10) for item in range(4)]
+    >>> split = hold_out_users(spark.createDataFrame(rows, "user int, item int, rating double"), 0.3)
+    >>> split.train.count() + split.fold_in.count() + split.test.count()
+    40
+    >>> split.train.join(split.test, "user").count()
+    0
     """
 
     train: DataFrame

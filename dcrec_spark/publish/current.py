@@ -38,6 +38,12 @@ class PublishedRun:
         The URI of its directory: each table is a directory of Parquet files in there.
     record : dict
         Content of ``run.json``: status, counts, warnings, timings, configuration.
+
+    Examples
+    --------
+    >>> run = PublishedRun("20260101", "file:///output/run_id=20260101", {"counts": {"users": 943}})
+    >>> run.record["counts"]["users"]
+    943
     """
 
     run_id: str

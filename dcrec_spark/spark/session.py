@@ -46,6 +46,13 @@ def build_session(
     Raises
     ------
     ConfigError : Spark has to be started here, and there is no Java 17 or 21.
+
+    Examples
+    --------
+    >>> from dcrec_spark import build_session
+    >>> spark = build_session("first recommendations")
+    >>> spark.range(3).count()
+    3
     """
     wanted = dict(conf or {})
     active = SparkSession.getActiveSession()

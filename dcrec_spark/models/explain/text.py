@@ -154,11 +154,11 @@ def reasons_text(reasons: str | Column = _REASONS, name: str = "item_id") -> Col
     >>> schema = "item_id int, reasons array<struct<item_id: int, rating: double, contribution: double>>"
     >>> explained = spark.createDataFrame([(10, [(11, 5.0, 0.41), (12, 1.0, -0.1)])], schema)
     >>> explained.select("item_id", reasons_text()).show(truncate=False)
-    +-------+-------------------------------------------------+
-    |item_id|reasons_text                                     |
-    +-------+-------------------------------------------------+
+    +-------+---------------------------------------------------+
+    |item_id|reasons_text                                       |
+    +-------+---------------------------------------------------+
     |10     |because of 11 (5.0): +0.41; despite 12 (1.0): -0.10|
-    +-------+-------------------------------------------------+
+    +-------+---------------------------------------------------+
     <BLANKLINE>
     """
     column = F.col(reasons) if isinstance(reasons, str) else reasons

@@ -26,6 +26,13 @@ class ExposureSplit:
     training : the columns of the input, for a fit: pairs with something left, counts without their held-out part.
     exposures : the input with ``held_out``, how much of each pair's exposure was held out, and ``held_out_share``:
         what ``PoissonFactorizationModel.predictiveCheck`` takes.
+
+    Examples
+    --------
+    >>> rows = [(user, item) for user in range(4) for item in range(5)]
+    >>> split = hold_out_exposures(spark.createDataFrame(rows, "user int, item int"), share=0.5)
+    >>> split.training.count() + split.exposures.where("held_out = 1").count()
+    20
     """
 
     training: DataFrame

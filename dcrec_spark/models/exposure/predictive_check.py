@@ -72,6 +72,15 @@ class PredictiveCheck:
     meanUserPValue : the mean of the users' p-values.
     logLikelihood, replicated : the sum for the real exposures, and for each of the R replications, (R,).
     numUsers, n : users, and held-out exposures.
+
+    Examples
+    --------
+    >>> rows = [(user, item) for user in range(12) for item in range(8) if (user + item) % 3]
+    >>> exposures = spark.createDataFrame(rows, "user int, item int")
+    >>> check = PoissonFactorization(rank=1).predictiveCheck(exposures, replications=20)
+    >>> 0 < check.pValue < 1
+    True
+    >>> check.release()
     """
 
     users: DataFrame

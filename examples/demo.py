@@ -1,4 +1,4 @@
-"""The first five minutes: confounded ratings with known potential outcomes, both models, and the truth beside them.
+"""The first five minutes: confounded ratings with known potential outcomes, three models, and the truth.
 
 python -m examples.demo                       a simulated world
 python -m examples.demo --data u.data         a MovieLens file
@@ -90,10 +90,10 @@ def _show_simulation(reporter: Reporter) -> None:
 
 
 def _sizes_and_means(ratings: DataFrame, test: DataFrame) -> dict[str, float]:
-    found: dict[str, float] = {}
+    facts: dict[str, float] = {}
     for size, mean, frame in (("ratings", "seen", ratings), ("test", "all", test)):
-        found[size], found[mean] = frame.agg(F.count("*"), F.avg("rating")).collect()[0]
-    return found
+        facts[size], facts[mean] = frame.agg(F.count("*"), F.avg("rating")).collect()[0]
+    return facts
 
 
 def _show_movielens(data: Path, reporter: Reporter) -> None:
@@ -154,7 +154,7 @@ def _mean(frame: DataFrame, what: Column) -> float:
 def _recommendations(
     spark: SparkSession, run: Finished[DeconfoundedMFModel], titles: DataFrame | None, world: Simulated | None
 ) -> Table:
-    """The best items of a few users, with the two parts of each score."""
+    """Show the best items of a few users, with the two parts of each score."""
     name = "deconfounded" if run.result.exposureModel is not None else "classical"
     top = read_current(spark, str(OUTPUT / name), "recommendations")
     users = [row[0] for row in top.select("user_id").distinct().orderBy("user_id").limit(SHOWN_USERS).collect()]
@@ -198,7 +198,7 @@ tables   {OUTPUT}/deconfounded/run_id=.../: recommendations,
          user_factors, item_factors, rejects, runs, as Parquet;
          {OUTPUT}/deconfounded/CURRENT names the run to read
 try      make demo DATA=path/to/u.data        your own MovieLens file
-         .venv/bin/python jobs/retrain.py --help     the nightly job
+         .venv/bin/dcrec --help                      the jobs, the nightly one first
          conf/base.yaml                      every setting explained"""
     return Panel(text, title="Where things are", border_style="cyan")
 

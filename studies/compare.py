@@ -1,6 +1,6 @@
-"""One comparison: every row tuned on the validation part, fitted again with it, and judged by the test part.
+"""One comparison: every row tuned on the validation part, then fitted with it too, and measured on the test part.
 
-Choices are made by validation NDCG, as in the paper; beside it, by validation MSE, for the two often differ.
+Choices are made by validation NDCG, as in the paper, and a second time by validation MSE, for the two often differ.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +49,7 @@ class Comparison:
 def compare(spark: SparkSession, of: Comparison, advance: Advance) -> Cell:
     """row -> metrics by each choice, as plain numbers; see :func:`_figures`."""
     bench = Bench(spark, {"": of.parts})
-    found, chosen = _chosen(bench, of, advance)
+    choices, chosen = _chosen(bench, of, advance)
     by_choice: dict[str, Any] = {}
     als, plain_rows = _als(spark, of), baselines(of.parts, (_TRAIN, _VALIDATION), _TEST, of.seed)
     for choice in CHOICES:
@@ -63,14 +63,14 @@ def compare(spark: SparkSession, of: Comparison, advance: Advance) -> Cell:
             "metrics": _figures(of.parts.evaluate(_TEST, predictions, _judged(of))),
             "groups": _by_activity(of, predictions) if of.by_activity else {},
         }
-    return {"seed": of.seed, "test": len(of.parts.of[_TEST]["user"]), "choices": found, **by_choice}
+    return {"seed": of.seed, "test": len(of.parts.of[_TEST]["user"]), "choices": choices, **by_choice}
 
 
 def stopped_early(
     spark: SparkSession, of: Comparison, chosen: Mapping[str, Any], sweeps: Sequence[int], advance: Advance
 ) -> Cell:
     """sweeps -> row -> metrics of the chosen settings after so many sweeps of stage 2, of the test part."""
-    bench, found = Bench(spark, {"": of.parts}), {}
+    bench, by_sweeps = Bench(spark, {"": of.parts}), {}
     for most in sweeps:
         trials = []
         for row in of.rows:
@@ -80,18 +80,18 @@ def stopped_early(
         for row, fitted in zip(of.rows, bench.run(trials), strict=True):
             predictions[row.name] = fitted.scores[_TEST]
             advance(1)
-        found[str(most)] = _figures(of.parts.evaluate(_TEST, predictions, _judged(of)))
-    return found
+        by_sweeps[str(most)] = _figures(of.parts.evaluate(_TEST, predictions, _judged(of)))
+    return by_sweeps
 
 
 def _chosen(bench: Bench, of: Comparison, advance: Advance) -> tuple[Cell, dict[str, dict[str, Any]]]:
-    """row -> its best draw by each choice; and what validation said of it."""
-    draws = [(row, drawn) for row in of.rows for drawn in settings(row, of.budget, of.seed)]
-    trials = [trial(row, drawn, fit=(_TRAIN,), predict=(_VALIDATION,)) for row, drawn in draws]
+    """Return what validation says of each row's best sample of settings by each choice, and these samples by row."""
+    samples = [(row, sample) for row in of.rows for sample in settings(row, of.budget, of.seed)]
+    trials = [trial(row, sample, fit=(_TRAIN,), predict=(_VALIDATION,)) for row, sample in samples]
     best: dict[str, dict[str, Any]] = {choice: {} for choice in CHOICES}
     validated: dict[str, dict[str, float]] = {choice: {} for choice in CHOICES}
     plain = MetricSettings(replications=0)
-    for (row, drawn), fitted in zip(draws, bench.attempt(trials), strict=True):
+    for (row, sample), fitted in zip(samples, bench.attempt(trials), strict=True):
         advance(1)
         if isinstance(fitted, FitError):  # settings with which no fit is possible are no choice
             _log.warning("a draw has failed", row=row.name, error=str(fitted))
@@ -99,29 +99,29 @@ def _chosen(bench: Bench, of: Comparison, advance: Advance) -> tuple[Cell, dict[
         metrics = of.parts.evaluate(_VALIDATION, {"it": fitted.scores[_VALIDATION]}, plain).as_dict()
         for choice, sign in CHOICES.items():
             if row.name not in best[choice] or sign * metrics[choice] < sign * validated[choice][row.name]:
-                best[choice][row.name], validated[choice][row.name] = drawn, metrics[choice]
-    found = {
-        choice: {name: {"validation": validated[choice][name], "settings": drawn} for name, drawn in rows.items()}
+                best[choice][row.name], validated[choice][row.name] = sample, metrics[choice]
+    choices = {
+        choice: {name: {"validation": validated[choice][name], "settings": sample} for name, sample in rows.items()}
         for choice, rows in best.items()
     }
-    return found, best
+    return choices, best
 
 
-def _final(of: Comparison, row: Row, drawn: Any) -> Trial:
-    """The chosen settings, fitted to all but the test."""
+def _final(of: Comparison, row: Row, sample: Any) -> Trial:
+    """Make the trial of the chosen settings, fitted to all but the test."""
     fold_in = "fold_in" if "fold_in" in of.parts.of else ""
-    return trial(row, drawn, fit=(_TRAIN, _VALIDATION), predict=(_TEST,), fold_in=fold_in)
+    return trial(row, sample, fit=(_TRAIN, _VALIDATION), predict=(_TEST,), fold_in=fold_in)
 
 
 def _als(spark: SparkSession, of: Comparison) -> dict[str, Array]:
     """Choice -> scores of MLlib's ALS with the settings that it chooses; empty where ALS takes no part."""
     if not of.with_als or "fold_in" in of.parts.of:  # it knows no new users
         return {}
-    plain, found = MetricSettings(replications=0), []
+    plain, measured = MetricSettings(replications=0), []
     for candidate in ALS_SETTINGS:
         scores = mllib_als(spark, of.parts, (_TRAIN,), _VALIDATION, candidate, of.seed)
-        found.append(of.parts.evaluate(_VALIDATION, {ALS_ROW: scores}, plain).as_dict())
-    best = {c: ALS_SETTINGS[int(np.argmin([sign * m[c] for m in found]))] for c, sign in CHOICES.items()}
+        measured.append(of.parts.evaluate(_VALIDATION, {ALS_ROW: scores}, plain).as_dict())
+    best = {c: ALS_SETTINGS[int(np.argmin([sign * m[c] for m in measured]))] for c, sign in CHOICES.items()}
     fitted = {b: mllib_als(spark, of.parts, (_TRAIN, _VALIDATION), _TEST, b, of.seed) for b in set(best.values())}
     return {choice: fitted[b] for choice, b in best.items()}
 
@@ -148,11 +148,11 @@ def _by_activity(of: Comparison, predictions: Mapping[str, Array]) -> dict[str, 
     groups = {}
     for name, members in zip(_GROUPS, np.array_split(order, len(_GROUPS)), strict=True):
         chosen = np.isin(pairs["user"], members)
-        own = {column: values[chosen] for column, values in pairs.items()}
-        parts = Parts(of.parts.user_ids, of.parts.item_ids, of.parts.user_key, of.parts.item_key, {_TEST: own})
-        found = parts.evaluate(_TEST, {row: scores[chosen] for row, scores in predictions.items()}, _judged(of))
+        of_group = {column: values[chosen] for column, values in pairs.items()}
+        parts = Parts(of.parts.user_ids, of.parts.item_ids, of.parts.user_key, of.parts.item_key, {_TEST: of_group})
+        metrics = parts.evaluate(_TEST, {row: scores[chosen] for row, scores in predictions.items()}, _judged(of))
         groups[name] = {
             "ratings": [int(activity[members].min()), int(activity[members].max())],
-            "metrics": _figures(found),
+            "metrics": _figures(metrics),
         }
     return groups

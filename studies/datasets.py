@@ -54,7 +54,7 @@ def random_test_of_new_users(kind: Literal["coat", "yahoo-r3"], train: str, test
 
 
 def regular_test(*path: str) -> Split:
-    """A random fifth of each user's ratings, of MovieLens."""
+    """Test on a random fifth of each user's ratings, of MovieLens."""
 
     def split(spark: SparkSession, folder: Path, seed: int) -> Parts:
         ratings = _ratings(spark, "movielens", folder.joinpath(*path))
@@ -65,7 +65,7 @@ def regular_test(*path: str) -> Split:
 
 
 def simulated(spark: SparkSession, settings: Simulation, seed: int) -> Parts:
-    """A world whose truth is known; tests are drawn from all of its pairs."""
+    """Simulate a world whose truth is known; its tests are random pairs of all."""
     world = simulate(spark, settings)
     parts = split_within_users(world.ratings, (0.8, 0.2), seed)
     return _usable(gather({**dict(zip(("train", "validation"), parts, strict=True)), "test": world.test}))
@@ -102,6 +102,9 @@ def _ratings(spark: SparkSession, kind: Literal["coat", "movielens", "yahoo-r3"]
 
 
 def _usable(parts: Parts, users: str = "") -> Parts:
-    """Validation and test without what no fit knows. users : the part that makes the test's users known, if not all."""
+    """Leave out of validation and test what no fit knows.
+
+    users : the part that makes the test's users known; empty: all of them.
+    """
     parts = parts.known("validation", ("train",))
     return parts.known("test", ("train", "validation"), (users,) if users else None)

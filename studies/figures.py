@@ -31,7 +31,9 @@ def sweep_figure(cells: Mapping[float, Sequence[Cell]], sweep: str, metric: str,
         axes.patch.set_alpha(0.0)
         for adjustment in ADJUSTMENTS:
             row = f"{outcome}-{adjustment}"
-            runs = {at: [cell[choice]["metrics"][row][metric][0] for cell in found] for at, found in cells.items()}
+            runs = {
+                at: [cell[choice]["metrics"][row][metric][0] for cell in of_point] for at, of_point in cells.items()
+            }
             at = sorted(runs)
             mean = np.array([np.mean(runs[x]) for x in at])
             spread = np.array([np.std(runs[x], ddof=min(1, len(runs[x]) - 1)) for x in at])

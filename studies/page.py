@@ -120,9 +120,9 @@ def _differences(cells: Sequence[Cell], metrics: Sequence[str], pairs: Iterable[
     yield _line(["", *(NAMES[m] for m in metrics), "MSE, chosen by it"])
     yield _line(["---"] * (len(metrics) + 2))
     for row, against in pairs:
-        found = [_marked(difference(cells, "ndcg", row, against, m)) for m in metrics]
+        differences = [_marked(difference(cells, "ndcg", row, against, m)) for m in metrics]
         name = f"{row} minus {against.removeprefix(f'{row}-')}" if against.startswith(f"{row}-") else row
-        yield _line([name, *found, _marked(difference(cells, "mse", row, against, "mse"))])
+        yield _line([name, *differences, _marked(difference(cells, "mse", row, against, "mse"))])
 
 
 def _groups(cells: Sequence[Cell], metric: str) -> Iterator[str]:
@@ -147,8 +147,8 @@ def _write_csv(path: Path, cells: Sequence[Cell]) -> None:
         for choice in ("ndcg", "mse"):
             for row in row_names(cells, choice):
                 for metric in cells[0][choice]["metrics"][row]:
-                    found = figure(cells, choice, row, metric)
-                    table.writerow([choice, row, metric, *(f"{x:.5g}" for x in found), len(cells)])
+                    values = figure(cells, choice, row, metric)
+                    table.writerow([choice, row, metric, *(f"{x:.5g}" for x in values), len(cells)])
 
 
 # ---- sweeps
@@ -160,8 +160,8 @@ def _sweeps(profile: Profile, results: Results, output: Path) -> Iterator[str]:
             cells = _points(results, name, sweep)
             if not cells:
                 continue
-            density = min(c["density"] for found in cells.values() for c in found)
-            runs = min(len(found) for found in cells.values())
+            density = min(cell["density"] for of_point in cells.values() for cell in of_point)
+            runs = min(len(of_point) for of_point in cells.values())
             title = f"Simulation, {name} ({READINGS[of.reading]}), {of.size} x {of.size}"
             yield f"\n## {title}: the {sweep}\n"
             yield f"At least {density:.0%} of all pairs are rated; {runs} run{'s' if runs > 1 else ''} a point. Rows"
@@ -180,24 +180,24 @@ def _pictures(
 ) -> Iterator[str]:
     for metric in ("mse", "ndcg"):
         picture = output / f"{name}-{sweep}-{metric}.png"
-        drawn = sweep_figure(cells, sweep, metric, metric, title)
-        drawn.savefig(picture, dpi=110, metadata={"Software": None})
+        plot = sweep_figure(cells, sweep, metric, metric, title)
+        plot.savefig(picture, dpi=110, metadata={"Software": None})
         yield f"![{NAMES[metric]} {what}]({picture.name})\n"
 
 
 def _points(results: Results, name: str, sweep: str) -> dict[float, list[Cell]]:
     start = f"{name}-{sweep}-"
-    found: dict[float, list[Cell]] = defaultdict(list)
+    points: dict[float, list[Cell]] = defaultdict(list)
     for key, cells in results.items():
         if key.startswith(start):
-            found[float(key.removeprefix(start))] += cells
-    return dict(sorted(found.items()))
+            points[float(key.removeprefix(start))] += cells
+    return dict(sorted(points.items()))
 
 
 def _truth(of: OfSimulation, sweep: str, cells: Mapping[float, Sequence[Cell]]) -> Iterator[str]:
     """Two more lines of a sweep's table: what the truth says of its worlds."""
-    found = [[truth(of, Point(sweep, at, run)) for run in range(len(runs))] for at, runs in cells.items()]
-    noise, variance, top = (np.mean([[world[n] for world in worlds] for worlds in found], axis=1) for n in range(3))
+    truths = [[truth(of, Point(sweep, at, run)) for run in range(len(runs))] for at, runs in cells.items()]
+    noise, variance, top = (np.mean([[world[n] for world in worlds] for worlds in truths], axis=1) for n in range(3))
     yield _line(
         [
             "MSE: noise alone (a bound for unrated pairs) / the true mean",
@@ -221,7 +221,7 @@ def _spreads(of: OfSimulation, results: Results, name: str, output: Path) -> Ite
     if not cells:
         return
     title = f"Simulation, between the readings, {of.size} x {of.size}, {of.n_factors} factors"
-    runs = min(len(found) for found in cells.values())
+    runs = min(len(of_point) for of_point in cells.values())
     yield f"\n## {title}{', plain settings' if of.budget.plain else ''}\n"
     yield f"Another rate in place of the 0.3, where both sweeps meet; {runs} run{'s' if runs > 1 else ''} a point. Test"
     yield "pairs are drawn from all pairs and left out of the ratings."
@@ -231,7 +231,9 @@ def _spreads(of: OfSimulation, results: Results, name: str, output: Path) -> Ite
         yield ""
         yield from _pictures(cells, name, SPREAD, title, "as fewer pairs are rated", output)
         yield from _sweep_table(cells, [*ROWS, *_BASELINES], "rate:")
-    yield _line(["pairs rated", *(f"{np.mean([cell['density'] for cell in found]):.0%}" for found in cells.values())])
+    yield _line(
+        ["pairs rated", *(f"{np.mean([cell['density'] for cell in of_point]):.0%}" for of_point in cells.values())]
+    )
     yield from _truth(of, SPREAD, cells)
     for metric in ("mse", "ndcg"):
         yield f"\n{NAMES[metric]}, against the classical row of the same outcome (bold: the interval leaves out 0; in"
@@ -241,22 +243,22 @@ def _spreads(of: OfSimulation, results: Results, name: str, output: Path) -> Ite
         for row in spread_rows(of):
             if row.name != f"{row.outcome}-none":
                 against = (row.name, f"{row.outcome}-none", metric)
-                yield _line([row.name, *(_marked(difference(found, metric, *against)) for found in cells.values())])
+                yield _line([row.name, *(_marked(difference(runs, metric, *against)) for runs in cells.values())])
 
 
 def _plain_table(cells: Mapping[float, Sequence[Cell]]) -> Iterator[str]:
-    """What validation says beside what is true: it is made of pairs that users chose, the test is not."""
+    """Show what validation says next to what is true: it is made of pairs that users chose, the test is not."""
     yield f"Rank {PLAIN_RANK} in both stages; of all settings only one strength of the priors is chosen, by validation."
     yield "`global`: one gamma for all users; the placebos have that too. Validation is a part of what was rated.\n"
     yield _line(["MSE, validation / test; NDCG, test; rate:", *(f"{at:g}" for at in cells)])
     yield _line(["---"] * (len(cells) + 1))
     for name in (row.name for row in plain_rows()):
-        found = []
+        figures = []
         for runs in cells.values():
             validation = np.mean([cell["choices"]["mse"][name]["validation"] for cell in runs])
             mse, ndcg = (figure(runs, metric, name, metric).value for metric in ("mse", "ndcg"))
-            found.append(f"{validation:.3f} / {mse:.3f}; {ndcg:.4f}")
-        yield _line([name, *found])
+            figures.append(f"{validation:.3f} / {mse:.3f}; {ndcg:.4f}")
+        yield _line([name, *figures])
     for name in _BASELINES:
         means = [[figure(runs, metric, name, metric).value for metric in ("mse", "ndcg")] for runs in cells.values()]
         yield _line([name, *(f"{mse:.3f}; {ndcg:.4f}" for mse, ndcg in means)])
@@ -268,8 +270,8 @@ def _sweep_table(cells: Mapping[float, Sequence[Cell]], shown: Sequence[str], he
     yield _line([f"MSE / NDCG, {head}", *heads])
     yield _line(["---"] * (len(heads) + 1))
     for row in shown:
-        found = [[figure(runs, metric, row, metric).value for metric in ("mse", "ndcg")] for runs in cells.values()]
-        yield _line([row, *(f"{mse:.3f} / {ndcg:.4f}" for mse, ndcg in found)])
+        values = [[figure(runs, metric, row, metric).value for metric in ("mse", "ndcg")] for runs in cells.values()]
+        yield _line([row, *(f"{mse:.3f} / {ndcg:.4f}" for mse, ndcg in values)])
 
 
 def _stopped(results: Results) -> Iterator[str]:
@@ -278,8 +280,8 @@ def _stopped(results: Results) -> Iterator[str]:
         yield _line(["NDCG / MSE", *(f"{sweeps}" for sweeps in cell)])
         yield _line(["---"] * (len(cell) + 1))
         for row in ROWS:
-            found = [f"{of[row]['ndcg'][0]:.3f} / {of[row]['mse'][0]:.3f}" for of in cell.values()]
-            yield _line([row, *found])
+            figures = [f"{of[row]['ndcg'][0]:.3f} / {of[row]['mse'][0]:.3f}" for of in cell.values()]
+            yield _line([row, *figures])
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -69,7 +69,7 @@ class Reproduce(Job[ReproduceConfig, Inputs, Path]):
         return context.output
 
     def plan(self, context: Context[ReproduceConfig], inputs: Inputs) -> list[str]:
-        """The data, and where results are."""
+        """Name the data, and where results are."""
         return [f"input   {inputs.data}", f"work    {inputs.work}"]
 
     def summary(self, context: Context[ReproduceConfig], finished: Finished[Path]) -> RenderableType:

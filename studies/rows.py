@@ -97,13 +97,13 @@ def plain_rows() -> list[Row]:
 
 
 def rows(placebos: bool = True) -> list[Row]:
-    """The paper's nine, and a deconfounded row of each outcome for each placebo."""
+    """List the paper's nine rows, and a deconfounded row of each outcome for each placebo."""
     nine = [Row(outcome, adjustment) for outcome in OUTCOMES for adjustment in ADJUSTMENTS]
     return nine + [Row(o, "deconfounded", kind) for o in OUTCOMES for kind in PLACEBOS if placebos]
 
 
 def settings(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
-    """The draws of a row: parameters of DeconfoundedMF, and of PoissonFactorization or None."""
+    """Sample settings for a row: parameters of DeconfoundedMF, and of PoissonFactorization or None."""
     if budget.plain:
         yield from _plain(row, budget, seed)
         return
@@ -112,10 +112,10 @@ def settings(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, An
     ours = np.random.default_rng((seed, OUTCOMES.index(row.outcome), 0))
     theirs = np.random.default_rng((seed, OUTCOMES.index(row.outcome), 1))
     for _ in range(budget.draws):
-        own = ranks if budget.rank is None else (budget.rank,)
-        outcome = _drawn(ours, {"rank": own, **SPACE[row.outcome]})
+        allowed = ranks if budget.rank is None else (budget.rank,)
+        outcome = _sampled(ours, {"rank": allowed, **SPACE[row.outcome]})
         outcome |= {"outcome": row.outcome, "adjustment": row.adjustment, **fit}
-        more = _drawn(theirs, {"exposure_rank": ranks, **CONFOUNDER[row.outcome]})
+        more = _sampled(theirs, {"exposure_rank": ranks, **CONFOUNDER[row.outcome]})
         if row.adjustment != "deconfounded":
             yield outcome, None
             continue
@@ -125,10 +125,10 @@ def settings(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, An
 
 def _plain(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
     exposure = {"rank": PLAIN_RANK, "seed": seed} if row.adjustment == "deconfounded" else None
-    own = {"outcome": row.outcome, "adjustment": row.adjustment, "rank": PLAIN_RANK}
-    own |= {"fitIntercept": row.intercept} | ({} if row.weight is None else {"confounderWeight": row.weight})
+    shared = {"outcome": row.outcome, "adjustment": row.adjustment, "rank": PLAIN_RANK}
+    shared |= {"fitIntercept": row.intercept} | ({} if row.weight is None else {"confounderWeight": row.weight})
     for given in PLAIN[row.outcome]:
-        yield {**own, **given, "maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}, exposure
+        yield {**shared, **given, "maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}, exposure
 
 
 def trial(row: Row, of: tuple[Mapping[str, Any], Mapping[str, Any] | None], **parts: Any) -> Trial:
@@ -136,5 +136,5 @@ def trial(row: Row, of: tuple[Mapping[str, Any], Mapping[str, Any] | None], **pa
     return Trial(of[0], of[1], confounder=row.confounder, **parts)
 
 
-def _drawn(rng: np.random.Generator, space: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+def _sampled(rng: np.random.Generator, space: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
     return {name: choices[int(rng.integers(len(choices)))] for name, choices in space.items()}

@@ -42,7 +42,7 @@ def write_results(profile: Profile, data: Path, work: Path, output: Path, comman
 
 
 def chosen_units(profile: Profile, data: Path, work: Path, only: Sequence[str] = ()) -> list[Unit]:
-    """The units of a profile whose names begin with one of ``only``; all, where there is none.
+    """List the units of a profile whose names begin with one of ``only``; all, where there is none.
 
     Raises
     ------

@@ -29,7 +29,7 @@ class Point:
     run: int
 
     def settings(self, of: OfSimulation) -> Simulation:
-        """The world: runs of a sweep differ in all draws, points of a run in none that they need not."""
+        """Describe the world: runs of a sweep share no random number, points of a run all they can."""
         world = Simulation(
             n_users=of.size,
             n_items=of.size,
@@ -61,8 +61,9 @@ class Truth(NamedTuple):
 
 
 def truth(of: OfSimulation, point: Point) -> Truth:
-    """What no model can beat on pairs that it has not seen, what the mean rating reaches, how much there is to tell
-    apart; of some users.
+    """Compute the limits of a world from some of its users.
+
+    The least error on unseen pairs, that of the mean rating, and how many ratings cannot be ranked apart.
     """
     settings = point.settings(of)
     block = draw_block(settings, np.arange(min(of.size, _USERS)), draw_items(settings))
@@ -83,17 +84,17 @@ def compare_rank(spark: SparkSession, of: OfSimulation, rank: int, run: int, adv
 
 
 def compare_point(spark: SparkSession, of: OfSimulation, point: Point, advance: Advance) -> Cell:
-    """The nine rows on one world."""
+    """Compare the nine rows on one world."""
     return _compare(spark, of, point, rows(placebos=False), advance)
 
 
 def compare_spread(spark: SparkSession, of: OfSimulation, point: Point, advance: Advance) -> Cell:
-    """The rows of :func:`spread_rows`, with intervals, tested on pairs that no fit has seen."""
+    """Compare the rows of :func:`spread_rows`, with intervals, tested on pairs that no fit has seen."""
     return _compare(spark, of, point, spread_rows(of), advance, replications=200)
 
 
 def spread_rows(of: OfSimulation) -> list[Row]:
-    """The nine rows and the placebos; or those of plain settings."""
+    """List the nine rows and the placebos; or those of plain settings."""
     return plain_rows() if of.budget.plain else rows()
 
 

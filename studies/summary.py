@@ -45,15 +45,15 @@ def difference(
 
 
 def row_names(cells: Sequence[Cell], choice: str) -> list[str]:
-    """The rows that all cells have, in their order."""
+    """List the rows that all cells have, in their order."""
     return list(cells[0][choice]["metrics"])
 
 
 def _replications(cell: Cell, choice: str, row: str, metric: str, group: str | None) -> NDArray[np.float64]:
-    found: Any = cell[choice]
+    part: Any = cell[choice]
     if group is not None:
-        found = found["groups"][group]
-    return np.array(found["metrics"][row][metric], np.float64)
+        part = part["groups"][group]
+    return np.array(part["metrics"][row][metric], np.float64)
 
 
 def _summed(seeds: Sequence[NDArray[np.float64]]) -> Figure:

@@ -1,4 +1,4 @@
-"""The studies as units of work, each with a file of its own: what is there is not done again.
+"""The studies as units of work, each with its file: a unit that is done is not run a second time.
 
 cells/coat-seed-0.json             a comparison on one data set and seed
 cells/dense-outcome-3.0-run-1.json nine rows on one simulated world
@@ -85,16 +85,16 @@ def _on_data(name: str, of: OfData, data: Path, seed: int) -> Unit:
 
 
 def _stopped(profile: Profile, data: Path, cells: Path) -> Unit:
-    """What the settings that Coat's first seed chose give after so many sweeps."""
+    """Make the unit that measures after few sweeps what the first seed of Coat chose."""
     compared, of = rows(placebos=False), profile.data["coat"]
     chosen = _on_data("coat", of, data, 0)
 
     def run(spark: SparkSession, advance: Advance) -> Cell:
-        found = read(chosen, cells)
-        if found is None:
+        result = read(chosen, cells)
+        if result is None:
             raise DataError(f"{chosen.name} is not there yet, and its choices are needed")
         comparison = Comparison(DATASETS["coat"](spark, data, 0), compared, of.budget, 0)
-        return stopped_early(spark, comparison, found["choices"]["ndcg"], profile.sweeps, advance)
+        return stopped_early(spark, comparison, result["choices"]["ndcg"], profile.sweeps, advance)
 
     steps = len(compared) * len(profile.sweeps)
     return Unit("coat-sweeps", steps, [chosen.fingerprint, profile.sweeps], run)
@@ -133,21 +133,21 @@ def _world(of: OfSimulation) -> list[Any]:
 
 
 def _given(budget: Budget) -> dict[str, Any]:
-    """What is set of a budget: a setting that is added later changes no fingerprint of before."""
+    """List what is set of a budget: a setting that is added later changes no older fingerprint."""
     return {name: value for name, value in asdict(budget).items() if value is not None}
 
 
 def read(unit: Unit, cells: Path) -> Cell | None:
-    """A unit's result, if it is there and was computed by the same settings."""
+    """Read a unit's result, if it is there and was computed by the same settings."""
     path = cells / f"{unit.name}.json"
     if not path.exists():
         return None
-    found = json.loads(path.read_text(encoding="utf-8"))
-    return found["result"] if found["fingerprint"] == unit.fingerprint else None
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    return stored["result"] if stored["fingerprint"] == unit.fingerprint else None
 
 
 def write(unit: Unit, cells: Path, result: Cell) -> None:
-    """Keep a unit's result, whole or not at all."""
+    """Write a unit's result, whole or not at all."""
     cells.mkdir(parents=True, exist_ok=True)
     path = cells / f"{unit.name}.json"
     partial = path.with_suffix(".partial")

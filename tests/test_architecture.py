@@ -31,12 +31,12 @@ def imported(nodes: list[ast.AST]) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: imports are written in full"
             for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                names.add(inner if inner.removeprefix(f"{ROOT}.") in MODULES else str(node.module))
+                module = f"{node.module}.{alias.name}"
+                names.add(module if module.removeprefix(f"{ROOT}.") in MODULES else str(node.module))
     return names
 
 
-def own(nodes: list[ast.AST]) -> set[str]:
+def inner(nodes: list[ast.AST]) -> set[str]:
     """Modules of the package among the imports, without its name."""
     return {name.removeprefix(ROOT).removeprefix(".") for name in imported(nodes) if name.split(".")[0] == ROOT}
 
@@ -45,9 +45,7 @@ def part_of(module: str) -> str:
     return module.split(".")[0]
 
 
-USES = {module: own(list(ast.walk(tree))) for module, tree in MODULES.items()}
-# Without those inside functions, which wait until they are called.
-USES_AT_ONCE = {module: own(list(tree.body)) for module, tree in MODULES.items()}
+USES = {module: inner(list(ast.walk(tree))) for module, tree in MODULES.items()}
 FOREIGN = {
     module: {name.split(".")[0] for name in imported(list(ast.walk(tree)))} - {ROOT} for module, tree in MODULES.items()
 }
@@ -129,10 +127,34 @@ def cycle_in(uses: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
-def test_no_module_needs_itself_to_be_imported() -> None:
-    """The package's own module only hands names on, and nobody below may take them from there."""
+def room_of(module: str) -> str:
+    """The folder that a module lies in; the rooms of ``models`` are rooms of their own."""
+    parts = module.split(".")
+    return ".".join(parts[:2]) if parts[0] == "models" and len(parts) > 2 else parts[0]
+
+
+def test_imports_run_one_way() -> None:
+    """Between modules and between rooms; what waits inside a function, or serves types only, counts too.
+
+    The package's own module only hands names on, and nobody below may take them from there.
+    """
     assert cycle_in({"a": {"b"}, "b": {"a"}}) != []
-    assert cycle_in({module: uses - {""} for module, uses in USES_AT_ONCE.items() if module}) == []
+    modules = {module: uses - {""} for module, uses in USES.items() if module}
+    assert cycle_in(modules) == []
+    rooms: dict[str, set[str]] = {}
+    for module, uses in modules.items():
+        rooms.setdefault(room_of(module), set()).update(map(room_of, uses))
+    assert cycle_in({room: uses - {room} for room, uses in rooms.items()}) == []
+
+
+def test_the_tests_mirror_the_tree() -> None:
+    """Each folder of the package has a namesake among the tests, and no folder of tests is left without one."""
+    tests = Path(__file__).resolve().parent
+    rooms = {path.parent.relative_to(PACKAGE).as_posix() for path in TREES} - {"."}
+    folders = {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")} - {"."}
+    assert rooms - folders == set()
+    beside_the_package = {"docs", "examples", "packaging", "reference", "studies"}
+    assert folders - rooms == beside_the_package
 
 
 def test_the_package_takes_nothing_through_its_own_front_door() -> None:
@@ -195,14 +217,3 @@ def test_only_one_part_speaks_to_classic_spark_and_the_jvm() -> None:
     speakers = {module: spoken_in(tree) & private for module, tree in MODULES.items()}
     assert {"spark.lineage", "spark.hadoop", "spark.session"} <= {module for module, names in speakers.items() if names}
     assert {module: names for module, names in speakers.items() if names and part_of(module) != "spark"} == {}
-
-
-def test_no_two_parts_of_the_engine_room_use_each_other() -> None:
-    """Spark below, storage and engine above it, whatever waits inside a function."""
-    parts = {"engine", "kernels", "spark", "storage"}
-    uses = {
-        part: {part_of(used) for module in MODULES if part_of(module) == part for used in USES[module]}
-        & (parts - {part})
-        for part in parts
-    }
-    assert cycle_in(uses) == []

@@ -1,10 +1,10 @@
 """Defaults <- YAML file <- ``section.name=value``, checked into the configuration of one job."""
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import structlog
 import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import GrammarParseError, OmegaConfBaseException
@@ -17,7 +17,7 @@ from dcrec_spark.config.secrets import mask_secrets
 from dcrec_spark.config.shared import JobConfig
 from dcrec_spark.errors import ConfigError
 
-_log = logging.getLogger(__name__)
+_log = structlog.get_logger()
 C = TypeVar("C", bound=JobConfig)
 
 
@@ -72,7 +72,7 @@ def _from_file(path: Path | None, kind: type[JobConfig]) -> DictConfig:
     sections: Any = OmegaConf.to_container(_parsed(path), resolve=False)
     ignored = list(foreign_settings(sections, kind))
     if ignored:
-        _log.info("configuration file %s: settings of other jobs are left aside: %s", path, ", ".join(ignored))
+        _log.info("settings of other jobs are left aside", file=str(path), settings=ignored)
     # A section whose lines are all commented out is read as null; it sets nothing.
     empty = {name for name, body in sections.items() if body is None and name in AllSettings.model_fields}
     return OmegaConf.create({name: body for name, body in sections.items() if name not in empty})
@@ -113,9 +113,9 @@ def _from_override(text: str, kind: type[JobConfig]) -> DictConfig:
     sections: Any = OmegaConf.to_container(layer, resolve=False)
     foreign = list(foreign_settings(sections, kind))
     if foreign:
-        *others, last = [f"jobs/{job}.py" for job in jobs_with(foreign[0])]
+        *others, last = jobs_with(foreign[0])
         knowing = f"{', '.join(others)} and {last}" if others else last
-        raise ConfigError(f"unknown setting for jobs/{kind.job}.py: {foreign[0]} is one of {knowing}")
+        raise ConfigError(f"unknown setting for the job {kind.job}: {foreign[0]} is a setting of {knowing}")
     return layer
 
 

@@ -10,7 +10,7 @@ from dcrec_spark.config.types import Natural, NonNegativeReal, Positive, Positiv
 
 
 class SimulationConfig(Section):
-    """The world that jobs/simulate.py draws; its seed is run.seed."""
+    """The world that is drawn, after the paper; its seed is run.seed."""
 
     n_users: Positive = Field(default=5000, description="number of users")
     n_items: Positive = Field(default=5000, description="number of items")

@@ -179,11 +179,12 @@ class EngineConfig(Section):
         default=None,
         description="blocks of items; null: from the cores and the number of ratings",
     )
-    exchange: Literal["auto", "broadcast", "blocks"] = Field(
+    exchange: Literal["auto", "local", "broadcast", "blocks"] = Field(
         default="auto",
-        description="how factors reach the blocks that need them. auto: broadcast for a side whose factors are small, "
-        "else blocks; broadcast: from the driver to every worker; blocks: from block to block over the "
-        "cluster",
+        description="where a fit is computed, and how factors reach the blocks that need them. auto: local up to 2 "
+        "million ratings; above, broadcast for a side with small factors, else blocks; local: in the "
+        "driver's process, without the cluster; broadcast: from the driver to every worker; blocks: from "
+        "block to block over the cluster",
     )
     checkpoint_interval: Annotated[Whole, Field(ge=1, le=1000000)] = Field(
         default=10,

@@ -17,7 +17,7 @@ _ITEM_COLUMNS = ("item", "item_id", "movieId")
 
 
 def read_titles(spark: SparkSession, ratings: Path) -> DataFrame | None:
-    """Open the titles that MovieLens has beside its ratings.
+    """Open the titles that MovieLens delivers with its ratings.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataF
         item, title, source = _open(spark, path)
     ids = item.cast("string").try_cast(id_type.simpleString()).alias("item_id")
     named = source.select(ids, title.cast("string").alias("title"))
-    # The same title each time where an item has several.
+    # Where an item has several titles, every run takes the same one.
     return named.where("item_id is not null").groupBy("item_id").agg(F.min("title").alias("title"))
 
 

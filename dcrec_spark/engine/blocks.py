@@ -28,7 +28,7 @@ read a block as :class:`Block`, and never spell those names out::
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -154,6 +154,7 @@ class LocalSide:
     name: str
     n_rows: int
     data: pa.BinaryScalar
+    n_blocks: ClassVar[int] = 1
 
     def release(self) -> None:
         """Do nothing: no part of it is kept on the cluster."""

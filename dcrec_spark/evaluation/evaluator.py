@@ -60,14 +60,25 @@ class RatingEvaluator(
 
     def isLargerBetter(self) -> bool:
         """Return False for errors, True for all else."""
-        return self.getOrDefault("metricName") not in ERRORS
+        return not self.measure.is_error
+
+    @property
+    def measure(self) -> Measure:
+        """What is evaluated, by the name that tables have for it.
+
+        Examples
+        --------
+        >>> RatingEvaluator(metricName="recall", k=10).measure  # doctest: +SKIP
+        Measure('recall@10')
+        """
+        name = self.getOrDefault("metricName")
+        return Measure(_AT_K[name], self.getOrDefault("k")) if name in _AT_K else Measure(Kind(name))
 
     def _evaluate(self, dataset: DataFrame) -> float:
         get = self.getOrDefault
         settings = MetricSettings(ks=(get("k"),), relevance=get("relevance"), gain=get("gain"), replications=0)
         columns = Columns(get("userCol"), get("itemCol"), get("ratingCol"))
-        name = get("metricName")
-        measure = Measure(_AT_K[name], get("k")) if name in _AT_K else Measure(Kind(name))
+        measure = self.measure
         value = evaluate(dataset, get("predictionCol"), columns, settings).as_dict()[measure]
         if math.isnan(value):
             raise DataError(f"{measure} is undefined: no user has a test item that is relevant or worth any gain")

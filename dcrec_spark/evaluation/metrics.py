@@ -12,7 +12,7 @@ one exchange of the rows, by user, and a small one of sums by item; only sums re
     metrics = evaluate(both, models={"deconfounded": "deconfounded", "classical": "classical"})
     metrics.difference("deconfounded", "classical").estimates()
 
-Users and items are told apart by 64-bit hashes of their ids: with a million users, two are taken for one with a
+Users and items are identified by 64-bit hashes of their ids: with a million users, two are taken for one with a
 probability of 3e-8.
 """
 

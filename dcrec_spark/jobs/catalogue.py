@@ -37,7 +37,7 @@ class JobEntry:
         return "\n\n".join([self.summary, *parts])
 
     def load(self) -> Job[Any, Any, Any]:
-        """The job, imported now.
+        """Import the job, and make it.
 
         Raises
         ------

@@ -18,31 +18,36 @@ import structlog
 from click.shell_completion import get_completion_class
 from structlog.typing import Processor
 
-from dcrec_spark.config import load_config
+from dcrec_spark.config import JOB_CONFIGS, load_config
+from dcrec_spark.config.names import known_settings
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.catalogue import JOBS
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.job import Job
 from dcrec_spark.jobs.runner import run_job
+from dcrec_spark.spark.session import conf_directory
 from dcrec_spark.version import __version__
 
 _PROGRAM = "dcrec"
-_EPILOG = """\b
-Settings
-  --config FILE holds those that differ from the defaults; --set wins over it:
-  dcrec retrain --config nightly.yaml --set outcome.rank=50 --set output.path=tables
-\b
+_EXIT_CODES = """\b
 Exit codes
   0 done   1 unexpected   2 usage or configuration   3 data rejected
   4 audit refused to publish   5 another publisher won   6 interrupted, can be run again
 """
+_SETTINGS = """\b
+Settings
+  A file holds those that differ from the defaults; --set wins over it:
+  dcrec retrain --config nightly.yaml --set outcome.rank=50 --set output.path=tables
+  dcrec settings prints all of them with their defaults.
+"""
+_OTHERS = ("settings", "completion")
 
 
 class _Jobs(click.Group):
     """A group whose help lists the commands by what they are for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The order of a model's life, not of the alphabet."""
+        """List the commands in the order of a model's life, not of the alphabet."""
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -50,7 +55,7 @@ class _Jobs(click.Group):
         sections: dict[str, list[tuple[str, str]]] = {}
         for entry in JOBS:
             sections.setdefault(entry.purpose, []).append((entry.command, entry.summary))
-        sections["Shell"] = [(name, self.commands[name].get_short_help_str(80)) for name in ("completion",)]
+        sections["Help"] = [(name, self.commands[name].get_short_help_str(80)) for name in _OTHERS]
         for purpose, rows in sections.items():
             with formatter.section(purpose):
                 formatter.write_dl(rows, col_max=12)
@@ -59,7 +64,7 @@ class _Jobs(click.Group):
 @click.group(
     _PROGRAM,
     cls=_Jobs,
-    epilog=_EPILOG,
+    epilog=f"{_SETTINGS}\n{_EXIT_CODES}",
     context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name=_PROGRAM)
@@ -69,6 +74,12 @@ def dcrec() -> None:
     Each command is a job that a scheduler can run: it checks its settings, leaves a record of the run (run.json), and
     publishes all of its tables or none. `dcrec COMMAND --help` explains one.
     """
+
+
+@dcrec.command("settings", short_help="Print every setting with its default, as YAML.")
+def _settings() -> None:
+    """Print every setting of every job with its choices and its default, as a file for --config."""
+    click.echo((conf_directory() / "base.yaml").read_text(encoding="utf-8"), nl=False)
 
 
 @dcrec.command("completion", short_help="Print what makes a shell complete these commands.")
@@ -87,8 +98,15 @@ def _completion(shell: str) -> None:
     click.echo(completion(dcrec, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE").source())
 
 
+def _complete_setting(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """List the settings of the job whose names begin with what was typed."""
+    job = str(ctx.info_name).replace("-", "_")
+    names = [name for kind in JOB_CONFIGS if kind.job == job for name in known_settings(kind)]
+    return [f"{name}=" for name in names if name.startswith(incomplete)]
+
+
 def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]], summary: str = "") -> click.Command:
-    """The command line of a job.
+    """Make the command line of a job.
 
     Parameters
     ----------
@@ -98,11 +116,21 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
     summary : one line for a list of commands.
     """
 
-    @click.command(name, help=help_text, short_help=summary, epilog=_EPILOG)
+    @click.command(name, help=help_text, short_help=summary, epilog=_EXIT_CODES)
     @click.option(
-        "--config", type=click.Path(path_type=Path), metavar="FILE", help="YAML with settings; conf/base.yaml has all."
+        "--config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Settings as YAML; `dcrec settings` prints all of them.",
     )
-    @click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="One setting; repeat at will.")
+    @click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        shell_complete=_complete_setting,
+        metavar="A.B=VALUE",
+        help="One setting, over the file; can be repeated.",
+    )
     @click.option("--dry-run", is_flag=True, help="Check settings, inputs and output; write nothing.")
     def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool) -> None:
         with reported_errors() as reporter:
@@ -118,7 +146,7 @@ for _entry in JOBS:
 
 @contextmanager
 def reported_errors() -> Iterator[Reporter]:
-    """Logs, signals and exit codes of a job: an error that was raised on purpose ends the process with its code."""
+    """Set up logs and signals, and end the process with the exit code of an error that was raised on purpose."""
     configure_logging()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)

@@ -61,7 +61,7 @@ class Reporter(AbstractContextManager["Reporter"]):
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """A part of the run, timed."""
+        """Time a part of the run, and show that it is under way."""
         start = time.monotonic()
         if self._live:
             self._add(name, 1)
@@ -91,7 +91,7 @@ class Reporter(AbstractContextManager["Reporter"]):
         return iteration
 
     def counter(self, name: str, total: int) -> Callable[[str], None]:
-        """What to call, with a note, for each of ``total`` things done: one log line, or one tick of a bar."""
+        """Return what to call with a note when one of ``total`` things is done: one log line, or one tick of a bar."""
         done = itertools.count(1)
         if self._live:
             self._add(name, total)
@@ -123,7 +123,7 @@ class Reporter(AbstractContextManager["Reporter"]):
             self._progress.start()
 
     def failed(self, error: DcrecError) -> None:
-        """The error, in full and for people too."""
+        """Log the error in full, and show it on a terminal."""
         self._progress.stop()
         _log.error(str(error), kind=type(error).__name__, exit_code=error.exit_code)
         if self._live:

@@ -75,7 +75,7 @@ class FoldIn(Job[FoldInConfig, Inputs, None]):
         return Outputs(tables, None, seen=valid.ratings if config.recommend.exclude_seen else None)
 
     def plan(self, context: Context[FoldInConfig], inputs: Inputs) -> list[str]:
-        """The ratings and the model."""
+        """Name the ratings and the model."""
         return [input_line(context.config, inputs.ratings), model_line(inputs.saved)]
 
 

@@ -57,7 +57,7 @@ class Outputs(Generic[ResultT]):
     Attributes
     ----------
     tables : published name -> rows, each written once.
-    result : what the caller of the runner gets beside the tables, such as the fitted model.
+    result : what the caller of the runner gets, such as the fitted model.
     folders : what else appears in the directory of the run, by its name there.
     seen : user_id, item_id of pairs that must not be recommended; None where all may be.
     """
@@ -134,8 +134,8 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
 
     @abstractmethod
     def plan(self, context: Context[ConfigT], inputs: InputsT) -> list[str]:
-        """What a run would read and do, a line each; a dry run shows it."""
+        """List what a run would read and do, a line each; a dry run shows it."""
 
     def summary(self, context: Context[ConfigT], finished: Finished[ResultT]) -> RenderableType:
-        """What people read when the run has ended: what was read, how the fits ended, where the tables are."""
+        """Summarise the run for people: what was read, how the fits ended, where the tables are."""
         return run_summary(finished.run, finished.directory)

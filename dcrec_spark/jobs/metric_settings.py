@@ -5,5 +5,5 @@ from dcrec_spark.evaluation.settings import MetricSettings
 
 
 def metric_settings(given: MetricsConfig, seed: int, cuts: tuple[int, ...]) -> MetricSettings:
-    """The configured variants, for lists of these lengths."""
+    """Return the configured variants, for lists of these lengths."""
     return MetricSettings(cuts, given.relevant_from, given.gain, replications=given.bootstrap, seed=seed)

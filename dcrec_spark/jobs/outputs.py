@@ -20,7 +20,7 @@ def recommendation_table(ranked: DataFrame, run: Run) -> DataFrame:
 
 
 def factor_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
-    """The published tables of both sides' factors."""
+    """Make the published tables of both sides' factors."""
     users, items = (table.withColumns(run.stamp()) for table in model.factorTables())
     user_schema = schemas.user_factors(users.schema["id"].dataType)
     item_schema = schemas.item_factors(items.schema["id"].dataType)
@@ -31,12 +31,12 @@ def factor_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
 
 
 def reject_table(valid: Validated, run: Run) -> DataFrame:
-    """The published table of rows that were not used."""
+    """Make the published table of rows that were not used."""
     return schemas.conform(valid.rejects.withColumn("run_id", F.lit(run.run_id)), schemas.REJECTS, "rejects")
 
 
 def text_file(spark: SparkSession, name: str, text: str) -> Save:
-    """A folder that holds one file of that name with ``text``."""
+    """Return what writes a folder with one file of that name, which holds ``text``."""
 
     def save(uri: str) -> None:
         files, directory = open_files(uri, spark)
@@ -47,5 +47,5 @@ def text_file(spark: SparkSession, name: str, text: str) -> Save:
 
 
 def model_folder(model: DeconfoundedMFModel, spark: SparkSession) -> Save:
-    """A folder from which ``DeconfoundedMFModel.load`` reads the model."""
+    """Return what writes a folder from which ``DeconfoundedMFModel.load`` reads the model."""
     return lambda uri: model.write().session(spark).save(uri)

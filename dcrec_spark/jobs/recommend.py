@@ -86,7 +86,7 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
         return Outputs(tables, None, seen=seen)
 
     def plan(self, context: Context[RecommendJobConfig], inputs: Inputs) -> list[str]:
-        """The ratings and the model."""
+        """Name the ratings and the model."""
         return [input_line(context.config, inputs.ratings), model_line(inputs.saved)]
 
 
@@ -97,7 +97,7 @@ def _names_ratings(given: InputConfig) -> bool:
 
 
 def _known_users(context: Context[RecommendJobConfig], model: DeconfoundedMFModel, users: DataFrame) -> DataFrame:
-    """The users to serve under the model's name of the column, each once; who is unknown is noted in the record.
+    """List the users to serve, each once, under the model's name of the column; note those that are unknown.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 extract      ratings, and the model that the fit starts from
 transform    validate, fit, rank
-load         recommendations, user_factors, item_factors, rejects, runs; the model beside them
+load         recommendations, user_factors, item_factors, rejects, runs; model/
 """
 
 from dataclasses import dataclass
@@ -64,14 +64,14 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
         return Outputs(tables, model, {FOLDER: model_folder(model, context.spark)}, seen)
 
     def plan(self, context: Context[RetrainConfig], inputs: Inputs) -> list[str]:
-        """The ratings, and the kind of model."""
+        """Name the ratings, and the kind of model."""
         outcome = context.config.outcome
         model = f"model   {outcome.outcome}, adjustment {outcome.adjustment}"
         return [input_line(context.config, inputs.ratings), model]
 
 
 def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
-    """The model that the fit starts from, if one is asked for and there; released at the end of the run."""
+    """Load the model that the fit starts from, if one is asked for and there; released at the end of the run."""
     path = context.config.model.warm_start
     if path == PREVIOUS:
         path = previous_run(context.spark, context.output)

@@ -18,8 +18,9 @@ from dcrec_spark.config import JobConfig, config_hash, mask_secrets, resolved
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.saved_model import SavedModel, Source
-from dcrec_spark.jobs.settled import unsettled
+from dcrec_spark.jobs.settled import StageFit, unsettled
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
+from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet, schemas
 from dcrec_spark.version import __version__
@@ -45,14 +46,14 @@ class Run:
     counts: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    objectives: dict[str, list[float]] = field(default_factory=dict)
+    fits: dict[str, StageFit] = field(default_factory=dict)
     data_fingerprint: str | None = None
     intercept: float | None = None
     source: Source | None = None
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
-        """A run that starts now."""
+        """Start the record of a run."""
         started = datetime.now(UTC)
         run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
         return cls(run_id, job, config, started, _versions(spark), timings)
@@ -64,7 +65,7 @@ class Run:
 
     @property
     def model_version(self) -> str | None:
-        """The same for the same settings on the same data, begun with the same model; where one is served, its own."""
+        """Name of the model, equal for equal settings, data and start; of the served one where nothing is fitted."""
         if self.job != RETRAIN:
             return None if self.source is None else self.source.model_version
         if self.data_fingerprint is None:
@@ -81,7 +82,7 @@ class Run:
         self.intercept = saved.model.intercept
 
     def took_in(self, valid: Validated) -> None:
-        """Note what validation found."""
+        """Note how many rows there are, why some were rejected, and a fingerprint of the rest."""
         self.counts |= valid.counts
         self.reasons = dict(valid.reasons)
         self.warnings += valid.warnings
@@ -91,20 +92,18 @@ class Run:
         """Note what the fits came to, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
         self.intercept = model.intercept
-        exposure = model.exposureModel
-        if exposure is not None:
-            self._note_fit("exposure", exposure.elboHistory, exposure)
-        self._note_fit("outcome", model.objectiveHistory, model)
+        if (exposure := model.exposureModel) is not None:
+            self._note_fit("exposure", exposure, StageFit("ELBO", exposure.elboHistory, exposure.converged))
+        objective = family_of(model).objective.name
+        self._note_fit("outcome", model, StageFit(objective, model.objectiveHistory, model.converged))
 
-    def _note_fit(
-        self, stage: str, objective: list[float], model: PoissonFactorizationModel | DeconfoundedMFModel
-    ) -> None:
-        self.objectives[stage] = objective
-        warning = None if model.converged else unsettled(stage, objective, model.getOrDefault("tol"))
+    def _note_fit(self, stage: str, model: PoissonFactorizationModel | DeconfoundedMFModel, fit: StageFit) -> None:
+        self.fits[stage] = fit
+        warning = unsettled(stage, fit, model.getOrDefault("tol"))
         self.warnings += filter(None, [warning, *map(str, model.degeneracies)])
 
     def stamp(self) -> dict[str, Column]:
-        """The columns that tie a row of a table to its run."""
+        """Return the columns that tie a row of a table to its run."""
         return {
             "model_version": F.lit(self.model_version),
             "run_id": F.lit(self.run_id),
@@ -121,7 +120,7 @@ class Run:
         return self._facts("finished", 0, None)
 
     def as_row(self, spark: SparkSession) -> DataFrame:
-        """The table ``runs``: one row."""
+        """Make the one row of the table ``runs``."""
         facts = self._facts("published", 0, None)
         row = {name: facts[name] for name in schemas.RUNS.fieldNames()}
         row |= {
@@ -166,14 +165,15 @@ class Run:
             "versions": self.versions,
             "warnings": list(self.warnings),
             "intercept": self.intercept,
-            "objectives": self.objectives,
-            "iterations": {stage: len(values) for stage, values in self.objectives.items()},
+            "objectives": {stage: fit.values for stage, fit in self.fits.items()},
+            "converged": {stage: fit.converged for stage, fit in self.fits.items()},
+            "iterations": {stage: len(fit.values) for stage, fit in self.fits.items()},
             "source": None if self.source is None else asdict(self.source),
         }
 
 
 def fingerprint(ratings: DataFrame) -> str:
-    """A hash of the set of ratings: the same in whatever order and partitions they come (hex, 38 digits at most)."""
+    """Hash the set of ratings: equal in whatever order and partitions they come (hex, 38 digits at most)."""
     total = F.sum(F.xxhash64(*sorted(ratings.columns)).cast("decimal(38,0)"))
     sums = ratings.agg(total.alias("total"), F.count("*").alias("rows")).collect()[0]
     return f"{int(sums['total']) % 2**64:016x}{sums['rows']:08x}"

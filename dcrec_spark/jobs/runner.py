@@ -83,7 +83,7 @@ def output_path(config: JobConfig) -> str:
 
 
 def start_session(config: JobConfig, writes: bool = True) -> SparkSession:
-    """The session that the configuration asks for, its checkpoint directory set or not needed.
+    """Open the session that the configuration asks for, its checkpoint directory set or not needed.
 
     writes : False leaves the checkpoint directory unmade, for a session that fits nothing.
     """

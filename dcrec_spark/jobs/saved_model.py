@@ -39,7 +39,7 @@ class SavedModel:
 
 
 def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
-    """The model that ``setting`` names by ``path``.
+    """Load the model that ``setting`` names by ``path``.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def record_of(spark: SparkSession, source: Source) -> dict[str, Any] | None:
 
 
 def previous_run(spark: SparkSession, output: str) -> str | None:
-    """The directory of the current run under ``output``, if there is one that has a model."""
+    """Return the directory of the current run under ``output``, if there is one that has a model."""
     directory = current_directory(output, spark)
     return directory if directory is not None and _has_model(spark, directory) else None
 

@@ -32,7 +32,7 @@ def require_model_path(config: ServingConfig) -> str:
 
 
 def load_served_model(context: Context[ServingT]) -> SavedModel:
-    """The model that ``model.path`` names, noted in the record of the run and released at its end.
+    """Load the model that ``model.path`` names, noted in the record of the run and released at its end.
 
     Raises
     ------

@@ -1,27 +1,33 @@
-"""Whether a fit has settled, and what to do where it has not."""
+"""How the fit of a stage ended, and what to say of one that stopped before it settled."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 
-def unsettled(stage: str, objective: Sequence[float], tol: float) -> str | None:
-    """One sentence on a fit that stopped before its objective settled; None where there is nothing to say.
+class StageFit(NamedTuple):
+    """The objective's name, its value after each iteration, and whether it settled."""
+
+    objective: str
+    values: Sequence[float]
+    converged: bool
+
+
+def unsettled(stage: str, fit: StageFit, tol: float) -> str | None:
+    """Warn of a fit that did not converge, in one sentence with its remedy; None where there is nothing to say.
 
     Parameters
     ----------
     stage : exposure or outcome, the section of the settings.
-    objective : its value after each iteration.
-    tol : the relative change below which it counts as settled; 0 asks for a fixed number of iterations.
+    fit : how it ended.
+    tol : the relative change below which the objective counts as settled; 0 asks for a fixed number of iterations.
     """
-    if tol == 0 or not objective:
+    values = fit.values
+    if fit.converged or tol == 0 or not values:
         return None
-    iterations = f"{len(objective)} iteration{'s' if len(objective) > 1 else ''}"
     advice = f"raise {stage}.max_iter, or {stage}.tol if this is near enough"
-    if len(objective) == 1:
-        return f"{stage} stopped after {iterations}, too few to see whether its objective has settled: {advice}"
-    before, last = objective[-2:]
-    change = (last - before) / abs(before) if before else 0.0
-    if abs(change) < tol:
-        return None
-    way = "rising" if change > 0 else "falling"
-    share = f"{100 * abs(change):.2g} % an iteration"
-    return f"{stage} stopped after {iterations}, its objective still {way} by {share}: {advice}"
+    if len(values) == 1:
+        return f"{stage} stopped after 1 iteration, too few to see whether {fit.objective} has settled: {advice}"
+    before, last = values[-2:]
+    way = "rising" if last > before else "falling"
+    share = f"{100 * abs(last - before) / abs(before):.2g} % an iteration"
+    return f"{stage} stopped after {len(values)} iterations, {fit.objective} still {way} by {share}: {advice}"

@@ -30,7 +30,7 @@ class Simulate(Job[SimulateConfig, Simulation, None]):
     last_step = "draw and publish"
 
     def check(self, config: SimulateConfig) -> None:
-        """Refuse a world that cannot be drawn."""
+        """Refuse settings that make no world."""
         _world(config)
 
     def extract(self, context: Context[SimulateConfig]) -> Simulation:
@@ -38,11 +38,11 @@ class Simulate(Job[SimulateConfig, Simulation, None]):
         return _world(context.config)
 
     def transform(self, context: Context[SimulateConfig], inputs: Simulation) -> Outputs[None]:
-        """The tables of the world, drawn while they are written."""
+        """Return the tables of the world, sampled while they are written."""
         return Outputs(world_tables(context.spark, inputs), None)
 
     def load(self, context: Context[SimulateConfig], outputs: Outputs[None]) -> str:
-        """Publish; the rows are counted as they are written, for they are drawn but once."""
+        """Publish; the rows are counted as they are written, because the world is sampled only once."""
         run = context.run
 
         def record(staged: parquet.StagedRun) -> dict[str, object]:
@@ -52,7 +52,7 @@ class Simulate(Job[SimulateConfig, Simulation, None]):
         return parquet.publish(context.spark, context.output, run.run_id, outputs.tables, record)
 
     def plan(self, context: Context[SimulateConfig], inputs: Simulation) -> list[str]:
-        """The size of the world."""
+        """State the size of the world."""
         return [f"draw    {inputs.n_users:,} users x {inputs.n_items:,} items"]
 
     def summary(self, context: Context[SimulateConfig], finished: Finished[None]) -> RenderableType:
@@ -65,7 +65,7 @@ def _world(config: SimulateConfig) -> Simulation:
 
 
 def world_tables(spark: SparkSession, settings: Simulation) -> dict[str, DataFrame]:
-    """The tables of a world, drawn when they are read."""
+    """Return the tables of a world, sampled when they are read."""
     world = simulate(spark, settings)
     return {
         "ratings": world.ratings,

@@ -11,7 +11,7 @@ from dcrec_spark.jobs.saved_model import SavedModel
 
 
 def run_summary(run: Run, directory: str) -> RenderableType:
-    """What was read, how the fits ended, where the tables are."""
+    """Summarise a run: what was read, how the fits ended, where the tables are."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", justify="right")
     facts.add_column(overflow="fold")
@@ -22,9 +22,8 @@ def run_summary(run: Run, directory: str) -> RenderableType:
         read = f"{counts['accepted']:,} of {counts['rows_in']:,} rows, {counts['rejected']:,} rejected"
         facts.add_row("ratings", read)
     facts.add_row("users x items", f"{counts['users']:,} x {counts['items']:,}")
-    for stage, values in run.objectives.items():
-        name = "ELBO" if stage == "exposure" else "J"
-        facts.add_row(stage, f"{len(values)} iterations, {name} {values[0]:,.6g} -> {values[-1]:,.6g}")
+    for stage, (objective, values, _) in run.fits.items():
+        facts.add_row(stage, f"{len(values)} iterations, {objective} {values[0]:,.6g} -> {values[-1]:,.6g}")
     facts.add_row("time", ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run.timings.items()))
     for warning in run.warnings:
         facts.add_row("[yellow]note[/]", Text(warning))
@@ -34,7 +33,7 @@ def run_summary(run: Run, directory: str) -> RenderableType:
 
 
 def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:
-    """The ratings that a run would read, with their columns; ``raw`` is as ``read_ratings`` gives them."""
+    """Name the ratings that a run would read, with their columns; ``raw`` is as ``read_ratings`` gives them."""
     if raw is None:
         return "input   none"
     columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in raw.schema.fields if f.name != "raw")
@@ -42,5 +41,5 @@ def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:
 
 
 def model_line(saved: SavedModel) -> str:
-    """The saved model that a run would begin with."""
+    """Name the saved model that a run would begin with."""
     return f"model   {saved.source.model_version} {saved.source.path}"

@@ -1,4 +1,4 @@
-"""The schema of every published table.
+"""Schemas of all published tables.
 
 Ids are published as they came in, so tables that hold ids take the ids' type, ``string`` or ``long``.
 """
@@ -32,7 +32,7 @@ _WHICH_RUN = [
 
 
 def recommendations(user_type: DataType, item_type: DataType) -> StructType:
-    """One row per user and rank (from 1); unique on (run_date, user_id, rank).
+    """Recommendations: one row per user and rank (from 1), unique on (run_date, user_id, rank).
 
     score = preference + confounder + the model's intercept, which stands in run.json.
     """
@@ -50,22 +50,22 @@ def recommendations(user_type: DataType, item_type: DataType) -> StructType:
 
 
 def user_factors(id_type: DataType) -> StructType:
-    """One row per user. ``gamma`` weighs the confounder; exposure columns are null for a classical fit."""
+    """Factors of users, one row each. ``gamma`` weighs the confounder; a classical fit has null for the exposure."""
     gamma = StructField("gamma", DoubleType(), nullable=False)
     return _factors(id_type, [gamma])
 
 
 def item_factors(id_type: DataType) -> StructType:
-    """One row per item. Exposure columns are null for a classical fit."""
+    """Factors of items, one row each. Exposure columns are null for a classical fit."""
     return _factors(id_type, [])
 
 
-def _factors(id_type: DataType, own: list[StructField]) -> StructType:
+def _factors(id_type: DataType, of_side: list[StructField]) -> StructType:
     return StructType(
         [
             StructField("id", id_type, nullable=False),
             StructField("features", _FACTORS, nullable=False),
-            *own,
+            *of_side,
             StructField("exposure_shape", _FACTORS, nullable=True),
             StructField("exposure_rate", _FACTORS, nullable=True),
             *_WHICH_RUN,
@@ -143,23 +143,38 @@ RUNS = StructType(
 
 
 def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
-    """``frame`` with the columns of ``schema`` in their order, checked by name and by type.
+    """Check a frame's columns by name and by type, and put them in the order of the schema.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of the table.
+    schema : StructType
+        Of the published table.
+    table : str
+        Its name, for the error.
+
+    Returns
+    -------
+    DataFrame
+        The columns of ``schema``.
 
     Raises
     ------
-    DcrecError : a column is missing, is too many, or has another type. Nothing is cast in silence.
+    DcrecError
+        A column is missing, is too many, or has another type. Nothing is cast in silence.
     """
-    found = {field.name: field.dataType for field in frame.schema}
-    missing = [field.name for field in schema if field.name not in found]
-    unexpected = [name for name in found if name not in schema.fieldNames()]
+    types = {field.name: field.dataType for field in frame.schema}
+    missing = [field.name for field in schema if field.name not in types]
+    unexpected = [name for name in types if name not in schema.fieldNames()]
     if missing or unexpected:
         raise DcrecError(
             f"table {table}: missing columns {missing}, unexpected columns {unexpected}; expected {schema.fieldNames()}"
         )
     for field in schema:
-        if found[field.name].simpleString() != field.dataType.simpleString():
+        if types[field.name].simpleString() != field.dataType.simpleString():
             raise DcrecError(
-                f"table {table}, column {field.name}: found {found[field.name].simpleString()}, "
+                f"table {table}, column {field.name}: found {types[field.name].simpleString()}, "
                 f"expected {field.dataType.simpleString()}"
             )
     return frame.select(*(F.col(name) for name in schema.fieldNames()))

@@ -25,7 +25,7 @@ def data(facts: ReportFacts) -> Section:
     shown = [
         _values("training", ratings.training, "Each bar counts the ratings of one value, or of a range of values."),
         _values("test", ratings.test, "Where it differs from training in shape, the test was not drawn like that."),
-        _activity("user", "Activity of users", ratings.per_user, "Users on the left have told the model little."),
+        _activity("user", "Activity of users", ratings.per_user, "The model knows little of users on the left."),
         _activity(
             "item",
             "Exposure of items",

@@ -107,13 +107,14 @@ ENGINE: tuple[Setting, ...] = (
         "exchange",
         Choice(
             {
-                "auto": "broadcast for a side whose factors are small, else blocks",
+                "auto": "local up to 2 million ratings; above, broadcast for a side with small factors, else blocks",
+                "local": "in the driver's process, without the cluster",
                 "broadcast": "from the driver to every worker",
                 "blocks": "from block to block over the cluster",
             }
         ),
         "auto",
-        "how factors reach the blocks that need them",
+        "where a fit is computed, and how factors reach the blocks that need them",
         section="engine",
     ),
     Setting(

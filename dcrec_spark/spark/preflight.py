@@ -60,7 +60,7 @@ def require_workers(spark: SparkSession) -> None:
 
 
 def _problem(context: SparkContext) -> str | None:
-    """What is wrong with the workers, as a clause; None where nothing is."""
+    """Return what is wrong with the workers, as a clause; None where nothing is."""
     try:
         (report,) = context.parallelize([_NEEDED], 1).mapPartitions(_probe()).collect()
     except (Py4JError, PySparkException) as error:
@@ -72,7 +72,7 @@ def _problem(context: SparkContext) -> str | None:
 
 
 def _probe() -> Callable[[Iterable[tuple[str, ...]]], Iterator[dict[str, str]]]:
-    """The function for the task: a nested one, which travels by value to workers that lack this module."""
+    """Return the function for the task: a nested one, which travels by value to workers that lack this module."""
 
     def probe(tasks: Iterable[tuple[str, ...]]) -> Iterator[dict[str, str]]:
         import sys
@@ -107,7 +107,7 @@ def _difference(report: Mapping[str, str]) -> str | None:
 
 
 def _recognised(failure: str, python: str) -> str | None:
-    """What made the task fail before it ran, in words; None where it is none of the known causes."""
+    """Return what made the task fail before it ran, in words; None for an unknown cause."""
     if match := re.search(r"worker has different version: ([\d.]+) than that in driver: ([\d.]+)", failure):
         return f"they run Python {match[1]} ({python}), and the driver has Python {match[2]}"
     if match := re.search(r"No module named '?([\w.]+)", failure):

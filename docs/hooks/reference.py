@@ -1,9 +1,7 @@
 """Reference pages that are made from the code at each build: settings, tables, exit codes, command line."""
 
 import inspect
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 from mkdocs.config.defaults import MkDocsConfig
@@ -11,6 +9,7 @@ from mkdocs.structure.files import File, Files
 from pyspark.sql.types import DataType, StringType, StructType
 
 from dcrec_spark import errors
+from dcrec_spark.config.reference import markdown
 from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.publish import schemas
 
@@ -94,47 +93,17 @@ def command_line_page() -> str:
 
 
 def _help(name: str, command: click.Command) -> list[str]:
-    context = click.Context(command, info_name=name, max_content_width=100)
+    context = click.Context(command, info_name=name, terminal_width=78)
     return ["```text", command.get_help(context), "```"]
 
 
 def settings_page() -> str:
-    """Every setting, section by section, from conf/base.yaml, which a test holds equal to the code."""
-    base = Path("conf/base.yaml").read_text(encoding="utf-8")
-    parts = ["# Settings", "", MADE, "", _INTRODUCTION, ""]
-    for line in joined_comments(base):
-        match = _SETTING.fullmatch(line)
-        if match is None:
-            continue
-        depth, name, value, about = len(match["indent"]), match["name"], match["value"].strip(), match["about"] or ""
-        about = re.sub(r"(\{.*\})", r"`\1`", about.replace("|", "\\|"))  # braces are attributes in Markdown
-        if depth == 0:
-            parts += ["", f"## {name}", "", f"{about[:1].upper()}{about[1:]}", ""]
-            parts += ["| setting | default | meaning |", "| --- | --- | --- |"]
-            section = name
-        elif not value:
-            inner, inner_about = name, about
-        else:
-            full = f"{section}.{inner}.{name}" if depth == 4 else f"{section}.{name}"
-            text = about or (inner_about if depth == 4 else "")
-            parts.append(f"| `{full}` | `{value}` | {text} |")
-    return "\n".join([*parts, ""])
+    """Every setting, section by section."""
+    title, _, body = markdown().partition("\n")
+    return f"{title}\n\n{MADE}\n\n{_INTRODUCTION}\n{body}"
 
 
-_SETTING = re.compile(r"(?P<indent> *)(?P<name>[a-z_]+):(?P<value>(?: +[^#\s][^#]*)?)(?: *# (?P<about>.*))?")
 _INTRODUCTION = """\
-A configuration file holds only what differs from these defaults; `--set section.name=value` wins over it.
-`${oc.env:NAME}` takes a value from the environment, which is where passwords belong; `${section.name}` takes another
-setting. A file may be shared by several jobs; `--set` refuses a setting of another job by its name. The same list, as a
-file: `conf/base.yaml`."""
-
-
-def joined_comments(text: str) -> list[str]:
-    """The lines of a YAML file; a line that only goes on with the comment of the one before is joined to it."""
-    lines: list[str] = []
-    for line in text.splitlines():
-        if line.startswith(" ") and line.lstrip().startswith("#") and lines:
-            lines[-1] += " " + line.lstrip(" #")
-        else:
-            lines.append(line.rstrip())
-    return lines
+A configuration file holds only what differs from these defaults. `${oc.env:NAME}` takes a value from the environment,
+which is where passwords belong; `${section.name}` takes another setting. The same list, as a file: `conf/base.yaml`.
+"""

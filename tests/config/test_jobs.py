@@ -1,9 +1,9 @@
 """Each job has the settings that it uses; files may be shared over jobs, ``--set`` may not name another job's."""
 
-import logging
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from dcrec_spark.config import (
     JOB_CONFIGS,
@@ -76,14 +76,20 @@ def test_a_setting_has_the_same_type_and_default_in_all_jobs_that_have_it() -> N
             assert values.items() <= reference[section].items(), (kind, section)
 
 
-def test_jobs_share_a_file_and_each_takes_its_own_settings(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_jobs_share_a_file_and_each_takes_its_own_settings(tmp_path: Path) -> None:
     """A variable that only another job's setting needs may be missing from the environment."""
-    caplog.set_level(logging.INFO, "dcrec_spark")
-    config = load_config(RetrainConfig, shared_file(tmp_path))
+    with capture_logs() as logged:
+        config = load_config(RetrainConfig, shared_file(tmp_path))
     assert (config.input.path, config.outcome.rank, config.model.warm_start) == ("ratings.parquet", 7, "previous")
     assert load_config(FoldInConfig, shared_file(tmp_path)).model.path == "saved"
-    first = caplog.messages[0]
-    assert first.endswith("settings of other jobs are left aside: tuning.trials, studies.data, model.path")
+    assert logged == [
+        {
+            "event": "settings of other jobs are left aside",
+            "log_level": "info",
+            "file": str(tmp_path / "shared.yaml"),
+            "settings": ["tuning.trials", "studies.data", "model.path"],
+        }
+    ]
 
 
 def test_a_setting_may_be_taken_from_one_of_another_job(tmp_path: Path) -> None:
@@ -101,19 +107,19 @@ def test_a_setting_that_no_job_has_is_refused_in_a_shared_file_too(tmp_path: Pat
 @pytest.mark.parametrize(
     ("kind", "override", "jobs"),
     [
-        (RetrainConfig, "tuning.trials=3", "jobs/tune.py"),
-        (RetrainConfig, "studies.data=/data", "jobs/reproduce.py"),
-        (RetrainConfig, "model.path=saved", "jobs/recommend.py, jobs/fold_in.py and jobs/evaluate.py"),
-        (FoldInConfig, "model.warm_start=previous", "jobs/retrain.py"),
-        (FoldInConfig, "recommend.users=some.csv", "jobs/recommend.py"),
-        (FoldInConfig, "exposure.rank=3", "jobs/retrain.py and jobs/tune.py"),
-        (TuneConfig, "evaluation.cuts=[3]", "jobs/evaluate.py"),
-        (SimulateConfig, "input={path: x}", "jobs/retrain.py, jobs/recommend.py, "),
+        (RetrainConfig, "tuning.trials=3", "tune"),
+        (RetrainConfig, "studies.data=/data", "reproduce"),
+        (RetrainConfig, "model.path=saved", "recommend, fold_in and evaluate"),
+        (FoldInConfig, "model.warm_start=previous", "retrain"),
+        (FoldInConfig, "recommend.users=some.csv", "recommend"),
+        (FoldInConfig, "exposure.rank=3", "retrain and tune"),
+        (TuneConfig, "evaluation.cuts=[3]", "evaluate"),
+        (SimulateConfig, "input={path: x}", "retrain, recommend, "),
     ],
 )
 def test_the_command_line_names_settings_of_its_own_job_only(kind: type[JobConfig], override: str, jobs: str) -> None:
     name = override.split("=")[0]
-    with pytest.raises(ConfigError, match=rf"^unknown setting for jobs/{kind.job}\.py: {name}.* is one of {jobs}"):
+    with pytest.raises(ConfigError, match=rf"^unknown setting for the job {kind.job}: {name}.* is a setting of {jobs}"):
         load_config(kind, None, [override])
 
 

@@ -36,6 +36,7 @@ def kernel(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
             "JAVA_HOME": java.stdout.strip(),
             "PYTHONPATH": str(ROOT),
             "SPARK_CONF_DIR": str(conf),
+            "DCREC_PROGRESS": "0",
             "SPARK_LOCAL_IP": "127.0.0.1",
             "DCREC_DATA": str(data_folder),
         },

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import dcrec_spark
 from dcrec_spark import errors
 from dcrec_spark.config import AllSettings
 from dcrec_spark.config.names import known_settings
@@ -53,7 +54,9 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
 
 def test_every_setting_is_in_the_reference(site: Path) -> None:
     settings = page(site, "reference/settings.html")
-    assert [name for name in known_settings(AllSettings) if f"<code>{name}</code>" not in settings] == []
+    assert [
+        name for name in known_settings(AllSettings) if f"<code>{name.partition('.')[2]}</code>" not in settings
+    ] == []
 
 
 def test_every_error_and_its_exit_code_are_in_the_reference(site: Path) -> None:
@@ -104,3 +107,9 @@ def test_the_citation_names_this_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert citation["version"] == project["version"]
     assert "1808.06581" in str(citation["preferred-citation"])
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference").glob("*.md"))
+    names = set(dcrec_spark.__all__) - {"__version__"}
+    assert {name for name in names if f"::: dcrec_spark.{name}\n" not in pages} == set()

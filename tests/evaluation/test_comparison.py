@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.evaluation.baselines import BASELINES, GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM, with_baselines
@@ -20,12 +21,14 @@ def by_pair(frame: DataFrame) -> pd.DataFrame:
 
 def test_baselines(spark: SparkSession) -> None:
     training, test = spark.createDataFrame(TRAINING, SCHEMA), spark.createDataFrame(TEST, SCHEMA)
-    found = by_pair(with_baselines(test, training, seed=3))
-    assert list(found.columns) == ["user_id", "item_id", "rating", *BASELINES]
-    assert found[GLOBAL_MEAN].tolist() == [3.0] * 3
-    assert found[ITEM_MEAN].tolist() == [2.0, 1.0, 3.0]  # the last item has no training rating
-    assert found[POPULARITY].tolist() == [1.0, 1.0, 0.0]
-    assert found[RANDOM].between(0, 1).all()
+    scored = with_baselines(test, training, seed=3)
+    assert scored.columns == ["user_id", "item_id", "rating", *BASELINES]
+    of_training = [(3.0, 2.0, 1.0), (3.0, 1.0, 1.0), (3.0, 3.0, 0.0)]  # the last item has no training rating
+    expected = spark.createDataFrame(
+        [(*pair, *scores) for pair, scores in zip(TEST, of_training, strict=True)],
+        f"{SCHEMA}, `{GLOBAL_MEAN}` double, `{ITEM_MEAN}` double, {POPULARITY} double",
+    )
+    assert_df_equality(scored.drop(RANDOM), expected, ignore_row_order=True, ignore_nullable=True)
 
 
 def test_random_scores_depend_on_seed_and_ids_alone(spark: SparkSession) -> None:

@@ -37,14 +37,19 @@ def predictions(spark: SparkSession) -> DataFrame:
     return NAMES.frame(spark).withColumn("prediction", prediction)
 
 
-def test_each_metric_is_the_one_of_evaluate(spark: SparkSession, predictions: DataFrame) -> None:
-    """And the smaller error is the better one."""
+def test_each_metric_is_a_measure_and_of_errors_the_smaller_is_better(spark: SparkSession) -> None:
+    for name, measure in MEASURE_OF.items():
+        evaluator = RatingEvaluator(metricName=name, k=2)
+        assert evaluator.measure == measure
+        assert evaluator.isLargerBetter() == ("mse" not in name and "mae" not in name)
+
+
+def test_a_metric_is_the_one_of_evaluate(spark: SparkSession, predictions: DataFrame) -> None:
     settings = MetricSettings((2,), relevance=4.0, gain="2^(rel-1)", replications=0)
     expected = evaluate(predictions, settings=settings).as_dict()
-    for name, measure in MEASURE_OF.items():
+    for name in ("ndcg_at_k", "map"):
         evaluator = RatingEvaluator(metricName=name, k=2, relevance=4.0, gain="2^(rel-1)")
-        assert evaluator.evaluate(predictions) == expected[measure], name
-        assert evaluator.isLargerBetter() == ("mse" not in name and "mae" not in name)
+        assert evaluator.evaluate(predictions) == expected[MEASURE_OF[name]]
 
 
 def test_columns_may_have_any_name_and_parameters_may_be_given_late(

@@ -1,16 +1,13 @@
 """The command line: a stranger finds the jobs, their options and what their exit codes mean, without Spark."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
 
-from dcrec_spark.config import JOB_CONFIGS
+from dcrec_spark.config import JOB_CONFIGS, RetrainConfig, load_config
 from dcrec_spark.errors import MissingExtraError
 from dcrec_spark.jobs.catalogue import JOBS
 from dcrec_spark.jobs.cli import dcrec, job_command
@@ -27,7 +24,7 @@ def dcrec_with(*arguments: str) -> Result:
 def test_the_help_lists_each_job_under_its_purpose() -> None:
     finished = dcrec_with("--help")
     assert finished.exit_code == 0
-    for heading in ("Recommend:", "Judge and choose:", "Try out:", "Shell:", "Exit codes"):
+    for heading in ("Recommend:", "Judge and choose:", "Try out:", "Help:", "Settings", "Exit codes"):
         assert heading in finished.output
     for entry in JOBS:
         assert f"{entry.command} " in finished.output
@@ -61,6 +58,14 @@ def test_every_job_is_a_command_and_its_script_the_same() -> None:
         assert job.name == entry.command.replace("-", "_")
         script = (ROOT / "jobs" / f"{job.name}.py").read_text(encoding="utf-8")
         assert f'run_script("{entry.command}")' in script
+
+
+def test_all_settings_are_printed_as_a_file_that_a_job_takes(tmp_path: Path) -> None:
+    printed = dcrec_with("settings")
+    assert printed.exit_code == 0
+    file = tmp_path / "all.yaml"
+    file.write_text(printed.output, encoding="utf-8")
+    assert load_config(RetrainConfig, file) == load_config(RetrainConfig)
 
 
 def test_the_version() -> None:
@@ -100,15 +105,17 @@ def test_completion_is_printed_for_a_shell(shell: str) -> None:
     assert dcrec_with("completion", "tcsh").exit_code == 2
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
-    """As bash asks for it when the user presses the key."""
-    program = "import sys; sys.argv[0] = 'dcrec'; from dcrec_spark.jobs.command import main; main()"
-    for words, position, expected in (("dcrec fo", "1", "fold-in"), ("dcrec retrain --dr", "2", "--dry-run")):
-        asked = {"_DCREC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": position}
-        finished = subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, **asked, "PYTHONPATH": str(ROOT)},
-            capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path,
-        )  # fmt: skip
-        assert finished.stdout.split(",")[-1].strip() == expected, finished.stderr
+@pytest.mark.parametrize(
+    ("words", "typed", "expected"),
+    [
+        ([], "fo", ["fold-in"]),
+        (["retrain"], "--dr", ["--dry-run"]),
+        (["completion"], "z", ["zsh"]),
+        (["retrain", "--set"], "outcome.ra", ["outcome.rank="]),
+        (["fold-in", "--set"], "recommend.", ["recommend.top_n=", "recommend.exclude_seen="]),
+        (["simulate", "--set"], "outcome.", []),
+    ],
+)
+def test_commands_options_and_settings_are_completed(words: list[str], typed: str, expected: list[str]) -> None:
+    completion = BashComplete(dcrec, {}, "dcrec", "_DCREC_COMPLETE")
+    assert [item.value for item in completion.get_completions(words, typed)] == expected

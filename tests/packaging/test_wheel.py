@@ -102,7 +102,7 @@ def test_with_the_extra_jobs_its_command_runs_jobs(
     install(environment / "bin" / "python", f"{wheel}[jobs]")
     assert run("dcrec", "--version", environment=activated, cwd=tmp_path) == f"dcrec, version {__version__}\n"
     help_text = run("dcrec", "--help", environment=activated, cwd=tmp_path)
-    for command in ("retrain", "recommend", "fold-in", "evaluate", "tune", "simulate", "completion"):
+    for command in ("retrain", "recommend", "fold-in", "evaluate", "tune", "simulate", "settings", "completion"):
         assert re.search(rf"^  {command}  +\w", help_text, re.MULTILINE), command
     world = ["--set", "simulation.n_users=30", "--set", "simulation.n_items=20", "--set", "output.path=world"]
     assert "30 users x 20 items" in run("dcrec", "simulate", *world, environment=activated, cwd=tmp_path)

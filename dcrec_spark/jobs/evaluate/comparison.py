@@ -64,7 +64,7 @@ class Comparison:
 def compare(
     saved: SavedModel, other: SavedModel | None, training: Validated, test: Validated, resources: ExitStack
 ) -> Comparison:
-    """The comparison on the usable part of the test, which is cached and released with ``resources``.
+    """Compare on the usable part of the test, which is cached and released with ``resources``.
 
     Raises
     ------

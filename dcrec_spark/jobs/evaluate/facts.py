@@ -220,7 +220,7 @@ def _titles(comparison: Comparison, titles: DataFrame | None, items: Sequence[An
 def sample_users(
     config: EvaluateConfig, comparison: Comparison, measurements: Measurements, titles: DataFrame | None
 ) -> list[SampleUser]:
-    """A few users' recommendations, with reasons where they are asked for.
+    """Collect a few users' recommendations, with reasons where they are asked for.
 
     Raises
     ------

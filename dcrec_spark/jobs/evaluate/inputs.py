@@ -80,7 +80,7 @@ def open_inputs(context: Context[EvaluateConfig]) -> Inputs:
 
 
 def naming_test(read: Callable[[], T]) -> T:
-    """What ``read`` returns; an error about the data names the test's setting, not the input's."""
+    """Return what ``read`` returns; an error about the data names the test's setting, not the input's."""
     try:
         return read()
     except DataError as error:

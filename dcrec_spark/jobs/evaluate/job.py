@@ -68,17 +68,17 @@ class Evaluate(Job[EvaluateConfig, Inputs, None]):
         return Outputs(tables, None, {FOLDER: text_file(context.spark, PAGE, page)})
 
     def plan(self, context: Context[EvaluateConfig], inputs: Inputs) -> list[str]:
-        """The ratings and the model."""
+        """Name the ratings and the model."""
         return [input_line(context.config, inputs.training), model_line(inputs.saved)]
 
     def summary(self, context: Context[EvaluateConfig], finished: Finished[None]) -> RenderableType:
-        """The usual facts, and where the report is."""
+        """Show the usual facts, and where the report is."""
         report = f"{finished.directory.removeprefix('file://')}/{FOLDER}/{PAGE}"
         return Group(super().summary(context, finished), Text(f"report    {report}", overflow="fold"))
 
 
 def _for_test(config: ValidationConfig) -> ValidationConfig:
-    """The rules for test ratings: limits on how many a user or an item has are for fits."""
+    """Lift the limits on how many ratings a user or an item has: they are for fits."""
     limits = {"min_ratings_per_user": 1, "min_ratings_per_item": 1, "max_ratings_per_user": None}
     return config.model_copy(update=limits)
 

@@ -60,7 +60,7 @@ class Measurements:
         }
 
     def table(self, spark: SparkSession, run_id: str) -> DataFrame:
-        """The published table ``metrics``; differences are rows of their own, ``this model - item mean``."""
+        """Make the published table ``metrics``, in which a difference is a row such as ``this model - item mean``."""
         parts = [*self.metrics, *(part for parts in self.differences.values() for part in parts)]
         return metric_table(spark, run_id, [row for metrics in parts for row in metrics.rows("test")])
 
@@ -86,7 +86,7 @@ def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measure
 
 
 def check_exposures(context: Context[EvaluateConfig], comparison: Comparison) -> PredictiveCheck | None:
-    """The check of an exposure model with the settings of the saved one; None where it is not wanted, or has none."""
+    """Check an exposure model with the settings of the saved one; None where that is not wanted, or there is none."""
     model, config = comparison.model, context.config
     if model.exposureModel is None or not config.evaluation.predictive_check:
         return None
@@ -98,7 +98,7 @@ def check_exposures(context: Context[EvaluateConfig], comparison: Comparison) ->
 
 
 def _lists(context: Context[EvaluateConfig], comparison: Comparison, depth: int) -> dict[str, DataFrame]:
-    """The best unseen items of every user, by each model and by popularity."""
+    """Rank the best unseen items of every user, by each model and by popularity."""
     counts = comparison.statistics.select("item_id", F.col("ratings").alias("score"))
     popular = one_list_for_all(comparison.model.scoringVectors(), counts)
     seen, lists = comparison.training.select("user_id", "item_id"), {}

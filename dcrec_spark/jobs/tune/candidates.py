@@ -1,4 +1,4 @@
-"""The settings that a search tries, all drawn at the start: the same ones for the same seed, interrupted or not."""
+"""The settings that a search tries, chosen at the start: the same seed gives the same ones, interrupted or not."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ class Candidate:
     outcome: OutcomeConfig
 
     def limited_to(self, max_iter: int) -> Self:
-        """The same with so many sweeps of stage 2 at most."""
+        """Limit the sweeps of stage 2."""
         return replace(self, outcome=self.outcome.model_copy(update={"max_iter": max_iter}))
 
     @property
@@ -44,7 +44,7 @@ class Candidate:
         return {name: value for name, value in varied.items() if name.startswith("exposure.")}
 
     def key(self, search: str) -> str:
-        """The name of this fit among all fits: a hash of its search (data, metric) and of its settings."""
+        """Name this fit among all fits: a hash of its search (data, metric) and of its settings."""
         return hashlib.sha256(f"{search} {self._settings}".encode()).hexdigest()
 
     @property
@@ -53,7 +53,7 @@ class Candidate:
 
 
 def draw(config: TuneConfig) -> list[Candidate]:
-    """The candidates of a search; of several that come to the same fit, the first.
+    """Choose the candidates of a search; of several that come to the same fit, the first.
 
     Raises
     ------
@@ -65,9 +65,9 @@ def draw(config: TuneConfig) -> list[Candidate]:
             "setting tuning.space: found no settings to try, expected some with their choices, such as "
             "{exposure.rank: [5, 10, 20], outcome.rank: [5, 10, 20]}; conf/tune.yaml is an example"
         )
-    drawn = _grid(config) if config.tuning.search == "grid" else _random(config)
+    choices = _grid(config) if config.tuning.search == "grid" else _random(config)
     distinct: dict[str, Candidate] = {}
-    for parameters in drawn:
+    for parameters in choices:
         candidate = _settled(config, len(distinct), parameters)
         distinct.setdefault(candidate._settings, candidate)
     return list(distinct.values())
@@ -79,15 +79,15 @@ def _grid(config: TuneConfig) -> Iterator[Parameters]:
 
 def _random(config: TuneConfig) -> Iterator[Parameters]:
     """Independent draws; without repetition where all are lists."""
-    # scikit-learn has no log-uniform whole numbers, so ranges are drawn as places from 0 to 1.
+    # scikit-learn has no log-uniform whole numbers, so a range is sampled as a place from 0 to 1.
     ranges = {name: choices for name, choices in config.tuning.space.items() if isinstance(choices, Range)}
     lists = {name: list(choices) for name, choices in config.tuning.space.items() if not isinstance(choices, Range)}
     wanted = config.tuning.trials
     if not ranges:
         wanted = min(wanted, len(ParameterGrid(lists)))
-    drawable = {**lists, **dict.fromkeys(ranges, scipy.stats.uniform())}
-    for drawn in ParameterSampler(drawable, wanted, random_state=config.run.seed % 2**32):
-        yield {name: ranges[name].at(float(v)) if name in ranges else v for name, v in drawn.items()}
+    distributions = {**lists, **dict.fromkeys(ranges, scipy.stats.uniform())}
+    for sample in ParameterSampler(distributions, wanted, random_state=config.run.seed % 2**32):
+        yield {name: ranges[name].at(float(v)) if name in ranges else v for name, v in sample.items()}
 
 
 def _settled(config: TuneConfig, number: int, parameters: Parameters) -> Candidate:
@@ -116,5 +116,5 @@ def _short(value: Any) -> str:
 
 
 def as_json(parameters: Parameters) -> str:
-    """The same text for the same parameters."""
+    """Write parameters as text, equal for equal parameters."""
     return json.dumps(dict(parameters), sort_keys=True)

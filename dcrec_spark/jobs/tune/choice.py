@@ -1,4 +1,4 @@
-"""The best of the trials, and whether it is told from the next one by more than luck."""
+"""The best of the trials, and whether more than luck makes it better than the next one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ class Choice:
     @property
     def is_clear(self) -> bool:
         """Whether the interval of the difference leaves out 0."""
-        found = self.difference
+        difference = self.difference
         return (
-            found is not None
-            and found.ci_low is not None
-            and found.ci_high is not None
-            and (found.ci_low > 0 or found.ci_high < 0)
+            difference is not None
+            and difference.ci_low is not None
+            and difference.ci_high is not None
+            and (difference.ci_low > 0 or difference.ci_high < 0)
         )
 
     def verdict(self) -> str:
@@ -42,12 +42,12 @@ class Choice:
         value, low, high, _ = self.difference
         one, other = f"trial {self.best.trial}", f"trial {self.entries[1].trial}, the next one"
         interval = "" if low is None or high is None else f" ({low:+.4f} to {high:+.4f})"
-        found = f"{self.best.metric} {value:+.4f}{interval}, paired"
+        by = f"{self.best.metric} {value:+.4f}{interval}, paired"
         if not interval:
-            return f"{one} is ahead of {other}: {found}; how much of it is luck was not asked (evaluation.bootstrap=0)"
+            return f"{one} is ahead of {other}: {by}; how much of it is luck was not asked (evaluation.bootstrap=0)"
         if self.is_clear:
-            return f"{one} is better than {other}: {found}; the interval leaves out 0"
-        return f"{one} cannot be told from {other}: {found}; the interval contains 0"
+            return f"{one} is better than {other}: {by}; the interval leaves out 0"
+        return f"{one} cannot be told from {other}: {by}; the interval contains 0"
 
 
 def is_better_small(metric: str) -> bool:
@@ -56,7 +56,7 @@ def is_better_small(metric: str) -> bool:
 
 
 def ranked(entries: Sequence[Entry], small: bool) -> list[Entry]:
-    """By round, the last first; within it the best first, equal ones in the order in which they were drawn.
+    """By round, the last first; within it the best first, equal ones by their numbers.
 
     small : whether small values are good.
     """
@@ -65,7 +65,7 @@ def ranked(entries: Sequence[Entry], small: bool) -> list[Entry]:
 
 
 def choose(entries: Sequence[Entry], settings: MetricSettings) -> Choice:
-    """The best trial of the last round. entries : of one search, one or more of them done."""
+    """Choose the best trial of the last round. entries : of one search, one or more of them done."""
     done = [entry for entry in entries if entry.done]
     ordered = ranked(done, is_better_small(done[0].metric))
     latest = list({entry.trial: entry for entry in reversed(ordered)}.values())  # the last round of each wins

@@ -58,8 +58,8 @@ class Entry:
     seconds: float | None
 
     @classmethod
-    def of(cls, candidate: Candidate, place: Place, found: Outcome | FitError) -> "Entry":
-        """The row of a trial that has just ended."""
+    def of(cls, candidate: Candidate, place: Place, result: Outcome | FitError) -> "Entry":
+        """Make the row of a trial that has just ended."""
         which: dict[str, Any] = {
             "search": place.search,
             "key": candidate.key(place.search),
@@ -71,7 +71,7 @@ class Entry:
             "exposure": as_json(candidate.exposure_parameters),
             "metric": place.metric,
         }
-        return cls(**which, **(_failed(found) if isinstance(found, FitError) else _done(found, place.metric)))
+        return cls(**which, **(_failed(result) if isinstance(result, FitError) else _done(result, place.metric)))
 
     @property
     def done(self) -> bool:
@@ -79,14 +79,14 @@ class Entry:
         return self.status == DONE
 
     def score(self) -> Score:
-        """The chosen metric with its resamples, for paired differences with other trials of the search."""
+        """Return the chosen metric with its resamples, for paired differences with other trials of the search."""
         return Score(np.array(self.resampled), self.n or 0, self.n or 0)
 
 
-def _done(found: Outcome, metric: str) -> dict[str, Any]:
-    estimates = found.metrics.estimates()
+def _done(result: Outcome, metric: str) -> dict[str, Any]:
+    estimates = result.metrics.estimates()
     chosen = estimates[metric]
-    (scores,) = found.metrics.scores.values()
+    (scores,) = result.metrics.scores.values()
     return {
         "status": DONE,
         "error": None,
@@ -96,8 +96,8 @@ def _done(found: Outcome, metric: str) -> dict[str, Any]:
         "n": chosen.n,
         "resampled": scores[Measure.parse(metric)].resampled.tolist(),
         "metrics": {name: estimate.value for name, estimate in estimates.items() if not np.isnan(estimate.value)},
-        "sweeps": found.sweeps,
-        "seconds": found.seconds,
+        "sweeps": result.sweeps,
+        "seconds": result.seconds,
     }
 
 

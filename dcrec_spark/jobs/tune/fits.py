@@ -32,7 +32,8 @@ from dcrec_spark.spark.lineage import cores
 SMALL = 2_000_000
 _VANISHED = "outcome: all factors are zero: less regularisation, or more data"
 
-Found = tuple[Candidate, Outcome | FitError]
+# A candidate, and what came of its fit.
+Attempt = tuple[Candidate, Outcome | FitError]
 
 
 class Fits(Protocol):
@@ -40,11 +41,11 @@ class Fits(Protocol):
 
     wave: int
 
-    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Found]:
+    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Attempt]:
         """Each with what came of it, in any order. last : whether this is the last round."""
 
     def close(self) -> None:
-        """Let go of what is kept on the cluster."""
+        """Release what is cached on the cluster."""
 
 
 def small(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence[str], n_ratings: int) -> bool:
@@ -63,7 +64,7 @@ def small(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence
 
 
 def _obstacle(candidates: Sequence[Candidate], columns: Sequence[str]) -> str | None:
-    """What only the distributed fit has."""
+    """Name what only the distributed fit has."""
     if any(c.exposure is not None and c.exposure.kind == "count" for c in candidates):
         return "exposure.kind=count"
     if "propensity" in columns and any(c.outcome.adjustment == "ipw" for c in candidates):
@@ -88,27 +89,27 @@ class SideBySide:
         """parts : ``train`` and ``validation``."""
         return cls(config, Bench(spark, {"": parts}), metric_settings(config), ROUNDS * cores(spark))
 
-    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Found]:
+    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Attempt]:
         """In the order of the candidates."""
         trials = [self._trial(candidate) for candidate in candidates]
-        for candidate, found in zip(candidates, self.bench.attempt(trials), strict=True):
-            yield candidate, self._judged(found)
+        for candidate, fitted in zip(candidates, self.bench.attempt(trials), strict=True):
+            yield candidate, self._measured(fitted)
 
     def close(self) -> None:
-        """Nothing is kept on the cluster."""
+        """Nothing is cached on the cluster."""
 
     def _trial(self, candidate: Candidate) -> Trial:
         outcome, exposure = _params(self.config, candidate, [])
         return Trial(outcome, exposure)
 
-    def _judged(self, found: Fitted | FitError) -> Outcome | FitError:
-        if isinstance(found, FitError):
-            return found
-        if found.vanished:
+    def _measured(self, fitted: Fitted | FitError) -> Outcome | FitError:
+        if isinstance(fitted, FitError):
+            return fitted
+        if fitted.vanished:
             return FitError(_VANISHED)
         parts: Parts = self.bench.data[""]
-        metrics = parts.evaluate("validation", {"prediction": found.scores["validation"]}, self.settings, ("train",))
-        return Outcome(metrics, len(found.objective), found.seconds)
+        metrics = parts.evaluate("validation", {"prediction": fitted.scores["validation"]}, self.settings, ("train",))
+        return Outcome(metrics, len(fitted.objective), fitted.seconds)
 
 
 # ---- one after the other
@@ -123,8 +124,8 @@ class OneByOne:
     exposures: dict[str, PoissonFactorizationModel | FitError] = field(default_factory=dict)
     wave: int = 1
 
-    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Found]:
-        """Those that share an exposure model follow each other; in the last round it is let go of after them."""
+    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Attempt]:
+        """Those that share an exposure model follow each other; in the last round it is released after them."""
         ordered = sorted(candidates, key=lambda candidate: candidate.stage_one)
         self._release(self.exposures.keys() - {candidate.stage_one for candidate in ordered})
         for stage_one, sharing in groupby(ordered, key=lambda candidate: candidate.stage_one):
@@ -134,7 +135,7 @@ class OneByOne:
                 self._release({stage_one})
 
     def close(self) -> None:
-        """Let go of the exposure models."""
+        """Release the exposure models."""
         self._release(set(self.exposures))
 
     def _release(self, names: set[str]) -> None:
@@ -149,7 +150,7 @@ class OneByOne:
         if isinstance(model, FitError):
             return model
         try:
-            return self._judged(DeconfoundedMF(**outcome, exposureModel=model))
+            return self._measured(DeconfoundedMF(**outcome, exposureModel=model))
         except FitError as error:
             return error
 
@@ -163,7 +164,7 @@ class OneByOne:
                 self.exposures[name] = error
         return self.exposures[name]
 
-    def _judged(self, estimator: DeconfoundedMF) -> Outcome:
+    def _measured(self, estimator: DeconfoundedMF) -> Outcome:
         estimator.listener = _quiet
         start = time.perf_counter()
         model = estimator.fit(self.parts.train)

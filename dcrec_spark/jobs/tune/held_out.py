@@ -62,18 +62,18 @@ def gather_known(parts: Split) -> tuple[Parts, Sizes]:
     return known, _usable(n_train, n_all, n_known)
 
 
-def keep_known(parts: Split, kept: ExitStack) -> tuple[Split, Sizes]:
-    """The same on the cluster; let go of with ``kept``.
+def cache_known(parts: Split, resources: ExitStack) -> tuple[Split, Sizes]:
+    """Both parts cached on the cluster, of users and items that have training; released with ``resources``.
 
     Raises
     ------
     DataError : nothing is left of a part.
     """
-    train, held_out = _keep(parts.train, kept), _keep(parts.validation, kept)
+    train, held_out = _cached(parts.train, resources), _cached(parts.validation, resources)
     known = held_out
     for side in (COLUMNS.user, COLUMNS.item):
         known = known.join(train.select(side).distinct(), side, "left_semi")
-    known = _keep(known.select(train.columns), kept)
+    known = _cached(known.select(train.columns), resources)
     return Split(train, known), _usable(train.count(), held_out.count(), known.count())
 
 
@@ -87,11 +87,11 @@ def _usable(n_train: int, n_held_out: int, n_known: int) -> Sizes:
 
 
 def metric_settings(config: TuneConfig) -> MetricSettings:
-    """The usual metrics, and those of the list that ``tuning.metric`` asks for."""
+    """Return the usual metrics, and those of the list that ``tuning.metric`` asks for."""
     _, _, k = config.tuning.metric.partition("@")
     return configured(config.evaluation, config.run.seed, (_USUAL_K, int(k or _USUAL_K)))
 
 
-def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
-    kept.callback(frame.unpersist)
+def _cached(frame: DataFrame, resources: ExitStack) -> DataFrame:
+    resources.callback(frame.unpersist)
     return frame.persist()

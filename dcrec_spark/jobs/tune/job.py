@@ -27,7 +27,7 @@ from dcrec_spark.jobs.tune.candidates import Candidate, draw
 from dcrec_spark.jobs.tune.choice import Choice, choose
 from dcrec_spark.jobs.tune.entry import Entry
 from dcrec_spark.jobs.tune.fits import Fits, OneByOne, SideBySide, small
-from dcrec_spark.jobs.tune.held_out import Sizes, gather_known, keep_known, metric_settings, require_times, split
+from dcrec_spark.jobs.tune.held_out import Sizes, cache_known, gather_known, metric_settings, require_times, split
 from dcrec_spark.jobs.tune.ledger import Ledger
 from dcrec_spark.jobs.tune.search import Schedule, Search, schedule
 from dcrec_spark.jobs.tune.summary import plan_summary, search_summary
@@ -88,18 +88,18 @@ class Tune(Job[TuneConfig, Inputs, Choice]):
         return Outputs(tables, choice, {FOLDER: text_file(context.spark, FILE, _best_yaml(config, best, choice, run))})
 
     def plan(self, context: Context[TuneConfig], inputs: Inputs) -> list[str]:
-        """The ratings, and how they are searched."""
+        """Name the ratings, and how the settings are searched."""
         search = plan_summary(context.config, inputs.candidates, inputs.rounds)
         return [input_line(context.config, inputs.ratings), f"search  {search}"]
 
     def summary(self, context: Context[TuneConfig], finished: Finished[Choice]) -> RenderableType:
-        """The best trials, how sure the choice is, and where the configuration of the best is."""
+        """Show the best trials, how sure the choice is, and where the configuration of the best is."""
         best = f"{finished.directory}/{FOLDER}/{FILE}"
         return search_summary(finished.run, finished.result, finished.directory, best)
 
 
 def _require_place_of_searches(spark: SparkSession, output: str) -> None:
-    """A search becomes the current run: whoever reads models or recommendations there would lose them."""
+    """Refuse a directory where another job publishes: readers of its current run would get the search instead."""
     directory = current_directory(output, spark)
     record = None if directory is None else read_record(directory, spark)
     if record is not None and record["job"] != TuneConfig.job:
@@ -110,7 +110,7 @@ def _require_place_of_searches(spark: SparkSession, output: str) -> None:
 
 
 def _search_name(config: TuneConfig, run: Run) -> str:
-    """The same for the same ratings, split, metric and code: their trials can be compared, and used again."""
+    """Hash ratings, split, metric and code: trials that agree in it can be compared, and reused."""
     tuning = config.tuning
     facts = {
         "data": run.data_fingerprint,
@@ -124,13 +124,13 @@ def _search_name(config: TuneConfig, run: Run) -> str:
 
 
 def _fits(context: Context[TuneConfig], candidates: Sequence[Candidate], valid: Validated) -> tuple[Fits, Sizes]:
-    """The way to fit the candidates to what is not held out, and how many ratings each part has."""
+    """Choose the way to fit the candidates to what is not held out; count the ratings of each part."""
     config = context.config
     parts = split(config, valid.ratings)
     if small(config, candidates, valid.ratings.columns, valid.counts["ratings"]):
         gathered, sizes = gather_known(parts)
         return SideBySide.over(context.spark, config, gathered), sizes
-    cached, sizes = keep_known(parts, context.resources)
+    cached, sizes = cache_known(parts, context.resources)
     fits = OneByOne(config, cached)
     context.resources.callback(fits.close)
     return fits, sizes

@@ -1,9 +1,9 @@
-"""Trials on disk as they finish, so that a search which dies is taken up again where it was.
+"""Trials on disk as they finish, so that a search which dies goes on where it was.
 
 <output>/trials/<search>/<token>.parquet    the trials that finished together; schema dcrec_spark.publish.schemas.TRIALS
 
 A trial is known by its key, a hash of data, split, metric and all its settings: another space, or another way to
-search, uses the same trials again, and trials of other data are never taken for one's own.
+search, uses the same trials again, and never those of other data.
 """
 
 import io
@@ -39,8 +39,8 @@ class Ledger:
     def read(self) -> dict[str, Entry]:
         """Key of a trial -> its row, of all trials that were recorded."""
         names = [entry.name for entry in self.files.list(self._directory) if entry.name.endswith(".parquet")]
-        found = [row for name in names for row in _rows(self.files.read(f"{self._directory}/{name}"))]
-        return {entry.key: entry for entry in found}
+        entries = [entry for name in names for entry in _entries(self.files.read(f"{self._directory}/{name}"))]
+        return {entry.key: entry for entry in entries}
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Record trials, all or none."""
@@ -57,6 +57,6 @@ class Ledger:
         )
 
 
-def _rows(content: bytes) -> list[Entry]:
+def _entries(content: bytes) -> list[Entry]:
     rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(content), schema=_SCHEMA).to_pylist()
     return [Entry(**{**row, "metrics": dict(row["metrics"])}) for row in rows]

@@ -9,7 +9,7 @@ from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.jobs.tune.candidates import Candidate
 from dcrec_spark.jobs.tune.choice import is_better_small, ranked
 from dcrec_spark.jobs.tune.entry import Entry, Place
-from dcrec_spark.jobs.tune.fits import Fits, Found
+from dcrec_spark.jobs.tune.fits import Attempt, Fits
 from dcrec_spark.jobs.tune.ledger import Ledger
 
 Counter = Callable[[str, int], Callable[[str], None]]
@@ -76,13 +76,13 @@ class Search:
         alive, entries = {candidate.number: candidate for candidate in candidates}, list[Entry]()
         rung, last = 0, len(plan.sweeps) - 1
         while True:
-            found = self._round(list(alive.values()), rung, plan.sweeps[rung], known, last=rung == last)
-            entries += found
-            best = self._best(found, plan.reduction)
+            of_round = self._round(list(alive.values()), rung, plan.sweeps[rung], known, last=rung == last)
+            entries += of_round
+            best = self._best(of_round, plan.reduction)
             if rung == last:
                 return entries
             alive = {entry.trial: alive[entry.trial] for entry in best}
-            rung = last if len(alive) == 1 else rung + 1  # nobody is left to be compared with
+            rung = last if len(alive) == 1 else rung + 1  # a lone survivor has none to be compared with
 
     def _round(
         self, alive: list[Candidate], rung: int, sweeps: int | None, known: dict[str, Entry], last: bool
@@ -95,7 +95,7 @@ class Search:
         missing = [candidate for key, candidate in keys.items() if key not in known]
         count = self.counter("trials" if sweeps is None else f"trials of {sweeps} sweeps", len(missing))
         for wave in _waves(self.fits.run(missing, last), self.fits.wave):
-            recorded = [Entry.of(candidate, place, found) for candidate, found in wave]
+            recorded = [Entry.of(candidate, place, result) for candidate, result in wave]
             self._require_values(recorded)
             self.ledger.append(recorded)
             entries += recorded
@@ -117,6 +117,6 @@ class Search:
         return done[: max(1, len(done) // reduction)]
 
 
-def _waves(found: Iterator[Found], size: int) -> Iterator[list[Found]]:
-    while wave := list(islice(found, size)):
+def _waves(attempts: Iterator[Attempt], size: int) -> Iterator[list[Attempt]]:
+    while wave := list(islice(attempts, size)):
         yield wave

@@ -1,4 +1,4 @@
-"""A search for people: what it will do, and what it found."""
+"""What people read of a search: what it would try, and what came of it."""
 
 import json
 from collections.abc import Sequence
@@ -19,16 +19,16 @@ _SHOWN = 10
 
 
 def plan_summary(config: TuneConfig, candidates: Sequence[Candidate], plan: Schedule) -> str:
-    """One line."""
+    """How the space is searched, in one line."""
     shared = len({candidate.stage_one for candidate in candidates} - {""})
-    said = f"{config.tuning.search} search of {len(candidates)} trials over {shared} exposure models"
+    plain = f"{config.tuning.search} search of {len(candidates)} trials over {shared} exposure models"
     if len(plan.sweeps) > 1:
-        said += f", in rounds of {', '.join(map(str, plan.sweeps))} sweeps, one in {plan.reduction} going on"
-    return f"{said}, by {config.tuning.metric}"
+        plain += f", in rounds of {', '.join(map(str, plan.sweeps))} sweeps, one in {plan.reduction} going on"
+    return f"{plain}, by {config.tuning.metric}"
 
 
 def search_summary(run: Run, choice: Choice, directory: str, best: str) -> RenderableType:
-    """The best trials, how sure the choice is, and where all of it lies."""
+    """Summarise a search: the best trials, how sure the choice is, and where the tables are."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", justify="right")
     facts.add_column(overflow="fold")
@@ -47,15 +47,15 @@ def search_summary(run: Run, choice: Choice, directory: str, best: str) -> Rende
 
 def _best_trials(choice: Choice) -> Table:
     metric = choice.best.metric
-    beside = "ndcg" if metric == "mse" else "mse"
+    second = "ndcg" if metric == "mse" else "mse"
     table = Table(box=SIMPLE_HEAD)
-    for name in ("trial", metric, beside, "sweeps"):
+    for name in ("trial", metric, second, "sweeps"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("settings", overflow="fold")
     for entry in choice.entries[:_SHOWN]:
         style = "bold" if entry is choice.best else None
         settings = Text(shown(json.loads(entry.parameters)))
-        numbers = (_number(entry.value), _number(entry.metrics.get(beside)))
+        numbers = (_number(entry.value), _number(entry.metrics.get(second)))
         table.add_row(str(entry.trial), *numbers, str(entry.sweeps), settings, style=style)
     return table
 

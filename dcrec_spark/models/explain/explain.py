@@ -15,17 +15,17 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.blocks import Side
+from dcrec_spark.engine.blocks import AnySide, LocalSide, Side
 from dcrec_spark.engine.cells import Array, unpack
-from dcrec_spark.engine.half_step import State, half_step, memories
+from dcrec_spark.engine.half_step import State, half_step, memories, memory_of
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.explain.half_step import AGREEMENT, Request, explaining
 from dcrec_spark.models.explain.inputs import PAIR, lay_out_pairs, pairs_of, ratings_of, require_known
 from dcrec_spark.models.explain.text import look_up
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.fitted import FittedOutcome
+from dcrec_spark.models.fitting.lay_out import AnyLayout
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.models.fitting.spark_layout import SparkLayout
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
@@ -58,7 +58,7 @@ def _cut(frame: DataFrame, scope: FitScope) -> DataFrame:
     return scope.add(keep(frame)).frame
 
 
-def _explained(fitted: FittedOutcome, layout: SparkLayout, n: int, scope: FitScope) -> DataFrame:
+def _explained(fitted: FittedOutcome, layout: AnyLayout, n: int, scope: FitScope) -> DataFrame:
     """``user_idx, item_idx``, NUMBERS and ``reasons`` of each wanted pair, in double precision whatever the fit's."""
     family = fitted.family
     layout = _with_confounder(fitted, layout, scope)
@@ -71,21 +71,21 @@ def _explained(fitted: FittedOutcome, layout: SparkLayout, n: int, scope: FitSco
         item_memory = scope.add(layout.place(False, fitted.items, family))
         user_memory = scope.add(layout.place(True, fitted.users, family))
         source = scope.add(half_step(layout.items, steps.start_items(), previous=item_memory))
-        # Explanations stay on the cluster, however few the users are.
-        side = replace(layout.users, held=False)
+        # On the cluster explanations stay there, however few the users are.
+        side = replace(layout.users, held=False) if isinstance(layout.users, Side) else layout.users
         kernel = explaining(explainer, _request(fitted, layout, n))
         state = scope.add(half_step(side, kernel, source, user_memory))
-    explained = _frame(side, state)
+    explained = _frame(fitted, side, state)
     _require_agreement(fitted, layout, state, explained)
     return explained
 
 
-def _request(fitted: FittedOutcome, layout: SparkLayout, n: int) -> Request:
+def _request(fitted: FittedOutcome, layout: AnyLayout, n: int) -> Request:
     tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
     return Request(n, layout.items.n_rows, layout.items.n_blocks, tolerance)
 
 
-def _with_confounder(fitted: FittedOutcome, layout: SparkLayout, scope: FitScope) -> SparkLayout:
+def _with_confounder(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) -> AnyLayout:
     """a_hat of each pair, from the exposure factors that the model has."""
     if fitted.exposure is None:
         return layout
@@ -97,7 +97,11 @@ def _with_confounder(fitted: FittedOutcome, layout: SparkLayout, scope: FitScope
     return attach_confounder(layout, users, items, scope)
 
 
-def _frame(side: Side, state: State) -> DataFrame:
+def _frame(fitted: FittedOutcome, side: AnySide, state: State) -> DataFrame:
+    """Return the explanations that the users' blocks remember, as rows."""
+    if isinstance(side, LocalSide):
+        explained = pa.Table.from_batches([_block_rows(0, side.n_blocks, memory_of(state))])
+        return fitted.users.sparkSession.createDataFrame(explained)
     n_blocks = side.n_blocks
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -126,7 +130,7 @@ def _block_rows(block: int, n_blocks: int, memory: dict[str, Array]) -> pa.Recor
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _require_agreement(fitted: FittedOutcome, layout: SparkLayout, state: State, explained: DataFrame) -> None:
+def _require_agreement(fitted: FittedOutcome, layout: AnyLayout, state: State, explained: DataFrame) -> None:
     """Refuse to explain by other ratings than the user's: that would explain another preference.
 
     Raises
@@ -145,7 +149,7 @@ def _require_agreement(fitted: FittedOutcome, layout: SparkLayout, state: State,
 
 
 def _with_ids(
-    fitted: FittedOutcome, layout: SparkLayout, explained: DataFrame, further: list[str] | None = None
+    fitted: FittedOutcome, layout: AnyLayout, explained: DataFrame, further: list[str] | None = None
 ) -> DataFrame:
     """Return the explanations with ids in place of indices, and the scores that they add up to."""
     intercept = fitted.family.shared_numbers(fitted.shared).intercept

@@ -9,8 +9,9 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.fitted import FittedOutcome
+from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
+from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out, layout_settings
 from dcrec_spark.models.fitting.values import require_ratings, weighted_ratings
 
 PAIR = ["user_id", "item_id"]
@@ -67,7 +68,7 @@ def require_known(fitted: FittedOutcome, wanted: DataFrame, rated: DataFrame) ->
             )
 
 
-def lay_out_pairs(fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, scope: FitScope) -> SparkLayout:
+def lay_out_pairs(fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, scope: FitScope) -> AnyLayout:
     """Blocks of the users' ratings, in which the wanted pairs stand as held-out ones."""
     require_ratings(ratings, fitted.params, fitted.propensity)
     user, item = fitted.id_columns

@@ -122,7 +122,7 @@ def _entries_titled(frame: DataFrame, entries: str, item: str) -> DataFrame:
 
 
 def _fields(frame: DataFrame, column: str) -> list[str]:
-    """The fields of the structs in a column of arrays; empty where the frame has no such column."""
+    """Return the fields of the structs in a column of arrays; empty where the frame has no such column."""
     kind: DataType | None = frame.schema[column].dataType if column in frame.columns else None
     if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
         return list(kind.elementType.names)

@@ -15,9 +15,10 @@ from dcrec_spark.models.exposure.setters import ExposureSetters
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import require_columns, require_same_ids
 from dcrec_spark.models.fitting.facts import FitFacts
+from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
+from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out, layout_settings
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values
 from dcrec_spark.models.params import initialise, keyword_only
@@ -155,7 +156,7 @@ class ExposureFit(NamedTuple):
     model: PoissonFactorizationModel
 
 
-def fit_exposure(estimator: PoissonFactorization, layout: SparkLayout, scope: FitScope) -> ExposureFit:
+def fit_exposure(estimator: PoissonFactorization, layout: AnyLayout, scope: FitScope) -> ExposureFit:
     """Fit stage 1 on blocks that are there already.
 
     Raises
@@ -183,7 +184,7 @@ def fit_exposure(estimator: PoissonFactorization, layout: SparkLayout, scope: Fi
 
 
 def _warm_start(
-    estimator: PoissonFactorization, family: PoissonExposure, layout: SparkLayout, scope: FitScope
+    estimator: PoissonFactorization, family: PoissonExposure, layout: AnyLayout, scope: FitScope
 ) -> Start | None:
     """Return the states of ``initialModel`` on these blocks: known ids at its factors."""
     warm = estimator.getOrDefault("initialModel")

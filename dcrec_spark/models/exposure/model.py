@@ -13,8 +13,9 @@ from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, Poisson
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike, require_new_columns
 from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
+from dcrec_spark.models.fitting.lay_out import lay_out
+from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.models.fitting.spark_layout import lay_out, layout_settings
 from dcrec_spark.models.fitting.stages import fold_in
 from dcrec_spark.models.fitting.values import exposure_values
 from dcrec_spark.models.persistence.mlio import Persistent, Saved

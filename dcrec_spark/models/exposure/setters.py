@@ -86,7 +86,7 @@ class ExposureSetters(ExposureParams):
         return self._set(numItemBlocks=value)
 
     def setExchange(self, value: str) -> Self:
-        """Set ``exchange``: how factors reach the blocks that need them."""
+        """Set ``exchange``: where a fit is computed, and how factors reach the blocks that need them."""
         return self._set(exchange=value)
 
     def setCheckpointInterval(self, value: int) -> Self:

@@ -50,6 +50,10 @@ class Degeneracy:
         """Return the sentence."""
         return self.sentence
 
+    def __repr__(self) -> str:
+        """Show the sentence, which says all, in a notebook's list of facts."""
+        return f"<{self.sentence}>"
+
     def as_json(self) -> dict[str, Any]:
         """Return the fact as JSON holds it."""
         return {"stage": self.stage, "kind": self.kind.value, "factors": list(self.factors)}

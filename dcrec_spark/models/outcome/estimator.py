@@ -27,10 +27,11 @@ from dcrec_spark.models.fitting.checks import (
 )
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
+from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
+from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, fit_propensity
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out, layout_settings
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values, weighted_ratings
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
@@ -230,7 +231,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         exposure: Exposure | None,
         propensity: Propensity | None,
         scope: FitScope,
-    ) -> SparkLayout:
+    ) -> AnyLayout:
         get = self.getOrDefault
         dataset, values = weighted_ratings(dataset, get("ratingCol"), propensity)
         if isinstance(exposure, PoissonFactorization):  # else its factors are there, and need no counts
@@ -239,7 +240,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         names, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
         return lay_out(dataset, *names, values, layout_settings(self, width), scope, held_out)
 
-    def _stage_one(self, exposure: Exposure, layout: SparkLayout, scope: FitScope) -> ExposureFit:
+    def _stage_one(self, exposure: Exposure, layout: AnyLayout, scope: FitScope) -> ExposureFit:
         """Return the exposure model, fitted to these blocks or given, and its factors where the blocks need them."""
         if isinstance(exposure, PoissonFactorization):
             return fit_exposure(exposure, layout, scope)
@@ -251,7 +252,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
             items = scope.add(layout.place(False, exposure.itemFactors, family))
         return ExposureFit(users, items, exposure)
 
-    def _start(self, family: OutcomeFamily, layout: SparkLayout, scope: FitScope) -> Start | None:
+    def _start(self, family: OutcomeFamily, layout: AnyLayout, scope: FitScope) -> Start | None:
         """Return the states of ``initialModel`` on these blocks, to begin with."""
         warm = self.getOrDefault("initialModel")
         if warm is None:
@@ -264,7 +265,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
     def _model(
         self,
         family: OutcomeFamily,
-        layout: SparkLayout,
+        layout: AnyLayout,
         fit: Fit,
         propensity: Propensity | None,
         exposure: PoissonFactorizationModel | None,

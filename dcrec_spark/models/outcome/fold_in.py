@@ -6,8 +6,9 @@ from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
+from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
+from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out, layout_settings
 from dcrec_spark.models.fitting.stages import fold_in
 from dcrec_spark.models.fitting.values import exposure_values, require_ratings, weighted_ratings
 from dcrec_spark.models.outcome.tables import with_exposure
@@ -37,8 +38,8 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -
 
 
 def _fold_in_exposure(
-    fitted: FittedOutcome, exposure: FittedExposure, layout: SparkLayout, new_is_user: bool, scope: FitScope
-) -> tuple[SparkLayout, DataFrame]:
+    fitted: FittedOutcome, exposure: FittedExposure, layout: AnyLayout, new_is_user: bool, scope: FitScope
+) -> tuple[AnyLayout, DataFrame]:
     """Return the layout with a_hat of each pair, and ``id, shape, rate`` of the side that is folded in."""
     known, family = fitted.exposure_table(not new_is_user), exposure.family
     states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, scope)
@@ -46,7 +47,7 @@ def _fold_in_exposure(
     return attach_confounder(layout, states[True], states[False], scope), scope.cache(table)
 
 
-def _lay_out(fitted: FittedOutcome, dataset: DataFrame, frozen: dict[str, DataFrame], scope: FitScope) -> SparkLayout:
+def _lay_out(fitted: FittedOutcome, dataset: DataFrame, frozen: dict[str, DataFrame], scope: FitScope) -> AnyLayout:
     require_ratings(dataset, fitted.params, fitted.propensity)
     dataset, values = weighted_ratings(dataset, fitted.params.getOrDefault("ratingCol"), fitted.propensity)
     if fitted.exposure is not None:

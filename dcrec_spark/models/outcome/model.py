@@ -20,8 +20,8 @@ from dcrec_spark.models.fitting.checks import (
 from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.facts import OutcomeFacts
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
+from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.models.fitting.spark_layout import layout_settings
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered, united

@@ -252,7 +252,7 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
         return self.getOrDefault(self.numItemBlocks)
 
     def getExchange(self) -> str:
-        """Value of ``exchange``: how factors reach the blocks that need them."""
+        """Value of ``exchange``: where a fit is computed, and how factors reach the blocks that need them."""
         return self.getOrDefault(self.exchange)
 
     def getCheckpointInterval(self) -> int:

@@ -11,7 +11,7 @@ from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.jobs.tune.candidates import Candidate
 from dcrec_spark.jobs.tune.entry import Outcome
-from dcrec_spark.jobs.tune.fits import Found
+from dcrec_spark.jobs.tune.fits import Attempt
 
 SETTINGS = MetricSettings(replications=3)
 
@@ -34,7 +34,7 @@ class Formula:
     fitted: list[Candidate] = field(default_factory=list)
     stop_after: int | None = None
 
-    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Found]:
+    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Attempt]:
         for candidate in candidates:
             if len(self.fitted) == self.stop_after:
                 raise KeyboardInterrupt("stopped by SIGTERM")

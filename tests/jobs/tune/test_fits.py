@@ -53,7 +53,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(fits, "PoissonFactorization", Exposure)
     monkeypatch.setattr(fits, "DeconfoundedMF", lambda **params: (params["rank"], params["exposureModel"]))
-    monkeypatch.setattr(OneByOne, "_judged", judged)
+    monkeypatch.setattr(OneByOne, "_measured", judged)
     return said
 
 

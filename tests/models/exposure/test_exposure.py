@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark import PoissonFactorizationModel
 from dcrec_spark.errors import DataError
-from dcrec_spark.models.fitting import spark_layout
+from dcrec_spark.models.fitting import layout_settings
 from tests.models.world import NAMES, NUMBERS, PRIORS, World, by_id, exposure
 from tests.problems import assert_same
 from tests.reference import poisson as dense
@@ -77,7 +77,7 @@ def test_layout_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Auto holds the items on the driver here, and places the users, who are more than fit."""
-    monkeypatch.setattr(spark_layout, "HELD_BYTES", 8 * 2 * 2 * len(NAMES.items))
+    monkeypatch.setattr(layout_settings, "HELD_BYTES", 8 * 2 * 2 * len(NAMES.items))
     model = exposure(**layout_of_work).fit(NAMES.frame(spark))
     assert_same_model(model, fitted, 1e-8)
     model.release()

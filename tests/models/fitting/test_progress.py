@@ -73,13 +73,13 @@ def test_each_restart_has_a_bar(terminal: Callable[[], Terminal]) -> None:
 def test_a_fit_that_fails_leaves_its_bar_where_it_was(terminal: Callable[[], Terminal]) -> None:
     screen = terminal()
 
-    def fail() -> None:
+    def fit() -> None:
         with listening(PoissonFactorization(), "exposure") as listener:
             listener("exposure", 1, -9.0)
             raise ValueError("astray")
 
     with pytest.raises(ValueError, match="astray"):
-        fail()
+        fit()
     (line,) = screen.lines()
     assert "/100" in line
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.engine.convergence import History
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.models.fitting import spark_layout
+from dcrec_spark.models.fitting import layout_settings
 from tests.models.world import NAMES, NUMBERS, OUTCOME, TOL, OutcomeTwin, World, by_id, exposure, outcome
 from tests.problems import assert_same
 from tests.reference import ridge as dense
@@ -62,7 +62,7 @@ def assert_same_model(one: DeconfoundedMFModel, other: DeconfoundedMFModel, tole
 
 # The twin
 
-# The family is compared whole where it is fast, in test_in_memory; here, one of each kind of step, on Spark.
+# The family is compared whole where it is fast, in tests/local/test_fits.py; here, one of each kind of step, on Spark.
 ON_SPARK = [
     ("weighted", "ipw", "user", None),
     ("weighted", "deconfounded", "user", None),
@@ -165,7 +165,7 @@ def test_sides_may_lie_differently(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Auto holds the items on the driver here, and places the users, in more blocks than there are rows."""
-    monkeypatch.setattr(spark_layout, "HELD_BYTES", 8 * 8 * len(NAMES.items))
+    monkeypatch.setattr(layout_settings, "HELD_BYTES", 8 * 8 * len(NAMES.items))
     model = outcome(exposureModel=stage_one, numUserBlocks=40, numItemBlocks=3).fit(NAMES.frame(spark))
     assert_same_model(model, fitted, 1e-8)
 

@@ -1,0 +1,194 @@
+"""Both sides' blocks in the driver's process: for ratings that one process fits sooner than a cluster.
+
+The kernels, the loop and the stages are those of the cluster; a half-step is a function call, not a Spark job. Tables
+come and go as DataFrames, so that a fitted model cannot tell where it was fitted.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.engine.blocks import LocalSide
+from dcrec_spark.engine.build import local_side
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.engine.half_step import State, held_memory, memory_of
+from dcrec_spark.models.families.base import Family, TableColumn
+from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
+from dcrec_spark.models.fitting.factors import list_array, matrix_of
+
+Indices = npt.NDArray[np.int64]
+
+
+class Ids(NamedTuple):
+    """The ids of one side, each at its idx. key : (n,) their hashes, the seeds of the rows' noise."""
+
+    id: pa.Array
+    key: Indices
+
+
+@dataclass(frozen=True)
+class DriverLayout:
+    """Both sides' blocks in this process, and the ids of their rows.
+
+    row_users, row_items : the id of each row. means : of each value over the pairs of the fit.
+    held_out : whether the blocks hold further pairs, to judge by.
+    """
+
+    users: LocalSide
+    items: LocalSide
+    row_users: pa.Array
+    row_items: pa.Array
+    nonzeros: int
+    means: dict[str, float]
+    held_out: bool
+    spark: SparkSession
+
+    @property
+    def n_pairs(self) -> float:
+        """U x I."""
+        return float(self.users.n_rows) * self.items.n_rows
+
+    @property
+    def n_users(self) -> int:
+        """Rows of the users' side, U."""
+        return self.users.n_rows
+
+    @cached_property
+    def user_ids(self) -> DataFrame:
+        """``id, idx`` of the users."""
+        return self._frame({"id": self.row_users, "idx": pa.array(np.arange(len(self.row_users)))})
+
+    @cached_property
+    def item_ids(self) -> DataFrame:
+        """``id, idx`` of the items."""
+        return self._frame({"id": self.row_items, "idx": pa.array(np.arange(len(self.row_items)))})
+
+    def _frame(self, columns: Mapping[str, pa.Array]) -> DataFrame:
+        return self.spark.createDataFrame(pa.table(dict(columns)))
+
+    def with_sides(self, users: LocalSide, items: LocalSide) -> Self:
+        """Return the same layout with other blocks of the same rows."""
+        return replace(self, users=users, items=items)
+
+    def fixed_placement(self) -> AbstractContextManager[None]:
+        """Nothing to fix: no block moves."""
+        return nullcontext()
+
+    def place(self, is_user: bool, table: DataFrame, family: Family) -> State:
+        """Rows ``id`` and the family's columns as the state of a side's block; an id without a row gets NaN."""
+        ids = self.row_users if is_user else self.row_items
+        columns = [column for column in family.columns(is_user) if column.remembered]
+        fitted = table.select("id", *[column.name for column in columns]).toArrow()
+        at = _places(ids, fitted["id"])
+        arrays = {column.name: _aligned(fitted, column, at) for column in columns}
+        return held_memory(family.memory_of(arrays, is_user=is_user))
+
+    def table(self, is_user: bool, state: State, family: Family, shared: Any) -> DataFrame:
+        """``idx, id`` and the family's columns."""
+        values = family.table_of(memory_of(state), is_user=is_user, shared=shared)
+        ids = self.row_users if is_user else self.row_items
+        columns = {column.name: _arrow(values[column.name]) for column in family.columns(is_user)}
+        return self._frame({"idx": pa.array(np.arange(len(ids))), "id": ids, **columns})
+
+
+def lay_out_here(
+    pairs: DataFrame,
+    values: Sequence[str],
+    checked: Checked,
+    precision: str,
+    given: Mapping[str, DataFrame],
+    distinct: bool,
+) -> DriverLayout:
+    """Build the blocks of both sides in this process.
+
+    Parameters
+    ----------
+    pairs : ``user_id, item_id``, the ``values`` and perhaps ``held_out``, checked; few enough for this process.
+    given : "user" or "item" -> ``id, idx`` of a side whose rows are given; pairs with other ids of that side are
+        left out.
+    distinct : whether to refuse a pair that occurs twice.
+
+    Raises
+    ------
+    DataError : a pair is given twice; no pair has an id of the given side.
+    """
+    keys = [_key(f"{name}_id").alias(f"{name}_key") for name in ("user", "item")]
+    table = pairs.select("*", *keys).toArrow()
+    sides = {name: _side_ids(name, table, given.get(name)) for name in ("user", "item")}
+    places = {name: _places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
+    known = (places["user"] >= 0) & (places["item"] >= 0)
+    if given and not known.any():
+        raise unknown_side(checked.nonzeros, next(iter(given)))
+    if not given:
+        require_two({name: len(ids.id) for name, ids in sides.items()})
+    columns = {name: table[name].to_numpy()[known] for name in (*values, *_flags(table))}
+    user, item = places["user"][known], places["item"][known]
+    if distinct:
+        _require_distinct(user, item, sides)
+    blocks = [
+        local_side(name, {"row": row, "col": col, **columns}, sides[name].key, len(sides[other].id), values, precision)
+        for name, other, row, col in (("user", "item", user, item), ("item", "user", item, user))
+    ]
+    ids = sides["user"].id, sides["item"].id
+    held_out = bool(_flags(table))
+    return DriverLayout(blocks[0], blocks[1], *ids, checked.nonzeros, checked.means, held_out, pairs.sparkSession)
+
+
+def _flags(table: pa.Table) -> list[str]:
+    return [name for name in table.column_names if name == "held_out"]
+
+
+def _key(column: str) -> Any:
+    return F.xxhash64(F.col(column).cast("string"))
+
+
+def _side_ids(name: str, table: pa.Table, fitted: DataFrame | None) -> Ids:
+    """Return the ids of a side in the order of its rows: those that are given, else the distinct ones, sorted."""
+    if fitted is not None:
+        rows = fitted.select("id", "idx", _key("id").alias("key")).toArrow().sort_by("idx")
+        return Ids(rows["id"].combine_chunks(), rows["key"].to_numpy())
+    column = table[f"{name}_id"].combine_chunks()
+    distinct = column.unique()
+    ids = distinct.take(pc.sort_indices(distinct))
+    key = np.zeros(len(ids), np.int64)
+    key[_places(column, ids)] = table[f"{name}_key"].to_numpy()
+    return Ids(ids, key)
+
+
+def _places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray) -> Indices:
+    """Where each wanted id stands among ``ids``; -1 where it does not. Integers of all widths are alike."""
+    if pa.types.is_integer(ids.type):
+        wanted, ids = wanted.cast(pa.int64()), ids.cast(pa.int64())
+    places = pc.fill_null(pc.index_in(wanted, value_set=ids), -1)
+    return np.asarray(places.to_numpy(), np.int64)
+
+
+def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:
+    """Return a column of fitted rows in the order of a side's rows; NaN, or what all share, where there is none."""
+    values = fitted[column.name].to_numpy() if column.width is None else matrix_of(fitted[column.name])
+    aligned = np.full((len(at), *values.shape[1:]), np.nan)
+    if column.same_for_all:
+        aligned[:] = values[0]
+    aligned[at >= 0] = values[at[at >= 0]]
+    return aligned
+
+
+def _arrow(values: Array) -> pa.Array:
+    return list_array(values) if values.ndim == 2 else pa.array(values.astype(np.float64))
+
+
+def _require_distinct(user: Indices, item: Indices, sides: Mapping[str, Ids]) -> None:
+    order = np.lexsort((item, user))
+    same = np.flatnonzero((np.diff(user[order]) == 0) & (np.diff(item[order]) == 0))
+    if len(same):
+        one = order[same[-1]]
+        raise duplicate_pair(sides["user"].id[user[one]].as_py(), sides["item"].id[item[one]].as_py())

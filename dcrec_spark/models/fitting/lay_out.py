@@ -1,0 +1,63 @@
+"""Ratings by id -> the blocks of both sides, ready for any fit: in this process if they are few, else on a cluster."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.models.fitting.checked import require_usable
+from dcrec_spark.models.fitting.driver_layout import DriverLayout, lay_out_here
+from dcrec_spark.models.fitting.layout_settings import LayoutSettings
+from dcrec_spark.models.fitting.scope import FitScope
+from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out_on_cluster
+from dcrec_spark.spark.planning import few_partitions
+from dcrec_spark.spark.preflight import require_workers
+
+AnyLayout = DriverLayout | SparkLayout
+
+
+def lay_out(
+    df: DataFrame,
+    user_col: str,
+    item_col: str,
+    values: dict[str, str],
+    settings: LayoutSettings,
+    scope: FitScope,
+    held_out_col: str | None = None,
+    frozen: Mapping[str, DataFrame] | None = None,
+    distinct: bool = True,
+) -> AnyLayout:
+    """Index the ids and build the blocks of users and of items.
+
+    Parameters
+    ----------
+    values : name of a block's array -> expression over ``df`` that makes it.
+    scope : owns what is cached and part of the result; until it ends, shuffles have as few partitions as the size of
+        these ratings calls for.
+    held_out_col : true for the rows that are held out, or None.
+    frozen : "user" or "item" -> ``id, idx`` of a side whose rows are given; pairs with other ids of that side are left
+        out. By default both sides are what the pairs name.
+    distinct : whether to refuse a pair that occurs twice; without it, a pair may be both held out and not.
+
+    Raises
+    ------
+    DataError : empty input, one user or item, a null id, a value that is null or not finite, a pair given twice.
+    ConfigError : the session's Python workers cannot run this package; or, with exchange=local or broadcast, the driver
+        would have to hold too much.
+    """
+    require_workers(df.sparkSession)
+    scope.enter(few_partitions(df.sparkSession))
+    pairs = df.select(
+        F.col(f"`{user_col}`").alias("user_id"),
+        F.col(f"`{item_col}`").alias("item_id"),
+        *[F.expr(expression).cast("double").alias(name) for name, expression in values.items()],
+        *([F.coalesce(f"`{held_out_col}`", F.lit(False)).alias("held_out")] if held_out_col else []),
+    )
+    given = dict(frozen or {})
+    with FitScope() as scratch:
+        pairs = scratch.cache(pairs)
+        columns = {"user_id": user_col, "item_id": item_col, **{n: e.strip("`") for n, e in values.items()}}
+        checked = require_usable(pairs, list(values), columns)
+        if settings.is_local(checked.rows + sum(frame.count() for frame in given.values())):
+            return lay_out_here(pairs, list(values), checked, settings.precision, given, distinct)
+        return lay_out_on_cluster(pairs, list(values), checked, settings, scope, given, distinct)

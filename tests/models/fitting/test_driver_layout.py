@@ -1,0 +1,97 @@
+"""exchange="local" and "auto": small data is fitted in the driver's process, and the model is the cluster's."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.engine.blocks import LocalSide, Side
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.models.fitting import layout_settings
+from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
+from dcrec_spark.models.fitting.layout_settings import LayoutSettings
+from dcrec_spark.models.fitting.scope import FitScope
+from tests.models.world import NAMES, NUMBERS, by_id, exposure, outcome
+from tests.problems import assert_same
+
+VALUES = {"rating": "`rating`"}
+
+
+def laid_out(ratings: DataFrame, scope: FitScope, exchange: str = "auto", blocks: int | None = None) -> AnyLayout:
+    settings = LayoutSettings(blocks, None, exchange, "float64", 8)
+    return lay_out(ratings, "user", "item", VALUES, settings, scope)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "blocks", "place"),
+    [("auto", None, LocalSide), ("local", 3, LocalSide), ("auto", 2, Side), ("blocks", None, Side)],
+)
+def test_where_a_fit_is_computed(spark: SparkSession, exchange: str, blocks: int | None, place: type) -> None:
+    """Auto stays in this process where the ratings are few, unless blocks were asked for."""
+    with FitScope() as scope:
+        assert isinstance(laid_out(NAMES.frame(spark), scope, exchange, blocks).users, place)
+
+
+def test_auto_goes_to_the_cluster_with_many_ratings(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout_settings, "LOCAL_ROWS", 3)
+    with FitScope() as scope:
+        assert isinstance(laid_out(NAMES.frame(spark), scope).users, Side)
+
+
+def test_too_many_ratings_are_not_collected(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout_settings, "LARGEST_LOCAL_ROWS", 3)
+    with FitScope() as scope, pytest.raises(ConfigError, match=r"exchange=local: \d+ rows would be collected"):
+        laid_out(NAMES.frame(spark), scope, "local")
+
+
+@pytest.mark.parametrize("exchange", ["local", "blocks"])
+def test_what_cannot_be_laid_out_is_named_alike(spark: SparkSession, exchange: str) -> None:
+    ratings = NUMBERS.frame(spark)
+    with FitScope() as scope, pytest.raises(DataError, match=r"user \S+ has more than one rating of item \S+: every"):
+        laid_out(ratings.unionByName(ratings.limit(1)), scope, exchange)
+    with FitScope() as scope, pytest.raises(DataError, match="all ratings are of one user"):
+        laid_out(ratings.where(F.col("user") == ratings.first()["user"]), scope, exchange)
+
+
+MEMBERS: list[dict[str, Any]] = [
+    {"outcome": "weighted"},
+    {"outcome": "probabilistic", "confounderWeight": "global"},
+    {"outcome": "poisson"},
+    {"outcome": "weighted", "adjustment": "ipw"},
+]
+
+
+@pytest.mark.parametrize("member", MEMBERS, ids=lambda member: "-".join(member.values()))
+def test_one_process_and_the_cluster_fit_the_same_model(spark: SparkSession, member: dict[str, Any]) -> None:
+    """Held-out rows, restarts, a warm start, folding in and explaining: whatever a fit can do, and beyond it."""
+    ratings = NAMES.frame(spark).withColumn("later", F.xxhash64("user", "item") % 5 == 0).cache()
+    facts = {exchange: _facts(spark, ratings, exchange, member) for exchange in ("local", "blocks")}
+    for name, values in facts["local"].items():
+        assert_same(values, facts["blocks"][name], 1e-7)
+    ratings.unpersist()
+
+
+def _facts(spark: SparkSession, ratings: DataFrame, exchange: str, member: dict[str, Any]) -> dict[str, Any]:
+    """Numbers of a fit, of what goes on from it, and of what it says of new users and of single pairs."""
+    settings = {**member, "exchange": exchange}
+    stage_one = exposure(exchange=exchange, maxIter=1) if member.get("adjustment") != "ipw" else None
+    first = outcome(**settings, exposureModel=stage_one, maxIter=1, restarts=2, validationIndicatorCol="later")
+    model = first.fit(ratings)
+    second = outcome(**settings, exposureModel=model.exposureModel, maxIter=2, initialModel=model).fit(ratings)
+    folded = second.foldInUsers(ratings.limit(9))
+    explained = second.explain(ratings.limit(3), ratings)
+    numbers = {
+        "history": np.array([*model.objectiveHistory, *model.validationHistory, *second.objectiveHistory]),
+        "intercept": np.array([model.intercept, second.intercept]),
+        "contributions": np.array(explained.selectExpr("inline(reasons)").agg(F.sum("contribution")).collect()[0]),
+        "baselines": np.array([row.baseline for row in explained.orderBy("user_id", "item_id").collect()]),
+    }
+    for name, table in {"users": second.userFactors, "items": second.itemFactors, "folded": folded}.items():
+        numbers[name] = by_id(table)["features"]
+    for made in (folded, explained):
+        made.unpersist()
+    second.release()
+    model.release()
+    return numbers

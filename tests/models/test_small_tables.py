@@ -1,0 +1,72 @@
+"""A small model stays one of few tasks in a session that plans 200 partitions for every shuffle."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark import DeconfoundedMFModel
+from dcrec_spark.spark.planning import SHUFFLE_PARTITIONS
+from tests.models.world import NAMES, exposure, outcome
+
+# One task for each of 200 partitions of a single table would be more than any of these takes.
+FEW = 150
+
+
+@pytest.fixture(scope="module")
+def wide(spark: SparkSession) -> Iterator[SparkSession]:
+    before = spark.conf.get(SHUFFLE_PARTITIONS)
+    spark.conf.set(SHUFFLE_PARTITIONS, "200")
+    yield spark
+    spark.conf.set(SHUFFLE_PARTITIONS, before)
+
+
+def tasks_of(spark: SparkSession, work: Callable[[], object]) -> int:
+    """How many tasks the work takes."""
+    context = spark.sparkContext._jsc.sc()
+
+    def completed() -> int:
+        context.listenerBus().waitUntilEmpty()
+        return int(context.statusStore().executorSummary("driver").completedTasks())
+
+    before = completed()
+    work()
+    return completed() - before
+
+
+@pytest.fixture(scope="module")
+def ratings(wide: SparkSession) -> DataFrame:
+    return NAMES.frame(wide)
+
+
+@pytest.fixture(scope="module")
+def model(ratings: DataFrame) -> Iterator[DeconfoundedMFModel]:
+    fitted = outcome(exposureModel=exposure(maxIter=1), maxIter=1).fit(ratings)
+    yield fitted
+    fitted.release()
+
+
+def test_its_tables_have_few_partitions(model: DeconfoundedMFModel) -> None:
+    assert model.exposureModel is not None
+    tables = (*model.tables(), model.exposureModel.userFactors, model.exposureModel.itemFactors)
+    assert max(table.rdd.getNumPartitions() for table in tables) < 5
+
+
+def test_it_is_saved_as_few_files(wide: SparkSession, model: DeconfoundedMFModel, tmp_path: Path) -> None:
+    path = str(tmp_path / "model")
+    assert tasks_of(wide, lambda: model.write().save(path)) < FEW
+    assert len(list(tmp_path.rglob("*.parquet"))) < 20
+
+
+def test_what_it_answers_takes_few_tasks(wide: SparkSession, model: DeconfoundedMFModel, ratings: DataFrame) -> None:
+    pairs = ratings.limit(5).cache()
+    answers: dict[str, Callable[[], object]] = {
+        "transform": model.transform(pairs).collect,
+        "recommend": model.recommendForAllUsers(3, seen=ratings).collect,
+        "fold in": lambda: model.foldInUsers(ratings).unpersist(),
+        "explain": lambda: model.explain(pairs, ratings).unpersist(),
+    }
+    tasks = {name: tasks_of(wide, answer) for name, answer in answers.items()}
+    pairs.unpersist()
+    assert {name: n for name, n in tasks.items() if n >= FEW} == {}

@@ -1,0 +1,39 @@
+"""Readers find the current run by its output directory, without guessing what CURRENT means."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dcrec_spark import PublishedRun, current_run
+from dcrec_spark.errors import DataError
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """An output directory with two published runs, of which the second is current."""
+    for run_id in ("r1", "r2"):
+        (tmp_path / f"run_id={run_id}").mkdir()
+        record = {"run_id": run_id, "status": "published"}
+        (tmp_path / f"run_id={run_id}" / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    (tmp_path / "CURRENT").write_text("r2\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_the_current_run_has_a_name_a_directory_and_a_record(output: Path) -> None:
+    run = current_run(str(output))
+    assert run == PublishedRun("r2", f"file://{output}/run_id=r2", {"run_id": "r2", "status": "published"})
+
+
+def test_another_run_is_current_when_the_pointer_says_so(output: Path) -> None:
+    (output / "CURRENT").write_text("r1", encoding="utf-8")
+    assert current_run(str(output)).run_id == "r1"
+
+
+def test_what_is_missing_is_named(output: Path) -> None:
+    (output / "run_id=r2" / "run.json").unlink()
+    with pytest.raises(DataError, match=r"run r2 under .* holds no run\.json"):
+        current_run(str(output))
+    (output / "CURRENT").unlink()
+    with pytest.raises(DataError, match=r"nothing is published under .* no CURRENT"):
+        current_run(str(output))

@@ -28,7 +28,7 @@ demo: $(READY)  ## See it work on simulated ratings; DATA=path takes a MovieLens
 	@$(BIN)/python -m examples.demo $(if $(DATA),--data "$(DATA)")
 
 test: $(READY)  ## Run the tests, in TESTERS=2 processes; ARGS="-k session" picks some
-	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder --cov --cov-report=term $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 test-wheel: $(READY)  ## Build the wheel, install it alone into an empty environment, and fit a model there
 	@$(BIN)/python -m pytest -m packaging tests/packaging $(ARGS)

@@ -23,7 +23,7 @@ class ExposureConfig(Section):
         default=10,
         description="number of exposure factors",
     )
-    max_iter: Annotated[Whole, Field(ge=0, le=1000000)] = Field(
+    max_iter: Annotated[Whole, Field(ge=1, le=1000000)] = Field(
         default=100,
         description="iterations at most",
     )
@@ -154,7 +154,7 @@ class OutcomeConfig(Section):
         default=None,
         description="largest inverse propensity, before they are normalised to mean 1; null: no cap (adjustment=ipw)",
     )
-    max_iter: Annotated[Whole, Field(ge=0, le=1000000)] = Field(
+    max_iter: Annotated[Whole, Field(ge=1, le=1000000)] = Field(
         default=20,
         description="iterations at most",
     )

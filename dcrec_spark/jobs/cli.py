@@ -91,6 +91,8 @@ def _completion(shell: str) -> None:
     bash   eval "$(dcrec completion bash)"      in ~/.bashrc
     zsh    eval "$(dcrec completion zsh)"       in ~/.zshrc
     fish   dcrec completion fish | source       in ~/.config/fish/config.fish
+
+    It is click's own completion: eval "$(_DCREC_COMPLETE=bash_source dcrec)" does the same.
     """
     completion = get_completion_class(shell)
     if completion is None:

@@ -26,7 +26,7 @@ _log = structlog.get_logger()
 
 
 class Reporter(AbstractContextManager["Reporter"]):
-    """Steps with their times, iterations with their objective, and the last word.
+    """Steps with their times, iterations with their objective, and a summary at the end.
 
     timings : seconds of each step so far, by name.
     """

@@ -9,6 +9,9 @@ from dcrec_spark.config import ReadingConfig
 from dcrec_spark.jobs.run_record import RETRAIN, Run
 from dcrec_spark.jobs.saved_model import SavedModel
 
+# Columns that reading adds, for the table of rejects.
+_NOT_OF_INPUT = ("raw", "read_problems")
+
 
 def run_summary(run: Run, directory: str) -> RenderableType:
     """Summarise a run: what was read, how the fits ended, where the tables are."""
@@ -36,7 +39,8 @@ def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:
     """Name the ratings that a run would read, with their columns; ``raw`` is as ``read_ratings`` gives them."""
     if raw is None:
         return "input   none"
-    columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in raw.schema.fields if f.name != "raw")
+    shown = [field for field in raw.schema.fields if field.name not in _NOT_OF_INPUT]
+    columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in shown)
     return f"input   {config.input.format} {config.input.path or config.input.table}: {columns}"
 
 

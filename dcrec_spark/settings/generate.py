@@ -261,7 +261,7 @@ def _section(name: str) -> Iterator[str]:
 
 
 def _field_type(setting: Setting) -> str:
-    kind = setting.kind
+    kind = setting.job_kind or setting.kind
     none = " | None" if kind.optional else ""
     if isinstance(kind, Number):
         low = f"{'gt' if kind.open_low else 'ge'}={_literal(kind.low)}"

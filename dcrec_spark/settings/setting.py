@@ -30,6 +30,7 @@ class Setting:
     ----------
     name : as configuration files have it, ``user_reg``; estimators spell it :attr:`param`, ``userReg``.
     kind : its values.
+    job_kind : the values that jobs take, where they take fewer.
     default : the value that it has where none is given.
     doc : what it means, in a phrase without a full stop; ``{other_setting}`` is written as its reader spells it.
     unit : what a number counts or measures, such as "factors"; empty where it is plain.
@@ -52,6 +53,7 @@ class Setting:
     fixed: Mapping[str, Fixed] = field(default_factory=dict)
     of_model: bool = False
     of_fit: bool = False
+    job_kind: Kind | None = None
 
     @property
     def param(self) -> str:

@@ -40,7 +40,10 @@ IDS = (
 )
 
 RANK = Setting("rank", Number(int, 1, LARGEST_RANK), 10, "number of factors", "factors")
-MAX_ITER = Setting("max_iter", Number(int, 0, 1_000_000), 100, "iterations at most", "iterations")
+# Without iterations a fit is its start: of use to look at, not to be published by a job.
+MAX_ITER = Setting(
+    "max_iter", Number(int, 0, 1_000_000), 100, "iterations at most", "iterations", job_kind=_POSITIVE_COUNT
+)
 TOL = Setting(
     "tol",
     Number(float, 0, 1),

@@ -9,6 +9,7 @@ from mkdocs.structure.files import File, Files
 
 DECISIONS = "decisions"
 NOTEBOOKS = Path("examples/notebooks")
+SHORTEST = 30  # a sentence of fewer characters needs the next one
 SECTION = r"^## {}\n+(.+?)(?=^## |\Z)"
 
 
@@ -35,7 +36,7 @@ def _pages(docs: Path, folder: str) -> list[Any]:
 
 
 def title_of(page: Path) -> str:
-    """The first heading."""
+    """Read the first heading of a page."""
     heading = re.search(r"^# (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return heading[1].strip() if heading else page.stem
 
@@ -43,7 +44,7 @@ def title_of(page: Path) -> str:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the index of the decisions."""
     pages = sorted((Path(config.docs_dir) / DECISIONS).glob("*.md"), key=lambda path: title_of(path).lower())
-    rows = [f"| [{title_of(page)}]({page.name}) | {_first_sentence(page)} |" for page in pages]
+    rows = [f"| [{title_of(page)}]({page.name}) | {_gist(page)} |" for page in pages]
     text = (
         "# Decisions\n\nWhat was decided, one page each: the context, what was tried, and what follows from it.\n\n"
         "| question | decision |\n| --- | --- |\n" + "\n".join(rows) + "\n"
@@ -52,9 +53,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def _first_sentence(page: Path) -> str:
+def _gist(page: Path) -> str:
     decision = re.search(SECTION.format("Decision"), page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     if decision is None:
         raise ValueError(f"{page}: a decision page needs a section '## Decision'")
     paragraph = " ".join(decision[1].split("\n\n")[0].split()).replace("|", "\\|")
-    return re.split(r"(?<=\.)\s(?=[A-Z`])", paragraph, maxsplit=1)[0]
+    sentences = re.split(r"(?<=\.)\s(?=[A-Z`])", paragraph)
+    return " ".join(sentences[: 1 if len(sentences[0]) >= SHORTEST else 2])

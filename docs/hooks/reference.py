@@ -85,7 +85,7 @@ def _about(error: type[errors.DcrecError]) -> str:
 
 
 def command_line_page() -> str:
-    """The help of the command, and of each of its subcommands."""
+    """Print the help of the command, and of each of its subcommands."""
     parts = ["# Command line", "", MADE, "", *_help("dcrec", dcrec)]
     for name, command in dcrec.commands.items():
         parts += ["", f"## dcrec {name}", "", *_help(f"dcrec {name}", command)]

@@ -37,7 +37,7 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
 
 
 def current_rooms(package: Path = PACKAGE) -> Arrows:
-    """The rooms of the package as it is now."""
+    """Read the rooms of the package as it is now."""
     return room_imports({module: used - {""} for module, used in module_imports(package).items() if module})
 
 
@@ -78,7 +78,7 @@ def _box(name: str, x: float, y: float) -> str:
 
 
 def module_imports(package: Path) -> Arrows:
-    """Module -> the modules of the package that it imports, anywhere in the file."""
+    """Find the modules of the package that each module imports, anywhere in the file."""
     trees = {_module(path, package): ast.parse(path.read_text(encoding="utf-8")) for path in package.rglob("*.py")}
     return {module: set(_imported(tree, package.name, trees)) - {module} for module, tree in trees.items()}
 
@@ -102,7 +102,7 @@ def _imported(tree: ast.AST, root: str, modules: Mapping[str, ast.AST]) -> Itera
 
 
 def room_of(module: str, packages: set[str]) -> str:
-    """The folder of a module; a module at the top of the package is a room of its own."""
+    """Name the folder of a module; a module at the top of the package is a room of its own."""
     folder, _, _ = module.rpartition(".")
     return module if module in packages or not folder else folder
 
@@ -132,7 +132,7 @@ def floors(arrows: Arrows) -> list[list[str]]:
 
 
 def strongly_connected(arrows: Arrows) -> list[set[str]]:
-    """Sets of nodes that reach each other."""
+    """Find the sets of nodes that reach each other."""
     reach = {node: _reachable(node, arrows) for node in arrows}
     seen: set[str] = set()
     result = []
@@ -156,7 +156,7 @@ def _reachable(start: str, arrows: Arrows) -> set[str]:
 
 
 def longest_chain(uses: Arrows) -> list[str]:
-    """The longest line of modules, each importing the next; modules in a circle count as one step."""
+    """Find the longest line of modules, each importing the next; empty where there are circles."""
     try:
         order = list(TopologicalSorter(uses).static_order())
     except CycleError:

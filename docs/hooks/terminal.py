@@ -24,7 +24,7 @@ _FONT_FACE = re.compile(r"@font-face\s*\{.*?\}", re.DOTALL)
 
 
 def last_state(shown: str) -> list[str]:
-    """The lines that are left on the screen: a repaint removes as many lines as it goes up."""
+    """Keep the lines that are left on the screen: a repaint removes as many lines as it goes up."""
     lines = [""]
     position = 0
     for match in _REPAINT.finditer(shown):
@@ -54,7 +54,7 @@ def draw(lines: list[str], title: str) -> str:
 
 
 def between(lines: list[str], first: str, last: str) -> list[str]:
-    """The lines from the one that holds ``first`` to the next that holds ``last``."""
+    """Cut out the lines from the one that holds ``first`` to the next that holds ``last``."""
     start = next(number for number, line in enumerate(lines) if first in line)
     end = next(number for number, line in enumerate(lines) if number > start and last in line)
     return lines[start : end + 1]

@@ -136,11 +136,15 @@ def run_page(page: Path) -> dict[str, Any]:
     start = time.monotonic()
     tidy_up()
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        for example in parser().parse(page):
+        document = parser().parse(page)
+        document.namespace["__name__"] = "__main__"  # as in a script: what is defined there travels to workers by value
+        for example in document:
             try:
                 example.evaluate()
             except SkipTest:
                 continue
+            except KeyboardInterrupt:  # somebody stops the tests
+                raise
             except BaseException:  # noqa: BLE001 - a job ends with SystemExit; whatever it is, the page failed
                 result["failure"] = (
                     f"{page.name}:{example.line}\n{traceback.format_exc()}\n{printed.getvalue()[-4000:]}"

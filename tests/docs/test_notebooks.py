@@ -46,7 +46,7 @@ def kernel(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
 def test_a_notebook_runs(path: Path, kernel: KernelManager) -> None:
     book = nbformat.read(path, as_version=4)

@@ -14,7 +14,7 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.engine import half_step as engine
-from dcrec_spark.engine.ascent import Owned
+from dcrec_spark.engine.ascent import LiveStates
 from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.half_step import Held, Placed, State, end_lineage, half_step, memories, rebuild
 from dcrec_spark.errors import FitError
@@ -117,25 +117,25 @@ def test_with_a_state_goes_what_only_it_was_made_from(spark: SparkSession, toy: 
     """A checkpoint is the same state, and needs nothing of what was before it."""
     sides = toy(Layout(2, 3, users_held, False))
     broadcasts, checkpoints = left_by(spark)
-    with Owned() as owned:
-        items = owned.add(half_step(sides.items, key_rows))
-        users = owned.add(half_step(sides.users, neighbours, items))
-        later = owned.add(half_step(sides.items, neighbours, users))
-        owned.keep_only([later])
+    with LiveStates() as live:
+        items = live.add(half_step(sides.items, key_rows))
+        users = live.add(half_step(sides.users, neighbours, items))
+        later = live.add(half_step(sides.items, neighbours, users))
+        live.keep_only([later])
         needed = {need for need in later.needs if isinstance(need, Broadcast)}
         assert len(needed) == (1 if users_held else 3)
         assert left_by(spark) == (broadcasts + len(needed), checkpoints)
         (ended,) = end_lineage(later)
-        owned.add(ended)
-        owned.keep_only([ended])
+        live.add(ended)
+        live.keep_only([ended])
         assert left_by(spark) == (broadcasts, checkpoints + 1)
         expected = dense_sums(table().T, dense_sums(table(), dense_start(sides.item_keys)))
         np.testing.assert_array_equal(rows_of(sides.items, ended), expected)
-        users = owned.add(half_step(sides.users, neighbours, ended))
+        users = live.add(half_step(sides.users, neighbours, ended))
         np.testing.assert_array_equal(rows_of(sides.users, users), dense_sums(table(), expected))
         (last,) = end_lineage(half_step(sides.items, neighbours, users))
-        owned.add(last)
-        owned.keep_only([last])
+        live.add(last)
+        live.keep_only([last])
         assert left_by(spark)[1] == checkpoints + 1
     assert left_by(spark)[1] == checkpoints
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pyspark.sql import SparkSession
 
 from dcrec_spark.evaluation.simulate import Simulation, expected_outcomes
 from dcrec_spark.jobs.simulate import Simulate
@@ -17,15 +18,20 @@ WORLD = {"simulation.n_users": 60, "simulation.n_items": 40, "simulation.n_facto
 pytestmark = pytest.mark.usefixtures("spark")
 
 
-def drawn(output: Path, **more: Any) -> Path:
+def simulated(output: Path, **more: Any) -> Path:
     outcome = run_job(Simulate, {**WORLD, **more, "output.path": output})
     assert outcome.code == 0, outcome
     assert "60 users x 40 items" in outcome.printed
     return run_directory(output)
 
 
-def test_a_world_and_its_truth_are_published(tmp_path: Path) -> None:
-    run = drawn(tmp_path / "out")
+@pytest.fixture(scope="module")
+def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run directory of one world."""
+    return simulated(tmp_path_factory.mktemp("world") / "out")
+
+
+def test_a_world_and_its_truth_are_published(run: Path) -> None:
     verify(str(run))
     ratings, test, users, items = (read_table(run, name) for name in ("ratings", "test", "users", "items"))
     assert record_of(run)["counts"] == {"ratings": len(ratings), "test": 60 * 20, "users": 60, "items": 40}
@@ -45,18 +51,15 @@ def test_a_world_and_its_truth_are_published(tmp_path: Path) -> None:
     )
 
 
-def test_the_same_seed_draws_the_same_world(tmp_path: Path) -> None:
-    worlds = [read_table(drawn(tmp_path / name), "ratings") for name in ("one", "other")]
+def test_the_same_seed_draws_the_same_world(run: Path, tmp_path: Path) -> None:
+    worlds = [read_table(directory, "ratings") for directory in (run, simulated(tmp_path / "out"))]
     one, other = (world.sort_values(["user", "item"], ignore_index=True) for world in worlds)
     pd.testing.assert_frame_equal(one, other)
 
 
-def test_the_rate_reading_exposes_more(tmp_path: Path) -> None:
-    scale, rate = (
-        len(read_table(drawn(tmp_path / kind, **{"simulation.gamma_reading": kind}), "ratings"))
-        for kind in ("scale", "rate")
-    )
-    assert rate > 3 * scale
+def test_the_rate_reading_exposes_more(run: Path, tmp_path: Path) -> None:
+    rate = simulated(tmp_path / "out", **{"simulation.gamma_reading": "rate"})
+    assert len(read_table(rate, "ratings")) > 3 * len(read_table(run, "ratings"))
 
 
 def test_a_dry_run_writes_nothing_and_more_tests_than_items_are_refused(tmp_path: Path) -> None:

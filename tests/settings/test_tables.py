@@ -14,7 +14,7 @@ from dcrec_spark.config import EngineConfig, ExposureConfig, OutcomeConfig
 from dcrec_spark.config.section import Section
 from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
 from dcrec_spark.settings import generate
-from dcrec_spark.settings.kinds import Choice, Flag, Number
+from dcrec_spark.settings.kinds import Choice, Flag, Kind, Number
 from dcrec_spark.settings.setting import Setting, in_section, params
 from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, OUTCOMES, SECTIONS
 
@@ -67,7 +67,7 @@ def test_generated_code_is_what_the_tables_give() -> None:
 
 def edges(setting: Setting) -> list[Any]:
     """Values on both sides of what a setting takes."""
-    kind = setting.kind
+    kind = setting.job_kind or setting.kind
     if isinstance(kind, Choice):
         return [*kind.options, "other", None, 3]
     if isinstance(kind, Flag):
@@ -96,10 +96,19 @@ def taken_by_estimator(estimator: Params, setting: Setting, value: Any) -> bool:
 
 @pytest.mark.parametrize(("estimator", "name", "setting"), BOTH, ids=lambda value: getattr(value, "name", None))
 def test_estimator_and_configuration_take_the_same_values(estimator: type[Any], name: str, setting: Setting) -> None:
+    """Except where the table says that jobs take fewer."""
     subject = estimator()
     for value in edges(setting):
         expected = taken_by_estimator(subject, setting, value)
+        if setting.job_kind is not None:
+            expected &= is_taken(setting.job_kind, value)
         assert taken_by_section(CONFIGS[name], setting, value) == expected, (setting.name, value)
+
+
+def test_a_job_publishes_no_fit_without_iterations() -> None:
+    assert DeconfoundedMF(maxIter=0).getMaxIter() == 0
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        OutcomeConfig(max_iter=0)
 
 
 @pytest.mark.parametrize("setting", [*EXPOSURE, *OUTCOME], ids=lambda setting: setting.name)
@@ -125,7 +134,7 @@ def test_a_setting_of_a_job_reaches_its_estimator(name: str, setting: Setting) -
     """With a value of its own, under the estimator's spelling."""
     if not setting.is_param:
         return
-    value = next(value for value in edges(setting) if value != setting.default and is_taken(setting, value))
+    value = next(value for value in edges(setting) if value != setting.default and is_taken(setting.kind, value))
     sections: dict[str, Any] = {kind: config() for kind, config in CONFIGS.items()}
     sections[name] = CONFIGS[name].model_validate({setting.name: value})
     exposure = exposure_params(sections["exposure"], sections["engine"], 1, ["rating"])
@@ -134,9 +143,9 @@ def test_a_setting_of_a_job_reaches_its_estimator(name: str, setting: Setting) -
     assert [found[setting.param] for found in reached] == [value] * len(reached)
 
 
-def is_taken(setting: Setting, value: Any) -> bool:
+def is_taken(kind: Kind, value: Any) -> bool:
     try:
-        setting.kind.taken(value)
+        kind.taken(value)
     except ValueError:
         return False
     return True

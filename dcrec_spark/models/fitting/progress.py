@@ -9,7 +9,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
+from shutil import get_terminal_size
 from typing import Any
 
 from pyspark.ml.param import Params
@@ -19,6 +21,8 @@ from dcrec_spark.engine.convergence import Listener
 SWITCH = "DCREC_PROGRESS"
 _RUNNING = "{desc} {bar} {n_fmt}/{total_fmt}{postfix} [{elapsed}, at most {remaining} left]"
 _SETTLED = "{desc}: {n_fmt} iterations{postfix} [{elapsed}]"
+
+_WIDEST = 100
 
 _log = logging.getLogger(__name__)
 _shown = os.environ.get(SWITCH, "1") != "0"
@@ -85,7 +89,7 @@ class _Bars:
     def _next(self) -> Any:
         self._number += 1
         of = f" ({self._number} of {self._restarts})" if self._restarts > 1 else ""
-        return self._make(total=self._iterations, desc=f"{self._stage}{of}", bar_format=_RUNNING, dynamic_ncols=True)
+        return self._make(total=self._iterations, desc=f"{self._stage}{of}", bar_format=_RUNNING)
 
     def update(self, stage: str, iteration: int, objective: float) -> None:
         """Move on by one iteration; a first one after others belongs to the next restart."""
@@ -109,7 +113,8 @@ class _Bars:
 
 def _bar_maker() -> Callable[..., Any] | None:
     """tqdm, for the terminal or the notebook that this is; None where nobody looks."""
-    if not (_in_notebook() or sys.stderr.isatty()):
+    notebook = _in_notebook()
+    if not (notebook or sys.stderr.isatty()):
         return None
     try:
         with warnings.catch_warnings():
@@ -117,7 +122,11 @@ def _bar_maker() -> Callable[..., Any] | None:
             maker: Callable[..., Any] = import_module("tqdm.auto").tqdm
     except ModuleNotFoundError:  # left out on purpose, by an installation without dependencies
         return None
-    return maker
+    if notebook:
+        return maker
+    # A terminal that does not know its size, as in some containers, counts as one of 80 x 24.
+    size = get_terminal_size()
+    return partial(maker, ncols=min(size.columns - 1, _WIDEST), nrows=size.lines)
 
 
 def _in_notebook() -> bool:

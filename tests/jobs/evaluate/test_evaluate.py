@@ -108,6 +108,8 @@ def test_two_models_are_judged_side_by_side(trained: Path, settings: dict[str, A
     assert (counts["test_ratings"], counts["test_overlap"], counts["test_unknown"]) == (len(test), 3, 2)
     assert_metrics(read_table(run, "metrics"), training, test, trained)
     said = text_of(run)
+    assert said.startswith("Evaluation: deconfounded probabilistic matrix factorization, "), said[:80]
+    assert str(trained) not in said
     assert "3 test ratings of pairs that are in training too were dropped." in said
     assert "2 test ratings of users or items that a model does not know were left out" in said
     assert "Emma & <i>Ivanhoe</i>" in said

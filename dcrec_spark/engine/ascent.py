@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from dcrec_spark.engine.blocks import AnySide
+from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.convergence import SLACK, History, Listener, Patience
-from dcrec_spark.engine.half_step import Arrays, Kernel, State, destroy, end_lineage, half_step, needed_by
+from dcrec_spark.engine.half_step import Kernel, State, destroy, end_lineage, half_step, needed_by
 
 
 class Steps(Protocol):

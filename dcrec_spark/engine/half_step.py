@@ -25,8 +25,7 @@ from pyspark.sql import DataFrame
 from dcrec_spark.engine import posts
 from dcrec_spark.engine.blocks import AnySide, Block, LocalSide, Side, read_block
 from dcrec_spark.engine.build import place_blocks
-from dcrec_spark.engine.cells import Array, pack, unpack
-from dcrec_spark.engine.cells import Arrays as Arrays
+from dcrec_spark.engine.cells import Array, Arrays, pack, unpack
 from dcrec_spark.engine.posts import Kind, Post
 from dcrec_spark.errors import FitError
 from dcrec_spark.spark.lineage import Broadcasted, Checkpoint, Kept, broadcast, checkpoint, keep

@@ -6,12 +6,16 @@ With neither term this is stage 1: theta is pi, beta is lambda, y is a.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import gammaln
 
-from dcrec_spark.engine.half_step import Arrays, Turn, Update
+from dcrec_spark.engine.blocks import Block
+from dcrec_spark.engine.cells import Array, Arrays
+from dcrec_spark.engine.half_step import Turn, Update
+from dcrec_spark.engine.rows import RowLayout
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, noise
 from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, settle_shape, update_shape
@@ -54,6 +58,15 @@ class SharedGammas(NamedTuple):
     gamma: Gamma | None = None
 
 
+class Part(StrEnum):
+    """What the columns of a row are: of the K factors, or of the one gamma of a user."""
+
+    GEOMETRIC_MEAN = "geometric_mean"
+    GAMMA_GEOMETRIC_MEAN = "gamma_geometric_mean"
+    MEAN = "mean"
+    GAMMA_MEAN = "gamma_mean"
+
+
 @dataclass(frozen=True)
 class GammaPoisson:
     """A Gamma-Poisson model of one array of counts.
@@ -81,6 +94,18 @@ class GammaPoisson:
         """Whether the rows of users carry a gamma."""
         return self.confounder is not None and self.per_user
 
+    def row_layout(self, is_user: bool) -> RowLayout:
+        """Lay out what the rows of a side send: geometric means, and means where held-out pairs are predicted."""
+        with_gamma = is_user and self.gamma_per_user
+        widths: dict[str, int] = {Part.GEOMETRIC_MEAN: self.rank}
+        if with_gamma:
+            widths[Part.GAMMA_GEOMETRIC_MEAN] = 1
+        if self.validates:
+            widths[Part.MEAN] = self.rank
+            if with_gamma:
+                widths[Part.GAMMA_MEAN] = 1
+        return RowLayout(widths)
+
 
 def start(turn: Turn, *, model: GammaPoisson, is_user: bool) -> Update:
     """Shapes off the prior by noise that depends on (seed, side, id) alone; equal ones would stay equal.
@@ -89,7 +114,7 @@ def start(turn: Turn, *, model: GammaPoisson, is_user: bool) -> Update:
     """
     prior = model.user_prior if is_user else model.item_prior
     seed = model.seed if is_user else model.seed + 1
-    shape = (prior.shape * (1.0 + noise(seed, turn.block["row_key"], model.rank))).astype(model.precision)
+    shape = (prior.shape * (1.0 + noise(seed, turn.block.row_key, model.rank))).astype(model.precision)
     rate = np.full(model.rank, prior.rate, model.precision)
     gamma = _gamma_start(len(shape), model) if is_user and model.gamma_per_user else None
     if len(turn.memory.get("shape", ())):
@@ -113,7 +138,7 @@ def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
     if gamma_per_user:
         gamma = geometric_mean(turn.memory["gamma_shape"], turn.memory["gamma_rate"])
         before = np.hstack([before, gamma])
-    cols, block = _cols(turn, model), count_block(turn, model, shared, is_user)
+    cols, block = _cols(turn, model, is_user), count_block(turn, model, shared, is_user)
     shape = update_shape(prior_shapes(model, is_user), block, before, cols)
     result = _moved(turn, model, is_user, shape)
     return result if is_user else _scored(turn, model, shared, block, result, cols)
@@ -128,34 +153,42 @@ def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
     full = np.broadcast_to(rate, (len(equal), len(rate)))
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    shape = settle_shape(prior, block, equal, full, _cols(turn, model), SETTLED, MOST_UPDATES)
+    shape = settle_shape(prior, block, equal, full, _cols(turn, model, is_user), SETTLED, MOST_UPDATES)
     return _moved(turn, model, is_user, shape)
 
 
-def _cols(turn: Turn, model: GammaPoisson) -> Floats:
+def _cols(turn: Turn, model: GammaPoisson, is_user: bool) -> Floats:
     """Return the geometric means of the other side's factors, without its confounder weights."""
-    return np.ascontiguousarray(turn.inbox[:, : model.rank])
+    return np.ascontiguousarray(model.row_layout(not is_user).part(turn.inbox, Part.GEOMETRIC_MEAN))
 
 
 def count_block(turn: Turn, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> CountBlock:
     """Return the kernel's view of a block: its counts, and what else its rates are made of."""
-    block = turn.block
-    count = block[model.count].astype(model.precision)
-    if "weight" in block:
-        count = count * block["weight"].astype(model.precision)
-    row_ptr, col = block["row_ptr"], block["col"]
-    beside = offset = np.empty(0, model.precision)
+    pairs = turn.block.fitted
+    count = pairs.value(model.count).astype(model.precision)
+    if pairs.has("weight"):
+        count = count * pairs.value("weight").astype(model.precision)
+    of_rows = offset = np.empty(0, model.precision)
     if model.intercept is not None:
-        offset = np.full(len(col), required(shared.intercept).geometric_mean, model.precision)
+        offset = np.full(len(pairs.col), required(shared.intercept).geometric_mean, model.precision)
     if model.confounder is not None:
-        a_hat = block["a_hat"].astype(model.precision)
+        a_hat = pairs.value("a_hat").astype(model.precision)
         if model.gamma_per_user and is_user:
-            beside = a_hat
+            of_rows = a_hat
         else:
-            gamma = turn.inbox[col, model.rank] if model.gamma_per_user else required(shared.gamma).geometric_mean
+            gamma = _gamma_of(turn.inbox, pairs.col, model, shared, Part.GAMMA_GEOMETRIC_MEAN)
             part = (gamma * a_hat).astype(model.precision)
             offset = offset + part if len(offset) else part
-    return CountBlock(row_ptr, col, count, beside, offset)
+    return CountBlock(pairs.row_ptr, pairs.col, count, of_rows, offset)
+
+
+def _gamma_of(inbox: Floats, col: Array, model: GammaPoisson, shared: SharedGammas, part: Part) -> Floats | float:
+    """Return the gamma of each pair's user, who is in the inbox, or the one of all users."""
+    if model.gamma_per_user:
+        gamma_of_users: Floats = model.row_layout(is_user=True).part(inbox, part)[col, 0]
+        return gamma_of_users
+    gamma = required(shared.gamma)
+    return gamma.mean if part is Part.GAMMA_MEAN else gamma.geometric_mean
 
 
 def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
@@ -184,9 +217,9 @@ def _moved(turn: Turn, model: GammaPoisson, is_user: bool, shape: Floats) -> Upd
 
 
 def _posterior(
-    block: Arrays, model: GammaPoisson, is_user: bool, shape: Floats, rate: Floats, gamma: tuple[Floats, Floats] | None
+    block: Block, model: GammaPoisson, is_user: bool, shape: Floats, rate: Floats, gamma: tuple[Floats, Floats] | None
 ) -> Update:
-    """Rows [g (, g of gamma) (, means of both, where held-out pairs are predicted)]."""
+    """Return the rows that :meth:`GammaPoisson.row_layout` lays out, their sums, and the posterior as memory."""
     prior = model.user_prior if is_user else model.item_prior
     mean = shape / rate
     sums = {
@@ -194,27 +227,29 @@ def _posterior(
         "gram": (mean.T @ mean).astype(np.float64),
         "divergence": np.array(divergence(shape, rate, prior.shape, prior.rate)),
     }
-    rows, means = [geometric_mean(shape, rate)], [mean]
+    parts: dict[str, Floats] = {Part.GEOMETRIC_MEAN: geometric_mean(shape, rate), Part.MEAN: mean}
     memory = {"shape": shape, "rate": rate}
     if gamma is not None:
         weight = required(model.confounder)
         memory |= {"gamma_shape": gamma[0], "gamma_rate": gamma[1]}
         sums["divergence"] += divergence(*gamma, weight.shape, weight.rate)
-        rows, means = [*rows, geometric_mean(*gamma)], [*means, gamma[0] / gamma[1]]
+        parts |= {Part.GAMMA_GEOMETRIC_MEAN: geometric_mean(*gamma), Part.GAMMA_MEAN: gamma[0] / gamma[1]}
     if model.confounder is not None:
         exposure = block["exposure"].astype(np.float64)
         if is_user:
-            sums["confounder_total"] = (exposure * means[1] if gamma is not None else exposure).sum(axis=0)
+            sums["confounder_total"] = (exposure * parts[Part.GAMMA_MEAN] if gamma is not None else exposure).sum(
+                axis=0
+            )
         else:
             sums["exposure_total"] = exposure.sum(axis=0)
-    return Update(np.hstack([*rows, *means] if model.validates else rows), sums, memory)
+    return Update(model.row_layout(is_user).join(parts), sums, memory)
 
 
 def _scored(
     turn: Turn, model: GammaPoisson, shared: SharedGammas, block: CountBlock, result: Update, cols: Floats
 ) -> Update:
     """Add the item step's sums over its nonzeros: of the ELBO, of the shared terms, of held-out pairs."""
-    rate = rates(block, result.rows[:, : model.rank], cols)
+    rate = rates(block, model.row_layout(is_user=False).part(result.rows, Part.GEOMETRIC_MEAN), cols)
     sums = {
         "log_rates": np.array(log_rates(block, rate)),
         "log_factorial": np.array(_log_factorial(turn.block[model.count], turn.block.get("weight"))),
@@ -223,24 +258,24 @@ def _scored(
         shares = block.counts.astype(np.float64) / rate
         sums["shares"] = np.array(shares.sum())
         if model.confounder is not None:
-            sums["confounder_shares"] = np.array(shares @ turn.block["a_hat"])
+            sums["confounder_shares"] = np.array(shares @ turn.block.fitted.value("a_hat"))
     if model.validates:
         sums |= _held_out_sums(turn, model, shared, result.memory)
     return result._replace(sums={**result.sums, **sums})
 
 
 def _held_out_sums(turn: Turn, model: GammaPoisson, shared: SharedGammas, memory: Arrays) -> dict[str, Floats]:
-    """sum (rate - y log rate) over the held-out pairs, by the posterior means: the inbox ends with the users'."""
-    block, width = turn.block, turn.inbox.shape[1] // 2
-    ptr, col, count = block["held_row_ptr"], block["held_col"], block[f"held_{model.count}"].astype(np.float64)
-    theta = np.ascontiguousarray(turn.inbox[:, width : width + model.rank])
-    rate = inner_products(ptr, col, memory["shape"] / memory["rate"], theta).astype(np.float64)
+    """Add up rate - y log rate over the held-out pairs of items, by the posterior means of both sides."""
+    pairs = turn.block.held_out
+    count = pairs.value(model.count).astype(np.float64)
+    theta = np.ascontiguousarray(model.row_layout(is_user=True).part(turn.inbox, Part.MEAN))
+    rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], theta).astype(np.float64)
     if model.confounder is not None:
-        gamma = turn.inbox[col, width + model.rank] if model.gamma_per_user else required(shared.gamma).mean
-        rate += gamma * block["held_a_hat"]
+        rate += _gamma_of(turn.inbox, pairs.col, model, shared, Part.GAMMA_MEAN) * pairs.value("a_hat")
     if shared.intercept is not None:
         rate += shared.intercept.mean
-    return {"held_out": np.array((rate - count * np.log(rate)).sum()), "held_out_pairs": np.array(float(len(col)))}
+    loss = (rate - count * np.log(rate)).sum()
+    return {"held_out": np.array(loss), "held_out_pairs": np.array(float(len(pairs.col)))}
 
 
 def _log_factorial(count: Floats, weight: Floats | None) -> float:

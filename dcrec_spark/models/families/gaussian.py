@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from dcrec_spark.engine.cells import Array
-from dcrec_spark.engine.half_step import Arrays, Kernel, Turn, Update
+from dcrec_spark.engine.blocks import Block
+from dcrec_spark.engine.cells import Array, Arrays
+from dcrec_spark.engine.half_step import Kernel, Turn, Update
 from dcrec_spark.kernels import ridge
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import Wanted, explain_ridge
@@ -220,7 +221,7 @@ class GaussianSteps:
 
 def start(turn: Turn, *, model: GaussianSteps) -> Update:
     """Small normal factors, by noise that depends on (seed, id) alone; with a memory, known rows start there."""
-    uniform = np.clip(noise(model.seed, turn.block["row_key"], model.rank), 2.0**-53, 1 - 2.0**-53)
+    uniform = np.clip(noise(model.seed, turn.block.row_key, model.rank), 2.0**-53, 1 - 2.0**-53)
     rows = (_START_SCALE * ndtri(uniform)).astype(model.precision)
     if turn.memory:
         known = np.isfinite(turn.memory["rows"]).all(axis=1)
@@ -247,7 +248,7 @@ def item_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
     rows = ridge.update_items(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg)
     sums = ridge.item_sums(rows, ratings.exposure) | ridge.observed_sums(ratings, rows, turn.inbox, model.design)
     if model.validates:
-        sums |= ridge.held_out_sums(rating_block(turn.block, model, "held_"), rows, turn.inbox, model.design)
+        sums |= ridge.held_out_sums(rating_block(turn.block, model, held_out=True), rows, turn.inbox, model.design)
     return Update(rows, sums, {})
 
 
@@ -262,17 +263,17 @@ def explain_rows(turn: Turn, wanted: Wanted, *, model: GaussianSteps, shared: Sh
     return BlockExplanation(parts, gamma, theta, turn.inbox, parts.preference, fitted)
 
 
-def rating_block(block: Arrays, model: GaussianSteps, prefix: str = "") -> RatingBlock:
-    """Return the kernel's view of a block; ``prefix`` "held_" for its held-out pairs."""
-    rating = block[f"{prefix}rating"].astype(model.precision)
+def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> RatingBlock:
+    """Return the kernel's view of a block: of its nonzeros, or of its held-out pairs, which all count alike."""
+    pairs = block.held_out if held_out else block.fitted
+    rating = pairs.value("rating").astype(model.precision)
     weight = 1 + rating.dtype.type(model.alpha) * rating
-    if not prefix and "weight" in block:
-        weight *= block["weight"].astype(model.precision)
-    a_hat = block.get(f"{prefix}a_hat", np.empty(0)).astype(model.precision, copy=False)
-    exposure = _exposure(block, model.precision)
-    return RatingBlock(block[f"{prefix}row_ptr"], block[f"{prefix}col"], rating, weight, a_hat, exposure)
+    if not held_out and pairs.has("weight"):
+        weight *= pairs.value("weight").astype(model.precision)
+    a_hat = (pairs.value("a_hat") if pairs.has("a_hat") else np.empty(0)).astype(model.precision, copy=False)
+    return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, _exposure(block, model.precision))
 
 
-def _exposure(block: Arrays, dtype: str) -> Floats:
-    none = np.empty((len(block["row_ptr"]) - 1, 0))
+def _exposure(block: Block, dtype: str) -> Floats:
+    none = np.empty((len(block.row_key), 0))
     return block.get("exposure", none).astype(dtype, copy=False)

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dcrec_spark.engine.cells import Array
-from dcrec_spark.engine.half_step import Arrays
+from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.models.families.base import Family, Objective, Observed, TableColumn
 from dcrec_spark.models.families.gamma_poisson import GammaPrior, SharedGammas
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps, at_prior

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dcrec_spark.engine.cells import Array
-from dcrec_spark.engine.half_step import Arrays, Turn
+from dcrec_spark.engine.cells import Array, Arrays
+from dcrec_spark.engine.half_step import Turn
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import UserGammas, Wanted, explain_poisson
 from dcrec_spark.kernels.gamma import geometric_mean
@@ -26,7 +26,7 @@ from dcrec_spark.models.families.base import (
     TableColumn,
     filled,
 )
-from dcrec_spark.models.families.gamma_poisson import Gamma, GammaPrior, SharedGammas, count_block, prior_shapes
+from dcrec_spark.models.families.gamma_poisson import Gamma, GammaPrior, Part, SharedGammas, count_block, prior_shapes
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps, at_prior
 
 _PRIORS = [f"{of}{what}Prior" for of in ("user", "item", "confounder", "intercept") for what in ("Shape", "Rate")]
@@ -127,7 +127,8 @@ def explain_rows(turn: Turn, wanted: Wanted, *, model: GammaPoissonSteps, shared
     if model.gamma_per_user:
         gamma = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
         shape, rate = np.hstack([shape, memory["gamma_shape"]]), np.hstack([rate, memory["gamma_rate"]])
-    cols, means = (np.ascontiguousarray(part) for part in np.hsplit(turn.inbox, 2))
+    items = model.row_layout(is_user=False)
+    cols, means = (np.ascontiguousarray(items.part(turn.inbox, part)) for part in (Part.GEOMETRIC_MEAN, Part.MEAN))
     parts = explain_poisson(counts, UserGammas(prior, shape, rate), cols, means, wanted)
     updated = update_shape(prior, counts, geometric_mean(shape, rate), cols)
     theta, implied = ((s / rate)[:, : model.rank] for s in (shape, updated))

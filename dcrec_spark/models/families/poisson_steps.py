@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from dcrec_spark.engine.cells import Array
-from dcrec_spark.engine.half_step import Arrays, Kernel
+from dcrec_spark.engine.cells import Array, Arrays
+from dcrec_spark.engine.half_step import Kernel
 from dcrec_spark.kernels.gamma import divergence
 from dcrec_spark.models.families.gamma_poisson import (
     Gamma,

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dcrec_spark.engine.cells import Array
-from dcrec_spark.engine.half_step import Arrays, Kernel, Turn, Update
+from dcrec_spark.engine.cells import Array, Arrays
+from dcrec_spark.engine.half_step import Kernel, Turn, Update
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.models.families.base import Objective, Observed, OutcomeFamily, SharedNumbers, TableColumn

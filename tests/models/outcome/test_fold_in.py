@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMFModel
+from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.half_step import Turn
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.families.gamma_poisson import GammaPoisson, GammaPrior, start
@@ -175,6 +176,6 @@ def test_a_folded_in_row_starts_at_its_own_rate() -> None:
     """Beside one of the fit: its means are its own."""
     shape, rate = np.array([[2.0, 3.0], [4.0, 5.0]]), np.array([[4.0, 8.0], [16.0, 32.0]])
     model = GammaPoisson("exposure", "exposure_count", 2, GammaPrior(0.3, 0.4), GammaPrior(0.5, 0.6), 0, validates=True)
-    turn = Turn({"row_key": np.arange(2)}, {"shape": shape, "rate": rate}, np.empty((0, 0)), {})
+    turn = Turn(Block({"row_key": np.arange(2)}), {"shape": shape, "rate": rate}, np.empty((0, 0)), {})
     update = start(turn, model=model, is_user=False)
     np.testing.assert_array_equal(update.rows[:, 2:], shape / rate)

@@ -34,7 +34,7 @@ from dcrec_spark.storage.protocol import Files
 from dcrec_spark.storage.staging import require_writable
 from dcrec_spark.version import __version__
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 SETTING = "the path of a model"
 FOLDER = "metadata"
 METADATA = f"{FOLDER}/part-00000"
@@ -134,7 +134,7 @@ def read_metadata(files: Files, path: str) -> dict[str, Any]:
 
     Raises
     ------
-    DataError : there is nothing, or no model, or half of one. ConfigError : a newer format than this version reads.
+    DataError : there is nothing, or no model, or half of one. ConfigError : another format than this version reads.
     """
     where = files.uri(path)
     if not files.exists(path):
@@ -150,6 +150,11 @@ def read_metadata(files: Files, path: str) -> dict[str, Any]:
             f"{where} was saved in format {metadata['formatVersion']} by dcrec-spark "
             f"{metadata.get('dcrecVersion', 'of unknown version')}; this is {__version__}, which reads formats up to "
             f"{FORMAT_VERSION}: upgrade dcrec-spark, or save the model again with this version"
+        )
+    if metadata["formatVersion"] < FORMAT_VERSION:
+        raise ConfigError(
+            f"{where} was saved in format {metadata['formatVersion']}, and this is dcrec-spark {__version__}, which reads "
+            f"format {FORMAT_VERSION}: fit the model again, or load it with the version that saved it"
         )
     missing = sorted(_KEYS - metadata.keys())
     if missing or not DATA.fullmatch(str(metadata["data"])):

@@ -240,9 +240,7 @@ def _set_params(instance: Params, metadata: dict[str, Any], params: dict[str, An
 
 def _require_class(where: str, metadata: dict[str, Any], expected: type) -> None:
     saved = metadata["class"]
-    # Version 0.1.0 wrote the module too, which has moved since.
-    same = saved.partition(".")[0] == expected.__module__.partition(".")[0] and saved.endswith(f".{expected.__name__}")
-    if not same:
+    if saved != _class_name(expected):
         raise DataError(
             f"{where} holds a {saved}, and {_class_name(expected)} was asked for: "
             f"load it by {saved.rpartition('.')[2]}.load"

@@ -103,7 +103,7 @@ def test_metadata_are_those_of_pyspark_and_more(first: Path) -> None:
     metadata = json.loads(line)
     assert metadata["class"] == "dcrec_spark.PoissonFactorizationModel"
     assert {"uid", "timestamp", "sparkVersion", "paramMap"} < metadata.keys()
-    assert (metadata["formatVersion"], metadata["dcrecVersion"]) == (1, __version__)
+    assert (metadata["formatVersion"], metadata["dcrecVersion"]) == (2, __version__)
     assert metadata["facts"]["elboHistory"] == [1.0]
     assert metadata["frames"]["users"]["rows"] == 3
     assert names_in(first) == [metadata["data"], "metadata"]
@@ -274,11 +274,17 @@ def test_a_model_of_another_class_is_refused(spark: SparkSession, saved: Path) -
 
 def test_a_newer_format_is_refused_and_may_be_overwritten(spark: SparkSession, saved: Path) -> None:
     """By whoever goes back to an older version."""
-    edit(saved, formatVersion=2, dcrecVersion="7.0.1")
-    with pytest.raises(ConfigError, match=rf"format 2 by dcrec-spark 7\.0\.1; this is {__version__}.*up to 1: upgrade"):
+    edit(saved, formatVersion=3, dcrecVersion="7.0.1")
+    with pytest.raises(ConfigError, match=rf"format 3 by dcrec-spark 7\.0\.1; this is {__version__}.*up to 2: upgrade"):
         load(saved)
     PoissonFactorization().write().overwrite().save(str(saved))
     assert PoissonFactorization.load(str(saved)).uid
+
+
+def test_an_older_format_is_refused(spark: SparkSession, saved: Path) -> None:
+    edit(saved, formatVersion=1)
+    with pytest.raises(ConfigError, match=r"saved in format 1, .*which reads format 2: fit the model again"):
+        load(saved)
 
 
 @pytest.mark.usefixtures("released")

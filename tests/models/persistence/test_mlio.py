@@ -283,7 +283,7 @@ def test_a_newer_format_is_refused_and_may_be_overwritten(spark: SparkSession, s
 
 def test_an_older_format_is_refused(spark: SparkSession, saved: Path) -> None:
     edit(saved, formatVersion=1)
-    with pytest.raises(ConfigError, match=r"saved in format 1, .*which reads format 2: fit the model again"):
+    with pytest.raises(ConfigError, match=r"saved in format 1; .*which reads format 2: fit the model again"):
         load(saved)
 
 

@@ -153,8 +153,8 @@ def read_metadata(files: Files, path: str) -> dict[str, Any]:
         )
     if metadata["formatVersion"] < FORMAT_VERSION:
         raise ConfigError(
-            f"{where} was saved in format {metadata['formatVersion']}; this is dcrec-spark {__version__}, which reads format "
-            f"{FORMAT_VERSION}: fit the model again, or load it with the version that saved it"
+            f"{where} was saved in format {metadata['formatVersion']}; this is dcrec-spark {__version__}, which reads "
+            f"format {FORMAT_VERSION}: fit the model again, or load it with the version that saved it"
         )
     missing = sorted(_KEYS - metadata.keys())
     if missing or not DATA.fullmatch(str(metadata["data"])):

@@ -45,7 +45,7 @@ def kernel(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     manager.shutdown_kernel(now=True)
 
 
-@pytest.mark.slow
+@pytest.mark.documentation
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
 def test_a_notebook_runs(path: Path, kernel: KernelManager) -> None:

@@ -74,7 +74,7 @@ def _run(command: list[str], env: dict[str, str] | None = None) -> "subprocess.C
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=3000)
 
 
-@pytest.mark.slow
+@pytest.mark.documentation
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("page", NAMES)
 def test_the_blocks_of_a_page_run(page: str, results: dict[str, dict[str, Any]]) -> None:

@@ -128,9 +128,9 @@ def cycle_in(uses: Mapping[str, set[str]]) -> list[str]:
 
 
 def room_of(module: str) -> str:
-    """The folder that a module lies in; the rooms of ``models`` are rooms of their own."""
+    """The folder that a module lies in; the rooms of ``models`` and of ``data`` are rooms of their own."""
     parts = module.split(".")
-    return ".".join(parts[:2]) if parts[0] == "models" and len(parts) > 2 else parts[0]
+    return ".".join(parts[:2]) if parts[0] in ("models", "data") and len(parts) > 2 else parts[0]
 
 
 def test_imports_run_one_way() -> None:

@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 )
 
 from dcrec_spark.config import ColumnNames
-from dcrec_spark.data.validation.reject_reasons import MALFORMED, Rule, names_of_broken
+from dcrec_spark.data.reject_reasons import MALFORMED, Rule, names_of_broken
 from dcrec_spark.errors import DataError
 
 IdType = Literal["auto", "string", "long"]

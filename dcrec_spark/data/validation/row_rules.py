@@ -6,7 +6,7 @@ from pyspark.sql.types import DataType, DateType, NumericType, StringType, Times
 
 from dcrec_spark.config import ValidationConfig
 from dcrec_spark.data.columns import NUMBERS
-from dcrec_spark.data.validation.reject_reasons import MALFORMED, Rule, names_of_broken
+from dcrec_spark.data.reject_reasons import MALFORMED, Rule, names_of_broken
 
 # A cast alone would take Java's notations, 5f and 0x1p3, for numbers.
 _NUMBER = r"(?i)^\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)\s*$"

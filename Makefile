@@ -17,7 +17,7 @@ PLAIN    := $(if $(MAKE_TERMOUT),\033[0m)
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-docs test-wheel lint format bench nine-rows reproduce submit docs docs-serve clean
+.PHONY: help demo test coverage test-clusters test-docs test-wheel lint format bench nine-rows reproduce submit docs docs-serve clean
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
@@ -33,8 +33,11 @@ test: $(READY)  ## Run the tests, in TESTERS=2 processes; ARGS="-k session" pick
 coverage: ARGS += --cov --cov-report=term
 coverage: test  ## Run the tests, and show which lines none of them reaches
 
-test-docs: $(READY)  ## Run every code block of README and the documentation, and the notebooks
-	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m documentation tests/docs $(ARGS)
+test-clusters: $(READY)  ## Run the tests on real executors: local-cluster, and a standalone cluster on loopback
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m cluster $(ARGS)
+
+test-docs: $(READY)  ## Run every code block of README, documentation and docstrings, and the notebooks
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m documentation $(ARGS)
 
 test-wheel: $(READY)  ## Build the wheel, install it alone into an empty environment, and fit a model there
 	@$(BIN)/python -m pytest -m packaging tests/packaging $(ARGS)

@@ -9,6 +9,8 @@ import pytest
 import dcrec_spark
 from tests.plain_session import run_plain
 
+pytestmark = pytest.mark.documentation
+
 NAMES = [name for name in dcrec_spark.__all__ if not name.startswith("__")]
 # Functions without an example of their own; those of the tutorials use them. Every public class has one.
 WITHOUT = {

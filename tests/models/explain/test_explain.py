@@ -19,7 +19,7 @@ from tests.reference.poisson import Array
 MEMBERS: dict[str, dict[str, Any]] = {
     "weighted-deconfounded": {"outcome": "weighted"},
     "probabilistic-global": {"outcome": "probabilistic", "confounderWeight": "global", "exchange": "blocks"},
-    "poisson-deconfounded": {"outcome": "poisson", "exchange": "blocks", "numItemBlocks": 3},
+    "poisson-deconfounded": {"outcome": "poisson"},
     "weighted-ipw": {"outcome": "weighted", "adjustment": "ipw"},
 }
 ASKED = ["", "zoë", "🦊"]

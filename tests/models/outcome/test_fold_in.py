@@ -24,7 +24,7 @@ from tests.reference import ridge as dense
 MEMBERS: dict[str, dict[str, Any]] = {
     "weighted-deconfounded": {"outcome": "weighted"},
     "probabilistic-global": {"outcome": "probabilistic", "confounderWeight": "global", "exchange": "blocks"},
-    "poisson-deconfounded": {"outcome": "poisson", "exchange": "blocks", "numUserBlocks": 3},
+    "poisson-deconfounded": {"outcome": "poisson"},
     "poisson-ipw": {"outcome": "poisson", "adjustment": "ipw"},
 }
 

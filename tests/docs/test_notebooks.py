@@ -52,6 +52,7 @@ def test_a_notebook_runs(path: Path, kernel: KernelManager) -> None:
     book = nbformat.read(path, as_version=4)
     book.cells.insert(0, nbformat.v4.new_code_cell("%reset -f"))
     NotebookClient(book, km=kernel, timeout=600).execute(cleanup_kc=False)
+    assert all(cell.execution_count for cell in book.cells if cell.cell_type == "code")
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)

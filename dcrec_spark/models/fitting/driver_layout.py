@@ -87,7 +87,8 @@ class DriverLayout:
         """Rows ``id`` and the family's columns as the state of a side's block; an id without a row gets NaN."""
         ids = self.row_users if is_user else self.row_items
         columns = [column for column in family.columns(is_user) if column.remembered]
-        fitted = table.select("id", *[column.name for column in columns]).toArrow()
+        # By id, since what all rows share is taken from the first, and folded-in rows may have it otherwise.
+        fitted = table.select("id", *[column.name for column in columns]).toArrow().sort_by("id")
         at = _places(ids, fitted["id"])
         arrays = {column.name: _aligned(fitted, column, at) for column in columns}
         return held_memory(family.memory_of(arrays, is_user=is_user))

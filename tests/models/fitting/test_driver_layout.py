@@ -8,8 +8,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import LocalSide, Side
+from dcrec_spark.engine.cells import unpack
+from dcrec_spark.engine.half_step import memories, memory_of
 from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.models.families.poisson_exposure import PoissonExposure
 from dcrec_spark.models.fitting import layout_settings
+from dcrec_spark.models.fitting.driver_layout import DriverLayout
 from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
@@ -53,6 +57,23 @@ def test_what_cannot_be_laid_out_is_named_alike(spark: SparkSession, exchange: s
         laid_out(ratings.unionByName(ratings.limit(1)), scope, exchange)
     with FitScope() as scope, pytest.raises(DataError, match="all ratings are of one user"):
         laid_out(ratings.where(F.col("user") == ratings.first()["user"]), scope, exchange)
+
+
+@pytest.mark.parametrize("exchange", ["local", "blocks"])
+def test_a_new_id_starts_from_the_smallest_ids_rate(spark: SparkSession, exchange: str) -> None:
+    """Whatever the order of the table: rows that were folded in have rates of their own."""
+    family, (first, second) = PoissonExposure.of(exposure(rank=1)), NUMBERS.users[:2]
+    table = spark.createDataFrame(
+        [(second, [2.0], [7.0]), (first, [1.0], [5.0])], "id int, shape array<double>, rate array<double>"
+    )
+    with FitScope() as scope:
+        layout = laid_out(NUMBERS.frame(spark), scope, exchange, None if exchange == "local" else 1)
+        state = scope.add(layout.place(True, table.coalesce(1), family))
+        if isinstance(layout, DriverLayout):
+            memory = memory_of(state)
+        else:
+            memory = unpack(memories(layout.users, state).collect()[0]["data"])
+    assert memory["rate"][2:].tolist() == [[5.0]] * (len(NUMBERS.users) - 2)
 
 
 # One of each kind of step; the members of the family are compared with their dense twins elsewhere.

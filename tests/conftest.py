@@ -25,7 +25,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "dcrec-spark tests",
         master="local[2]",
         conf={
-            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.adaptive.enabled": "false",
+            "spark.ui.enabled": "false",
             "spark.default.parallelism": "2",
             "spark.driver.memory": "2g",
             # Every plan runs once or twice here: to compile it, twice over, takes longer. The tests in processes of

@@ -1,6 +1,6 @@
-"""The first five minutes: confounded ratings with known potential outcomes, three models, and the truth.
+"""The first five minutes: worlds of known truth, five recommenders, and whose predictions are close to it.
 
-python -m examples.demo                       a simulated world
+python -m examples.demo                       simulated worlds
 python -m examples.demo --data u.data         a MovieLens file
 """
 
@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import click
-from pyspark.sql import Column, DataFrame, SparkSession
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.panel import Panel
 from rich.table import Table
@@ -16,7 +18,7 @@ from rich.table import Table
 from dcrec_spark.config import RetrainConfig, load_config
 from dcrec_spark.data.titles import read_titles
 from dcrec_spark.errors import DcrecError
-from dcrec_spark.evaluation.simulate import Simulated, Simulation, add_expected, simulate
+from dcrec_spark.evaluation.worlds import Confounding, FairWorld
 from dcrec_spark.jobs.cli import configure_logging
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.job import Finished
@@ -26,79 +28,143 @@ from dcrec_spark.models.explain.text import with_titles
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish.current import read_current
 from dcrec_spark.spark.session import conf_directory
+from examples.closeness import SEEDS, WORLDS, Closeness, compare, draw_worlds
+from examples.picture import draw_closeness
 
 OUTPUT = Path("output/demo")
-MODELS = {
-    "deconfounded": {"outcome.adjustment": "deconfounded"},
-    "classical": {"outcome.adjustment": "none"},
-    "intercept-free": {"outcome.adjustment": "none", "outcome.fit_intercept": "false"},
-}
-WORLD = Simulation(
-    n_users=600,
-    n_items=600,
-    n_factors=5,
-    confounding_preference=0.6,
-    confounding_outcome=3.0,
-    gamma_spread=1.0,
-    gamma_reading="rate",
-    test_pairs="withheld",
-    test_pairs_per_user=60,
-    seed=7,
-)
-# Of ratings without a known truth, those whose recommendations stand side by side.
-COMPARED = ("deconfounded", "classical")
+SIZE = 600
+MODELS = {"deconfounded": {"outcome.adjustment": "deconfounded"}, "classical": {"outcome.adjustment": "none"}}
+# The world whose tables are published and shown.
+SHOWN: tuple[Confounding, int] = ("lowers", 0)
 SHOWN_USERS, SHOWN_ITEMS = 3, 5
 
 _STORY = """\
-Ratings exist only where somebody chose to look, and what makes people look also shapes what they say. This demo draws \
-a world in which that is so, and in which, unlike in yours, the truth is known: what every user would have rated every \
-item. Three recommenders learn from the same ratings, with the same settings: a deconfounded one, a classical one, \
-and the classical one without an intercept, which does not expect the usual rating of what nobody chose. Who is \
-closer to the truth?
+Ratings exist only where somebody came across an item, and what brings people to items may also shape what they think of \
+them: it confounds the ratings. This demo draws worlds in which that is so, in either direction or not at all, and in \
+which, unlike in yours, the truth is known: what every user would have rated every item. Five recommenders learn from \
+the same ratings, with the same settings. Who is close to the truth, without being told which world it is?
 
-    {users} users x {items} items, {ratings:,} ratings
-    {seen:.2f} is the average of what was rated; that of all pairs, seen or not, is {all:.2f}
-    {test:,} random pairs are withheld, with their true ratings"""
+    {size} users x {size} items, {ratings:,} ratings in each world ({share:.0%} of all pairs), {seeds} draws of each
+    {test:,} random pairs of each are withheld, with their true ratings"""
+
+_ROWS = """\
+intercept-free   matrix factorization, as in the paper: expects 0 where nothing is known
+classical        with an intercept: expects the usual rating
+biased           with a bias of each user and each item: what is usual for them
+deconfounded     biased, and with the substitute confounder: how likely the user was to come across the item
+shuffled         the same, with the confounder's items shuffled: a placebo"""
 
 
 @click.command()
 @click.option("--data", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A MovieLens file.")
 def demo(data: Path | None) -> None:
-    """Fit the deconfounded and the classical model, and show what each recommends."""
+    """Show whose predictions are close to the truth, then fit and publish with the nightly job."""
     configure_logging(for_people=True)
     with Reporter() as reporter:
         try:
-            _show_movielens(data, reporter) if data else _show_simulation(reporter)
+            _show_movielens(data, reporter) if data else _show_worlds(reporter)
         except DcrecError as error:
             reporter.failed(error)
             raise SystemExit(error.exit_code) from error
 
 
-def _show_simulation(reporter: Reporter) -> None:
-    with reporter.step("draw a confounded world"):
+def _show_worlds(reporter: Reporter) -> None:
+    with reporter.step("draw the worlds"):
         spark = start_session(_config({}))
-        world = simulate(spark, WORLD)
-        ratings, test = str(OUTPUT / "ratings"), world.test.persist()
-        world.ratings.write.mode("overwrite").parquet(ratings)
-        facts = _sizes_and_means(spark.read.parquet(ratings), test)
-    story = _STORY.format(users=WORLD.n_users, items=WORLD.n_items, **facts)
+        worlds = draw_worlds(SIZE)
+        story = _STORY.format(**_sizes(worlds))
     reporter.show(Panel(story, title="What would people rate, if they were made to look?", border_style="cyan"))
-    runs = {name: _run(name, {"input.path": ratings}, reporter) for name in MODELS}
-    reporter.show(_against_truth(spark, runs, world, test))
-    reporter.show(_recommendations(spark, runs["deconfounded"], None, world))
-    reporter.show(_next_steps())
+    reporter.show(Panel(_ROWS, title="Who predicts", border_style="cyan"))
+    results = compare(spark, worlds, reporter.counter("fit five recommenders in each world", 5 * len(worlds)))
+    reporter.show(_against_truth(results, worlds))
+    reporter.show(_conclusion(results))
+    picture = draw_closeness(results, OUTPUT / "closeness.svg")
+    ratings = _write(spark, worlds[SHOWN])
+    run = _run("deconfounded", {"input.path": ratings}, reporter)
+    reporter.show(_recommendations(spark, run, None, worlds[SHOWN]))
+    reporter.show(_next_steps(picture))
 
 
-def _sizes_and_means(ratings: DataFrame, test: DataFrame) -> dict[str, float]:
-    facts: dict[str, float] = {}
-    for size, mean, frame in (("ratings", "seen", ratings), ("test", "all", test)):
-        facts[size], facts[mean] = frame.agg(F.count("*"), F.avg("rating")).collect()[0]
-    return facts
+def _sizes(worlds: Mapping[tuple[Confounding, int], FairWorld]) -> dict[str, float]:
+    world = worlds[SHOWN]
+    ratings = len(world.ratings["user"])
+    share = float(np.mean([w.exposed.mean() for w in worlds.values()]))
+    return {"size": SIZE, "ratings": ratings, "share": share, "seeds": len(SEEDS), "test": len(world.test["user"])}
+
+
+def _write(spark: SparkSession, world: FairWorld) -> str:
+    path = str(OUTPUT / "ratings")
+    spark.createDataFrame(pa.table(world.ratings)).write.mode("overwrite").parquet(path)
+    return path
+
+
+def _against_truth(
+    results: Mapping[str, Mapping[Confounding, Closeness]], worlds: Mapping[tuple[Confounding, int], FairWorld]
+) -> Table:
+    """Error and mean error of each row in each kind of world, and the worst of the kinds."""
+    table = Table(
+        title="Against the truth",
+        caption=f"random pairs that no model saw, ratings from 1 to 5, means of {len(SEEDS)} draws; mean error: of the "
+        "pairs among them that nobody had come across",
+    )
+    table.add_column("mean squared error\n(mean error)")
+    for what in WORLDS.values():
+        table.add_column(what, justify="right")
+    table.add_column("worst of\nthe three", justify="right")
+    best = {kind: min(of[kind].squared_error.mean() for of in results.values()) for kind in WORLDS}
+    best_worst = min(_worst(of) for of in results.values())
+    for name, of in results.items():
+        cells = [_cell(of[kind], best[kind]) for kind in WORLDS]
+        table.add_row(name, *cells, _bold_if(f"{_worst(of):.3f}", _worst(of) == best_worst))
+    noise = [f"{np.mean([_noise(w) for (k, _), w in worlds.items() if k == kind]):.3f}        " for kind in WORLDS]
+    table.add_row("the truth itself", *noise, "", style="dim")
+    return table
+
+
+def _cell(close: Closeness, best: float) -> str:
+    error = close.squared_error.mean()
+    return f"{_bold_if(f'{error:.3f}', error == best)} ({close.bias.mean():+.2f})"
+
+
+def _bold_if(text: str, holds: bool) -> str:
+    return f"[bold green]{text}[/]" if holds else text
+
+
+def _worst(of: Mapping[Confounding, Closeness]) -> float:
+    return float(max(close.squared_error.mean() for close in of.values()))
+
+
+def _noise(world: FairWorld) -> float:
+    """Error of the expected rating itself: nobody can do better."""
+    user, item, rating = (world.test[name] for name in ("user", "item", "rating"))
+    return float(np.mean((world.expected(user, item) - rating) ** 2))
+
+
+def _conclusion(results: Mapping[str, Mapping[Confounding, Closeness]]) -> str:
+    """What the table says, in sentences, each computed from it."""
+    lines = []
+    for kind, what in WORLDS.items():
+        change = _change(results, kind, "deconfounded", "biased")
+        placebo = _change(results, kind, "shuffled", "biased")
+        lines.append(
+            f"  Where {what.replace(chr(10), ' ')}: the confounder changes the error of the biased model by "
+            f"{change:+.1%}, its placebo by {placebo:+.1%}."
+        )
+    first = min(results, key=lambda name: _worst(results[name]))
+    lines.append(f"  Whoever does not know which world is his: the smallest worst error is that of the {first} model.")
+    return "\n".join(lines)
+
+
+def _change(
+    results: Mapping[str, Mapping[Confounding, Closeness]], kind: Confounding, row: str, against: str
+) -> float:
+    one, other = (results[name][kind].squared_error.mean() for name in (row, against))
+    return float(one / other - 1.0)
 
 
 def _show_movielens(data: Path, reporter: Reporter) -> None:
     reporter.show(f"Ratings from {data}; no truth is known here, so look at what the two models recommend.")
-    runs = {name: _run(name, {"input.path": str(data), "input.format": "movielens"}, reporter) for name in COMPARED}
+    runs = {name: _run(name, {"input.path": str(data), "input.format": "movielens"}, reporter) for name in MODELS}
     spark = start_session(_config({}))
     titles = read_titles(spark, data)
     reporter.show(_agreement(spark))
@@ -120,39 +186,8 @@ def _run(name: str, settings: Mapping[str, str], reporter: Reporter) -> Finished
     return result
 
 
-def _against_truth(
-    spark: SparkSession, runs: Mapping[str, Finished[DeconfoundedMFModel]], world: Simulated, test: DataFrame
-) -> Table:
-    """Error against the withheld potential outcomes, and what the recommended items are truly worth."""
-    table = Table(title="Against the truth", caption="pairs that no model saw; ratings from 1 to 5")
-    table.add_column("")
-    table.add_column("error of the predicted\nrating (mean squared)", justify="right")
-    table.add_column("true rating of\nits top 10", justify="right")
-    errors, worth = {}, {}
-    for name, run in runs.items():
-        pairs = test.withColumnsRenamed({"user": "user_id", "item": "item_id"})
-        predicted = run.result.transform(pairs, {run.result.coldStartStrategy: "mean"})
-        errors[name] = _mean(predicted, F.pow(F.col("prediction") - F.col("rating"), 2))
-        top = read_current(spark, str(OUTPUT / name), "recommendations")
-        pairs = top.select(F.col("user_id").alias("user"), F.col("item_id").alias("item"))
-        worth[name] = _mean(add_expected(pairs, world.settings), F.col("expected"))
-    for name in runs:
-        values = (errors[name], worth[name])
-        best = (errors[name] == min(errors.values()), worth[name] == max(worth.values()))
-        cells = [f"[bold green]{v:.3f}[/]" if b else f"{v:.3f}" for v, b in zip(values, best, strict=True)]
-        table.add_row(name, *cells)
-    average = _mean(test, F.col("rating"))
-    spread = _mean(test, F.pow(F.col("rating") - F.lit(average), 2))
-    table.add_row("average, any item", f"{spread:.3f}", f"{average:.3f}", style="dim")
-    return table
-
-
-def _mean(frame: DataFrame, what: Column) -> float:
-    return float(frame.agg(F.avg(what)).collect()[0][0])
-
-
 def _recommendations(
-    spark: SparkSession, run: Finished[DeconfoundedMFModel], titles: DataFrame | None, world: Simulated | None
+    spark: SparkSession, run: Finished[DeconfoundedMFModel], titles: DataFrame | None, world: FairWorld | None
 ) -> Table:
     """Show the best items of a few users, with the two parts of each score."""
     name = "deconfounded" if run.result.exposureModel is not None else "classical"
@@ -160,10 +195,6 @@ def _recommendations(
     users = [row[0] for row in top.select("user_id").distinct().orderBy("user_id").limit(SHOWN_USERS).collect()]
     chosen = top.where(F.col("user_id").isin(users) & (F.col("rank") <= SHOWN_ITEMS))
     extra = with_titles(chosen, titles) if titles is not None else chosen.withColumn("title", F.lit(None))
-    if world is not None:
-        pairs = chosen.select(F.col("user_id").alias("user"), F.col("item_id").alias("item"))
-        truth = add_expected(pairs, world.settings).withColumnsRenamed({"user": "user_id", "item": "item_id"})
-        extra = extra.join(truth, ["user_id", "item_id"])
     table = Table(title=f"Recommended by the {name} model", caption=_caption(run))
     for heading in ("user", "rank", "item", "score", "preference", "confounder"):
         table.add_column(heading, justify="left" if heading == "item" else "right")
@@ -172,7 +203,9 @@ def _recommendations(
     last = None
     for row in extra.orderBy("user_id", "rank").collect():
         cells = [f"{row[part]:.2f}" for part in ("score", "preference", "confounder")]
-        cells += [f"{row['expected']:.2f}"] if world is not None else []
+        if world is not None:
+            pair = np.array([row["user_id"]]), np.array([row["item_id"]])
+            cells.append(f"{world.expected(*pair)[0]:.2f}")
         table.add_section() if last not in (None, row["user_id"]) else None
         item = str(row["title"] or row["item_id"])
         table.add_row("" if last == row["user_id"] else str(row["user_id"]), str(row["rank"]), item, *cells)
@@ -187,14 +220,15 @@ def _caption(run: Finished[DeconfoundedMFModel]) -> str:
 
 def _agreement(spark: SparkSession) -> str:
     """How much the two models agree."""
-    tables = [read_current(spark, str(OUTPUT / name), "recommendations") for name in COMPARED]
+    tables = [read_current(spark, str(OUTPUT / name), "recommendations") for name in MODELS]
     both = tables[0].join(tables[1], ["user_id", "item_id"], "left_semi").count()
     return f"{100 * both / tables[0].count():.0f} % of the deconfounded recommendations are the classical model's too."
 
 
-def _next_steps() -> Panel:
+def _next_steps(picture: Path | None = None) -> Panel:
+    shown = f"picture  {picture}: the errors above\n" if picture else ""
     text = f"""\
-tables   {OUTPUT}/deconfounded/run_id=.../: recommendations,
+{shown}tables   {OUTPUT}/deconfounded/run_id=.../: recommendations,
          user_factors, item_factors, rejects, runs, as Parquet;
          {OUTPUT}/deconfounded/CURRENT names the run to read
 try      make demo DATA=path/to/u.data        your own MovieLens file

@@ -40,6 +40,13 @@ class Parts:
     item_key: Array
     of: Mapping[str, Mapping[str, Array]]
 
+    @classmethod
+    def of_indices(cls, n_users: int, n_items: int, of: Mapping[str, Mapping[str, Array]]) -> "Parts":
+        """Parts whose ids are the indices themselves, as those of a world that was drawn."""
+        users, items = np.arange(n_users), np.arange(n_items)
+        named = {name: _sorted({c: pairs[c] for c in ("user", "item", "rating")}) for name, pairs in of.items()}
+        return cls(pa.array(users), pa.array(items), users, items, named)
+
     def ratings(self, *names: str) -> Ratings:
         """Return some parts together, as a fit takes them; users and items are those of all parts."""
         user, item, rating = (np.concatenate([self.of[n][c] for n in names]) for c in ("user", "item", "rating"))

@@ -1,0 +1,117 @@
+"""Five recommenders in fair worlds of known truth: whose predictions of what nobody looked at are close?
+
+Fits run in one process each, side by side. Settings are the same for all rows; they were picked by trial on other seeds
+of these worlds, not tuned for a row.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.evaluation.worlds import Confounding, FairWorld
+from dcrec_spark.local.data import Parts
+from dcrec_spark.local.trial import Bench, Confounder, Trial
+
+WORLDS: dict[Confounding, str] = {
+    "lowers": "what is pushed\nat people disappoints",
+    "none": "it moves\nnobody's rating",
+    "raises": "people like\nwhat reaches them",
+}
+SEEDS = (0, 1, 2)
+_SHARED = {
+    "outcome": "probabilistic",
+    "unobservedWeight": 0.0,
+    "rank": 5,
+    "userReg": 10.0,
+    "itemReg": 10.0,
+    "maxIter": 50,
+    "tol": 1e-4,
+}
+_CONFOUNDER = {
+    "adjustment": "deconfounded",
+    "fitBiases": True,
+    "confounderWeight": "pooled",
+    "standardizeConfounder": True,
+    "leaveOneOut": True,
+}
+EXPOSURE = {"rank": 5, "maxIter": 100}
+
+
+class Row(NamedTuple):
+    """A recommender of the table: its settings, and what takes the place of the substitute confounder."""
+
+    settings: Mapping[str, Any]
+    confounder: Confounder | None = None
+
+
+ROWS: dict[str, Row] = {
+    "intercept-free": Row({"adjustment": "none", "fitIntercept": False}),
+    "classical": Row({"adjustment": "none"}),
+    "biased": Row({"adjustment": "none", "fitBiases": True}),
+    "deconfounded": Row(_CONFOUNDER, "fitted"),
+    "shuffled": Row(_CONFOUNDER, "permuted"),
+}
+
+
+@dataclass(frozen=True)
+class Closeness:
+    """Of one row in the worlds of one kind, a number for each seed.
+
+    squared_error : mean squared error on random pairs. bias : mean of prediction minus truth, of the unseen among them.
+    """
+
+    squared_error: Array
+    bias: Array
+
+
+def draw_worlds(size: int) -> dict[tuple[Confounding, int], FairWorld]:
+    """(kind, seed) -> world of ``size`` users and as many items."""
+    tested = min(40, size // 2)
+    return {
+        (kind, seed): FairWorld(kind, n_users=size, n_items=size, test_pairs_per_user=tested, seed=seed)
+        for kind in WORLDS
+        for seed in SEEDS
+    }
+
+
+def compare(
+    spark: SparkSession, worlds: Mapping[tuple[Confounding, int], FairWorld], done: Callable[[str], None]
+) -> dict[str, dict[Confounding, Closeness]]:
+    """Row -> kind of world -> how close its predictions are. ``done`` is called with a note after each fit."""
+    data = {f"{kind}-{seed}": parts_of(world) for (kind, seed), world in worlds.items()}
+    trials = [(name, key, _trial(row, key)) for key in worlds for name, row in ROWS.items()]
+    results: dict[tuple[str, Confounding], list[tuple[float, float]]] = {}
+    fits = Bench(spark, data).run([trial for _, _, trial in trials])
+    for (name, key, _), fitted in zip(trials, fits, strict=True):
+        results.setdefault((name, key[0]), []).append(_errors(worlds[key], fitted.scores["test"]))
+        done(f"{name}, seed {key[1]}")
+    return {
+        name: {kind: Closeness(*np.array(results[name, kind]).T) for kind in _kinds(worlds)} for name in ROWS
+    }
+
+
+def parts_of(world: FairWorld) -> Parts:
+    """Hold a world as a fit in one process takes it."""
+    pairs = {"train": world.ratings, "test": world.test}
+    return Parts.of_indices(world.n_users, world.n_items, pairs)
+
+
+def _kinds(worlds: Mapping[tuple[Confounding, int], FairWorld]) -> Iterator[Confounding]:
+    yield from dict.fromkeys(kind for kind, _ in worlds)
+
+
+def _trial(row: Row, key: tuple[Confounding, int]) -> Trial:
+    kind, seed = key
+    exposure = None if row.confounder is None else {**EXPOSURE, "seed": seed}
+    outcome = {**_SHARED, **row.settings, "seed": seed}
+    chosen: Confounder = row.confounder or "fitted"
+    return Trial(outcome, exposure, f"{kind}-{seed}", predict=("test",), confounder=chosen)
+
+
+def _errors(world: FairWorld, scores: Array) -> tuple[float, float]:
+    error = np.clip(scores, 1.0, 5.0) - world.test["rating"]
+    return float(np.mean(error**2)), float(np.mean(error[world.test["unseen"]]))

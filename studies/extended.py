@@ -1,0 +1,112 @@
+"""The extended least-squares model beside every cheap alternative: Coat, MovieLens, and fair worlds of known truth.
+
+python -m studies.extended --data folder --output docs/studies/extended [--only coat]
+
+Each unit, a data set and a seed, is recorded under ``--work`` as it ends: the same command goes on where it was stopped.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import get_args
+
+import click
+import numpy as np
+import structlog
+from pyspark.sql import SparkSession
+
+from dcrec_spark.evaluation.worlds import Confounding, FairWorld
+from dcrec_spark.jobs.cli import configure_logging
+from dcrec_spark.local.data import Parts
+from dcrec_spark.spark.session import build_session
+from studies.compare import Advance, Cell, Comparison, compare
+from studies.datasets import DATASETS
+from studies.extended_page import write_extended_page
+from studies.extended_rows import ROWS
+from studies.rows import Budget
+from studies.run import run_units
+from studies.units import Unit, read
+
+# MLlib's ALS chooses among as many settings as each row draws.
+ALS_SETTINGS = [(rank, reg) for rank in (2, 5, 10, 20) for reg in (0.03, 0.1, 0.3)]
+BUDGET = Budget(draws=len(ALS_SETTINGS), most_rank=20, max_iter=50)
+_FEW = Budget(draws=6, most_rank=20, max_iter=30)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table: so many seeds of what ``parts`` gives, each row tuned with ``budget``."""
+
+    title: str
+    seeds: int
+    budget: Budget
+    parts: Callable[[SparkSession, Path, int], Parts]
+
+
+def fair_world(kind: Confounding, size: int, spark: SparkSession, data: Path, seed: int) -> Parts:
+    """Draw a world, and split its ratings 80/20 into training and validation."""
+    world = FairWorld(kind, n_users=size, n_items=size, seed=seed)
+    ratings = world.ratings
+    fits = np.random.default_rng(seed).random(len(ratings["user"])) < 0.8
+    pairs = {
+        "train": {name: values[fits] for name, values in ratings.items()},
+        "validation": {name: values[~fits] for name, values in ratings.items()},
+        "test": world.test,
+    }
+    parts = Parts.of_indices(world.n_users, world.n_items, pairs).known("validation", ("train",))
+    return parts.known("test", ("train", "validation"))
+
+
+STUDIES: dict[str, Study] = {
+    "coat": Study("Coat, existing users, random test", 5, BUDGET, DATASETS["coat"]),
+    "coat-new-users": Study("Coat, new users, random test", 5, _FEW, DATASETS["coat-new-users"]),
+    "movielens-100k": Study("MovieLens 100K, regular test", 2, _FEW, DATASETS["movielens-100k"]),
+    **{
+        f"world-{kind}": Study(f"Fair world: {kind}, 600 x 600", 3, _FEW, partial(fair_world, kind, 600))
+        for kind in get_args(Confounding)
+    },
+}
+
+
+def units(data: Path) -> Iterator[Unit]:
+    """All units, a study after the other."""
+    for name, study in STUDIES.items():
+        for seed in range(study.seeds):
+            yield _unit(name, study, data, seed)
+
+
+def _unit(name: str, study: Study, data: Path, seed: int) -> Unit:
+    def run(spark: SparkSession, advance: Advance) -> Cell:
+        of = Comparison(
+            study.parts(spark, data, seed),
+            ROWS,
+            study.budget,
+            seed,
+            by_activity=False,
+            als_settings=ALS_SETTINGS[:: len(ALS_SETTINGS) // study.budget.draws],
+        )
+        return compare(spark, of, advance)
+
+    settings = [study.budget.draws, study.budget.max_iter, [[row.name, dict(row.fixed), row.links] for row in ROWS]]
+    return Unit(f"{name}-seed-{seed}", len(ROWS) * (study.budget.draws + 2), settings, run)
+
+
+@click.command()
+@click.option("--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--output", required=True, type=click.Path(path_type=Path), help="Folder of the page.")
+@click.option("--work", default="output/studies/extended", type=click.Path(path_type=Path), help="Folder of the units.")
+@click.option("--only", multiple=True, help="Beginning of the names of the studies to run; all without it.")
+def main(data: Path, output: Path, work: Path, only: tuple[str, ...]) -> None:
+    """Run what is not done yet, and write the page of all that is there."""
+    configure_logging(for_people=True)
+    structlog.get_logger().info("studies", work=str(work))
+    every = list(units(data))
+    run_units(build_session("studies"), [u for u in every if not only or u.name.startswith(only)], work)
+    cells = {name: [read(u, work) for u in every if u.name.startswith(f"{name}-seed")] for name in STUDIES}
+    there = {name: [cell for cell in of if cell is not None] for name, of in cells.items()}
+    write_extended_page({name: (study.title, there[name]) for name, study in STUDIES.items()}, output)
+
+
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,8 @@ from scipy.special import gammaln
 
 from dcrec_spark.kernels import csr
 from dcrec_spark.kernels.gamma import divergence, geometric_mean
-from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, settle_shape, update_shape
+from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, update_shape
+from dcrec_spark.kernels.settle import settle_shape
 from tests.problems import assert_same, count_block, random_counts
 from tests.reference import poisson as dense
 from tests.reference import poisson_outcome as outcome

@@ -4,7 +4,7 @@ Plain updates F crawl: a user of MovieLens 100K takes a hundred and more. SQUARE
 two updates, guesses where they lead, and goes on from there; x are the logarithms of the shapes::
 
     x1 = F(x0), x2 = F(x1)      r = x1 - x0, v = (x2 - x1) - r
-    guess = x0 + 2 a r + a^2 v  a = |r| / |v|; a = 1 would give x2
+    guess = x0 + 2 a r + a^2 v  a = |r| / |v|, growing from round to round; a = 1 would give x2
     x0 = F(guess)               where the row's part of the ELBO is no worse at the guess than at x1, else x2
 
 Each row's part of the ELBO climbs, for updates never lower it: no row ends below where it began.
@@ -18,6 +18,8 @@ from scipy.special import digamma, gammaln
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.poisson import CountBlock
 
+# By how much guesses may grow longer from round to round, and shorten after one that was refused.
+STRETCH = 4.0
 # Of the logarithm of a guessed shape: a guess that far is refused by the bound, in numbers that stay finite.
 LARGEST = 300.0
 
@@ -81,20 +83,32 @@ def _row_of(block: CountBlock, row: int, prior: Floats, rate: Floats, cols: Floa
 
 
 def _settled(row: _Row, now: Floats, tol: float, most: int) -> Floats:
+    longest = STRETCH
     for _ in range(most):
         once, _ = row.update(now)
         twice, bound = row.update(once)
         if np.abs(twice - once).max() <= tol * twice.max():
             return twice
-        landed, bound_of_guess = row.update(_guess(now, once, twice, row.prior))
-        now = landed if bound_of_guess >= bound else twice
+        length = min(_length(now, once, twice), longest)
+        landed, bound_of_guess = row.update(_guess(now, once, twice, length, row.prior))
+        is_better = bound_of_guess >= bound
+        now = landed if is_better else twice
+        if not is_better:
+            longest = max(longest / STRETCH, STRETCH)
+        elif length == longest:
+            longest *= STRETCH
     return now
 
 
-def _guess(before: Floats, once: Floats, twice: Floats, prior: Floats) -> Floats:
+def _length(before: Floats, once: Floats, twice: Floats) -> float:
+    """How many updates one guess stands for, at least one: large where two steps are nearly the same."""
+    step, bend = np.log(once / before), np.log(twice * before / once**2)
+    curved = float(bend @ bend)
+    return max(1.0, float(np.sqrt(step @ step / curved))) if curved > 0.0 else 1.0
+
+
+def _guess(before: Floats, once: Floats, twice: Floats, length: float, prior: Floats) -> Floats:
     """Where two updates lead; no shape below its prior."""
-    start, step = np.log(before), np.log(once / before)
-    bend = np.log(twice / once) - step
-    curved = float(np.sqrt(bend @ bend))
-    length = max(1.0, float(np.sqrt(step @ step)) / curved) if curved > 0.0 else 1.0
-    return np.maximum(np.exp(np.minimum(start + 2.0 * length * step + length**2 * bend, LARGEST)), prior)
+    step, bend = np.log(once / before), np.log(twice * before / once**2)
+    guess = np.log(before) + 2.0 * length * step + length**2 * bend
+    return np.maximum(np.exp(np.minimum(guess, LARGEST)), prior)

@@ -143,18 +143,18 @@ def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
         gamma = turn.memory["gamma_shape"]
         before = np.hstack([before, gamma])
         mean = np.hstack([mean, geometric_mean(gamma, turn.memory["gamma_rate"])])
-    cols, block, prior = (
-        _cols(turn, model, is_user),
-        count_block(turn, model, shared, is_user),
-        prior_shapes(model, is_user),
-    )
+    cols, block = _cols(turn, model, is_user), count_block(turn, model, shared, is_user)
+    prior = prior_shapes(model, is_user)
     shape = over_relaxed(before, update_shape(prior, block, mean, cols), prior, model.length)
     result = _moved(turn, model, is_user, shape)
     return result if is_user else _scored(turn, model, shared, block, result, cols)
 
 
 def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
-    """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
+    """Rows as the other side determines them, started from equal shares: the same wherever they were before.
+
+    With them the ELBO's sum over their nonzeros.
+    """
     block, prior = count_block(turn, model, shared, is_user), prior_shapes(model, is_user)
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
@@ -162,8 +162,11 @@ def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
     full = np.broadcast_to(rate, (len(equal), len(rate)))
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    shape = settle_shape(prior, block, equal, full, _cols(turn, model, is_user), SETTLED, MOST_ROUNDS)
-    return _moved(turn, model, is_user, shape)
+    cols = _cols(turn, model, is_user)
+    shape = settle_shape(prior, block, equal, full, cols, SETTLED, MOST_ROUNDS)
+    result = _moved(turn, model, is_user, shape)
+    fitted = np.array(log_rates(block, rates(block, geometric_mean(shape, full), cols)))
+    return result._replace(sums={**result.sums, "log_rates": fitted})
 
 
 def _cols(turn: Turn, model: GammaPoisson, is_user: bool) -> Floats:

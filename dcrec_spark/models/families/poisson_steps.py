@@ -66,6 +66,10 @@ class GammaPoissonSteps(GammaPoisson):
         """Return the ELBO with optimal responsibilities; then q(beta_0) and a shared q(gamma) from those."""
         return self._elbo(users, items, shared), self._updated(users, items, shared)
 
+    def at_rest(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
+        """Return the ELBO of settled users, who bring its part of the nonzeros themselves."""
+        return self._elbo(users, {**items, "log_rates": users["log_rates"]}, shared)
+
     def _elbo(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
         expected = float(users["mean"] @ items["mean"])
         far = float(users["divergence"]) + float(items["divergence"])

@@ -13,6 +13,7 @@ from dcrec_spark.engine.blocks import AnySide
 from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.convergence import SLACK, History, Listener, Patience
 from dcrec_spark.engine.half_step import Kernel, State, destroy, end_lineage, half_step, needed_by
+from dcrec_spark.engine.pace import Pace, Paced
 
 
 class Steps(Protocol):
@@ -154,11 +155,11 @@ def alternate(
     training user in with the training ratings gives the same factors.
     """
     history = History(steps.stage, steps.rises, stop.tol, SLACK[stop.precision], listener)
-    patience = Patience(stop.patience)
+    patience, pace = Patience(stop.patience), Pace.of(steps)
     with LiveStates() as live:
         now = best = _begin(users, items, steps, start, live)
         for sweep in range(1, stop.max_iter + 1):
-            now = _sweep(users, items, steps, now, live, history)
+            now = _climb(users, items, steps, now, live, history, pace)
             loss = steps.held_out_loss(now.items.sums, now.shared)
             if loss is None or patience.improved_by(loss):
                 best = now
@@ -190,13 +191,30 @@ def _begin(users: AnySide, items: AnySide, steps: Steps, start: Start | None, li
     return _Moment(user_state, item_state, start.shared if start else steps.shared)
 
 
-def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates, history: History) -> _Moment:
+def _climb(
+    users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates, history: History, pace: Pace
+) -> _Moment:
+    """Sweep as far as the pace says or, where that makes the objective worse, from the same moment at length 1."""
+    after, objective = _sweep(users, items, _at_pace(steps, pace), now, live)
+    if pace.is_long and not history.improved_by(objective):
+        pace.undone()
+        after, objective = _sweep(users, items, _at_pace(steps, pace), now, live)
+    history.enough = pace.gains_to_settle
+    history.settled_at(objective)
+    pace.improved()
+    return after
+
+
+def _at_pace(steps: Steps, pace: Pace) -> Steps:
+    return steps.at_pace(pace.length) if pace.accelerates and isinstance(steps, Paced) else steps
+
+
+def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates) -> tuple[_Moment, float]:
     remembered = now.items if steps.remembers else None
     user_state = live.add(half_step(users, steps.users(now.shared), now.items, now.users))
     item_state = live.add(half_step(items, steps.items(now.shared), user_state, remembered))
     objective, shared = steps.conclude(user_state.sums, item_state.sums, now.shared)
-    history.settled_at(objective)
-    return _Moment(user_state if steps.remembers else None, item_state, shared)
+    return _Moment(user_state if steps.remembers else None, item_state, shared), objective
 
 
 def _end_lineage(now: _Moment, best: _Moment, live: LiveStates) -> tuple[_Moment, _Moment]:

@@ -1,7 +1,8 @@
 """Coordinate ascent of Gamma-Poisson factorization: the kernels of both sides, the ELBO, what all pairs share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Self
 
 import numpy as np
 
@@ -36,6 +37,10 @@ class GammaPoissonSteps(GammaPoisson):
         """The priors of what is shared."""
         gamma = None if self.gamma_per_user else self.confounder
         return SharedGammas(_as_q(self.intercept), _as_q(gamma))
+
+    def at_pace(self, length: float) -> Self:
+        """Return the same steps, so many times as long as those to the optimum."""
+        return replace(self, length=length)
 
     def start_users(self) -> Kernel:
         """Factors off the prior, by noise of the ids."""

@@ -87,8 +87,7 @@ class OutcomeConfig(Section):
     )
     unobserved_weight: Annotated[Real, Field(ge=0, le=1000000.0)] | None = Field(
         default=None,
-        description="weight w0 of a pair without a rating; null: 1 where such pairs take part in the model, else 0 "
-        "(outcome=weighted or probabilistic)",
+        description="weight w0 of a pair without a rating; null: 1 where such pairs take part in the model, else 0",
     )
     user_reg: Annotated[Real, Field(ge=0, le=1000000000000.0)] = Field(
         default=1.0,

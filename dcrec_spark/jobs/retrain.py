@@ -1,7 +1,7 @@
 """The nightly job: ratings -> validated -> both stages fitted -> best items of each user -> published with the model.
 
 extract      ratings, and the model that the fit starts from
-transform    validate, fit, rank
+transform    validate, check the exposure model, fit, rank
 load         recommendations, user_factors, item_factors, rejects, runs; model/
 """
 
@@ -14,6 +14,7 @@ from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
+from dcrec_spark.jobs.exposure_check import check_exposures
 from dcrec_spark.jobs.job import Context, Job, Outputs
 from dcrec_spark.jobs.outputs import factor_tables, model_folder, recommendation_table, reject_table
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
@@ -53,6 +54,7 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
             valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
             context.resources.callback(valid.unpersist)
             run.took_in(valid)
+        check_exposures(context, valid.ratings, _estimators(config, valid.ratings, inputs.start)[1])
         model = _fit(context, valid.ratings, inputs.start)
         run.fitted(model)
         seen = valid.ratings if config.recommend.exclude_seen else None

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from dcrec_spark.kernels.csr import inner_products, pieces
 from dcrec_spark.kernels.gamma import Floats
@@ -22,7 +23,7 @@ NOTHING = np.empty(0)
 class CountBlock(NamedTuple):
     """Counts of one block in row order.
 
-    row_ptr (n + 1,), col (nnz,) places in ``cols``, counts (nnz,) >= 0, times its weight where there are weights;
+    row_ptr (n + 1,), col (nnz,) places in ``cols``, counts (nnz,) >= 0, each times its pair's weight where it has one;
     a_hat (nnz,) or (0,): what the last column of the rows multiplies;
     offset (nnz,) or (0,): a part of each rate that is known, in geometric means.
     """
@@ -65,6 +66,13 @@ def rates(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats
     if len(block.a_hat):
         rate += np.repeat(row_geometric_mean[:, width], np.diff(block.row_ptr)) * block.a_hat
     return rate + block.offset if len(block.offset) else rate
+
+
+def weighted_sums(row_ptr: NDArray[np.int64], col: NDArray[np.int32], weight: Floats, means: Floats) -> Floats:
+    """Add up weight_ui E[beta_i] over the nonzeros of each row; (n, K), float64. weight (nnz,), means (m, K)."""
+    shape = len(row_ptr) - 1, len(means)
+    sums: Floats = csr_array((weight.astype(np.float64), col, row_ptr), shape=shape) @ means.astype(np.float64)
+    return sums
 
 
 def log_rates(block: CountBlock, rate: Floats) -> float:

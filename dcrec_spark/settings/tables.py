@@ -7,7 +7,7 @@ writes anew what is generated.
 """
 
 from dcrec_spark.settings.kinds import Choice, Column, Flag, Instance, Number
-from dcrec_spark.settings.setting import Fixed, Setting
+from dcrec_spark.settings.setting import Setting
 
 # Below, exp(E[log .]) underflows and the responsibilities lose their meaning.
 SMALLEST_SHAPE = 0.01
@@ -226,8 +226,6 @@ OUTCOME: tuple[Setting, ...] = (
         None,
         "weight w0 of a pair without a rating; None: 1 where such pairs take part in the model, else 0",
         "weight",
-        concerns=_GAUSSIAN,
-        fixed={"poisson": Fixed(1.0, "where an unrated pair counts 0")},
         section="outcome",
     ),
     *(

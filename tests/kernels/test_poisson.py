@@ -1,5 +1,6 @@
 """Poisson factorization: every invariant of coordinate ascent, and the dense twin step by step."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import gammaln
 
 from dcrec_spark.kernels import csr
 from dcrec_spark.kernels.gamma import divergence, geometric_mean
-from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, update_shape
+from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, update_shape, weighted_sums
 from tests.problems import assert_same, count_block, random_counts
 from tests.reference import poisson as dense
 from tests.reference import poisson_outcome as outcome
@@ -250,6 +251,22 @@ def test_users_with_a_weight_of_their_own_are_the_twins(seed: int) -> None:
     expected = outcome.update_users(state, data)
     np.testing.assert_allclose(shape[:, :2], expected.user_shape, rtol=1e-10)
     np.testing.assert_allclose(shape[:, 2], expected.confounder_shape, rtol=1e-10)
+
+
+@examples
+@given(SEEDS)
+def test_rates_of_weighted_pairs_are_the_twins(seed: int) -> None:
+    """Of all pairs by w0, and of the observed ones what they weigh beyond it."""
+    data, state = random_outcome(seed, "user")
+    seen, w0 = data.ratings > 0, 0.4
+    data = replace(data, weights=np.where(seen, data.weights, w0))
+    block, at = count_block(data.ratings), np.nonzero(data.ratings)
+    excess = data.weights[at] - w0
+    expected = outcome.update_users(state, data)
+    factors = weighted_sums(block.row_ptr, block.col, excess, state.item_mean)
+    np.testing.assert_allclose(0.3 + w0 * state.item_mean.sum(axis=0) + factors, expected.user_rate, rtol=1e-10)
+    gamma = csr.row_sums(block.row_ptr, excess * data.a_hat[at])
+    np.testing.assert_allclose(1.0 + w0 * data.a_hat.sum(axis=1) + gamma, expected.confounder_rate, rtol=1e-10)
 
 
 @examples

@@ -52,7 +52,7 @@ class PoissonExposure(Family):
 
     def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:
         """By the users' shapes: posterior means never vanish."""
-        return at_prior(self.prior("user"), users, items, observed.n_users, self._total(observed))
+        return at_prior(self.prior("user"), users, observed.n_users, self._total(observed))
 
     def variation(self, observed: Observed) -> float:
         """All pairs, each as large as the mean count of all."""

@@ -47,6 +47,12 @@ class InterruptedRun(DcrecError):
     exit_code = 6
 
 
+class DiskFullError(DcrecError):
+    """A disk that the run writes to is full, and nothing was published. Names the places and their free space."""
+
+    exit_code = 7
+
+
 class FitError(DcrecError):
     """The optimisation left the space of usable models: NaN, all-zero or duplicate factors, a rising objective."""
 

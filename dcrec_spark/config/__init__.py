@@ -15,7 +15,7 @@ from dcrec_spark.config.load import load_config
 from dcrec_spark.config.record import config_hash, resolved
 from dcrec_spark.config.reproduce import ReproduceConfig, StudiesConfig
 from dcrec_spark.config.retrain import RetrainConfig, WarmStartConfig
-from dcrec_spark.config.secrets import mask_secrets
+from dcrec_spark.config.secrets import forget_secrets, mask_known, mask_secrets, masked_all
 from dcrec_spark.config.serve import FoldInConfig, RecommendConfig, RecommendJobConfig
 from dcrec_spark.config.shared import (
     ColumnNames,
@@ -75,7 +75,10 @@ __all__ = [
     "ValidationConfig",
     "WarmStartConfig",
     "config_hash",
+    "forget_secrets",
     "load_config",
+    "mask_known",
     "mask_secrets",
+    "masked_all",
     "resolved",
 ]

@@ -11,10 +11,11 @@ from datetime import UTC, date, datetime
 from importlib.metadata import version
 from typing import Any
 
+import structlog
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import JobConfig, config_hash, mask_secrets, resolved
+from dcrec_spark.config import JobConfig, config_hash, masked_all, resolved
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.saved_model import SavedModel, Source
@@ -26,6 +27,7 @@ from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet, schemas
 from dcrec_spark.version import __version__
 
+_log = structlog.get_logger()
 RETRAIN = "retrain"
 _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 
@@ -155,12 +157,15 @@ class Run:
             status, code = ("failed", error.exit_code if isinstance(error, DcrecError) else 1)
             if stop is not None:
                 status, code = "interrupted", InterruptedRun.exit_code
-            message = mask_secrets(f"{type(stop or error).__name__}: {stop or error}")
-            parquet.record_failure(output, self.run_id, self._facts(status, code, message), spark)
+            message = f"{type(stop or error).__name__}: {stop or error}"
+            try:
+                parquet.record_failure(output, self.run_id, self._facts(status, code, message), spark)
+            except OSError as unwritten:
+                _log.warning("the record of the failed run could not be written", reason=str(unwritten))
             raise
 
     def _facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
-        return {
+        facts = {
             "run_id": self.run_id,
             "job": self.job,
             "run_date": self.run_date.isoformat(),
@@ -186,6 +191,7 @@ class Run:
             "exposure_check": self.exposure_check,
             "source": None if self.source is None else asdict(self.source),
         }
+        return {name: masked_all(fact) for name, fact in facts.items()}
 
 
 def fingerprint(ratings: DataFrame) -> str:

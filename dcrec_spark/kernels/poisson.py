@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dcrec_spark.kernels.csr import inner_products, pieces
-from dcrec_spark.kernels.gamma import Floats, geometric_mean
+from dcrec_spark.kernels.gamma import Floats
 
 NOTHING = np.empty(0)
 
@@ -57,33 +57,6 @@ def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: F
     shape *= row_geometric_mean
     shape += prior
     return shape
-
-
-def settle_shape(
-    prior: float | Floats, block: CountBlock, shape: Floats, rate: Floats, cols: Floats, tol: float, most: int
-) -> Floats:
-    """Repeat :func:`update_shape` until the shapes come to rest, while the columns stand still.
-
-    shape, rate : (n, F) to start from, (F,) or (n, F). cols : (m, L) as for :func:`update_shape`.
-    A row rests when no shape moved by more than ``tol`` relative to the row's largest, or after ``most`` updates.
-    Rows are independent: each comes out as it does alone.
-    """
-    settled = shape.copy()
-    rates = np.broadcast_to(rate, shape.shape)
-    for row in range(len(shape)):
-        start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
-        if start == end:
-            settled[row] = prior
-            continue
-        source, count = _sources(block, cols, start, end), block.counts[start:end]
-        for _ in range(most):
-            geometric = geometric_mean(settled[row], rates[row])
-            moved = prior + geometric * ((count / _rates(block, source, geometric, start, end)) @ source)
-            change = np.abs(moved - settled[row]).max()
-            settled[row] = moved
-            if change <= tol * moved.max():
-                break
-    return settled
 
 
 def rates(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from dcrec_spark.kernels import csr
 from dcrec_spark.kernels.gamma import divergence, geometric_mean
-from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, settle_shape, update_shape, weighted_sums
+from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, update_shape, weighted_sums
 from tests.problems import assert_same, count_block, random_counts
 from tests.reference import poisson as dense
 from tests.reference import poisson_outcome as outcome
@@ -208,29 +208,8 @@ def test_inputs_are_left_alone() -> None:
         array.flags.writeable = False
     update_shape(0.3, block, own, other)
     log_rates(block, rates(block, own, other))
-    settle_shape(0.3, block, users.shape, users.rate, other, 1e-6, 10)
     for array, old in zip(inputs, before, strict=True):
         np.testing.assert_array_equal(array, old)
-
-
-# Settling
-
-
-@examples
-@given(SEEDS)
-def test_settled_rows_rest_and_do_not_depend_on_the_others(seed: int) -> None:
-    """One more update moves nothing; a row comes out as it does alone; a row without counts is its prior."""
-    counts, users, items = random_problem(seed)
-    other = items.geometric_mean
-    settled = settle_shape(0.3, count_block(counts), users.shape, users.rate, other, 1e-9, 20_000)
-    again = update_shape(0.3, count_block(counts), geometric_mean(settled, users.rate), other)
-    np.testing.assert_allclose(again, settled, rtol=1e-6)
-    for row in range(len(counts)):
-        alone = settle_shape(
-            0.3, count_block(counts[row : row + 1]), users.shape[row : row + 1], users.rate, other, 1e-9, 20_000
-        )
-        np.testing.assert_allclose(alone[0], settled[row], rtol=1e-12)
-    assert (settled[0] == 0.3).all()
 
 
 # The Poisson outcome: a component beside the factors, and an offset

@@ -105,10 +105,8 @@ class World:
             for side, prior in enumerate((PRIORS.user_shape, PRIORS.item_shape))
         ]
         rates = [np.full(shapes[side].shape, prior) for side, prior in enumerate((PRIORS.user_rate, PRIORS.item_rate))]
-        state, elbo = dense_poisson.State(shapes[0], rates[0], shapes[1], rates[1]), []
-        for _ in range(EXPOSURE["maxIter"]):
-            state = dense_poisson.cavi_sweep(state, exposures, PRIORS)
-            elbo.append(dense_poisson.elbo(state, exposures, PRIORS))
+        state = dense_poisson.State(shapes[0], rates[0], shapes[1], rates[1])
+        state, elbo = dense_poisson.accelerated(state, exposures, EXPOSURE["maxIter"], PRIORS)
         return ExposureTwin(dense_poisson.settled_users(state, exposures, PRIORS), elbo)
 
     def gaussian_twin(

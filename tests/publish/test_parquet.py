@@ -285,6 +285,9 @@ def test_an_output_that_can_not_be_atomic_is_refused(output: str, why: str) -> N
         (lambda run: (run / "run.json").unlink(), "run.json is missing"),
         (lambda run: (run / "stray").touch(), "stray is not of this run"),
         (lambda run: (run / "manifest.json").unlink(), "holds no manifest.json"),
+        (lambda run: (run / "manifest.json").write_text("{"), "manifest.json is damaged: it cannot be read as JSON"),
+        (lambda run: (run / "manifest.json").write_text('"r1"'), "manifest.json is damaged: found 'r1'"),
+        (lambda run: (run / "manifest.json").write_text('{"tables": 1}'), "it does not list the run's files"),
     ],
 )
 def test_a_damaged_run_is_told_from_a_whole_one(tmp_path: Path, damage: Callable[[Path], None], problem: str) -> None:

@@ -20,12 +20,14 @@ from dcrec_spark.engine.half_step import Turn, Update
 from dcrec_spark.engine.rows import RowLayout
 from dcrec_spark.kernels.csr import inner_products, row_sums
 from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, noise
-from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, settle_shape, update_shape, weighted_sums
+from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, update_shape, weighted_sums
+from dcrec_spark.kernels.relax import over_relaxed
+from dcrec_spark.kernels.settle import settle_shape
 
 Term = TypeVar("Term")
 
-# Users settle to this relative change of their shapes, in so many updates at most.
-SETTLED, MOST_UPDATES = 1e-6, 300
+# Users settle to this relative change of their shapes, in so many rounds of three updates at most.
+SETTLED, MOST_ROUNDS = 1e-6, 100
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class GammaPoisson:
     beta_0, None where the model lacks them. per_user : whether each user has a gamma, not one gamma all users.
     n_pairs : U x I, what the intercept's rate adds up to. validates : whether there are held-out pairs.
     unobserved : w0, the weight of an unobserved pair. weighted : whether the observed pairs have weights of their own.
+    accelerates : whether steps may go beyond the optimum. length : how far they go; 1 is the optimum.
     """
 
     stage: str
@@ -93,6 +96,8 @@ class GammaPoisson:
     validates: bool = False
     unobserved: float = 1.0
     weighted: bool = False
+    accelerates: bool = False
+    length: float = 1.0
 
     @property
     def reweighs(self) -> bool:
@@ -144,19 +149,23 @@ def _gamma_start(n: int, model: GammaPoisson) -> tuple[Floats, Floats]:
 
 def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
     """One coordinate step of the rows; for items, also the sums that need the nonzeros."""
-    gamma_per_user = is_user and model.gamma_per_user
-    before = geometric_mean(turn.memory["shape"], turn.memory["rate"])
-    if gamma_per_user:
-        gamma = geometric_mean(turn.memory["gamma_shape"], turn.memory["gamma_rate"])
+    before, mean = turn.memory["shape"], geometric_mean(turn.memory["shape"], turn.memory["rate"])
+    if is_user and model.gamma_per_user:
+        gamma = turn.memory["gamma_shape"]
         before = np.hstack([before, gamma])
+        mean = np.hstack([mean, geometric_mean(gamma, turn.memory["gamma_rate"])])
     cols, block = _cols(turn, model, is_user), count_block(turn, model, shared, is_user)
-    shape = update_shape(prior_shapes(model, is_user), block, before, cols)
+    prior = prior_shapes(model, is_user)
+    shape = over_relaxed(before, update_shape(prior, block, mean, cols), prior, model.length)
     result = _moved(turn, model, is_user, shape)
     return result if is_user else _scored(turn, model, shared, block, result, cols)
 
 
 def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
-    """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
+    """Rows as the other side determines them, started from equal shares: the same wherever they were before.
+
+    With them the ELBO's sum over their nonzeros.
+    """
     block, prior = count_block(turn, model, shared, is_user), prior_shapes(model, is_user)
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
@@ -164,8 +173,11 @@ def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
     full = np.broadcast_to(rate, (len(equal), model.rank))
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    shape = settle_shape(prior, block, equal, full, _cols(turn, model, is_user), SETTLED, MOST_UPDATES)
-    return _moved(turn, model, is_user, shape)
+    cols = _cols(turn, model, is_user)
+    shape = settle_shape(prior, block, equal, full, cols, SETTLED, MOST_ROUNDS)
+    result = _moved(turn, model, is_user, shape)
+    fitted = np.array(log_rates(block, rates(block, geometric_mean(shape, full), cols)))
+    return result._replace(sums={**result.sums, "log_rates": fitted})
 
 
 def _cols(turn: Turn, model: GammaPoisson, is_user: bool) -> Floats:

@@ -1,7 +1,8 @@
 """Coordinate ascent of Gamma-Poisson factorization: the kernels of both sides, the ELBO, what all pairs share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Self
 
 import numpy as np
 
@@ -37,6 +38,10 @@ class GammaPoissonSteps(GammaPoisson):
         gamma = None if self.gamma_per_user else self.confounder
         return SharedGammas(_as_q(self.intercept), _as_q(gamma))
 
+    def at_pace(self, length: float) -> Self:
+        """Return the same steps, so many times as long as those to the optimum."""
+        return replace(self, length=length)
+
     def start_users(self) -> Kernel:
         """Factors off the prior, by noise of the ids."""
         return partial(start, model=self, is_user=True)
@@ -60,6 +65,10 @@ class GammaPoissonSteps(GammaPoisson):
     def conclude(self, users: Arrays, items: Arrays, shared: SharedGammas) -> tuple[float, SharedGammas]:
         """Return the ELBO with optimal responsibilities; then q(beta_0) and a shared q(gamma) from those."""
         return self._elbo(users, items, shared), self._updated(users, items, shared)
+
+    def at_rest(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
+        """Return the ELBO of settled users, who bring its part of the nonzeros themselves."""
+        return self._elbo(users, {**items, "log_rates": users["log_rates"]}, shared)
 
     def _elbo(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
         expected = float(users["mean"] @ items["mean"])

@@ -7,6 +7,7 @@ from pydantic import Field
 from dcrec_spark.config.section import Section
 from dcrec_spark.config.shared import FittingConfig, RankingConfig
 from dcrec_spark.config.types import Text
+from dcrec_spark.config.warehouses import WithWarehouses
 
 
 class WarmStartConfig(Section):
@@ -19,7 +20,7 @@ class WarmStartConfig(Section):
     )
 
 
-class RetrainConfig(FittingConfig):
+class RetrainConfig(WithWarehouses, FittingConfig):
     """Everything that jobs/retrain.py can be given."""
 
     job: ClassVar[str] = "retrain"

@@ -14,7 +14,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, ResultT
 from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.publish import parquet
+from dcrec_spark.jobs.sinks import check_places
 from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory
 from dcrec_spark.spark.session import build_session
 
@@ -44,7 +44,7 @@ def run_job(
     job.check(config)
     with reporter.step("start Spark"):
         spark = start_session(config, writes=not dry_run)
-        parquet.check_writable(output, spark)
+        check_places(config, spark, output)
     with ExitStack() as resources:
         context = Context(config, spark, Run.begin(job.name, config, spark, timings), reporter, output, resources)
         if dry_run:

@@ -42,8 +42,8 @@ def shared_file(folder: Path, text: str = SHARED_FILE) -> Path:
 @pytest.mark.parametrize(
     ("kind", "sections"),
     [
-        (RetrainConfig, ["input", "validation", "exposure", "outcome", "engine", "model", "recommend"]),
-        (RecommendJobConfig, ["input", "validation", "model", "recommend"]),
+        (RetrainConfig, ["input", "validation", "exposure", "outcome", "engine", "warehouses", "model", "recommend"]),
+        (RecommendJobConfig, ["input", "validation", "model", "warehouses", "recommend"]),
         (FoldInConfig, ["input", "validation", "model", "recommend"]),
         (EvaluateConfig, ["input", "validation", "model", "recommend", "evaluation"]),
         (TuneConfig, ["input", "validation", "exposure", "outcome", "engine", "evaluation", "tuning"]),

@@ -44,7 +44,17 @@ def shared_file(folder: Path, text: str = SHARED_FILE) -> Path:
     [
         (
             RetrainConfig,
-            ["input", "validation", "exposure", "outcome", "engine", "warehouses", "model", "exposure_check", "recommend"],
+            [
+                "input",
+                "validation",
+                "exposure",
+                "outcome",
+                "engine",
+                "warehouses",
+                "model",
+                "exposure_check",
+                "recommend",
+            ],
         ),
         (RecommendJobConfig, ["input", "validation", "model", "warehouses", "recommend"]),
         (FoldInConfig, ["input", "validation", "model", "recommend"]),

@@ -5,11 +5,14 @@ import pytest
 
 from dcrec_spark.engine import ascent
 from dcrec_spark.engine.ascent import Fit, Stopping, alternate
-from dcrec_spark.engine.half_step import half_step
+from dcrec_spark.engine.half_step import half_step, held_memory, memory_of
 from dcrec_spark.local.layout import LocalLayout, lay_out
 from dcrec_spark.local.ratings import Ratings
 from dcrec_spark.models.families.gamma_poisson import GammaPrior
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps
+from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.scope import FitScope
+from tests.reference import poisson_outcome as dense
 
 PRIOR = GammaPrior(0.3, 0.3)
 
@@ -63,3 +66,31 @@ def alternate_once(layout: LocalLayout, model: GammaPoissonSteps, result: Fit) -
     """The ELBO after the items have moved, given the settled users."""
     items = half_step(layout.items, model.items(result.shared), result.users, result.items)
     return model.conclude(result.users.sums, items.sums, result.shared)[0]
+
+
+@pytest.mark.parametrize("per_user", [True, False], ids=["a gamma each", "one gamma"])
+def test_the_elbo_at_rest_is_the_dense_twins_where_pairs_weigh_differently(per_user: bool) -> None:
+    """The users' sums hold what the observed pairs weigh beyond w0, of the settled users."""
+    rng, shape = np.random.default_rng(5), (9, 6)
+    table, weights = rng.integers(1, 6, shape) * (rng.random(shape) < 0.5), rng.uniform(0.2, 3.0, shape)
+    pi, lam = rng.gamma(1.0, 1.0, (9, 2)), rng.gamma(1.0, 1.0, (6, 2))
+    user, item = np.nonzero(table)
+    rating, weight = table[user, item].astype(float), weights[user, item]
+    keys = rng.integers(-(2**62), 2**62, 15)
+    layout = lay_out(Ratings(user, item, rating, keys[:9], keys[9:]), {"rating": rating, "weight": weight}, "float64")
+    of = {"confounder": PRIOR, "per_user": per_user, "intercept": PRIOR, "unobserved": 0.3, "weighted": True}
+    model = GammaPoissonSteps("outcome", "rating", 3, PRIOR, PRIOR, 1, n_pairs=layout.n_pairs, **of)
+    with FitScope() as scope:
+        means = [held_memory({"shape": side, "rate": np.ones_like(side)}) for side in (pi, lam)]
+        result = fit(attach_confounder(layout, means[0], means[1], scope), model, 4)
+    users, items, shared = memory_of(result.users), memory_of(result.items), result.shared
+    gamma = (users["gamma_shape"][:, 0], users["gamma_rate"][:, 0]) if per_user else map(np.atleast_1d, shared.gamma)
+    state = dense.OutcomeState(
+        *(users["shape"], users["rate"], items["shape"], items["rate"]),
+        *gamma,
+        *map(np.atleast_1d, shared.intercept),
+    )
+    kind = "user" if per_user else "global"
+    data = dense.OutcomeData(table.astype(float), np.where(table > 0, weights, 0.3), pi @ lam.T, kind)
+    expected = dense.outcome_elbo(state, data, dense.OutcomePriors(*[0.3] * 8))
+    assert model.at_rest(result.users.sums, result.items.sums, shared) == pytest.approx(expected, rel=1e-9)

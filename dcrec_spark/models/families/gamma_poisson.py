@@ -164,7 +164,7 @@ def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
 def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
     """Rows as the other side determines them, started from equal shares: the same wherever they were before.
 
-    With them the ELBO's sum over their nonzeros.
+    With them the ELBO's sums over their nonzeros.
     """
     block, prior = count_block(turn, model, shared, is_user), prior_shapes(model, is_user)
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
@@ -176,8 +176,12 @@ def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
     cols = _cols(turn, model, is_user)
     shape = settle_shape(prior, block, equal, full, cols, SETTLED, MOST_ROUNDS)
     result = _moved(turn, model, is_user, shape)
-    fitted = np.array(log_rates(block, rates(block, geometric_mean(shape, full), cols)))
-    return result._replace(sums={**result.sums, "log_rates": fitted})
+    sums = {"log_rates": np.array(log_rates(block, rates(block, geometric_mean(shape, full), cols)))}
+    excess = _excess(turn.block, model)
+    if excess is not None:
+        drawn = _mean_rates(turn, turn.block.fitted, model, shared, result.memory, is_user)
+        sums["rate_excess"] = np.array(excess @ drawn)
+    return result._replace(sums={**result.sums, **sums})
 
 
 def _cols(turn: Turn, model: GammaPoisson, is_user: bool) -> Floats:
@@ -332,11 +336,16 @@ def _held_out_sums(turn: Turn, model: GammaPoisson, shared: SharedGammas, memory
     return {"held_out": np.array(loss), "held_out_pairs": np.array(float(len(pairs.col)))}
 
 
-def _mean_rates(turn: Turn, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays) -> Floats:
-    """Return the mean rate of each pair of a block of items, which has just moved to ``memory``; (nnz,), float64."""
-    theta = np.ascontiguousarray(model.row_layout(is_user=True).part(turn.inbox, Part.MEAN))
-    rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], theta).astype(np.float64)
-    if model.confounder is not None:
+def _mean_rates(
+    turn: Turn, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool = False
+) -> Floats:
+    """Return the mean rate of each pair of a block, which has just moved to ``memory``; (nnz,), float64."""
+    means = np.ascontiguousarray(model.row_layout(not is_user).part(turn.inbox, Part.MEAN))
+    rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], means).astype(np.float64)
+    if is_user and model.gamma_per_user:
+        gamma = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
+        rate += np.repeat(gamma, np.diff(pairs.row_ptr)) * pairs.value("a_hat")
+    elif model.confounder is not None:
         rate += _gamma_of(turn.inbox, pairs.col, model, shared, Part.GAMMA_MEAN) * pairs.value("a_hat")
     if shared.intercept is not None:
         rate += shared.intercept.mean

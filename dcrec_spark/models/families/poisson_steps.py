@@ -67,8 +67,9 @@ class GammaPoissonSteps(GammaPoisson):
         return self._elbo(users, items, shared), self._updated(users, items, shared)
 
     def at_rest(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
-        """Return the ELBO of settled users, who bring its part of the nonzeros themselves."""
-        return self._elbo(users, {**items, "log_rates": users["log_rates"]}, shared)
+        """Return the ELBO of settled users, who bring its sums over the nonzeros themselves."""
+        own = {name: users[name] for name in ("log_rates", "rate_excess") if name in users}
+        return self._elbo(users, {**items, **own}, shared)
 
     def _elbo(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
         expected = float(users["mean"] @ items["mean"])

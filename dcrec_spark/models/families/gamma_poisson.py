@@ -179,8 +179,8 @@ def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
     sums = {"log_rates": np.array(log_rates(block, rates(block, geometric_mean(shape, full), cols)))}
     excess = _excess(turn.block, model)
     if excess is not None:
-        drawn = _mean_rates(turn, turn.block.fitted, model, shared, result.memory, is_user)
-        sums["rate_excess"] = np.array(excess @ drawn)
+        mean = _mean_rates(turn, turn.block.fitted, model, shared, result.memory, is_user)
+        sums["rate_excess"] = np.array(excess @ mean)
     return result._replace(sums={**result.sums, **sums})
 
 
@@ -321,7 +321,7 @@ def _excess_sums(
     pairs = turn.block.fitted
     sums = {
         "excess": np.array(excess.sum()),
-        "rate_excess": np.array(excess @ _mean_rates(turn, pairs, model, shared, memory)),
+        "rate_excess": np.array(excess @ _mean_rates(turn, pairs, model, shared, memory, is_user=False)),
     }
     if model.confounder is not None:
         sums["confounder_excess"] = np.array(excess @ pairs.value("a_hat"))
@@ -331,22 +331,25 @@ def _excess_sums(
 def _held_out_sums(turn: Turn, model: GammaPoisson, shared: SharedGammas, memory: Arrays) -> dict[str, Floats]:
     """Add up rate - y log rate over the held-out pairs of items, by the posterior means of both sides."""
     pairs = turn.block.held_out
-    count, rate = pairs.value(model.count).astype(np.float64), _mean_rates(turn, pairs, model, shared, memory)
+    count = pairs.value(model.count).astype(np.float64)
+    rate = _mean_rates(turn, pairs, model, shared, memory, is_user=False)
     loss = (rate - count * np.log(rate)).sum()
     return {"held_out": np.array(loss), "held_out_pairs": np.array(float(len(pairs.col)))}
 
 
 def _mean_rates(
-    turn: Turn, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool = False
+    turn: Turn, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
 ) -> Floats:
-    """Return the mean rate of each pair of a block, which has just moved to ``memory``; (nnz,), float64."""
-    means = np.ascontiguousarray(model.row_layout(not is_user).part(turn.inbox, Part.MEAN))
-    rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], means).astype(np.float64)
-    if is_user and model.gamma_per_user:
-        gamma = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
-        rate += np.repeat(gamma, np.diff(pairs.row_ptr)) * pairs.value("a_hat")
-    elif model.confounder is not None:
-        rate += _gamma_of(turn.inbox, pairs.col, model, shared, Part.GAMMA_MEAN) * pairs.value("a_hat")
+    """Return the mean rate of each pair of a block whose rows have just moved to ``memory``; (nnz,), float64."""
+    others = np.ascontiguousarray(model.row_layout(not is_user).part(turn.inbox, Part.MEAN))
+    rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], others).astype(np.float64)
+    if model.confounder is not None:
+        if is_user and model.gamma_per_user:
+            own = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
+            gamma: Floats | float = np.repeat(own, np.diff(pairs.row_ptr))
+        else:
+            gamma = _gamma_of(turn.inbox, pairs.col, model, shared, Part.GAMMA_MEAN)
+        rate += gamma * pairs.value("a_hat")
     if shared.intercept is not None:
         rate += shared.intercept.mean
     return rate

@@ -67,7 +67,7 @@ class GammaPoissonSteps(GammaPoisson):
         return self._elbo(users, items, shared), self._updated(users, items, shared)
 
     def at_rest(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
-        """Return the ELBO of settled users, who bring its sums over the nonzeros themselves."""
+        """Return the ELBO of settled users, who bring its parts of the nonzeros themselves."""
         own = {name: users[name] for name in ("log_rates", "rate_excess") if name in users}
         return self._elbo(users, {**items, **own}, shared)
 

@@ -41,7 +41,7 @@ class Shelf(Warehouse):
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
         self._note("write")
-        self.rows[staged.token] = rows
+        self.rows[staged.token] = rows.sparkSession.createDataFrame(rows.collect(), rows.schema)
         return staged.token
 
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:

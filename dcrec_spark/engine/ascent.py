@@ -4,7 +4,7 @@ A model supplies its ``Steps``: kernels for both sides, and what becomes of thei
 come and go, the checkpoints, the history, the early stop.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -71,15 +71,29 @@ class Stopping:
 
 
 @dataclass(frozen=True)
+class Past:
+    """The objectives that a fit has had before it was interrupted, and whether it had ended."""
+
+    objective: Sequence[float] = ()
+    settled: bool = False
+
+
+@dataclass(frozen=True)
 class Start:
     """Where a warm fit begins: states whose memories are a fitted model's, and what its pairs shared.
 
-    users : None where the model does not remember them.
+    users : None where the model does not remember them. past : of the fit that goes on; a warm start has none.
     """
 
     users: State | None
     items: State
     shared: Any
+    past: Past = Past()
+
+
+# Called after each sweep with both sides (the users where the model remembers them), what all pairs share, and the
+# objectives so far.
+AfterSweep = Callable[[State | None, State, Any, History], None]
 
 
 @dataclass(frozen=True)
@@ -146,23 +160,33 @@ class LiveStates:
 
 
 def alternate(
-    users: AnySide, items: AnySide, steps: Steps, stop: Stopping, listener: Listener, start: Start | None = None
+    users: AnySide,
+    items: AnySide,
+    steps: Steps,
+    stop: Stopping,
+    listener: Listener,
+    start: Start | None = None,
+    after_sweep: AfterSweep | None = None,
 ) -> Fit:
     """Sweep until the objective settles or the held-out loss stops falling; then settle the users once more.
 
     With held-out pairs the result is that of the sweep with the smallest loss. The users settle so that folding a
     training user in with the training ratings gives the same factors.
     """
-    history = History(steps.stage, steps.rises, stop.tol, SLACK[stop.precision], listener)
+    past = start.past if start else Past()
+    values, slack = list(past.objective), SLACK[stop.precision]
+    history = History(steps.stage, steps.rises, stop.tol, slack, listener, values, past.settled)
     patience = Patience(stop.patience)
     with LiveStates() as live:
         now = best = _begin(users, items, steps, start, live)
-        for sweep in range(1, stop.max_iter + 1):
+        for sweep in range(len(values) + 1, 1 + (0 if past.settled else stop.max_iter)):
             now = _sweep(users, items, steps, now, live, history)
             loss = steps.held_out_loss(now.items.sums, now.shared)
             if loss is None or patience.improved_by(loss):
                 best = now
             live.keep_only((now.users, now.items, best.users, best.items))
+            if after_sweep is not None:
+                after_sweep(now.users, now.items, now.shared, history)
             if history.settled or patience.exhausted:
                 break
             if sweep % stop.checkpoint_interval == 0:

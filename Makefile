@@ -65,7 +65,7 @@ reproduce: $(READY)  ## The paper's tables and figures: make reproduce DATA=fold
 		--set output.path=docs/studies/$(or $(PROFILE),quick) $(ARGS)
 
 submit: $(READY)  ## Run a job through spark-submit: make submit JOB=jobs/retrain.py ARGS="--dry-run"
-	@JAVA_HOME="$$($(BIN)/python -m dcrec_spark.spark.java)" PYSPARK_PYTHON="$(BIN)/python" SPARK_CONF_DIR=conf \
+	@JAVA_HOME="$$($(BIN)/python -m dcrec_spark.spark.java)" PYSPARK_PYTHON="$(abspath $(BIN)/python)" SPARK_CONF_DIR=conf \
 		$(BIN)/spark-submit $(SPARK_ARGS) $(JOB) $(ARGS)
 
 docs: $(READY)  ## Build the documentation into build/site, warnings are errors

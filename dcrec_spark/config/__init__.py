@@ -9,6 +9,7 @@ from dcrec_spark.errors import require_extra
 require_extra("jobs")
 
 from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
+from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings, ModelConfig
 from dcrec_spark.config.load import load_config
 from dcrec_spark.config.record import config_hash, resolved
@@ -44,6 +45,7 @@ __all__ = [
     "EngineConfig",
     "EvaluateConfig",
     "EvaluationConfig",
+    "ExposureCheckConfig",
     "ExposureConfig",
     "FittingConfig",
     "FoldInConfig",

@@ -1,6 +1,7 @@
 """All jobs' configuration types, and the union of their settings that ``conf/base.yaml`` documents."""
 
 from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
+from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.reproduce import ReproduceConfig, StudiesConfig
 from dcrec_spark.config.retrain import RetrainConfig, WarmStartConfig
 from dcrec_spark.config.serve import FoldInConfig, RecommendConfig, RecommendJobConfig
@@ -27,6 +28,7 @@ class AllSettings(FittingConfig):
     """Every setting of every job: what a file that several jobs share may hold."""
 
     model: ModelConfig = ModelConfig()
+    exposure_check: ExposureCheckConfig = ExposureCheckConfig()
     recommend: RecommendConfig = RecommendConfig()
     simulation: SimulationConfig = SimulationConfig()
     evaluation: EvaluationConfig = EvaluationConfig()

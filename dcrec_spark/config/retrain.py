@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.section import Section
 from dcrec_spark.config.shared import FittingConfig, RankingConfig
 from dcrec_spark.config.types import Natural, Place
@@ -30,4 +31,5 @@ class RetrainConfig(FittingConfig):
     job: ClassVar[str] = "retrain"
 
     model: WarmStartConfig = WarmStartConfig()
+    exposure_check: ExposureCheckConfig = ExposureCheckConfig()
     recommend: RankingConfig = RankingConfig()

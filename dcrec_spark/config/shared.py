@@ -22,7 +22,6 @@ from dcrec_spark.config.types import (
     Text,
     TextMap,
 )
-from dcrec_spark.settings.tables import OUTCOME
 
 
 class RunSection(Section):
@@ -252,15 +251,6 @@ class FittingConfig(ReadingConfig):
     exposure: ExposureConfig = ExposureConfig()
     outcome: OutcomeConfig = OutcomeConfig()
     engine: EngineConfig = EngineConfig()
-
-    @model_validator(mode="after")
-    def _outcome_leaves_them_free(self) -> Self:
-        outcome = self.outcome.outcome
-        for setting in OUTCOME:
-            fixed = setting.fixed.get(outcome)
-            if fixed is not None and getattr(self.outcome, setting.name) not in (setting.default, fixed.value):
-                raise ValueError(f"outcome.{setting.name} null for outcome.outcome={outcome}, {fixed.reason}")
-        return self
 
     @model_validator(mode="after")
     def _counts_are_there(self) -> Self:

@@ -24,12 +24,16 @@ class ExposureConfig(Section):
         description="number of exposure factors",
     )
     max_iter: Annotated[Whole, Field(ge=1, le=1000000)] = Field(
-        default=100,
+        default=300,
         description="iterations at most",
     )
     tol: Annotated[Real, Field(ge=0, le=1)] = Field(
-        default=1e-05,
+        default=1e-06,
         description="relative change of the objective below which a fit ends",
+    )
+    acceleration: bool = Field(
+        default=True,
+        description="whether steps go beyond each side's optimum while the ELBO rises",
     )
     user_shape_prior: Annotated[Real, Field(ge=0.01, le=1000000.0)] = Field(
         default=0.3,
@@ -83,8 +87,7 @@ class OutcomeConfig(Section):
     )
     unobserved_weight: Annotated[Real, Field(ge=0, le=1000000.0)] | None = Field(
         default=None,
-        description="weight w0 of a pair without a rating; null: 1 where such pairs take part in the model, else 0 "
-        "(outcome=weighted or probabilistic)",
+        description="weight w0 of a pair without a rating; null: 1 where such pairs take part in the model, else 0",
     )
     user_reg: Annotated[Real, Field(ge=0, le=1000000000000.0)] = Field(
         default=1.0,

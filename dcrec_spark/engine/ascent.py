@@ -13,6 +13,7 @@ from dcrec_spark.engine.blocks import AnySide
 from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.convergence import SLACK, History, Listener, Patience
 from dcrec_spark.engine.half_step import Kernel, State, destroy, end_lineage, half_step, needed_by
+from dcrec_spark.engine.pace import Pace, Paced
 
 
 class Steps(Protocol):
@@ -72,10 +73,16 @@ class Stopping:
 
 @dataclass(frozen=True)
 class Past:
-    """The objectives that a fit has had before it was interrupted, and whether it had ended."""
+    """What a fit has been through: all that its next sweep depends on besides the states.
+
+    objective : after each sweep. settled : whether it has ended. small_gains : in succession, up to the last sweep.
+    length : of the next sweep's steps.
+    """
 
     objective: Sequence[float] = ()
     settled: bool = False
+    small_gains: int = 0
+    length: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -92,8 +99,8 @@ class Start:
 
 
 # Called after each sweep with both sides (the users where the model remembers them), what all pairs share, and the
-# objectives so far.
-AfterSweep = Callable[[State | None, State, Any, History], None]
+# past so far.
+AfterSweep = Callable[[State | None, State, Any, Past], None]
 
 
 @dataclass(frozen=True)
@@ -174,19 +181,30 @@ def alternate(
     training user in with the training ratings gives the same factors.
     """
     past = start.past if start else Past()
-    values, slack = list(past.objective), SLACK[stop.precision]
-    history = History(steps.stage, steps.rises, stop.tol, slack, listener, values, past.settled)
-    patience = Patience(stop.patience)
+    history = History(
+        steps.stage,
+        steps.rises,
+        stop.tol,
+        SLACK[stop.precision],
+        listener,
+        list(past.objective),
+        settled=past.settled,
+        small_gains=past.small_gains,
+    )
+    patience, pace = Patience(stop.patience), Pace.of(steps)
+    pace.length = past.length
+    sweeps = range(len(past.objective) + 1, 1 + (0 if past.settled else stop.max_iter))
     with LiveStates() as live:
         now = best = _begin(users, items, steps, start, live)
-        for sweep in range(len(values) + 1, 1 + (0 if past.settled else stop.max_iter)):
-            now = _sweep(users, items, steps, now, live, history)
+        for sweep in sweeps:
+            now = _climb(users, items, steps, now, live, history, pace)
             loss = steps.held_out_loss(now.items.sums, now.shared)
             if loss is None or patience.improved_by(loss):
                 best = now
             live.keep_only((now.users, now.items, best.users, best.items))
             if after_sweep is not None:
-                after_sweep(now.users, now.items, now.shared, history)
+                so_far = Past(tuple(history.values), history.settled, history.small_gains, pace.length)
+                after_sweep(now.users, now.items, now.shared, so_far)
             if history.settled or patience.exhausted:
                 break
             if sweep % stop.checkpoint_interval == 0:
@@ -214,13 +232,30 @@ def _begin(users: AnySide, items: AnySide, steps: Steps, start: Start | None, li
     return _Moment(user_state, item_state, start.shared if start else steps.shared)
 
 
-def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates, history: History) -> _Moment:
+def _climb(
+    users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates, history: History, pace: Pace
+) -> _Moment:
+    """Sweep as far as the pace says or, where that makes the objective worse, from the same moment at length 1."""
+    after, objective = _sweep(users, items, _at_pace(steps, pace), now, live)
+    if pace.is_long and not history.improved_by(objective):
+        pace.undone()
+        after, objective = _sweep(users, items, _at_pace(steps, pace), now, live)
+    history.enough = pace.gains_to_settle
+    history.settled_at(objective)
+    pace.improved()
+    return after
+
+
+def _at_pace(steps: Steps, pace: Pace) -> Steps:
+    return steps.at_pace(pace.length) if pace.accelerates and isinstance(steps, Paced) else steps
+
+
+def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates) -> tuple[_Moment, float]:
     remembered = now.items if steps.remembers else None
     user_state = live.add(half_step(users, steps.users(now.shared), now.items, now.users))
     item_state = live.add(half_step(items, steps.items(now.shared), user_state, remembered))
     objective, shared = steps.conclude(user_state.sums, item_state.sums, now.shared)
-    history.settled_at(objective)
-    return _Moment(user_state if steps.remembers else None, item_state, shared)
+    return _Moment(user_state if steps.remembers else None, item_state, shared), objective
 
 
 def _end_lineage(now: _Moment, best: _Moment, live: LiveStates) -> tuple[_Moment, _Moment]:

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,7 +20,7 @@ import structlog
 from click.shell_completion import get_completion_class
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from dcrec_spark.config import JOB_CONFIGS, forget_secrets, load_config, masked_all
+from dcrec_spark.config import JOB_CONFIGS, RetrainConfig, forget_secrets, load_config, masked_all
 from dcrec_spark.config.names import known_settings
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.catalogue import JOBS
@@ -43,7 +44,7 @@ Settings
   dcrec retrain --config nightly.yaml --set outcome.rank=50 --set output.path=tables
   dcrec settings prints all of them with their defaults.
 """
-_OTHERS = ("settings", "completion")
+_OTHERS = ("doctor", "settings", "completion")
 
 
 class _Jobs(click.Group):
@@ -77,6 +78,22 @@ def dcrec() -> None:
     Each command is a job that a scheduler can run: it checks its settings, leaves a record of the run (run.json), and
     publishes all of its tables or none. `dcrec COMMAND --help` explains one.
     """
+
+
+@dcrec.command("doctor", short_help="Say what this environment lacks for a run, and what to do.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings of the run, as YAML.")
+@click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="One setting, over the file.")
+def _doctor(config: Path | None, overrides: tuple[str, ...]) -> None:
+    """Look at what `dcrec retrain` needs with these settings.
+
+    Packages, Java, Spark, its Python workers, checkpoints, input and output: each line says what was found, or what is
+    wrong and the cure. Writes nothing. Exit code 2 where something is wrong.
+    """
+    with reported_errors() as reporter:
+        doctor = import_module("dcrec_spark.jobs.doctor")
+        findings = doctor.examine(load_config(RetrainConfig, config, overrides))
+        reporter.show(doctor.shown(findings))
+        doctor.require_health(findings)
 
 
 @dcrec.command("settings", short_help="Print every setting with its default, as YAML.")

@@ -4,7 +4,7 @@
 
     <output>/.fit-<key>/<stage>-<sweep>/users/*.parquet    a side's table, where the model remembers that side
                                        /items/*.parquet
-                                       /sweep.json         objectives, what all pairs share, rows of each table
+                                       /sweep.json         past of the fit, what all pairs share, rows of each table
     <output>/.fit-<key>.lease                              locked by the run that fits
 
 The key is a hash of all that the fit depends on: settings, ratings, the model that it starts from, the version. Each
@@ -17,12 +17,14 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.config import RetrainConfig, config_hash
+from dcrec_spark.engine.ascent import Past
 from dcrec_spark.errors import ConflictError, DataError, interruption
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run
@@ -61,14 +63,14 @@ class StoredCheckpoints:
 
     def keep(self, stage: str, sweep: KeptSweep) -> None:
         """Write a sweep, and then remove the stage's earlier ones."""
-        files, name = self._files, f"{stage}-{len(sweep.objective)}"
+        files, name = self._files, f"{stage}-{len(sweep.past.objective)}"
         path = f"{self._directory}/{name}"
         with staged(files, path) as making:
             rows = {
                 table: write_table(files, f"{making}/{table}", frame, "output.path")
                 for table, frame in sweep.tables.items()
             }
-            facts = {"objective": sweep.objective, "settled": sweep.settled, "shared": sweep.shared, "rows": rows}
+            facts = {"past": asdict(sweep.past), "shared": sweep.shared, "rows": rows}
             files.write(f"{making}/{_SWEEP}", to_json(facts))
             files.delete(path)
             files.rename(making, path)
@@ -86,7 +88,7 @@ class StoredCheckpoints:
         try:
             facts = read_json(self._files, f"{path}/{_SWEEP}")
             tables = {name: self._table(f"{path}/{name}", rows) for name, rows in facts["rows"].items()}
-            sweep = KeptSweep(list(facts["objective"]), bool(facts["settled"]), facts["shared"], tables)
+            sweep = KeptSweep(Past(**facts["past"]), facts["shared"], tables)
         except (DataError, KeyError, TypeError, AttributeError, *SPARK_FAILURES) as error:
             if interruption(error) is not None:
                 raise
@@ -95,9 +97,9 @@ class StoredCheckpoints:
             return None
         self._begun_from.add(names[-1])
         self._run.warnings.append(
-            f"{stage}: an interrupted run is gone on with, after {len(sweep.objective)} iterations"
+            f"{stage}: an interrupted run is gone on with, after {len(sweep.past.objective)} iterations"
         )
-        _log.info("going on with an interrupted run", stage=stage, iterations=len(sweep.objective))
+        _log.info("going on with an interrupted run", stage=stage, iterations=len(sweep.past.objective))
         return sweep
 
     def _table(self, path: str, rows: int) -> DataFrame:

@@ -1,7 +1,7 @@
 """The nightly job: ratings -> validated -> both stages fitted -> best items of each user -> published with the model.
 
 extract      ratings, and the model that the fit starts from
-transform    validate, fit, rank
+transform    validate, check the exposure model, fit, rank
 load         recommendations, user_factors, item_factors, rejects, runs; model/
 """
 
@@ -15,6 +15,7 @@ from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
+from dcrec_spark.jobs.exposure_check import check_exposures
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
 from dcrec_spark.jobs.job import Context, Job, Outputs
 from dcrec_spark.jobs.outputs import factor_tables, model_folder, recommendation_table, reject_table
@@ -57,6 +58,7 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
             context.resources.callback(valid.unpersist)
             run.took_in(valid)
             _require_fillable_ranks(config, valid.ratings)
+        check_exposures(context, valid.ratings, _estimators(config, valid.ratings, inputs.start)[1])
         model = _fit(context, valid.ratings, inputs.start)
         run.fitted(model)
         seen = valid.ratings if config.recommend.exclude_seen else None

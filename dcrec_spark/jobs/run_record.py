@@ -21,6 +21,7 @@ from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.saved_model import SavedModel, Source
 from dcrec_spark.jobs.settled import StageFit, unsettled
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
+from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet, schemas
@@ -28,6 +29,8 @@ from dcrec_spark.version import __version__
 
 _log = structlog.get_logger()
 RETRAIN = "retrain"
+# Facts that hold what others wrote, secrets perhaps; the rest are this package's own numbers, names and times.
+_TEXTS = frozenset({"name", "error", "configuration", "warnings", "source"})
 _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 
 
@@ -36,7 +39,8 @@ class Run:
     """Facts of one run, gathered as it goes; ``run.json`` and the table ``runs`` say the same.
 
     job : retrain, recommend, fold_in, ... timings : seconds by step, shared with the reporter that
-    measures them. source : the model that is served, or that the fit begins with.
+    measures them. exposure_check : figures of the predictive check, where it was made. source : the model that
+    is served, or that the fit begins with.
     """
 
     run_id: str
@@ -49,6 +53,7 @@ class Run:
     reasons: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     fits: dict[str, StageFit] = field(default_factory=dict)
+    exposure_check: dict[str, Any] | None = None
     data_fingerprint: str | None = None
     intercept: float | None = None
     source: Source | None = None
@@ -98,6 +103,18 @@ class Run:
             self._note_fit("exposure", exposure, StageFit("ELBO", exposure.elboHistory, exposure.converged))
         objective = family_of(model).objective.name
         self._note_fit("outcome", model, StageFit(objective, model.objectiveHistory, model.converged))
+
+    def checked(self, check: PredictiveCheck) -> None:
+        """Note how the predictive check of the exposure model ended."""
+        self.exposure_check = {
+            "passed": check.passed,
+            "summary": check.summary,
+            "p_value": check.pValue,
+            "spread_p_value": check.spreadPValue,
+            "mean_user_p_value": check.meanUserPValue,
+            "held_out": check.n,
+            "users": check.numUsers,
+        }
 
     def _note_fit(self, stage: str, model: PoissonFactorizationModel | DeconfoundedMFModel, fit: StageFit) -> None:
         self.fits[stage] = fit
@@ -173,9 +190,10 @@ class Run:
             "objectives": {stage: fit.values for stage, fit in self.fits.items()},
             "converged": {stage: fit.converged for stage, fit in self.fits.items()},
             "iterations": {stage: len(fit.values) for stage, fit in self.fits.items()},
+            "exposure_check": self.exposure_check,
             "source": None if self.source is None else asdict(self.source),
         }
-        return {name: masked_all(fact) for name, fact in facts.items()}
+        return {name: masked_all(fact) if name in _TEXTS else fact for name, fact in facts.items()}
 
 
 def fingerprint(ratings: DataFrame) -> str:

@@ -7,7 +7,7 @@ writes anew what is generated.
 """
 
 from dcrec_spark.settings.kinds import Choice, Column, Flag, Instance, Number
-from dcrec_spark.settings.setting import Fixed, Setting
+from dcrec_spark.settings.setting import Setting
 
 # Below, exp(E[log .]) underflows and the responsibilities lose their meaning.
 SMALLEST_SHAPE = 0.01
@@ -154,8 +154,15 @@ EXPOSURE: tuple[Setting, ...] = (
     *IDS,
     Setting("count_col", Column(optional=True), None, "column of exposure counts; None: each pair counts once"),
     RANK.having(doc="number of exposure factors", section="exposure"),
-    MAX_ITER.having(default=100, section="exposure"),
-    TOL.having(default=1e-5, section="exposure"),
+    MAX_ITER.having(default=300, section="exposure"),
+    TOL.having(default=1e-6, section="exposure"),
+    Setting(
+        "acceleration",
+        Flag(),
+        True,
+        "whether steps go beyond each side's optimum while the ELBO rises",
+        section="exposure",
+    ),
     *(prior.having(section="exposure") for prior in GAMMA_PRIORS),
     SEED,
     Setting("exposure_col", Column(), "a_hat", "output column: the reconstructed exposure a_hat", of_model=True),
@@ -219,8 +226,6 @@ OUTCOME: tuple[Setting, ...] = (
         None,
         "weight w0 of a pair without a rating; None: 1 where such pairs take part in the model, else 0",
         "weight",
-        concerns=_GAUSSIAN,
-        fixed={"poisson": Fixed(1.0, "where an unrated pair counts 0")},
         section="outcome",
     ),
     *(

@@ -42,7 +42,10 @@ def shared_file(folder: Path, text: str = SHARED_FILE) -> Path:
 @pytest.mark.parametrize(
     ("kind", "sections"),
     [
-        (RetrainConfig, ["input", "validation", "exposure", "outcome", "engine", "model", "recommend"]),
+        (
+            RetrainConfig,
+            ["input", "validation", "exposure", "outcome", "engine", "model", "exposure_check", "recommend"],
+        ),
         (RecommendJobConfig, ["input", "validation", "model", "recommend"]),
         (FoldInConfig, ["input", "validation", "model", "recommend"]),
         (EvaluateConfig, ["input", "validation", "model", "recommend", "evaluation"]),

@@ -28,7 +28,7 @@ def refusal(*overrides: str) -> str:
 
 def test_contract_defaults() -> None:
     config = load_config(AllSettings)
-    assert (config.exposure.rank, config.exposure.max_iter, config.exposure.tol) == (10, 100, 1e-5)
+    assert (config.exposure.rank, config.exposure.max_iter, config.exposure.tol) == (10, 300, 1e-6)
     assert config.exposure.user_shape_prior == config.exposure.item_rate_prior == 0.3
     outcome = config.outcome
     assert (outcome.rank, outcome.alpha, outcome.max_iter, outcome.tol) == (10, 40.0, 20, 1e-4)

@@ -85,7 +85,8 @@ def test_other_settings_begin_anew_and_say_so(
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[]", "{}", '{"objective": [1], "settled": false, "shared": {}, "rows": {"items": 3}}']
+    "content",
+    ["{", "[]", "{}", '{"past": {"objective": [1]}, "shared": {}, "rows": {"items": 3}}', '{"past": 1, "rows": {}}'],
 )
 def test_a_damaged_checkpoint_is_named_and_not_used(content: str, tmp_path: Path, spark: SparkSession) -> None:
     (tmp_path / "exposure-7").mkdir()

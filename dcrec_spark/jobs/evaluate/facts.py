@@ -78,7 +78,7 @@ def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> Report
         models=_models(comparison),
         data=_data(comparison),
         stages=_stages(model),
-        check=_check(model, findings.check),
+        check=_check(model, findings),
         metrics=_metrics(measurements),
         reliability=reliability(measurements.predictions, MODEL),
         outcome=model.getOrDefault("outcome"),
@@ -94,7 +94,7 @@ def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> Report
         versions=run.versions,
         configuration=resolved(config),
         unrated_are_zeros=family_of(model).unrated_are_zeros,
-        warnings=[*run.warnings, *_degeneracies(model)],
+        warnings=[*run.warnings, *_degeneracies(model), *_failed_check(findings)],
     )
 
 
@@ -150,15 +150,27 @@ def _stages(model: DeconfoundedMFModel) -> list[Stage]:
     return stages
 
 
-def _check(model: DeconfoundedMFModel, check: PredictiveCheck | None) -> CheckFacts | str:
-    if check is not None:
+def _check(model: DeconfoundedMFModel, findings: Findings) -> CheckFacts | str:
+    if (check := findings.check) is not None:
         return CheckFacts(check, check.histogram(_P_VALUE_BINS), HELD_OUT_SHARE)
     if model.exposureModel is None:
         return "There is no exposure model to check."
+    if (made := _check_of_fit(findings)) is not None:
+        return f"Of the run that fitted the model, {made['summary']}."
     return (
         "Not done: evaluation.predictive_check is false. The check fits the exposure model once more, with exposures "
         "held out, which the saved model has all seen. Without it nothing says whether a_hat is to be trusted."
     )
+
+
+def _check_of_fit(findings: Findings) -> Mapping[str, Any] | None:
+    """Return the check that the run of the model made, if any; runs of earlier versions have no word of it."""
+    return None if findings.record is None else findings.record.get("exposure_check")
+
+
+def _failed_check(findings: Findings) -> list[str]:
+    made = _check_of_fit(findings)
+    return [] if made is None or made["passed"] else [f"of the run that fitted the model, {made['summary']}"]
 
 
 def _metrics(measurements: Measurements) -> MetricFacts:

@@ -39,6 +39,9 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters
         Factors of each user and item, K.
     maxIter, tol : int, float
         Iterations at most; relative change of the ELBO below which a fit ends.
+    acceleration : bool
+        Whether steps go beyond the optimum of each side while the ELBO rises, and are undone where it falls: about a
+        third of the iterations.
     userShapePrior, userRatePrior, itemShapePrior, itemRatePrior : float
         Gamma priors of pi and lambda (rate, never scale).
     initialModel : PoissonFactorizationModel, optional
@@ -84,8 +87,9 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters
         itemCol: str = "item",
         countCol: str | None = None,
         rank: int = 10,
-        maxIter: int = 100,
-        tol: float = 1e-5,
+        maxIter: int = 300,
+        tol: float = 1e-6,
+        acceleration: bool = True,
         userShapePrior: float = 0.3,
         userRatePrior: float = 0.3,
         itemShapePrior: float = 0.3,

@@ -14,7 +14,6 @@ from pyspark.ml.param import Params
 from pyspark.sql import DataFrame
 
 from dcrec_spark.engine.ascent import Past, Start
-from dcrec_spark.engine.convergence import History
 from dcrec_spark.engine.half_step import State
 from dcrec_spark.models.families.base import Family, OutcomeFamily
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED
@@ -28,12 +27,11 @@ _log = logging.getLogger(__name__)
 class KeptSweep:
     """A stage after one of its sweeps.
 
-    objective : after each sweep so far. settled : whether the fit ended there. shared : as JSON holds it.
+    past : of the fit, up to that sweep. shared : what all pairs share, as JSON holds it.
     tables : of the sides that the model remembers, "users" and "items": ``id`` and the family's columns.
     """
 
-    objective: list[float]
-    settled: bool
+    past: Past
     shared: Mapping[str, Any]
     tables: Mapping[str, DataFrame]
 
@@ -65,12 +63,12 @@ class Resumption:
             return None
         states = {name: scope.add(layout.place(name == "users", table, family)) for name, table in kept.tables.items()}
         shared = family.shared_from_json(kept.shared) if isinstance(family, OutcomeFamily) else NOTHING_SHARED
-        return Start(states.get("users"), states["items"], shared, Past(kept.objective, kept.settled))
+        return Start(states.get("users"), states["items"], shared, kept.past)
 
-    def after_sweep(self, users: State | None, items: State, shared: Any, history: History) -> None:
+    def after_sweep(self, users: State | None, items: State, shared: Any, past: Past) -> None:
         """Keep the sweep, if it is time."""
         family, layout = self._family, self._layout
-        is_last = history.settled or len(history.values) >= self._max_iter
+        is_last = past.settled or len(past.objective) >= self._max_iter
         if not self._checkpoints.is_due(family.stage, is_last):
             return
         states = {"users": users, "items": items}
@@ -80,7 +78,7 @@ class Resumption:
             if state is not None
         }
         plain = family.shared_as_json(shared) if isinstance(family, OutcomeFamily) else {}
-        self._checkpoints.keep(family.stage, KeptSweep(list(history.values), history.settled, plain, tables))
+        self._checkpoints.keep(family.stage, KeptSweep(past, plain, tables))
 
 
 def resumption_of(estimator: Params, family: Family, layout: Layout) -> Resumption | None:

@@ -72,6 +72,7 @@ def test_a_job_has_and_records_the_sections_that_it_uses(kind: type[JobConfig], 
 def test_within_a_section_a_job_has_the_settings_that_it_uses() -> None:
     assert [name for name in known_settings(RetrainConfig) if name.startswith(("model.", "recommend."))] == [
         "model.warm_start",
+        "model.checkpoint_seconds",
         "recommend.top_n",
         "recommend.exclude_seen",
     ]

@@ -10,6 +10,8 @@ from pydantic import BaseModel
 from dcrec_spark.config.names import section_type
 from dcrec_spark.config.secrets import is_secret_name, secrets_in
 
+# A number, a date, a time, a version: a part of many texts.
+_NUMBERS = re.compile(r"[\d.:/T_-]*")
 _VARIABLE = re.compile(r"oc\.env:\s*['\"]?(\w+)")
 
 
@@ -19,12 +21,14 @@ def secret_values(settings: Mapping[str, str], model: type[BaseModel]) -> Iterat
     Parameters
     ----------
     settings : dotted name -> text, as it was written.
-    model : the configuration; what the environment gives for a number, a date or a choice is no secret.
+    model : the configuration; what the environment gives for a number, a date or a choice is no secret, nor
+        is a number or a date within a text, unless the setting's name says so.
     """
     for name, text in settings.items():
         if "${" in text:
             if is_free_text(model, name):
-                yield from (os.environ[variable] for variable in _VARIABLE.findall(text) if variable in os.environ)
+                given = [os.environ[variable] for variable in _VARIABLE.findall(text) if variable in os.environ]
+                yield from (value for value in given if is_secret_name(name) or not _NUMBERS.fullmatch(value))
         elif is_secret_name(name):
             yield text
         else:

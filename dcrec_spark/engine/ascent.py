@@ -4,7 +4,7 @@ A model supplies its ``Steps``: kernels for both sides, and what becomes of thei
 come and go, the checkpoints, the history, the early stop.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
@@ -84,15 +84,35 @@ class Stopping:
 
 
 @dataclass(frozen=True)
+class Past:
+    """What a fit has been through: all that its next sweep depends on besides the states.
+
+    objective : after each sweep. settled : whether it has ended. small_gains : in succession, up to the last sweep.
+    length : of the next sweep's steps.
+    """
+
+    objective: Sequence[float] = ()
+    settled: bool = False
+    small_gains: int = 0
+    length: float = 1.0
+
+
+@dataclass(frozen=True)
 class Start:
     """Where a warm fit begins: states whose memories are a fitted model's, and what its pairs shared.
 
-    users : None where the model does not remember them.
+    users : None where the model does not remember them. past : of the fit that goes on; a warm start has none.
     """
 
     users: State | None
     items: State
     shared: Any
+    past: Past = Past()
+
+
+# Called after each sweep with both sides (the users where the model remembers them), what all pairs share, and the
+# past so far.
+AfterSweep = Callable[[State | None, State, Any, Past], None]
 
 
 @dataclass(frozen=True)
@@ -159,7 +179,13 @@ class LiveStates:
 
 
 def alternate(
-    users: AnySide, items: AnySide, steps: Steps, stop: Stopping, listener: Listener, start: Start | None = None
+    users: AnySide,
+    items: AnySide,
+    steps: Steps,
+    stop: Stopping,
+    listener: Listener,
+    start: Start | None = None,
+    after_sweep: AfterSweep | None = None,
 ) -> Fit:
     """Sweep until the objective settles or the held-out loss stops falling; then settle the users once more.
 
@@ -167,16 +193,31 @@ def alternate(
     training user in with the training ratings gives the same factors; without held-out pairs, where that makes the
     objective worse than the last sweep's, the fit goes on from there.
     """
-    history = History(steps.stage, steps.rises, stop.tol, SLACK[stop.precision], listener)
+    past = start.past if start else Past()
+    history = History(
+        steps.stage,
+        steps.rises,
+        stop.tol,
+        SLACK[stop.precision],
+        listener,
+        list(past.objective),
+        settled=past.settled,
+        small_gains=past.small_gains,
+    )
     patience, pace = Patience(stop.patience), Pace.of(steps)
+    pace.length = past.length
+    sweeps = range(len(past.objective) + 1, 1 + (0 if past.settled else stop.max_iter))
     with LiveStates() as live:
         now = best = _begin(users, items, steps, start, live)
-        for sweep in range(1, stop.max_iter + 1):
+        for sweep in sweeps:
             now = _climb(users, items, steps, now, live, history, pace)
             loss = steps.held_out_loss(now.items.sums, now.shared)
             if loss is None or patience.improved_by(loss):
                 best = now
             live.keep_only((now.users, now.items, best.users, best.items))
+            if after_sweep is not None:
+                so_far = Past(tuple(history.values), history.settled, history.small_gains, pace.length)
+                after_sweep(now.users, now.items, now.shared, so_far)
             if history.settled or patience.exhausted:
                 break
             if sweep % stop.checkpoint_interval == 0:

@@ -18,7 +18,7 @@ class History:
 
     rises : True for an ELBO, False for a loss. slack : relative wrong movement that rounding may cause.
     enough : how many gains in succession below ``tol``, relatively, mean that the objective has settled.
-    settled : whether it has.
+    settled : whether it has. small_gains : how many there were in succession, up to the last value.
     """
 
     stage: str
@@ -29,7 +29,7 @@ class History:
     values: list[float] = field(default_factory=list)
     enough: int = 1
     settled: bool = False
-    _small_gains: int = 0
+    small_gains: int = 0
 
     def improved_by(self, value: float) -> bool:
         """Whether a value that is not recorded yet is better than the last one that is."""
@@ -66,8 +66,8 @@ class History:
                 f"{iteration}, which exact updates cannot do; with "
                 "precision float32 try float64, else report it with your data's shape"
             )
-        self._small_gains = self._small_gains + 1 if gain < self.tol * abs(before) else 0
-        self.settled = self._small_gains >= self.enough
+        self.small_gains = self.small_gains + 1 if gain < self.tol * abs(before) else 0
+        self.settled = self.small_gains >= self.enough
         return self.settled
 
 

@@ -115,6 +115,7 @@ def test_configuration_does_not_change_after_it_is_read() -> None:
         ("validation.max_reject_share=5", ["found 5", "<= 1"]),
         ("input.header=maybe", ["found 'maybe'", "true or false"]),
         ("input.path=' '", ["setting input.path", "not blank"]),
+        ('output.path="/out\\nput"', ["setting output.path", "'/out\\nput'", "without line breaks"]),
         ("input.columns.user=item", ["setting input.columns", "['item'] is named twice"]),
         ("input.columns=[a,b]", ["--set input.columns", "a list"]),
         ("spark.conf=3", ["setting spark.conf", "found 3", "names with their values"]),

@@ -68,12 +68,16 @@ def test_secrets_are_found_by_what_is_around_them(text: str, masked: str) -> Non
 def test_what_came_from_the_environment_is_masked_wherever_it_turns_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_IN_ENV", "p@ss/wörd 'x'")
     monkeypatch.setenv("RANK", "20000")
+    monkeypatch.setenv("DAY", "2026-11-22")
+    monkeypatch.setenv("PIN", "48151623")
     load_config(
         AllSettings,
         None,
         [
             "input.options.custom=${oc.env:SECRET_IN_ENV}",
             "outcome.max_iter=${oc.env:RANK}",
+            "output.path=/out/${oc.env:DAY}",
+            "input.options.dbtoken=${oc.env:PIN}",
             "input.options.password=tiger",
             "input.options.url=jdbc:x://me:lion@h",
         ],
@@ -82,6 +86,7 @@ def test_what_came_from_the_environment_is_masked_wherever_it_turns_up(monkeypat
     for spelled in (secret, quote(secret), json.dumps(secret), repr(secret)):
         assert "rd" not in mask_known(f"the server said {spelled}.")
     assert mask_known("tiger and lion, tigers and 20000") == "*** and ***, tigers and 20000"
+    assert mask_known("on 2026-11-22 by 48151623") == "on 2026-11-22 by ***"
     assert masked_all({"a": ["tiger", 1, None, {"b": "(lion)"}]}) == {"a": ["***", 1, None, {"b": "(***)"}]}
     forget_secrets()
     assert mask_known("tiger") == "tiger"

@@ -398,6 +398,7 @@ def test_an_error_in_the_commit_is_undone_at_once(tmp_path: Path, monkeypatch: p
     assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=old"]
 
 
+@pytest.mark.process
 def test_a_killed_process_frees_its_lock_and_its_directory_is_taken_back(tmp_path: Path) -> None:
     commit(stage_by_hand(tmp_path, "old"), {})
     program = (
@@ -475,6 +476,7 @@ def publish_in_rounds(output: str, name: str, rounds: int, barrier: Barrier, out
         barrier.wait()
 
 
+@pytest.mark.process
 def test_processes_that_race_publish_one_whole_run_each_time(tmp_path: Path) -> None:
     commit(stage_by_hand(tmp_path, "first"), {})
     context, rounds = multiprocessing.get_context("spawn"), 12

@@ -18,6 +18,7 @@ from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
+from dcrec_spark.models.fitting.resumption import FitCheckpoints
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values
@@ -107,6 +108,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters
     ) -> None:
         super().__init__()
         self.listener: Listener = log_iteration
+        self.checkpoints: FitCheckpoints | None = None
         initialise(self)
 
     def _fit(self, dataset: DataFrame) -> PoissonFactorizationModel:

@@ -31,6 +31,7 @@ from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, fit_propensity
+from dcrec_spark.models.fitting.resumption import FitCheckpoints
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values, weighted_ratings
@@ -155,6 +156,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
     ) -> None:
         super().__init__()
         self.listener: Listener = log_iteration
+        self.checkpoints: FitCheckpoints | None = None
         initialise(self)
 
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:

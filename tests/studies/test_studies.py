@@ -142,7 +142,7 @@ def test_yahoo_r3_is_read_from_its_original_files(spark: SparkSession, tmp_path:
 
 @pytest.fixture(scope="module")
 def profile() -> Profile:
-    data = {"coat": OfData(1, TINY, placebos=True), "coat-new-users": OfData(1, TINY, placebos=False)}
+    data = {"coat": OfData(1, TINY, placebos=True), "coat-new-users": OfData(1, TINY)}
     between = replace(WORLD, preference=(), outcome=(), ranks=(), spreads=(0.6,))
     plain = replace(between, budget=replace(TINY, plain=True))
     return Profile(

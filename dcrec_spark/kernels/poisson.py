@@ -67,7 +67,7 @@ def _drawn(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Float
             ) @ source
         return drawn
     share = (block.counts / rates(block, row_geometric_mean, cols)).astype(cols.dtype, copy=False)
-    of_factors: Floats = csr_array((share, block.col, block.row_ptr), shape=(len(drawn), len(cols))) @ cols
+    of_factors = np.asarray(csr_array((share, block.col, block.row_ptr), shape=(len(drawn), len(cols))) @ cols)
     drawn[:, : cols.shape[1]] = of_factors
     if len(block.a_hat):
         drawn[:, -1] = row_sums(block.row_ptr, share * block.a_hat)

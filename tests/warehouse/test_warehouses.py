@@ -159,7 +159,7 @@ def test_what_is_refused_or_taken_back_leaves_the_old_tables(place: Place, spark
         publish(place.warehouse, "bad", tables, lambda _: record("bad"), audit=refuse)
     staged = place.warehouse.stage("undone", tables, {})
     place.warehouse.commit(staged, record("undone"))
-    place.warehouse.undo(staged, tuple(staged.places))
+    place.warehouse.undo(staged)
     place.warehouse.discard(staged)
     assert place.run_ids() == place.all_of("good")
     assert leftovers(place, spark) == []

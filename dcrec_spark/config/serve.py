@@ -6,6 +6,7 @@ from pydantic import Field
 
 from dcrec_spark.config.shared import RankingConfig, ServingConfig
 from dcrec_spark.config.types import Place
+from dcrec_spark.config.warehouses import WithWarehouses
 
 
 class RecommendConfig(RankingConfig):
@@ -17,7 +18,7 @@ class RecommendConfig(RankingConfig):
     )
 
 
-class RecommendJobConfig(ServingConfig):
+class RecommendJobConfig(WithWarehouses, ServingConfig):
     """Everything that jobs/recommend.py can be given."""
 
     job: ClassVar[str] = "recommend"

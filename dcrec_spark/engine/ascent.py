@@ -7,7 +7,7 @@ come and go, the checkpoints, the history, the early stop.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from dcrec_spark.engine.blocks import AnySide
 from dcrec_spark.engine.cells import Arrays
@@ -55,6 +55,18 @@ class Steps(Protocol):
 
     def held_out_loss(self, items: Arrays, shared: Any) -> float | None:
         """Return the loss of the held-out pairs, where there are any; smaller is better."""
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """Steps whose users may settle in another optimum than the one that the sweeps led to."""
+
+    def at_rest(self, users: Arrays, items: Arrays, shared: Any) -> float:
+        """Return the objective with settled users, by their sums."""
+
+
+# So often a fit sweeps on from users who settled lower than its last sweep left them.
+MOST_MENDS = 10
 
 
 @dataclass(frozen=True)
@@ -178,7 +190,8 @@ def alternate(
     """Sweep until the objective settles or the held-out loss stops falling; then settle the users once more.
 
     With held-out pairs the result is that of the sweep with the smallest loss. The users settle so that folding a
-    training user in with the training ratings gives the same factors.
+    training user in with the training ratings gives the same factors; without held-out pairs, where that makes the
+    objective worse than the last sweep's, the fit goes on from there.
     """
     past = start.past if start else Past()
     history = History(
@@ -209,7 +222,9 @@ def alternate(
                 break
             if sweep % stop.checkpoint_interval == 0:
                 now, best = _end_lineage(now, best, live)
-        final = live.add(half_step(users, steps.settle(best.shared), best.items))
+        final = _settle(users, steps, best, live)
+        if not patience.losses:
+            final, best = _mend(users, items, steps, final, best, live, history)
         live.keep_only((final, best.items))
         live.hand_over()
     converged = history.settled or patience.exhausted
@@ -256,6 +271,27 @@ def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: Liv
     item_state = live.add(half_step(items, steps.items(now.shared), user_state, remembered))
     objective, shared = steps.conclude(user_state.sums, item_state.sums, now.shared)
     return _Moment(user_state if steps.remembers else None, item_state, shared), objective
+
+
+def _settle(users: AnySide, steps: Steps, best: _Moment, live: LiveStates) -> State:
+    return live.add(half_step(users, steps.settle(best.shared), best.items))
+
+
+def _mend(
+    users: AnySide, items: AnySide, steps: Steps, final: State, best: _Moment, live: LiveStates, history: History
+) -> tuple[State, _Moment]:
+    """Move the items, and settle again, until settling costs nothing against the last sweep."""
+    for _ in range(MOST_MENDS):
+        if not (history.values and isinstance(steps, Settling)):
+            break
+        if not history.worsened_by(steps.at_rest(final.sums, best.items.sums, best.shared)):
+            break
+        item_state = live.add(half_step(items, steps.items(best.shared), final, best.items))
+        _, shared = steps.conclude(final.sums, item_state.sums, best.shared)
+        best = _Moment(None, item_state, shared)
+        final = _settle(users, steps, best, live)
+        live.keep_only((final, item_state))
+    return final, best
 
 
 def _end_lineage(now: _Moment, best: _Moment, live: LiveStates) -> tuple[_Moment, _Moment]:

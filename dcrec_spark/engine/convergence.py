@@ -35,6 +35,12 @@ class History:
         """Whether a value that is not recorded yet is better than the last one that is."""
         return not self.values or (value > self.values[-1] if self.rises else value < self.values[-1])
 
+    def worsened_by(self, value: float) -> bool:
+        """Whether a value that is not recorded is worse than the last one that is, by more than rounding explains."""
+        before = self.values[-1]
+        loss = before - value if self.rises else value - before
+        return loss > self.slack * abs(before)
+
     def settled_at(self, value: float) -> bool:
         """Record one more value; whether the objective has settled there.
 

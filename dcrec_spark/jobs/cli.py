@@ -22,11 +22,13 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from dcrec_spark.config import JOB_CONFIGS, RetrainConfig, forget_secrets, load_config, masked_all
 from dcrec_spark.config.names import known_settings
+from dcrec_spark.config.warehouses import PlacesConfig
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.catalogue import JOBS
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.job import Job
 from dcrec_spark.jobs.masked_output import masked_output
+from dcrec_spark.jobs.places import opened_places, table_of_runs
 from dcrec_spark.jobs.runner import run_job
 from dcrec_spark.spark.session import conf_directory
 from dcrec_spark.version import __version__
@@ -44,6 +46,7 @@ Settings
   dcrec retrain --config nightly.yaml --set outcome.rank=50 --set output.path=tables
   dcrec settings prints all of them with their defaults.
 """
+_PLACES = ("runs", "rollback")
 _OTHERS = ("doctor", "settings", "completion")
 
 
@@ -59,7 +62,8 @@ class _Jobs(click.Group):
         sections: dict[str, list[tuple[str, str]]] = {}
         for entry in JOBS:
             sections.setdefault(entry.purpose, []).append((entry.command, entry.summary))
-        sections["Help"] = [(name, self.commands[name].get_short_help_str(80)) for name in _OTHERS]
+        for purpose, names in {"See and go back": _PLACES, "Help": _OTHERS}.items():
+            sections[purpose] = [(name, self.commands[name].get_short_help_str(80)) for name in names]
         for purpose, rows in sections.items():
             with formatter.section(purpose):
                 formatter.write_dl(rows, col_max=12)
@@ -127,6 +131,22 @@ def _complete_setting(ctx: click.Context, _param: click.Parameter, incomplete: s
     return [f"{name}=" for name in names if name.startswith(incomplete)]
 
 
+_config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Settings as YAML; `dcrec settings` prints all of them.",
+)
+_set_option = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    shell_complete=_complete_setting,
+    metavar="A.B=VALUE",
+    help="One setting, over the file; can be repeated.",
+)
+
+
 def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]], summary: str = "") -> click.Command:
     """Make the command line of a job.
 
@@ -139,20 +159,8 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
     """
 
     @click.command(name, help=help_text, short_help=summary, epilog=_EXIT_CODES)
-    @click.option(
-        "--config",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Settings as YAML; `dcrec settings` prints all of them.",
-    )
-    @click.option(
-        "--set",
-        "overrides",
-        multiple=True,
-        shell_complete=_complete_setting,
-        metavar="A.B=VALUE",
-        help="One setting, over the file; can be repeated.",
-    )
+    @_config_option
+    @_set_option
     @click.option("--dry-run", is_flag=True, help="Check settings, inputs and output; write nothing.")
     def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool) -> None:
         with reported_errors() as reporter:
@@ -160,6 +168,32 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
             run_job(job, load_config(job.config_type, config, overrides), reporter, dry_run)
 
     return command
+
+
+@dcrec.command("runs", short_help="List the runs that are published, place by place.", epilog=_EXIT_CODES)
+@_config_option
+@_set_option
+def _runs(config: Path | None, overrides: tuple[str, ...]) -> None:
+    """List the runs in output.path and in each warehouse, and which of them readers find now.
+
+    It takes the settings of the job that publishes: dcrec runs --config nightly.yaml
+    """
+    with reported_errors() as reporter, opened_places(load_config(PlacesConfig, config, overrides)) as places:
+        reporter.show(table_of_runs(places.held()))
+
+
+@dcrec.command("rollback", short_help="Bring every place back to an older run.", epilog=_EXIT_CODES)
+@click.argument("run")
+@_config_option
+@_set_option
+def _rollback(run: str, config: Path | None, overrides: tuple[str, ...]) -> None:
+    """Have readers find RUN again, in output.path and in every warehouse; `dcrec runs` lists the runs.
+
+    It takes the settings of the job that publishes: dcrec rollback 20261120T021500-5f3c1a --config nightly.yaml
+    """
+    with reported_errors() as reporter, opened_places(load_config(PlacesConfig, config, overrides)) as places:
+        places.roll_back(run)
+        reporter.show(table_of_runs(places.held()))
 
 
 for _entry in JOBS:

@@ -16,6 +16,7 @@ from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.full_disks import full_disks_named
 from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, Outputs, ResultT
 from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.sinks import check_places
 from dcrec_spark.publish import parquet
 from dcrec_spark.publish.current import current_directory, current_run_id
 from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory
@@ -49,7 +50,7 @@ def run_job(
     job.check(config)
     with reporter.step("start Spark"):
         spark = start_session(config, writes=not dry_run)
-        parquet.check_writable(output, spark)
+        check_places(config, spark, output)
         if not dry_run:
             parquet.remove_leftovers(output, spark)
     with ExitStack() as resources:

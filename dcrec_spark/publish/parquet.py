@@ -17,7 +17,7 @@ The steps are those of :mod:`dcrec_spark.publish.protocol`. Committing renames t
 pointer. A process that dies in between leaves the pointer on the old run, and ``.committing`` tells the next publisher
 to remove the directory that nobody points to. Of publishers whose spans from staging to commit overlap, the first to
 commit wins: the others see that the pointer has moved. Verifying reads each file once more; a damaged run is withdrawn
-as an interrupted commit is. To go back to an older run, write its run_id into ``CURRENT``.
+as an interrupted commit is. ``dcrec rollback`` goes back to an older run.
 """
 
 from collections.abc import Callable, Mapping
@@ -148,7 +148,7 @@ class ParquetSink:
         write_manifest(files, staged.path, staged.run_id, staged.tables, staged.folders)
         with files.lock(f"{root}/{LOCK}"):
             _undo_interrupted_commit(files, root)
-            self._require_unchanged(staged)
+            self.require_unchanged(staged)
             files.write(f"{root}/{COMMITTING}", staged.run_id.encode())
             try:
                 files.rename(staged.path, run_path(root, staged.run_id))
@@ -169,7 +169,7 @@ class ParquetSink:
         try:
             check_manifest(self.files, run_path(self.root, staged.run_id))
         except (DataError, OSError) as damage:
-            self._withdraw(staged)
+            self.withdraw(staged)
             now = "none is published" if staged.base is None else f"readers are back on run {staged.base}"
             raise DcrecError(
                 f"run {staged.run_id} was published, found damaged, and withdrawn ({now}): {damage}"
@@ -180,7 +180,27 @@ class ParquetSink:
         self.files.delete(staged.path)
         staged.lease.close()
 
-    def _withdraw(self, staged: StagedRun) -> None:
+    def restore(self, run_id: str) -> None:
+        """Point readers to an older run, after checking that it is whole.
+
+        Raises
+        ------
+        DataError
+            There is no such run, or it is damaged.
+        """
+        require_name("run_id", run_id, RUN_ID)
+        files, root = self.files, self.root
+        check_manifest(files, run_path(root, run_id))
+        with files.lock(f"{root}/{LOCK}"):
+            _undo_interrupted_commit(files, root)
+            files.write(f"{root}/{CURRENT}", f"{run_id}\n".encode())
+
+    def run_ids(self) -> list[str]:
+        """Name the runs that the directory holds, in the order of their names."""
+        names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
+        return [name.removeprefix("run_id=") for name in names if name.startswith("run_id=")]
+
+    def withdraw(self, staged: StagedRun) -> None:
         """Point readers to the run before, unless another one was published since, and remove this one's directory."""
         files, root = self.files, self.root
         with files.lock(f"{root}/{LOCK}"):
@@ -193,7 +213,14 @@ class ParquetSink:
                 files.write(f"{root}/{CURRENT}", f"{staged.base}\n".encode())
             _undo_interrupted_commit(files, root)
 
-    def _require_unchanged(self, staged: StagedRun) -> None:
+    def require_unchanged(self, staged: StagedRun) -> None:
+        """Compare the pointer with that of when staging began.
+
+        Raises
+        ------
+        ConflictError
+            It has moved, or the run_id is taken.
+        """
         now = run_id_in(self.files, self.root)
         if now != staged.base:
             raise ConflictError(

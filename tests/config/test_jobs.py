@@ -44,9 +44,19 @@ def shared_file(folder: Path, text: str = SHARED_FILE) -> Path:
     [
         (
             RetrainConfig,
-            ["input", "validation", "exposure", "outcome", "engine", "model", "exposure_check", "recommend"],
+            [
+                "input",
+                "validation",
+                "exposure",
+                "outcome",
+                "engine",
+                "warehouses",
+                "model",
+                "exposure_check",
+                "recommend",
+            ],
         ),
-        (RecommendJobConfig, ["input", "validation", "model", "recommend"]),
+        (RecommendJobConfig, ["input", "validation", "model", "warehouses", "recommend"]),
         (FoldInConfig, ["input", "validation", "model", "recommend"]),
         (EvaluateConfig, ["input", "validation", "model", "recommend", "evaluation"]),
         (TuneConfig, ["input", "validation", "exposure", "outcome", "engine", "evaluation", "tuning"]),

@@ -40,7 +40,7 @@ def test_contract_defaults() -> None:
 def test_defaults_then_file_then_overrides_in_order(tmp_path: Path) -> None:
     file = write(tmp_path, "exposure: {rank: 20, max_iter: 7}\n")
     config = load_config(AllSettings, file, ["exposure.rank=30", "exposure.rank=40"])
-    assert (config.exposure.rank, config.exposure.max_iter, config.exposure.tol) == (40, 7, 1e-5)
+    assert (config.exposure.rank, config.exposure.max_iter, config.exposure.tol) == (40, 7, 1e-6)
 
 
 def test_an_empty_file_and_an_empty_section_set_nothing(tmp_path: Path) -> None:

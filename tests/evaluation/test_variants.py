@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.evaluation.variants import one_list_for_all, preference_alone
+from dcrec_spark.evaluation.variants import one_list_for_all
 from tests.models.outcome.test_rank import INTERCEPT, ITEMS, USERS, Fitted, make_fitted
 
 
@@ -14,15 +14,6 @@ def fitted(spark: SparkSession) -> Iterator[Fitted]:
     made = make_fitted(spark, confounder=True)
     yield made
     made.model.release()
-
-
-def test_the_preference_alone_has_no_confounder_part(spark: SparkSession, fitted: Fitted) -> None:
-    pairs = spark.createDataFrame([(user, item) for user in USERS for item in ITEMS], "user_id string, item_id int")
-    scored = preference_alone(fitted.model.scoringVectors()).score(pairs, "alone")
-    assert scored.columns == ["user_id", "item_id", "alone"]
-    found = {(row.user_id, row.item_id): row.alone for row in scored.collect()}
-    expected = fitted.scores.preference + INTERCEPT
-    assert found == {(u, i): expected[n, m] for n, u in enumerate(USERS) for m, i in enumerate(ITEMS)}
 
 
 def test_one_list_for_all_ranks_by_the_given_scores(spark: SparkSession, fitted: Fitted) -> None:

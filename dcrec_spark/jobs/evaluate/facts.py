@@ -15,7 +15,7 @@ from dcrec_spark.evaluation.distributions import counts_in_powers, histogram, re
 from dcrec_spark.evaluation.ranking_change import ranking_change
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.samples import reasons_for, sample_lists
-from dcrec_spark.jobs.evaluate.comparison import COMPARED, MODEL, PREFERENCE, Comparison
+from dcrec_spark.jobs.evaluate.comparison import COMPARED, MODEL, TWIN, Comparison
 from dcrec_spark.jobs.evaluate.measure import HELD_OUT_SHARE, Measurements
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
@@ -40,7 +40,7 @@ from dcrec_spark.report.facts import (
 _P_VALUE_BINS = 20
 _BASELINES = {
     RANDOM: "a hash of user and item; not ranked over the catalogue",
-    GLOBAL_MEAN: "the mean training rating, for all; ties go by item id",
+    GLOBAL_MEAN: "the mean training rating, for all, in any order",
     ITEM_MEAN: "the item's mean training rating",
     POPULARITY: "how many training ratings the item has",
 }
@@ -107,8 +107,10 @@ def _models(comparison: Comparison) -> list[ModelFacts]:
     rows = [_saved(MODEL, comparison.saved)]
     if comparison.other is not None:
         rows.append(_saved(COMPARED, comparison.other))
-    if PREFERENCE in comparison.relatives:
-        rows.append(ModelFacts(PREFERENCE, "this model without the confounder part of its scores, which ranks only"))
+    if TWIN in comparison.relatives:
+        intercept = "an" if comparison.model.getOrDefault("fitIntercept") else "no"
+        what = f"the same settings without the confounder, with {intercept} intercept, fitted to the training ratings"
+        rows.append(ModelFacts(TWIN, what))
     return rows + [ModelFacts(name, what) for name, what in _BASELINES.items()]
 
 
@@ -129,6 +131,7 @@ def _data(comparison: Comparison) -> DataFacts:
         test=_counts(comparison.test),
         overlap=comparison.overlap,
         unknown=comparison.unknown,
+        items_missing=comparison.items_missing,
         per_user=counts_in_powers(per[0], "count"),
         per_item=counts_in_powers(per[1], "count"),
     )
@@ -213,8 +216,8 @@ def _gamma(model: DeconfoundedMFModel) -> GammaFacts:
 def _change(comparison: Comparison, measurements: Measurements, titles: DataFrame | None, k: int) -> ChangeFacts | str:
     if not comparison.relatives:
         return (
-            "This model has no confounder part to leave out, and evaluation.compare_with names no other model: there "
-            "is nothing to compare its ranking with."
+            "This model has no confounder to leave out, and evaluation.compare_with names no other model: there is "
+            "nothing to compare its ranking with."
         )
     before = next(iter(comparison.relatives))
     change = ranking_change(

@@ -154,18 +154,18 @@ def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
         gamma = turn.memory["gamma_shape"]
         before = np.hstack([before, gamma])
         mean = np.hstack([mean, geometric_mean(gamma, turn.memory["gamma_rate"])])
-    cols, block, prior = (
-        _cols(turn, model, is_user),
-        count_block(turn, model, shared, is_user),
-        prior_shapes(model, is_user),
-    )
+    cols, block = _cols(turn, model, is_user), count_block(turn, model, shared, is_user)
+    prior = prior_shapes(model, is_user)
     shape = over_relaxed(before, update_shape(prior, block, mean, cols), prior, model.length)
     result = _moved(turn, model, is_user, shape)
     return result if is_user else _scored(turn, model, shared, block, result, cols)
 
 
 def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
-    """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
+    """Rows as the other side determines them, started from equal shares: the same wherever they were before.
+
+    With them the ELBO's sums over their nonzeros.
+    """
     block, prior = count_block(turn, model, shared, is_user), prior_shapes(model, is_user)
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
@@ -173,8 +173,15 @@ def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
     full = np.broadcast_to(rate, (len(equal), model.rank))
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    shape = settle_shape(prior, block, equal, full, _cols(turn, model, is_user), SETTLED, MOST_ROUNDS)
-    return _moved(turn, model, is_user, shape)
+    cols = _cols(turn, model, is_user)
+    shape = settle_shape(prior, block, equal, full, cols, SETTLED, MOST_ROUNDS)
+    result = _moved(turn, model, is_user, shape)
+    sums = {"log_rates": np.array(log_rates(block, rates(block, geometric_mean(shape, full), cols)))}
+    excess = _excess(turn.block, model)
+    if excess is not None:
+        mean = _mean_rates(turn, turn.block.fitted, model, shared, result.memory, is_user)
+        sums["rate_excess"] = np.array(excess @ mean)
+    return result._replace(sums={**result.sums, **sums})
 
 
 def _cols(turn: Turn, model: GammaPoisson, is_user: bool) -> Floats:
@@ -314,7 +321,7 @@ def _excess_sums(
     pairs = turn.block.fitted
     sums = {
         "excess": np.array(excess.sum()),
-        "rate_excess": np.array(excess @ _mean_rates(turn, pairs, model, shared, memory)),
+        "rate_excess": np.array(excess @ _mean_rates(turn, pairs, model, shared, memory, is_user=False)),
     }
     if model.confounder is not None:
         sums["confounder_excess"] = np.array(excess @ pairs.value("a_hat"))
@@ -324,17 +331,25 @@ def _excess_sums(
 def _held_out_sums(turn: Turn, model: GammaPoisson, shared: SharedGammas, memory: Arrays) -> dict[str, Floats]:
     """Add up rate - y log rate over the held-out pairs of items, by the posterior means of both sides."""
     pairs = turn.block.held_out
-    count, rate = pairs.value(model.count).astype(np.float64), _mean_rates(turn, pairs, model, shared, memory)
+    count = pairs.value(model.count).astype(np.float64)
+    rate = _mean_rates(turn, pairs, model, shared, memory, is_user=False)
     loss = (rate - count * np.log(rate)).sum()
     return {"held_out": np.array(loss), "held_out_pairs": np.array(float(len(pairs.col)))}
 
 
-def _mean_rates(turn: Turn, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays) -> Floats:
-    """Return the mean rate of each pair of a block of items, which has just moved to ``memory``; (nnz,), float64."""
-    theta = np.ascontiguousarray(model.row_layout(is_user=True).part(turn.inbox, Part.MEAN))
-    rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], theta).astype(np.float64)
+def _mean_rates(
+    turn: Turn, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
+) -> Floats:
+    """Return the mean rate of each pair of a block whose rows have just moved to ``memory``; (nnz,), float64."""
+    others = np.ascontiguousarray(model.row_layout(not is_user).part(turn.inbox, Part.MEAN))
+    rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], others).astype(np.float64)
     if model.confounder is not None:
-        rate += _gamma_of(turn.inbox, pairs.col, model, shared, Part.GAMMA_MEAN) * pairs.value("a_hat")
+        if is_user and model.gamma_per_user:
+            own = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
+            gamma: Floats | float = np.repeat(own, np.diff(pairs.row_ptr))
+        else:
+            gamma = _gamma_of(turn.inbox, pairs.col, model, shared, Part.GAMMA_MEAN)
+        rate += gamma * pairs.value("a_hat")
     if shared.intercept is not None:
         rate += shared.intercept.mean
     return rate

@@ -66,6 +66,11 @@ class GammaPoissonSteps(GammaPoisson):
         """Return the ELBO with optimal responsibilities; then q(beta_0) and a shared q(gamma) from those."""
         return self._elbo(users, items, shared), self._updated(users, items, shared)
 
+    def at_rest(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
+        """Return the ELBO of settled users, who bring its parts of the nonzeros themselves."""
+        own = {name: users[name] for name in ("log_rates", "rate_excess") if name in users}
+        return self._elbo(users, {**items, **own}, shared)
+
     def _elbo(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
         expected = float(users["mean"] @ items["mean"])
         far = float(users["divergence"]) + float(items["divergence"])

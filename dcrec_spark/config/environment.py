@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 
 from dcrec_spark.config.names import section_type
-from dcrec_spark.config.secrets import is_secret_name, secrets_in
+from dcrec_spark.config.secrets import LONG, is_secret_name, secrets_in
 
 # A number, a date, a time, a version: a part of many texts.
 _NUMBERS = re.compile(r"[\d.:/T_-]*")
@@ -24,6 +24,8 @@ def secret_values(settings: Mapping[str, str], model: type[BaseModel]) -> Iterat
     model : the configuration; what the environment gives for a number, a date or a choice is no secret, nor
         is a number or a date within a text, unless the setting's name says so.
     """
+    # Drivers and clients read such variables by themselves, and may say in an error what they read.
+    yield from (value for name, value in os.environ.items() if is_secret_name(name) and len(value) >= LONG)
     for name, text in settings.items():
         if "${" in text:
             if is_free_text(model, name):

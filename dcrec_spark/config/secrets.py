@@ -27,7 +27,7 @@ _SECRETS_IN_TEXT = tuple(
     )
 )
 # A shorter value is too likely a part of something else; one below the second length is masked as a whole word only.
-_SHORTEST, _LONG = 4, 8
+_SHORTEST, LONG = 4, 8
 _KNOWN: dict[str, re.Pattern[str]] = {}
 
 
@@ -59,7 +59,7 @@ def remember_secrets(values: Iterable[str]) -> None:
             continue
         spellings = {value, quote(value, safe=""), quote(value), json.dumps(value)[1:-1], repr(value)[1:-1]}
         text = "|".join(map(re.escape, sorted(spellings, key=len, reverse=True)))
-        _KNOWN[value] = re.compile(text if len(value) >= _LONG else rf"(?<!\w)(?:{text})(?!\w)")
+        _KNOWN[value] = re.compile(text if len(value) >= LONG else rf"(?<!\w)(?:{text})(?!\w)")
 
 
 def forget_secrets() -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dcrec_spark.errors import DiskFullError, interruption
-from dcrec_spark.spark.failures import is_disk_full
+from dcrec_spark.spark.failures import full_disk
 from dcrec_spark.storage.files import LOCATION
 
 _MB = 10**6
@@ -21,15 +21,15 @@ def full_disks_named(places: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if interruption(error) is not None or not is_disk_full(error):
+        reason = full_disk(error)
+        if reason is None or interruption(error) is not None:
             raise
         rooms = "; ".join(
             f"{setting} {path} ({_room(path)})" for setting, paths in places.items() for path in paths.split(",")
         )
-        reason = next(iter(str(error).splitlines()), type(error).__name__)[:200]
         raise DiskFullError(
-            f"a disk is full ({reason}), and nothing was published. The run writes to {rooms}. Make room there or set "
-            "another path, and run the same command again"
+            f"a disk is full ({reason[:200]}), and nothing was published. The run writes to {rooms}. Make room there "
+            "or set another path, and run the same command again"
         ) from error
 
 

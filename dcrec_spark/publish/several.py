@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import AuditError
 from dcrec_spark.publish.content import content_of
+from dcrec_spark.publish.current import run_id_in
 from dcrec_spark.publish.parquet import ParquetSink, StagedRun
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.publish.warehouse import StagedTables, Warehouse
@@ -103,7 +104,8 @@ class Several:
                     published[warehouse.kind] = {"where": where, "tables": rows}
                 return self.directory.commit(staged.directory, {**record, "warehouses": published})
             except BaseException:
-                self._undo(staged, done)
+                if not self._is_published(staged):
+                    self._undo(staged, done)
                 raise
 
     def verify(self, staged: StagedEverywhere) -> None:
@@ -125,7 +127,8 @@ class Several:
         try:
             self.directory.verify(staged.directory)
         except BaseException:
-            self._undo(staged, self.warehouses)
+            if not self._is_published(staged):
+                self._undo(staged, self.warehouses)
             raise
 
     def discard(self, staged: StagedEverywhere) -> None:
@@ -135,6 +138,11 @@ class Several:
             for warehouse in self.warehouses:
                 if warehouse.kind in staged.warehouses:
                     cleanup.callback(warehouse.discard, staged.warehouses[warehouse.kind])
+
+    def _is_published(self, staged: StagedEverywhere) -> bool:
+        """Whether readers of the directory have the run: then it is done, whatever signal came since."""
+        directory = staged.directory
+        return run_id_in(directory.files, directory.output) == directory.run_id
 
     def _undo(self, staged: StagedEverywhere, warehouses: Sequence[Warehouse]) -> None:
         """Put each warehouse back, whatever happens to the others."""

@@ -14,17 +14,20 @@ SparkFailure: TypeAlias = PySparkException | Py4JError
 _FULL = ("No space left on device", "Disk quota exceeded", "DSQuotaExceededException", "not enough space on the disk")
 
 
-def is_disk_full(error: BaseException | None) -> bool:
-    """Whether an error, or one behind it, is that of a full disk: of this process, of the JVM or of an executor."""
+def full_disk(error: BaseException | None) -> str | None:
+    """Return how an error, or one behind it, says that a disk is full: of this process, the JVM or an executor.
+
+    None where none of them says so.
+    """
     while error is not None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return True
+            return str(error)
         # Spark's own exceptions keep the causes apart from their text.
-        text = f"{error}{getattr(error, '_stackTrace', '')}"
-        if any(words in text for words in _FULL):
-            return True
+        for line in f"{error}\n{getattr(error, '_stackTrace', '')}".splitlines():
+            if any(words in line for words in _FULL):
+                return line.strip()
         error = error.__cause__ or error.__context__
-    return False
+    return None
 
 
 def is_broken_file(error: SparkFailure) -> bool:

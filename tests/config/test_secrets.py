@@ -69,6 +69,8 @@ def test_what_came_from_the_environment_is_masked_wherever_it_turns_up(monkeypat
     monkeypatch.setenv("SECRET_IN_ENV", "p@ss/wörd 'x'")
     monkeypatch.setenv("RANK", "20000")
     monkeypatch.setenv("DAY", "2026-11-22")
+    monkeypatch.setenv("PGPASSWORD", "correct horse")
+    monkeypatch.setenv("NO_BYPASS", "true")
     monkeypatch.setenv("PIN", "48151623")
     load_config(
         AllSettings,
@@ -87,6 +89,7 @@ def test_what_came_from_the_environment_is_masked_wherever_it_turns_up(monkeypat
         assert "rd" not in mask_known(f"the server said {spelled}.")
     assert mask_known("tiger and lion, tigers and 20000") == "*** and ***, tigers and 20000"
     assert mask_known("on 2026-11-22 by 48151623") == "on 2026-11-22 by ***"
+    assert mask_known('FATAL: "correct horse" is wrong: true') == 'FATAL: "***" is wrong: true'
     assert masked_all({"a": ["tiger", 1, None, {"b": "(lion)"}]}) == {"a": ["***", 1, None, {"b": "(***)"}]}
     forget_secrets()
     assert mask_known("tiger") == "tiger"

@@ -203,6 +203,18 @@ def test_a_place_found_different_afterwards_takes_all_back(sinks: Several) -> No
     assert json.loads((Path(sinks.directory.root) / "run_id=first" / "run.json").read_text())["run_id"] == "first"
 
 
+def test_a_signal_after_the_commit_leaves_all_places_on_the_new_run(
+    sinks: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt("stopped by SIGTERM")
+
+    monkeypatch.setattr(ParquetSink, "verify", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(sinks, "second")
+    assert found(sinks) == {"second"}
+
+
 def test_equal_rows_are_equal_content_in_any_order_and_others_are_not(spark: SparkSession) -> None:
     rows = spark.range(10).selectExpr("id", "array(id / 3, null) as a", "map('k', id) as m")
     again = rows.orderBy("id", ascending=False).repartition(3).select("m", "a", "id")

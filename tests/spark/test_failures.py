@@ -5,7 +5,7 @@ import errno
 import pytest
 from pyspark.errors import PySparkException
 
-from dcrec_spark.spark.failures import is_disk_full
+from dcrec_spark.spark.failures import full_disk
 
 
 def chained(inner: Exception) -> Exception:
@@ -28,4 +28,11 @@ def chained(inner: Exception) -> Exception:
     ],
 )
 def test_a_full_disk_is_recognised_on_both_sides_of_the_bridge(error: Exception | None, full: bool) -> None:
-    assert is_disk_full(error) == full
+    assert (full_disk(error) is not None) == full
+
+
+def test_the_line_that_says_so_is_shown() -> None:
+    error = PySparkException(
+        "An error occurred while calling o1.parquet.\n: java.io.IOException: No space left on device\n"
+    )
+    assert full_disk(error) == ": java.io.IOException: No space left on device"

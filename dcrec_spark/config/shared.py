@@ -243,7 +243,8 @@ class FittingConfig(ReadingConfig):
         for setting in OUTCOME:
             fixed = setting.fixed.get(outcome)
             if fixed is not None and getattr(self.outcome, setting.name) not in (setting.default, fixed.value):
-                raise ValueError(f"outcome.{setting.name} null for outcome.outcome={outcome}, {fixed.reason}")
+                value = "null" if setting.default is None else str(setting.default).lower()
+                raise ValueError(f"outcome.{setting.name} {value} for outcome.outcome={outcome}, {fixed.reason}")
         return self
 
     @model_validator(mode="after")

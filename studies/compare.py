@@ -4,7 +4,7 @@ Choices are made by validation NDCG, as in the paper, and a second time by valid
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from dcrec_spark.errors import FitError
 from dcrec_spark.evaluation.measures import Measure
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import MetricSettings
+from dcrec_spark.evaluation.strata import bounds_of
 from dcrec_spark.local.data import Parts
 from dcrec_spark.local.trial import Bench, Trial
 from studies.baselines import ALS_ROW, ALS_SETTINGS, baselines, mllib_als
@@ -25,7 +26,9 @@ _log = structlog.get_logger()
 SHOWN = ("ndcg", "recall@5", "mse", "mae", "item_mse", "item_mae")
 CHOICES = {"ndcg": -1.0, "mse": 1.0}  # times the metric: smallest is best
 _TRAIN, _VALIDATION, _TEST = "train", "validation", "test"
-_GROUPS = ("few", "some", "many")
+# Where new users make the test, those of the validation are new to its fits too.
+_FOLD_IN = {_VALIDATION: "validation_fold_in", _TEST: "fold_in"}
+_MOST_STRATA = 3
 Advance = Callable[[int], None]
 Cell = dict[str, Any]
 
@@ -34,7 +37,8 @@ Cell = dict[str, Any]
 class Comparison:
     """What is compared on which data.
 
-    parts : train, validation, test, and, for users that a fit does not know, fold_in.
+    parts : train, validation, test, and, for users that a fit does not know, validation_fold_in and fold_in: their
+    ratings that are given. by_strata : whether there are figures of users, and of items, with few and many ratings.
     """
 
     parts: Parts
@@ -43,7 +47,7 @@ class Comparison:
     seed: int
     replications: int = 200
     with_als: bool = True
-    by_activity: bool = True
+    by_strata: bool = True
 
 
 def compare(spark: SparkSession, of: Comparison, advance: Advance) -> Cell:
@@ -51,7 +55,7 @@ def compare(spark: SparkSession, of: Comparison, advance: Advance) -> Cell:
     bench = Bench(spark, {"": of.parts})
     choices, chosen = _chosen(bench, of, advance)
     by_choice: dict[str, Any] = {}
-    als, plain_rows = _als(spark, of), baselines(of.parts, (_TRAIN, _VALIDATION), _TEST, of.seed)
+    als, plain_rows = _als(spark, of), baselines(of.parts, _fitted_parts(of), _TEST, of.seed)
     for choice in CHOICES:
         trials = [_final(of, row, chosen[choice][row.name]) for row in of.rows]
         predictions = {}
@@ -61,9 +65,10 @@ def compare(spark: SparkSession, of: Comparison, advance: Advance) -> Cell:
         predictions |= plain_rows | ({ALS_ROW: als[choice]} if als else {})
         by_choice[choice] = {
             "metrics": _figures(of.parts.evaluate(_TEST, predictions, _judged(of))),
-            "groups": _by_activity(of, predictions) if of.by_activity else {},
+            "groups": _strata(of, predictions) if of.by_strata else {},
         }
-    return {"seed": of.seed, "test": len(of.parts.of[_TEST]["user"]), "choices": choices, **by_choice}
+    test = {"test": len(of.parts.of[_TEST]["user"]), "items": len(np.unique(of.parts.of[_TEST]["item"]))}
+    return {"seed": of.seed, **test, "items_missing": of.parts.items_lost(_TEST), "choices": choices, **by_choice}
 
 
 def stopped_early(
@@ -87,7 +92,8 @@ def stopped_early(
 def _chosen(bench: Bench, of: Comparison, advance: Advance) -> tuple[Cell, dict[str, dict[str, Any]]]:
     """Return what validation says of each row's best sample of settings by each choice, and these samples by row."""
     samples = [(row, sample) for row in of.rows for sample in settings(row, of.budget, of.seed)]
-    trials = [trial(row, sample, fit=(_TRAIN,), predict=(_VALIDATION,)) for row, sample in samples]
+    given = _given(of, _VALIDATION)
+    trials = [trial(row, sample, fit=(_TRAIN,), predict=(_VALIDATION,), fold_in=given) for row, sample in samples]
     best: dict[str, dict[str, Any]] = {choice: {} for choice in CHOICES}
     validated: dict[str, dict[str, float]] = {choice: {} for choice in CHOICES}
     plain = MetricSettings(replications=0)
@@ -109,13 +115,22 @@ def _chosen(bench: Bench, of: Comparison, advance: Advance) -> tuple[Cell, dict[
 
 def _final(of: Comparison, row: Row, sample: Any) -> Trial:
     """Make the trial of the chosen settings, fitted to all but the test."""
-    fold_in = "fold_in" if "fold_in" in of.parts.of else ""
-    return trial(row, sample, fit=(_TRAIN, _VALIDATION), predict=(_TEST,), fold_in=fold_in)
+    return trial(row, sample, fit=_fitted_parts(of), predict=(_TEST,), fold_in=_given(of, _TEST))
+
+
+def _given(of: Comparison, part: str) -> str:
+    """Name the ratings by which the users of a part are folded in; empty where fits know them."""
+    return _FOLD_IN[part] if _FOLD_IN[part] in of.parts.of else ""
+
+
+def _fitted_parts(of: Comparison) -> tuple[str, ...]:
+    """All but the test, and what is given of its users."""
+    return tuple(name for name in (_TRAIN, _VALIDATION, _FOLD_IN[_VALIDATION]) if name in of.parts.of)
 
 
 def _als(spark: SparkSession, of: Comparison) -> dict[str, Array]:
     """Choice -> scores of MLlib's ALS with the settings that it chooses; empty where ALS takes no part."""
-    if not of.with_als or "fold_in" in of.parts.of:  # it knows no new users
+    if not of.with_als or _given(of, _TEST):  # it knows no new users
         return {}
     plain, measured = MetricSettings(replications=0), []
     for candidate in ALS_SETTINGS:
@@ -138,21 +153,19 @@ def _figures(metrics: Metrics) -> dict[str, dict[str, Any]]:
     }
 
 
-def _by_activity(of: Comparison, predictions: Mapping[str, Array]) -> dict[str, Any]:
-    """Figures of a third of the test's users each: those with few, some and many training ratings."""
-    pairs = of.parts.of[_TEST]
-    part = "fold_in" if "fold_in" in of.parts.of else _TRAIN
-    activity = np.bincount(of.parts.of[part]["user"], minlength=len(of.parts.user_key))
-    users = np.unique(pairs["user"])
-    order = users[np.lexsort((users, activity[users]))]
-    groups = {}
-    for name, members in zip(_GROUPS, np.array_split(order, len(_GROUPS)), strict=True):
-        chosen = np.isin(pairs["user"], members)
-        of_group = {column: values[chosen] for column, values in pairs.items()}
-        parts = Parts(of.parts.user_ids, of.parts.item_ids, of.parts.user_key, of.parts.item_key, {_TEST: of_group})
-        metrics = parts.evaluate(_TEST, {row: scores[chosen] for row, scores in predictions.items()}, _judged(of))
-        groups[name] = {
-            "ratings": [int(activity[members].min()), int(activity[members].max())],
-            "metrics": _figures(metrics),
-        }
+def _strata(of: Comparison, predictions: Mapping[str, Array]) -> dict[str, Any]:
+    """Figures of the test's users by their number of training ratings, and of its items by theirs."""
+    pairs, groups = of.parts.of[_TEST], {}
+    known = of.parts.ratings(*_fitted_parts(of))
+    given = of.parts.ratings(_given(of, _TEST)) if _given(of, _TEST) else known
+    for side, training in (("user", given.user), ("item", known.item)):
+        size = len(of.parts.user_key if side == "user" else of.parts.item_key)
+        ratings = np.bincount(training, minlength=size)[pairs[side]]
+        count, members = np.unique(ratings[np.unique(pairs[side], return_index=True)[1]], return_counts=True)
+        for number, (lowest, highest) in enumerate(bounds_of(count, members, _MOST_STRATA)):
+            chosen = (ratings >= lowest) & (ratings <= highest)
+            of_group = {column: values[chosen] for column, values in pairs.items()}
+            parts = replace(of.parts, of={_TEST: of_group})
+            metrics = parts.evaluate(_TEST, {row: scores[chosen] for row, scores in predictions.items()}, _judged(of))
+            groups[f"{side}-{number}"] = {"ratings": [lowest, highest], "metrics": _figures(metrics)}
     return groups

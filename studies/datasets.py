@@ -3,7 +3,7 @@
 | | training | test |
 | --- | --- | --- |
 | coat, yahoo-r3 | what users chose to rate, 80/20 within users (train, validation) | items drawn at random |
-| coat-new-users, ... | the same of some users; the others are folded in by theirs | random items of the others |
+| coat-new-users, ... | of some; others are folded in by theirs, for validation and for the test | random items |
 | movielens-100k, -1m | 60/20 within users | the other 20 |
 """
 
@@ -27,6 +27,8 @@ Files = tuple[Literal["coat", "yahoo-r3"], str, str]
 # A seed of its own for each random choice, so that none repeats another.
 _USERS_SEED = 1000
 _NEW_USERS = 0.3
+# Of the others, who are new to the fits that validation chooses among.
+_VALIDATION_USERS, _VALIDATION_SEED = 0.25, 2000
 
 
 def random_test(kind: Literal["coat", "yahoo-r3"], train: str, test: str) -> Split:
@@ -46,9 +48,13 @@ def random_test_of_new_users(kind: Literal["coat", "yahoo-r3"], train: str, test
     def split(spark: SparkSession, folder: Path, seed: int) -> Parts:
         fit, random = _train_and_test(spark, kind, folder, train, test)
         new = is_held_out("user", _NEW_USERS, seed + _USERS_SEED)
-        parts = dict(zip(("train", "validation"), split_within_users(fit.where(~new), (0.8, 0.2), seed), strict=True))
-        whole = gather({**parts, "fold_in": fit.where(new), "test": random.where(new)})
-        return _usable(whole, users="fold_in")
+        known, new_to_train = fit.where(~new), is_held_out("user", _VALIDATION_USERS, seed + _VALIDATION_SEED)
+        given, validation = split_within_users(known.where(new_to_train), (0.8, 0.2), seed)
+        of_validation = {"validation_fold_in": given, "validation": validation}
+        of_test = {"fold_in": fit.where(new), "test": random.where(new)}
+        whole = gather({"train": known.where(~new_to_train), **of_validation, **of_test})
+        whole = whole.known("validation", ("train",), ("validation_fold_in",))
+        return whole.known("test", ("train", "validation", "validation_fold_in"), ("fold_in",))
 
     return split
 
@@ -101,10 +107,6 @@ def _ratings(spark: SparkSession, kind: Literal["coat", "movielens", "yahoo-r3"]
     return ratings.select(F.col("user_id").alias("user"), F.col("item_id").alias("item"), "rating")
 
 
-def _usable(parts: Parts, users: str = "") -> Parts:
-    """Leave out of validation and test what no fit knows.
-
-    users : the part that makes the test's users known; empty: all of them.
-    """
-    parts = parts.known("validation", ("train",))
-    return parts.known("test", ("train", "validation"), (users,) if users else None)
+def _usable(parts: Parts) -> Parts:
+    """Leave out of validation and test what no fit knows."""
+    return parts.known("validation", ("train",)).known("test", ("train", "validation"))

@@ -16,9 +16,9 @@ from studies.figures import sweep_figure
 from studies.paper import EXISTING_USERS, NEW_USERS, OUTCOMES, PER_ITEM, RANDOM_TEST, REGULAR_TEST, ROWS
 from studies.paper import Figures as PaperFigures
 from studies.profiles import OfSimulation, Profile
-from studies.rows import PLACEBOS, PLAIN_RANK, plain_rows
+from studies.rows import PLACEBOS, PLAIN_RANK, described, plain_rows
 from studies.simulation import SPREAD, SWEEPS, Point, spread_rows, truth
-from studies.summary import Figure, difference, figure, row_names
+from studies.summary import FEWEST_SEEDS, Figure, difference, figure, row_names
 
 NAMES = {"ndcg": "NDCG", "recall@5": "Recall@5", "mse": "MSE", "item_mse": "MSE by item", "item_mae": "MAE by item"}
 READINGS: dict[Reading, str] = {"rate": "0.3 a rate", "scale": "0.3 a scale"}
@@ -51,7 +51,8 @@ def _head(profile: Profile, command: str, missing: Sequence[str]) -> Iterator[st
     if missing:
         yield f"* Not finished: {', '.join(missing)}."
     yield (
-        "\nFigures are means over seeds; in brackets the 95 % bootstrap interval over the test's users. Rows choose "
+        "\nFigures are means over seeds; in brackets the 95 % bootstrap interval over the test's users and items, and "
+        "over the seeds. Equal scores share their places. Rows choose "
         "their settings by validation NDCG (where it says so, by validation MSE), out of equally many draws; the "
         "chosen ones are fitted to training and validation. The last columns are the paper's."
     )
@@ -61,12 +62,13 @@ def _head(profile: Profile, command: str, missing: Sequence[str]) -> Iterator[st
 
 
 def _tables(results: Results, output: Path) -> Iterator[str]:
-    for name, title, metrics, paper in _studies():
+    for name, heading, metrics, paper in _studies():
         cells = results.get(name)
         if not cells:
             continue
         users = f"{len(cells)} seed{'s' if len(cells) > 1 else ''}, {cells[0]['test']:,} test ratings"
-        yield f"\n## {title}\n\n{users}.\n"
+        yield f"\n## {heading}\n\n{users} of {cells[0]['items']:,} items, over which errors by item are means."
+        yield f"{cells[0]['items_missing']:,} more test items have no training rating, and are left out.\n"
         yield from _rows(cells, metrics, paper)
         yield "\nAgainst the classical row of the same outcome:\n"
         yield from _differences(cells, metrics, _against_classical(row_names(cells, "ndcg")))
@@ -74,7 +76,8 @@ def _tables(results: Results, output: Path) -> Iterator[str]:
         if placebos:
             yield "\nDeconfounded against its placebos, the items of `a_hat` shuffled or popularity in its place:\n"
             yield from _differences(cells, metrics, placebos)
-        yield "\nBold: the interval leaves out 0, with these seeds; in parentheses the standard deviation over them."
+        yield f"\nBold: the interval of {FEWEST_SEEDS} seeds or more leaves out 0; in parentheses the standard"
+        yield "deviation over them."
         yield from _groups(cells, metrics[0])
         _write_csv(output / f"{name}.csv", cells)
 
@@ -85,8 +88,8 @@ def _studies() -> Iterator[tuple[str, str, tuple[str, ...], PaperFigures]]:
     yield "coat-new-users", "Coat, new users, random test", RANDOM_TEST, NEW_USERS["coat"]
     yield "yahoo-r3", "Yahoo! R3, existing users, random test", RANDOM_TEST, EXISTING_USERS["yahoo-r3"]
     yield "yahoo-r3-new-users", "Yahoo! R3, new users, random test", RANDOM_TEST, NEW_USERS["yahoo-r3"]
-    for name, title in (("movielens-100k", "MovieLens 100K"), ("movielens-1m", "MovieLens 1M")):
-        yield name, f"{title}, regular test", (*PER_ITEM, "ndcg", "mse"), REGULAR_TEST[name]
+    for name, what in (("movielens-100k", "MovieLens 100K"), ("movielens-1m", "MovieLens 1M")):
+        yield name, f"{what}, regular test", (*PER_ITEM, "ndcg", "mse"), REGULAR_TEST[name]
 
 
 def _rows(cells: Sequence[Cell], metrics: Sequence[str], paper: PaperFigures) -> Iterator[str]:
@@ -102,7 +105,7 @@ def _rows(cells: Sequence[Cell], metrics: Sequence[str], paper: PaperFigures) ->
             for c, m in chosen
         ]
         theirs = [f"{x:.3f}" for x in paper[row]] if row in paper else [""] * len(shown)
-        yield _line([row, *ours, *theirs])
+        yield _line([described(row), *ours, *theirs])
 
 
 def _against_classical(names: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -122,22 +125,24 @@ def _differences(cells: Sequence[Cell], metrics: Sequence[str], pairs: Iterable[
     for row, against in pairs:
         differences = [_marked(difference(cells, "ndcg", row, against, m)) for m in metrics]
         name = f"{row} minus {against.removeprefix(f'{row}-')}" if against.startswith(f"{row}-") else row
-        yield _line([name, *differences, _marked(difference(cells, "mse", row, against, "mse"))])
+        yield _line([described(name), *differences, _marked(difference(cells, "mse", row, against, "mse"))])
 
 
 def _groups(cells: Sequence[Cell], metric: str) -> Iterator[str]:
-    groups = cells[0]["ndcg"]["groups"]
+    """Deconfounded minus classical by strata, where a side has more than one."""
     if f"{OUTCOMES[0]}-deconfounded" not in row_names(cells, "ndcg"):
         return
-    activities = {ratings for of in groups.values() for ratings in of["ratings"]}
-    if len(activities) < len(groups):  # all users are alike
-        return
-    yield f"\nDeconfounded minus classical, {NAMES[metric]}, by the users' number of training ratings:\n"
-    yield _line(["", *(f"{name}: {of['ratings'][0]} to {of['ratings'][1]}" for name, of in groups.items())])
-    yield _line(["---"] * (len(groups) + 1))
-    for outcome in OUTCOMES:
-        rows = f"{outcome}-deconfounded", f"{outcome}-none"
-        yield _line([outcome, *(_marked(difference(cells, "ndcg", *rows, metric, group)) for group in groups)])
+    common = [name for name in cells[0]["ndcg"]["groups"] if all(name in cell["ndcg"]["groups"] for cell in cells)]
+    for side, what in (("user", "the users'"), ("item", "the items'")):
+        groups = {n: cells[0]["ndcg"]["groups"][n]["ratings"] for n in common if n.startswith(side)}
+        if len(groups) < 2:
+            continue
+        yield f"\nDeconfounded minus classical, {NAMES[metric]}, by {what} number of training ratings:\n"
+        yield _line(["", *(f"{lowest} to {highest}" for lowest, highest in groups.values())])
+        yield _line(["---"] * (len(groups) + 1))
+        for outcome in OUTCOMES:
+            rows = f"{outcome}-deconfounded", f"{outcome}-none"
+            yield _line([outcome, *(_marked(difference(cells, "ndcg", *rows, metric, group)) for group in groups)])
 
 
 def _write_csv(path: Path, cells: Sequence[Cell]) -> None:
@@ -258,7 +263,7 @@ def _plain_table(cells: Mapping[float, Sequence[Cell]]) -> Iterator[str]:
             validation = np.mean([cell["choices"]["mse"][name]["validation"] for cell in runs])
             mse, ndcg = (figure(runs, metric, name, metric).value for metric in ("mse", "ndcg"))
             figures.append(f"{validation:.3f} / {mse:.3f}; {ndcg:.4f}")
-        yield _line([name, *figures])
+        yield _line([described(name), *figures])
     for name in _BASELINES:
         means = [[figure(runs, metric, name, metric).value for metric in ("mse", "ndcg")] for runs in cells.values()]
         yield _line([name, *(f"{mse:.3f}; {ndcg:.4f}" for mse, ndcg in means)])

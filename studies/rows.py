@@ -47,7 +47,7 @@ class Row:
     """A line of a table.
 
     confounder : "fitted" unless a placebo. weight : whose gamma, where that is not drawn. intercept : False where the
-    row goes without one.
+    row goes without one, as the paper's classical models do.
     """
 
     outcome: str
@@ -80,6 +80,22 @@ class Budget:
     plain: bool | None = None
 
 
+def described(name: str) -> str:
+    """Name a row for readers: which classical rows may have an intercept, and which one is the paper's.
+
+    >>> described("weighted-none-no-intercept")
+    'weighted-none-no-intercept (the paper\'s classical model)'
+    """
+    if name in {row.name for row in classical_rows(intercept=False)}:
+        return f"{name} (the paper's classical model)"
+    return f"{name} (an intercept is a choice)" if name in {row.name for row in classical_rows()} else name
+
+
+def classical_rows(intercept: bool = True) -> list[Row]:
+    """List the classical row of each outcome."""
+    return [Row(outcome, "none", intercept=intercept) for outcome in OUTCOMES]
+
+
 def plain_rows() -> list[Row]:
     """Of each outcome: classical, a gamma for each user, one for all, the placebos with that; two without intercept."""
     return [
@@ -97,8 +113,10 @@ def plain_rows() -> list[Row]:
 
 
 def rows(placebos: bool = True) -> list[Row]:
-    """List the paper's nine rows, and a deconfounded row of each outcome for each placebo."""
+    """List the paper's nine rows; with ``placebos`` those, and the paper's own classical rows, without an intercept."""
     nine = [Row(outcome, adjustment) for outcome in OUTCOMES for adjustment in ADJUSTMENTS]
+    if placebos:
+        nine += classical_rows(intercept=False)
     return nine + [Row(o, "deconfounded", kind) for o in OUTCOMES for kind in PLACEBOS if placebos]
 
 
@@ -115,6 +133,8 @@ def settings(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, An
         allowed = ranks if budget.rank is None else (budget.rank,)
         outcome = _sampled(ours, {"rank": allowed, **SPACE[row.outcome]})
         outcome |= {"outcome": row.outcome, "adjustment": row.adjustment, **fit}
+        if not row.intercept:
+            outcome["fitIntercept"] = False
         more = _sampled(theirs, {"exposure_rank": ranks, **CONFOUNDER[row.outcome]})
         if row.adjustment != "deconfounded":
             yield outcome, None

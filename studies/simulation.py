@@ -71,6 +71,15 @@ def truth(of: OfSimulation, point: Point) -> Truth:
     return Truth(float(noise.mean()), float(block.rating.var()), float((block.rating == HIGHEST_RATING).mean()))
 
 
+def density(settings: Simulation) -> float:
+    """Compute the share of all pairs that are rated, those too that a test withholds."""
+    items, exposed = draw_items(settings), 0
+    for start in range(0, settings.n_users, _USERS):
+        users = np.arange(start, min(start + _USERS, settings.n_users))
+        exposed += int(draw_block(settings, users, items).exposed.sum())
+    return exposed / (settings.n_users * settings.n_items)
+
+
 def n_steps(of: OfSimulation, n_rows: int) -> int:
     """Fits of one world."""
     return n_rows * (of.budget.draws + len(CHOICES))
@@ -107,6 +116,5 @@ def _compare(
     replications: int = 0,
 ) -> Cell:
     parts = simulated(spark, point.settings(of), point.run)
-    comparison = Comparison(parts, compared, of.budget, point.run, replications, with_als=False, by_activity=False)
-    density = len(parts.ratings("train", "validation").user) / of.size**2
-    return {"density": round(density, 4), **compare(spark, comparison, advance)}
+    comparison = Comparison(parts, compared, of.budget, point.run, replications, with_als=False, by_strata=False)
+    return {"density": round(density(point.settings(of)), 4), **compare(spark, comparison, advance)}

@@ -1,8 +1,9 @@
 """Cells of several seeds -> one figure with its interval, and paired differences.
 
-Rows of a cell share their bootstrap replications, and so do the seeds of a data set, whose test users are the same: so
-the mean over seeds is taken replication by replication, and its interval says what other users would have changed. The
-spread over seeds stands beside it.
+Rows of a cell share their bootstrap replications of users and items, and so do the seeds of a data set, whose test is
+the same: the mean over seeds is taken replication by replication. Seeds are a sample too: each replication draws as
+many of them anew. So an interval says what other users, other items and other seeds would have changed. The spread over
+seeds stands beside it.
 """
 
 from collections.abc import Sequence
@@ -15,20 +16,23 @@ from dcrec_spark.kernels.bootstrap import percentile_interval
 from studies.compare import Cell
 
 CONFIDENCE = 0.95
+# Of fewer seeds too little is known to claim a difference.
+FEWEST_SEEDS = 4
 
 
 class Figure(NamedTuple):
-    """value : mean over seeds. low, high : its interval over users, NaN without resampling. sd : over seeds."""
+    """Mean over seeds. low, high : its interval over users, items, seeds; NaN without resampling. sd : over seeds."""
 
     value: float
     low: float
     high: float
     sd: float
+    seeds: int
 
     @property
     def leaves_out_zero(self) -> bool:
-        """Whether a difference is one."""
-        return self.low > 0 or self.high < 0
+        """Whether a difference is one, of seeds enough to say so."""
+        return self.seeds >= FEWEST_SEEDS and (self.low > 0 or self.high < 0)
 
 
 def figure(cells: Sequence[Cell], choice: str, row: str, metric: str, group: str | None = None) -> Figure:
@@ -57,7 +61,10 @@ def _replications(cell: Cell, choice: str, row: str, metric: str, group: str | N
 
 
 def _summed(seeds: Sequence[NDArray[np.float64]]) -> Figure:
-    mean = np.mean(seeds, axis=0)
-    low, high = (percentile_interval(mean[1:], CONFIDENCE) if len(mean) > 1 else None) or (np.nan, np.nan)
-    values = [seed[0] for seed in seeds]
-    return Figure(float(mean[0]), low, high, float(np.std(values, ddof=1)) if len(values) > 1 else float("nan"))
+    table, n = np.array(seeds), len(seeds)
+    # The same draws for every figure, so that those of a row and of its difference from another go together.
+    draws = np.random.default_rng(n).multinomial(n, np.full(n, 1 / n), table.shape[1] - 1)
+    resampled = (table[:, 1:] * draws.T).sum(axis=0) / n
+    low, high = percentile_interval(resampled, CONFIDENCE) or (np.nan, np.nan)
+    sd = float(np.std(table[:, 0], ddof=1)) if n > 1 else float("nan")
+    return Figure(float(table[:, 0].mean()), low, high, sd, n)

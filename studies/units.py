@@ -32,7 +32,7 @@ from studies.simulation import (
 )
 
 # Raised when what a unit computes changes: files of before are then no longer taken.
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from dcrec_spark.config import forget_secrets
 from dcrec_spark.spark.session import build_session
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,6 +54,13 @@ def data_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no data sets in {folder}; DCREC_DATA may name another folder")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def no_known_secrets() -> Iterator[None]:
+    """What one test took from the environment is no secret of the next."""
+    yield
+    forget_secrets()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

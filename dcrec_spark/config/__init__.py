@@ -9,12 +9,13 @@ from dcrec_spark.errors import require_extra
 require_extra("jobs")
 
 from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
+from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings, ModelConfig
 from dcrec_spark.config.load import load_config
 from dcrec_spark.config.record import config_hash, resolved
 from dcrec_spark.config.reproduce import ReproduceConfig, StudiesConfig
 from dcrec_spark.config.retrain import RetrainConfig, WarmStartConfig
-from dcrec_spark.config.secrets import mask_secrets
+from dcrec_spark.config.secrets import forget_secrets, mask_known, mask_secrets, masked_all
 from dcrec_spark.config.serve import FoldInConfig, RecommendConfig, RecommendJobConfig
 from dcrec_spark.config.shared import (
     ColumnNames,
@@ -36,6 +37,7 @@ from dcrec_spark.config.simulate import SimulateConfig, SimulationConfig
 from dcrec_spark.config.space import Range
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
 from dcrec_spark.config.tune import TuneConfig, TuningConfig
+from dcrec_spark.config.warehouses import WarehousesConfig, WithWarehouses
 
 __all__ = [
     "JOB_CONFIGS",
@@ -44,6 +46,7 @@ __all__ = [
     "EngineConfig",
     "EvaluateConfig",
     "EvaluationConfig",
+    "ExposureCheckConfig",
     "ExposureConfig",
     "FittingConfig",
     "FoldInConfig",
@@ -71,9 +74,14 @@ __all__ = [
     "TuneConfig",
     "TuningConfig",
     "ValidationConfig",
+    "WarehousesConfig",
     "WarmStartConfig",
+    "WithWarehouses",
     "config_hash",
+    "forget_secrets",
     "load_config",
+    "mask_known",
     "mask_secrets",
+    "masked_all",
     "resolved",
 ]

@@ -5,21 +5,21 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from dcrec_spark.config.shared import ListLengthConfig, MetricsConfig, ServingConfig
-from dcrec_spark.config.types import Natural, Positive, Text
+from dcrec_spark.config.types import Natural, Place, Positive
 
 
 class EvaluationConfig(MetricsConfig):
     """What a saved model is judged by, and what goes into the report; input is what the model was fitted to."""
 
-    test_path: Text | None = Field(
+    test_path: Place | None = Field(
         default=None,
         description="held-out ratings, in the format and with the columns of input; a table's name for table and jdbc",
     )
-    titles_path: Text | None = Field(
+    titles_path: Place | None = Field(
         default=None,
         description="names of the items: u.item, movies.dat, or CSV or Parquet with the columns item and title",
     )
-    compare_with: Text | None = Field(
+    compare_with: Place | None = Field(
         default=None,
         description="a second saved model, such as the classical one; null: the model without its confounder part",
     )

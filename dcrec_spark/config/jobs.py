@@ -1,12 +1,14 @@
 """All jobs' configuration types, and the union of their settings that ``conf/base.yaml`` documents."""
 
 from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
+from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.reproduce import ReproduceConfig, StudiesConfig
 from dcrec_spark.config.retrain import RetrainConfig, WarmStartConfig
 from dcrec_spark.config.serve import FoldInConfig, RecommendConfig, RecommendJobConfig
 from dcrec_spark.config.shared import FittingConfig, JobConfig, ServedModelConfig
 from dcrec_spark.config.simulate import SimulateConfig, SimulationConfig
 from dcrec_spark.config.tune import TuneConfig, TuningConfig
+from dcrec_spark.config.warehouses import WithWarehouses
 
 JOB_CONFIGS: tuple[type[JobConfig], ...] = (
     RetrainConfig,
@@ -23,10 +25,11 @@ class ModelConfig(WarmStartConfig, ServedModelConfig):
     """Saved models: the one that is served or judged, and the one that a fit starts from."""
 
 
-class AllSettings(FittingConfig):
+class AllSettings(WithWarehouses, FittingConfig):
     """Every setting of every job: what a file that several jobs share may hold."""
 
     model: ModelConfig = ModelConfig()
+    exposure_check: ExposureCheckConfig = ExposureCheckConfig()
     recommend: RecommendConfig = RecommendConfig()
     simulation: SimulationConfig = SimulationConfig()
     evaluation: EvaluationConfig = EvaluationConfig()

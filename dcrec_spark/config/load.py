@@ -10,10 +10,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import GrammarParseError, OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
+from dcrec_spark.config.environment import secret_values
 from dcrec_spark.config.jobs import AllSettings
 from dcrec_spark.config.messages import interpolation_message, validation_message
 from dcrec_spark.config.names import foreign_settings, jobs_with, section_type
-from dcrec_spark.config.secrets import mask_secrets
+from dcrec_spark.config.secrets import MASK, is_secret_name, mask_secrets, remember_secrets
 from dcrec_spark.config.shared import JobConfig
 from dcrec_spark.errors import ConfigError
 
@@ -42,12 +43,14 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     layers = [(f"configuration file {path}", _from_file(path, kind))]
     layers += [(f"--set {text.partition('=')[0]}", _from_override(text, kind)) for text in overrides]
     merged = _merged(layers)
+    written = OmegaConf.to_container(merged, resolve=False)
+    texts = {name: text for name, text in _leaves(written) if isinstance(text, str)}
+    remember_secrets(secret_values(texts, AllSettings))
     try:
-        written = OmegaConf.to_container(merged, resolve=False)
         values = _own_values(merged, kind, AllSettings)
     except OmegaConfBaseException as error:
         raise ConfigError(interpolation_message(error)) from error
-    as_written = {name: text for name, text in _leaves(written) if isinstance(text, str) and "${" in text}
+    as_written = {name: text for name, text in texts.items() if "${" in text}
     try:
         return kind.model_validate(values).written_as(as_written)
     except ValidationError as error:
@@ -94,22 +97,31 @@ def _parsed(path: Path) -> Any:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{where}: is not UTF-8 text ({error})") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: is not valid YAML: {' '.join(str(error).split())}") from error
+        # Neither pydantic's nor YAML's own words: they show the lines around, with their secrets.
+        raise ConfigError(f"{where}: is not valid YAML: {_yaml_problem(error)}") from None
     except OmegaConfBaseException as error:
         raise ConfigError(f"{where}: {interpolation_message(error)}") from error
     return parsed
 
 
+def _yaml_problem(error: yaml.YAMLError) -> str:
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return "it holds characters that YAML does not allow"
+    mark = error.problem_mark
+    return f"{error.problem} in line {mark.line + 1}, column {mark.column + 1}"
+
+
 def _from_override(text: str, kind: type[JobConfig]) -> DictConfig:
     name, equals, _ = text.partition("=")
     if not equals or not name.strip():
-        raise ConfigError(f"--set {mask_secrets(text)!r}: expected section.name=value, for example exposure.rank=20")
+        shown = MASK if is_secret_name(text) else repr(mask_secrets(text))
+        raise ConfigError(f"--set {shown}: expected section.name=value, for example exposure.rank=20")
     try:
         layer = OmegaConf.from_dotlist([text])
     except GrammarParseError as error:
         raise ConfigError(f"--set {name}: {interpolation_message(error)}") from error
-    except (yaml.YAMLError, OmegaConfBaseException) as error:
-        raise ConfigError(f"--set {name}: the value cannot be read as YAML; put it in quotes") from error
+    except (yaml.YAMLError, OmegaConfBaseException):
+        raise ConfigError(f"--set {name}: the value cannot be read as YAML; put it in quotes") from None
     sections: Any = OmegaConf.to_container(layer, resolve=False)
     foreign = list(foreign_settings(sections, kind))
     if foreign:

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from dcrec_spark.config.jobs import AllSettings
 from dcrec_spark.config.names import known_settings, nearest_settings
-from dcrec_spark.config.secrets import is_secret_name, mask_secrets
+from dcrec_spark.config.secrets import MASK, is_secret_name, mask_secrets
 from dcrec_spark.settings.kinds import number_text
 
 # By pydantic's name of the error, or by the first word of it.
@@ -86,9 +86,9 @@ def _expected(error: ErrorDetails) -> str:
 def _shown(name: str, value: Any, as_written: Mapping[str, str]) -> str:
     if name in as_written:
         return as_written[name]
-    if is_secret_name(name):
-        return "***"
     if value is None:
         return "null"
+    if is_secret_name(name) or is_secret_name(repr(value)):  # such as the text "password: ..."
+        return MASK
     text = mask_secrets(repr(value))
     return text if len(text) <= 100 else text[:97] + "..."

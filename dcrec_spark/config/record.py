@@ -22,6 +22,7 @@ _NO_INFLUENCE: dict[str, Any] = {
     "tuning": {"side_by_side"},
     "studies": {"data", "work"},
     "output": True,
+    "warehouses": True,
 }
 _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}
 

@@ -4,25 +4,33 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.section import Section
 from dcrec_spark.config.shared import FittingConfig, RankingConfig
-from dcrec_spark.config.types import Text
+from dcrec_spark.config.types import Natural, Place
+from dcrec_spark.config.warehouses import WithWarehouses
 
 
 class WarmStartConfig(Section):
-    """The saved model that a fit starts from."""
+    """The saved model that a fit starts from, and how it goes on when it is interrupted."""
 
-    warm_start: Text | None = Field(
+    warm_start: Place | None = Field(
         default=None,
         description="a saved model to start from, found as model.path is, or previous: the model of the current run "
         "under output.path, if there is one; null: a cold start",
     )
+    checkpoint_seconds: Natural = Field(
+        default=300,
+        description="seconds from one checkpoint of a fit to the next, under output.path: an interrupted run goes on "
+        "from the last one when it is run again; 0: none",
+    )
 
 
-class RetrainConfig(FittingConfig):
+class RetrainConfig(WithWarehouses, FittingConfig):
     """Everything that jobs/retrain.py can be given."""
 
     job: ClassVar[str] = "retrain"
 
     model: WarmStartConfig = WarmStartConfig()
+    exposure_check: ExposureCheckConfig = ExposureCheckConfig()
     recommend: RankingConfig = RankingConfig()

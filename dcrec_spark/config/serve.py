@@ -5,19 +5,20 @@ from typing import ClassVar
 from pydantic import Field
 
 from dcrec_spark.config.shared import RankingConfig, ServingConfig
-from dcrec_spark.config.types import Text
+from dcrec_spark.config.types import Place
+from dcrec_spark.config.warehouses import WithWarehouses
 
 
 class RecommendConfig(RankingConfig):
     """Who gets recommendations, how many, and whether items already rated are left out."""
 
-    users: Text | None = Field(
+    users: Place | None = Field(
         default=None,
         description="Parquet or CSV with the users to serve, in the column input.columns.user; null: all users",
     )
 
 
-class RecommendJobConfig(ServingConfig):
+class RecommendJobConfig(WithWarehouses, ServingConfig):
     """Everything that jobs/recommend.py can be given."""
 
     job: ClassVar[str] = "recommend"

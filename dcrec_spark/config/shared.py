@@ -10,7 +10,18 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from dcrec_spark.config.section import Section
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
-from dcrec_spark.config.types import Natural, NonNegativeReal, Positive, Real, RunDate, RunName, Share, Text, TextMap
+from dcrec_spark.config.types import (
+    Natural,
+    NonNegativeReal,
+    Place,
+    Positive,
+    Real,
+    RunDate,
+    RunName,
+    Share,
+    Text,
+    TextMap,
+)
 from dcrec_spark.settings.tables import OUTCOME
 
 
@@ -37,7 +48,7 @@ class SparkConfig(Section):
         default=None,
         description="local[2], spark://..., yarn; null: as spark-submit has it, else every core of this machine",
     )
-    checkpoint_dir: Text | None = Field(
+    checkpoint_dir: Place | None = Field(
         default=None,
         description="a directory that all executors reach; needed on a cluster, not in local mode. What the job writes "
         "there is removed when it ends",
@@ -79,7 +90,7 @@ class InputConfig(Section):
     """Where the ratings are and how they are laid out."""
 
     format: InputFormat = Field(default="parquet", description="how the ratings are stored")
-    path: Text | None = Field(
+    path: Place | None = Field(
         default=None, description="a file, a directory or a glob, for all formats but table and jdbc"
     )
     table: Text | None = Field(
@@ -100,6 +111,11 @@ class InputConfig(Section):
         description="whether the first line of a csv file names the columns; otherwise they are _c0, _c1, ...",
     )
     delimiter: Text = Field(default=",", description="what separates the columns of a csv file")
+    encoding: Literal["utf-8", "iso-8859-1", "utf-16"] = Field(
+        default="utf-8",
+        description="how a csv file holds its characters; rows whose ids are not text in it are rejected. A file in "
+        "utf-16 is read by one task",
+    )
 
 
 class ValidationConfig(Section):
@@ -159,13 +175,13 @@ class ValidationConfig(Section):
 class OutputConfig(Section):
     """Where the tables go."""
 
-    path: Text | None = Field(default=None, description="directory in which each run gets a directory of its own")
+    path: Place | None = Field(default=None, description="directory in which each run gets a directory of its own")
 
 
 class ServedModelConfig(Section):
     """The saved model that is used as it is."""
 
-    path: Text | None = Field(
+    path: Place | None = Field(
         default=None,
         description="a saved model, a run's directory, or an output directory: then the model of its current run",
     )
@@ -243,7 +259,8 @@ class FittingConfig(ReadingConfig):
         for setting in OUTCOME:
             fixed = setting.fixed.get(outcome)
             if fixed is not None and getattr(self.outcome, setting.name) not in (setting.default, fixed.value):
-                raise ValueError(f"outcome.{setting.name} null for outcome.outcome={outcome}, {fixed.reason}")
+                value = "null" if setting.default is None else str(setting.default).lower()
+                raise ValueError(f"outcome.{setting.name} {value} for outcome.outcome={outcome}, {fixed.reason}")
         return self
 
     @model_validator(mode="after")

@@ -46,6 +46,15 @@ def _one_word(value: str) -> str:
     return value
 
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+
+
+def _one_line(value: str) -> str:
+    if _CONTROL.search(value):
+        raise ValueError("a path without line breaks and control characters")
+    return value
+
+
 _METRIC = re.compile(r"ndcg|(ndcg|recall|precision|map)@[1-9][0-9]*|(item_)?(mse|mae)")
 
 
@@ -65,6 +74,7 @@ def _outcome(value: str) -> str:
 
 
 Text = Annotated[str, StringConstraints(min_length=1), AfterValidator(_one_word)]
+Place = Annotated[Text, AfterValidator(_one_line)]
 # Becomes part of a path and of table rows.
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 RunDate = Annotated[date, BeforeValidator(_date_or_today)]

@@ -84,6 +84,11 @@ def _require_columns(mapped: dict[str, str], present: list[str]) -> None:
     for role, column in mapped.items():
         if column in present:
             continue
+        if any("\0" in name for name in present):
+            raise DataError(
+                "the input's column names have a zero after each letter, as text in UTF-16 has: set "
+                "input.encoding=utf-16, or store the file as UTF-8"
+            )
         nearest = difflib.get_close_matches(column.lower(), [name.lower() for name in present], n=1)
         likely = [name for name in present if name.lower() in nearest]
         hint = f", perhaps {likely[0]!r}" if likely else ""
@@ -120,8 +125,8 @@ def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
     for side in ("user", "item"):
         identity = _id(side, types[side], id_type)
         ids.append(identity.alias(f"{side}_id"))
-        if isinstance(types[side], StringType) and id_type == "long":
-            problems += _id_problems(side, identity)
+        if isinstance(types[side], StringType):
+            problems += _id_problems(side, identity) if id_type == "long" else [_undecodable(side)]
     values = [F.col(name) for name in (*NUMBERS, "timestamp") if name in types]
     return picked.select(*ids, *values, F.col("raw"), names_of_broken(problems).alias("read_problems"))
 
@@ -131,6 +136,12 @@ def _id(side: str, stored: DataType, id_type: IdType) -> Column:
         return F.col(side).try_cast("long")
     # The cast drops collations, under which different ids could be equal.
     return F.col(side).cast("string")
+
+
+def _undecodable(side: str) -> Rule:
+    """Refuse ids whose bytes are no text: all that cannot be read looks alike, and different ids would become one."""
+    text = F.col(side).cast("string")
+    return Rule(f"undecodable_{side}", ~F.is_valid_utf8(text) | F.contains(text, F.lit("\ufffd")))
 
 
 def _id_problems(side: str, identity: Column) -> list[Rule]:

@@ -94,8 +94,15 @@ def _read_jdbc(spark: SparkSession, config: InputConfig) -> DataFrame:
 
 
 def _read_csv(spark: SparkSession, config: InputConfig) -> DataFrame:
-    options = {"header": str(config.header).lower(), "sep": config.delimiter, **config.options}
+    options = {**csv_options(config), **config.options}
     return _csv(spark, _path(config), config.columns, options)
+
+
+def csv_options(config: InputConfig) -> dict[str, str]:
+    """Spell how CSV is written as Spark's reader does."""
+    layout = {"header": str(config.header).lower(), "sep": config.delimiter, "encoding": config.encoding.upper()}
+    # Spark cuts files into lines by their bytes, which only some encodings allow; in one piece it reads all of them.
+    return layout | ({"multiLine": "true"} if config.encoding == "utf-16" else {})
 
 
 def _csv(spark: SparkSession, path: str, columns: ColumnNames, options: dict[str, str]) -> DataFrame:

@@ -7,7 +7,7 @@ from pyspark.sql.types import DataType, LongType, StringType
 from dcrec_spark.config import InputConfig
 from dcrec_spark.data.columns import WHOLE_NUMBERS
 from dcrec_spark.data.quoting import quoted
-from dcrec_spark.data.read import suffix
+from dcrec_spark.data.read import csv_options, suffix
 from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import DataError
 
@@ -24,7 +24,7 @@ def read_users(spark: SparkSession, path: str, config: InputConfig, id_type: Dat
     path : str
         A Parquet or CSV file, or a directory of such files.
     config : InputConfig
-        Names the column (columns.user), and how CSV is written (header, delimiter).
+        Names the column (columns.user), and how CSV is written (header, delimiter, encoding).
     id_type : DataType
         The model's, which the text of a CSV file is read as; Parquet keeps its own.
 
@@ -40,7 +40,7 @@ def read_users(spark: SparkSession, path: str, config: InputConfig, id_type: Dat
     """
     with opening(f"{SETTING} {path!r}", SETTING):
         is_text = _is_csv(spark, path)
-        options = {"header": str(config.header).lower(), "sep": config.delimiter, "escape": '"'}
+        options = {**csv_options(config), "escape": '"'}
         source = spark.read.options(**options).csv(path) if is_text else spark.read.parquet(path)
     column = _column(source, path, config.columns.user)
     if not is_text or isinstance(id_type, StringType):

@@ -4,15 +4,16 @@ A model supplies its ``Steps``: kernels for both sides, and what becomes of thei
 come and go, the checkpoints, the history, the early stop.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from dcrec_spark.engine.blocks import AnySide
 from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.convergence import SLACK, History, Listener, Patience
 from dcrec_spark.engine.half_step import Kernel, State, destroy, end_lineage, half_step, needed_by
+from dcrec_spark.engine.pace import Pace, Paced
 
 
 class Steps(Protocol):
@@ -56,6 +57,18 @@ class Steps(Protocol):
         """Return the loss of the held-out pairs, where there are any; smaller is better."""
 
 
+@runtime_checkable
+class Settling(Protocol):
+    """Steps whose users may settle in another optimum than the one that the sweeps led to."""
+
+    def at_rest(self, users: Arrays, items: Arrays, shared: Any) -> float:
+        """Return the objective with settled users, by their sums."""
+
+
+# So often a fit sweeps on from users who settled lower than its last sweep left them.
+MOST_MENDS = 10
+
+
 @dataclass(frozen=True)
 class Stopping:
     """When a fit ends, and how often its lineage does.
@@ -71,15 +84,35 @@ class Stopping:
 
 
 @dataclass(frozen=True)
+class Past:
+    """What a fit has been through: all that its next sweep depends on besides the states.
+
+    objective : after each sweep. settled : whether it has ended. small_gains : in succession, up to the last sweep.
+    length : of the next sweep's steps.
+    """
+
+    objective: Sequence[float] = ()
+    settled: bool = False
+    small_gains: int = 0
+    length: float = 1.0
+
+
+@dataclass(frozen=True)
 class Start:
     """Where a warm fit begins: states whose memories are a fitted model's, and what its pairs shared.
 
-    users : None where the model does not remember them.
+    users : None where the model does not remember them. past : of the fit that goes on; a warm start has none.
     """
 
     users: State | None
     items: State
     shared: Any
+    past: Past = Past()
+
+
+# Called after each sweep with both sides (the users where the model remembers them), what all pairs share, and the
+# past so far.
+AfterSweep = Callable[[State | None, State, Any, Past], None]
 
 
 @dataclass(frozen=True)
@@ -146,28 +179,52 @@ class LiveStates:
 
 
 def alternate(
-    users: AnySide, items: AnySide, steps: Steps, stop: Stopping, listener: Listener, start: Start | None = None
+    users: AnySide,
+    items: AnySide,
+    steps: Steps,
+    stop: Stopping,
+    listener: Listener,
+    start: Start | None = None,
+    after_sweep: AfterSweep | None = None,
 ) -> Fit:
     """Sweep until the objective settles or the held-out loss stops falling; then settle the users once more.
 
     With held-out pairs the result is that of the sweep with the smallest loss. The users settle so that folding a
-    training user in with the training ratings gives the same factors.
+    training user in with the training ratings gives the same factors; without held-out pairs, where that makes the
+    objective worse than the last sweep's, the fit goes on from there.
     """
-    history = History(steps.stage, steps.rises, stop.tol, SLACK[stop.precision], listener)
-    patience = Patience(stop.patience)
+    past = start.past if start else Past()
+    history = History(
+        steps.stage,
+        steps.rises,
+        stop.tol,
+        SLACK[stop.precision],
+        listener,
+        list(past.objective),
+        settled=past.settled,
+        small_gains=past.small_gains,
+    )
+    patience, pace = Patience(stop.patience), Pace.of(steps)
+    pace.length = past.length
+    sweeps = range(len(past.objective) + 1, 1 + (0 if past.settled else stop.max_iter))
     with LiveStates() as live:
         now = best = _begin(users, items, steps, start, live)
-        for sweep in range(1, stop.max_iter + 1):
-            now = _sweep(users, items, steps, now, live, history)
+        for sweep in sweeps:
+            now = _climb(users, items, steps, now, live, history, pace)
             loss = steps.held_out_loss(now.items.sums, now.shared)
             if loss is None or patience.improved_by(loss):
                 best = now
             live.keep_only((now.users, now.items, best.users, best.items))
+            if after_sweep is not None:
+                so_far = Past(tuple(history.values), history.settled, history.small_gains, pace.length)
+                after_sweep(now.users, now.items, now.shared, so_far)
             if history.settled or patience.exhausted:
                 break
             if sweep % stop.checkpoint_interval == 0:
                 now, best = _end_lineage(now, best, live)
-        final = live.add(half_step(users, steps.settle(best.shared), best.items))
+        final = _settle(users, steps, best, live)
+        if not patience.losses:
+            final, best = _mend(users, items, steps, final, best, live, history)
         live.keep_only((final, best.items))
         live.hand_over()
     converged = history.settled or patience.exhausted
@@ -190,13 +247,51 @@ def _begin(users: AnySide, items: AnySide, steps: Steps, start: Start | None, li
     return _Moment(user_state, item_state, start.shared if start else steps.shared)
 
 
-def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates, history: History) -> _Moment:
+def _climb(
+    users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates, history: History, pace: Pace
+) -> _Moment:
+    """Sweep as far as the pace says or, where that makes the objective worse, from the same moment at length 1."""
+    after, objective = _sweep(users, items, _at_pace(steps, pace), now, live)
+    if pace.is_long and not history.improved_by(objective):
+        pace.undone()
+        after, objective = _sweep(users, items, _at_pace(steps, pace), now, live)
+    history.enough = pace.gains_to_settle
+    history.settled_at(objective)
+    pace.improved()
+    return after
+
+
+def _at_pace(steps: Steps, pace: Pace) -> Steps:
+    return steps.at_pace(pace.length) if pace.accelerates and isinstance(steps, Paced) else steps
+
+
+def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates) -> tuple[_Moment, float]:
     remembered = now.items if steps.remembers else None
     user_state = live.add(half_step(users, steps.users(now.shared), now.items, now.users))
     item_state = live.add(half_step(items, steps.items(now.shared), user_state, remembered))
     objective, shared = steps.conclude(user_state.sums, item_state.sums, now.shared)
-    history.settled_at(objective)
-    return _Moment(user_state if steps.remembers else None, item_state, shared)
+    return _Moment(user_state if steps.remembers else None, item_state, shared), objective
+
+
+def _settle(users: AnySide, steps: Steps, best: _Moment, live: LiveStates) -> State:
+    return live.add(half_step(users, steps.settle(best.shared), best.items))
+
+
+def _mend(
+    users: AnySide, items: AnySide, steps: Steps, final: State, best: _Moment, live: LiveStates, history: History
+) -> tuple[State, _Moment]:
+    """Move the items, and settle again, until settling costs nothing against the last sweep."""
+    for _ in range(MOST_MENDS):
+        if not (history.values and isinstance(steps, Settling)):
+            break
+        if not history.worsened_by(steps.at_rest(final.sums, best.items.sums, best.shared)):
+            break
+        item_state = live.add(half_step(items, steps.items(best.shared), final, best.items))
+        _, shared = steps.conclude(final.sums, item_state.sums, best.shared)
+        best = _Moment(None, item_state, shared)
+        final = _settle(users, steps, best, live)
+        live.keep_only((final, item_state))
+    return final, best
 
 
 def _end_lineage(now: _Moment, best: _Moment, live: LiveStates) -> tuple[_Moment, _Moment]:

@@ -17,7 +17,8 @@ class History:
     """Objectives of one stage, reported to a listener as they come.
 
     rises : True for an ELBO, False for a loss. slack : relative wrong movement that rounding may cause.
-    settled : whether the last value differs from the one before by less than ``tol``, relatively.
+    enough : how many gains in succession below ``tol``, relatively, mean that the objective has settled.
+    settled : whether it has. small_gains : how many there were in succession, up to the last value.
     """
 
     stage: str
@@ -26,7 +27,19 @@ class History:
     slack: float
     listener: Listener
     values: list[float] = field(default_factory=list)
+    enough: int = 1
     settled: bool = False
+    small_gains: int = 0
+
+    def improved_by(self, value: float) -> bool:
+        """Whether a value that is not recorded yet is better than the last one that is."""
+        return not self.values or (value > self.values[-1] if self.rises else value < self.values[-1])
+
+    def worsened_by(self, value: float) -> bool:
+        """Whether a value that is not recorded is worse than the last one that is, by more than rounding explains."""
+        before = self.values[-1]
+        loss = before - value if self.rises else value - before
+        return loss > self.slack * abs(before)
 
     def settled_at(self, value: float) -> bool:
         """Record one more value; whether the objective has settled there.
@@ -53,7 +66,8 @@ class History:
                 f"{iteration}, which exact updates cannot do; with "
                 "precision float32 try float64, else report it with your data's shape"
             )
-        self.settled = gain < self.tol * abs(before)
+        self.small_gains = self.small_gains + 1 if gain < self.tol * abs(before) else 0
+        self.settled = self.small_gains >= self.enough
         return self.settled
 
 

@@ -1,7 +1,6 @@
-"""One partition's rows -> the values of its users and the sums of its items.
+"""One partition's rows -> the metrics of its users and of its items, entry by entry.
 
-Everything is in the order of the ids from the start, so neither the order of rows nor the partitions leave a trace,
-and equal scores are ranked by item id.
+Everything is in the order of the ids from the start, so neither the order of rows nor the partitions leave a trace.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from dcrec_spark.evaluation.measures import Kind, Measure
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.tally import OfModel, Tally
 from dcrec_spark.kernels import metrics as kernel
+from dcrec_spark.kernels.bootstrap import Cells, Pooled
 from dcrec_spark.kernels.metrics import Lists, PerRow
 
 # The cut of a list that counts to its end.
@@ -67,6 +67,7 @@ def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table]
         good, predicted = _is_rating(rating, settings), np.isfinite(prediction)
         complete = predicted.all(axis=1)
         usable = good & complete
+        tested = np.unique(table["item_key"].to_numpy())
         ratings = _sorted_ratings(table.filter(pa.array(usable)), rating[usable], prediction[usable])
         same = (np.diff(ratings.item) == 0) & (np.diff(kernel.rows_of(ratings.row_ptr)) == 0)
         counts |= {
@@ -76,7 +77,7 @@ def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table]
             "users": len(ratings.user_key),
             "duplicates": int(same.sum()),
         }
-        return _tally_ratings(ratings, counts, settings)
+        return _tally_ratings(ratings, tested, counts, settings)
 
     return tally
 
@@ -95,39 +96,37 @@ def _sorted_ratings(table: pa.Table, rating: Array, prediction: Array) -> Rating
     return Ratings(users.distinct.to_numpy(), row_ptr, item_key, items.code[order], rating[order], prediction[order])
 
 
-def _tally_ratings(ratings: Ratings, counts: dict[str, int | Array], settings: MetricSettings) -> Tally:
+def _tally_ratings(ratings: Ratings, tested: Array, counts: dict[str, int | Array], settings: MetricSettings) -> Tally:
     row_ptr, rating = ratings.row_ptr, ratings.rating
-    cuts = [WHOLE_LIST, *settings.ks]
     gain, relevant, place = kernel.gains(rating, settings.gain), rating >= settings.relevance, kernel.places(row_ptr)
-    ideal = kernel.ideal_dcg(row_ptr, gain, _limits(cuts))
-    per_user: dict[OfModel, PerRow] = {}
-    per_item: dict[OfModel, PerRow] = {}
+    cuts = [WHOLE_LIST, *settings.ks]
+    per_user: dict[OfModel, PerRow | Pooled] = {}
+    per_item: dict[OfModel, Array] = {}
     shown: dict[OfModel, Array] = {}
     for model, score in enumerate(ratings.prediction.T):
         ranked = kernel.best_first(row_ptr, score)
-        lists = Lists(row_ptr, place, gain[ranked], relevant[ranked])
-        clipped = np.clip(score, *settings.clip) if settings.clip else score
-        errors = kernel.error_metrics(row_ptr, rating, clipped)
-        of_user = list_metrics(lists, cuts, ideal) | {Measure(Kind(name)): part for name, part in errors.items()}
-        per_user |= {OfModel(model, measure): part for measure, part in of_user.items()}
-        per_item |= _item_errors(ratings, clipped - rating, model)
+        lists = Lists(row_ptr, place, gain[ranked], relevant[ranked], kernel.ties(row_ptr, score[ranked]))
+        of_lists = list_metrics(lists, cuts)
+        per_user |= {OfModel(model, measure): _unranked(part, ranked) for measure, part in of_lists.items()}
+        error = (np.clip(score, *settings.clip) if settings.clip else score) - rating
+        for kind, of_items, loss in ((Kind.MSE, Kind.ITEM_MSE, error**2), (Kind.MAE, Kind.ITEM_MAE, np.abs(error))):
+            per_user[OfModel(model, Measure(kind))] = Pooled(loss)
+            per_item[OfModel(model, Measure(of_items))] = loss
         for k in settings.ks:
             listed = np.bincount(ratings.item[ranked[place <= k]], minlength=len(ratings.item_key)) > 0
             shown[OfModel(model, Measure(Kind.COVERAGE, k))] = listed
-    return Tally(ratings.user_key, per_user, ratings.item_key, per_item, shown, counts)
+    cells = Cells(row_ptr, ratings.item, ratings.user_key, ratings.item_key)
+    return Tally(cells, per_user, per_item, shown, tested, counts)
 
 
-def _item_errors(ratings: Ratings, error: Array, model: int) -> dict[OfModel, PerRow]:
-    """Add up each item's errors, and count its ratings."""
-    n_items = len(ratings.item_key)
-    weight = kernel.sums_by(ratings.item, np.ones(len(ratings.item)), n_items)
-    return {
-        OfModel(model, Measure(kind)): PerRow(kernel.sums_by(ratings.item, values, n_items), weight)
-        for kind, values in ((Kind.ITEM_MSE, error**2), (Kind.ITEM_MAE, np.abs(error)))
-    }
+def _unranked(metric: PerRow, ranked: Array) -> PerRow:
+    """Bring the entries of lists back into the order of the ratings."""
+    move = np.empty(len(ranked))
+    move[ranked] = metric.move
+    return metric._replace(move=move)
 
 
-def list_metrics(lists: Lists, cuts: Sequence[int | None], ideal: list[Array]) -> dict[Measure, PerRow]:
+def list_metrics(lists: Lists, cuts: Sequence[int | None]) -> dict[Measure, PerRow]:
     """NDCG at each cut, with recall, precision and MAP where the cut is not the whole list.
 
     Parameters
@@ -136,8 +135,6 @@ def list_metrics(lists: Lists, cuts: Sequence[int | None], ideal: list[Array]) -
         Entries of each user.
     cuts : sequence of int or None
         None is the whole list.
-    ideal : list of (users,) arrays
-        The highest DCG of each user at each cut.
 
     Returns
     -------
@@ -145,16 +142,11 @@ def list_metrics(lists: Lists, cuts: Sequence[int | None], ideal: list[Array]) -
         Values of each user by measure.
     """
     metrics: dict[Measure, PerRow] = {}
-    for cut, limit, best in zip(cuts, _limits(cuts), ideal, strict=True):
-        metrics[Measure(Kind.NDCG, cut)] = kernel.ndcg(lists, limit, best)
+    for cut in cuts:
+        metrics[Measure(Kind.NDCG, cut)] = kernel.ndcg(lists, np.inf if cut is WHOLE_LIST else float(cut))
         if cut is not WHOLE_LIST:
-            hits = kernel.hit_metrics(lists, cut)
-            metrics |= {Measure(Kind(name), cut): metric for name, metric in hits.items()}
+            metrics |= {Measure(Kind(name), cut): metric for name, metric in kernel.hit_metrics(lists, cut).items()}
     return metrics
-
-
-def _limits(cuts: Sequence[int | None]) -> list[float]:
-    return [np.inf if cut is WHOLE_LIST else float(cut) for cut in cuts]
 
 
 def ranking_tally(settings: MetricSettings) -> Callable[[pa.Table], Tally]:
@@ -179,14 +171,17 @@ def ranking_tally(settings: MetricSettings) -> Callable[[pa.Table], Tally]:
         width = len(items.distinct)
         pair, at = np.unique(users.code * width + items.code, return_inverse=True)
         place, test_rating = np.full(len(pair), np.inf), np.full(len(pair), -1.0)
-        place[at[~tested]], test_rating[at[tested]] = rank[~tested], rating[tested]
+        listed = np.where(rank >= 1, rank, np.inf)  # what is no rank is counted as a fault
+        place[at[~tested]], test_rating[at[tested]] = listed[~tested], rating[tested]
         counts |= _faults(tested, rank, rating, at, settings)
         shown = {
             OfModel(0, Measure(Kind.COVERAGE, k)): np.bincount(pair[place <= k] % width, minlength=width) > 0
             for k in settings.ks
         }
-        user_key, per_user, more = _judge(users.distinct.to_numpy(), pair // width, place, test_rating, settings)
-        return Tally(user_key, per_user, items.distinct.to_numpy(), {}, shown, counts | more)
+        ids = users.distinct.to_numpy(), items.distinct.to_numpy()
+        cells, per_user, more = _judge(ids, pair, place, test_rating, settings)
+        with_test = np.unique(table["item_key"].to_numpy()[tested])
+        return Tally(cells, per_user, {}, shown, with_test, counts | more)
 
     return tally
 
@@ -200,19 +195,22 @@ def _faults(tested: Array, rank: Array, rating: Array, pair: Array, settings: Me
 
 
 def _judge(
-    user_key: Array, user: Array, place: Array, rating: Array, settings: MetricSettings
-) -> tuple[Array, dict[OfModel, PerRow], dict[str, int | Array]]:
-    """Measure the users who have test ratings. user, place, rating : of each pair; rating -1: none."""
+    ids: tuple[Array, Array], pair: Array, place: Array, rating: Array, settings: MetricSettings
+) -> tuple[Cells, dict[OfModel, PerRow | Pooled], dict[str, int | Array]]:
+    """Measure the users who have test ratings. ids : users and items. place, rating : of each pair; rating -1: none."""
+    (user_key, item_key), (user, item) = ids, np.divmod(pair, max(1, len(ids[1])))
     has_test = np.bincount(user, rating >= 0, len(user_key)) > 0
     judged = has_test[user]
     order = np.lexsort((place[judged], user[judged]))
-    user, place, rating = user[judged][order], place[judged][order], rating[judged][order]
+    user, item, place, rating = (column[judged][order] for column in (user, item, place, rating))
     code = np.cumsum(has_test) - 1
     n_users = int(has_test.sum())
     row_ptr = _pointer(code[user], n_users)
     gain = np.where(rating >= 0, kernel.gains(rating, settings.gain), 0.0)
-    lists = Lists(row_ptr, place, gain, rating >= settings.relevance)
-    per_user = list_metrics(lists, settings.ks, kernel.ideal_dcg(row_ptr, gain, settings.ks))
+    lists = Lists(row_ptr, place, gain, rating >= settings.relevance, np.arange(len(place)))  # ranks have no ties
+    per_user: dict[OfModel, PerRow | Pooled] = {
+        OfModel(0, measure): part for measure, part in list_metrics(lists, settings.ks).items()
+    }
     listed = np.bincount(code[user], np.isfinite(place), n_users)
     twice = (user[1:] == user[:-1]) & (place[1:] == place[:-1]) & np.isfinite(place[1:])
     counts: dict[str, int | Array] = {
@@ -221,7 +219,7 @@ def _judge(
         "ranks_given_twice": int(twice.sum()),
         "lists_of_k": np.array([(listed >= k).sum() for k in settings.ks]),
     }
-    return user_key[has_test], {OfModel(0, measure): metric for measure, metric in per_user.items()}, counts
+    return Cells(row_ptr, item, user_key[has_test], item_key), per_user, counts
 
 
 def _with_ids(table: pa.Table, columns: list[str]) -> tuple[pa.Table, dict[str, int | Array]]:

@@ -2,7 +2,7 @@
 
 :func:`evaluate` ranks each user's test items by their predictions, and measures the errors. :func:`evaluate_ranking`
 judges lists of recommendations drawn from the whole catalogue, which is what users get to see. Both take one job with
-one exchange of the rows, by user, and a small one of sums by item; only sums reach the driver.
+one exchange of the rows, by user, and one of the errors, by item; only sums reach the driver.
 
     metrics = evaluate(model.transform(test))
     metrics.as_dict()                      {"ndcg": 0.78, "ndcg@5": 0.71, "recall@5": 0.64, ..., "item_mae": 1.1}
@@ -67,7 +67,9 @@ def evaluate(
     Metrics
         For each model ``ndcg`` (of the whole list), ``ndcg@k``, ``recall@k``, ``precision@k``, ``map@k``, means over
         users; ``mse``, ``mae``, means over ratings; ``item_mse``, ``item_mae``, means over items of each item's mean;
-        ``coverage@k``, which has no interval. A metric that no user has is NaN, with n = 0.
+        ``coverage@k``, which has no interval, equal predictions standing in the order of the item ids. Elsewhere equal
+        predictions share their places: a metric is its mean over their orders. A metric that no user has is NaN, with
+        n = 0. ``counts["items_missing"]``: test items whose ratings were all dropped, so that no item metric has them.
 
     Raises
     ------
@@ -148,7 +150,9 @@ def _rating_metrics(
     _require_ratings(sums, columns)
     _require_predictions(sums, list(of_model.values()), settings)
     scores = {name: dict(_scores(sums, model, catalogue_size)) for model, name in enumerate(of_model)}
-    return Metrics(settings, scores, {name: int(sums.counts[name]) for name in ("rows", "users", "dropped")})
+    counts = {name: int(sums.counts[name]) for name in ("rows", "users", "items", "dropped")}
+    missing = counts["items"] - int(sums.counts["items_measured"])
+    return Metrics(settings, scores, {**counts, "items_missing": missing})
 
 
 def evaluate_ranking(

@@ -69,7 +69,8 @@ class Metrics:
     scores : dict
         Model -> measure -> score.
     counts : dict
-        Rows of the input, users with test ratings, and ``dropped`` rows or ``users_without_list``.
+        Rows of the input, users with test ratings, and ``dropped`` rows or ``users_without_list``; of predictions also
+        the ``items`` with test ratings, and those of them that are ``items_missing`` from the metrics over items.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Sums over users and over items of a frame that lies by user, in one Spark job.
 
-    partition of users -> values of its users -> sums, resampled                        ┐ added up
-                       -> sums and list places of its items -> by item, one exchange,   │
-                          a few numbers for each item -> means -> sums, resampled       ┘
+    partition of users -> its users' metrics -> sums, resampled                         ┐ added up
+                       -> errors of its ratings, shown items -> by item, one exchange   │
+                          -> its items' metrics -> sums, resampled                      ┘
 
 Only sums reach the driver: their size depends on the number of metrics and replications, not on users or items.
 """
@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame
 
 from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.evaluation.measures import Measure
-from dcrec_spark.kernels.bootstrap import resampled_sums
-from dcrec_spark.kernels.metrics import PerRow, row_means, sums_by
+from dcrec_spark.kernels.bootstrap import Cells, Pooled, Seeds, resampled_sums
+from dcrec_spark.kernels.metrics import PerRow, error_means, rows_of
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
 from dcrec_spark.spark.worker import forget_zip_importers
@@ -46,38 +46,40 @@ class Sums(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What one partition knows.
+    """What one partition knows: test ratings, or entries of lists, by user.
 
-    user_key : (U,) hashes of its users' ids. per_user : the measures of each user.
-    item_key : (I,) hashes of its items' ids. per_item : sums over the item's ratings here.
-    shown : (I,) whether the item is in the list of one of these users.
-    counts : plain numbers by name, or an array of them.
+    cells : its users, and their entries' items. per_user : metrics of the users, or of their ratings together.
+    per_item : errors of the entries, to be averaged over each item's. shown : (I,) whether the item is in the list of
+    one of these users. tested : (T,) hashes of the items that have test ratings, usable or not. counts : plain numbers
+    by name, or an array of them.
     """
 
-    user_key: Array
-    per_user: Mapping[OfModel, PerRow]
-    item_key: Array
-    per_item: Mapping[OfModel, PerRow]
+    cells: Cells
+    per_user: Mapping[OfModel, PerRow | Pooled]
+    per_item: Mapping[OfModel, Array]
     shown: Mapping[OfModel, Array]
+    tested: Array
     counts: Mapping[str, int | Array]
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """Bootstrap of users; items have another seed, so that a user and an item of the same name share no weights."""
+    """Bootstrap of users and items, each with a seed of its own."""
 
     replications: int
     seed: int
 
-    def sums(self, key: Array, metrics: Mapping[OfModel, PerRow]) -> dict[OfModel, Array]:
-        """Each metric's total and weight, as they are and in each replication."""
-        values = np.column_stack([part for metric in metrics.values() for part in metric])
-        sums = resampled_sums(self.seed, key, values, self.replications)
-        return {name: sums[:, 2 * number : 2 * number + 2] for number, name in enumerate(metrics)}
+    def of_users(self, cells: Cells, metrics: Mapping[OfModel, PerRow | Pooled]) -> dict[OfModel, Array]:
+        """Total and weight of metrics of users, as they are and in each replication; (1 + replications, 2) each."""
+        return self._sums(cells, metrics, Seeds(self.seed, self.seed + 1))
 
-    def of_items(self) -> "Resampling":
-        """Return the resampling of items that goes with this one of users."""
-        return Resampling(self.replications, self.seed + 1)
+    def of_items(self, cells: Cells, metrics: Mapping[OfModel, PerRow | Pooled]) -> dict[OfModel, Array]:
+        """Return the same of items, which are the rows then: users and items have the same draws here and there."""
+        return self._sums(cells, metrics, Seeds(self.seed + 1, self.seed))
+
+    def _sums(self, cells: Cells, metrics: Mapping[OfModel, PerRow | Pooled], seeds: Seeds) -> dict[OfModel, Array]:
+        sums = resampled_sums(cells, list(metrics.values()), seeds, self.replications)
+        return {name: sums[:, number] for number, name in enumerate(metrics)}
 
 
 # ---- the arrays of a cell: names of the three kinds of measures, and of counts
@@ -115,13 +117,13 @@ def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: R
     tally : callable
         Makes the tally of one partition's rows, at least one.
     resampling : Resampling
-        Of users, and from it of items.
+        Of users and items.
 
     Returns
     -------
     Sums
-        Of ``per_user`` over users; of ``per_item`` over items, where each item counts with its mean; of ``shown`` over
-        items; of ``counts`` over partitions.
+        Of ``per_user`` over users; of ``per_item`` over items, where each item counts once; of ``shown`` over items; of
+        ``counts`` over partitions.
     """
     require_workers(by_user.sparkSession)
     n_buckets = cores(by_user.sparkSession)
@@ -136,7 +138,7 @@ def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: R
         forget_zip_importers()
         bucket = cells["bucket"][0].as_py()
         parts = [unpack(cell) for cell in cells.sort_by("part")["data"].to_pylist()]
-        sums = _added(parts) if bucket == _USERS else _item_sums(parts, resampling.of_items())
+        sums = _added(parts) if bucket == _USERS else _item_sums(parts, resampling)
         return pa.table({"bucket": pa.array([bucket], pa.int32()), "data": pa.array([pack(sums)], pa.binary())})
 
     merged = by_user.mapInArrow(to_cells, _CELLS).groupBy("bucket").applyInArrow(merge, "bucket int, data binary")
@@ -148,19 +150,23 @@ def add_up_here(tally: Tally, resampling: Resampling) -> Sums:
     cells = _cells(tally, resampling, 1)
     parts = {cell["bucket"]: unpack(cell["data"]) for cell in cells.to_pylist()}
     users = parts.pop(_USERS)
-    return _read(_added([users, *(_item_sums([part], resampling.of_items()) for part in parts.values())]))
+    return _read(_added([users, *(_item_sums([part], resampling) for part in parts.values())]))
 
 
 def _cells(tally: Tally, resampling: Resampling, n_buckets: int) -> pa.RecordBatch:
-    cells = {_USERS: _named(resampling.sums(tally.user_key, tally.per_user), tally.counts)}
-    bucket = tally.item_key % n_buckets
-    for number in np.unique(bucket).tolist():
+    of = tally.cells
+    cells = {_USERS: _named(resampling.of_users(of, tally.per_user), tally.counts)}
+    bucket, user = of.col_key % n_buckets, of.row_key[rows_of(of.row_ptr)]
+    for number in np.union1d(bucket, tally.tested % n_buckets).tolist():
         here = bucket == number
-        sums = {_name(_PER_ITEM, of): np.stack([m.total[here], m.weight[here]]) for of, m in tally.per_item.items()}
-        shown = {_name(_SHOWN, of): flags[here] for of, flags in tally.shown.items()}
-        cells[number] = {"key": tally.item_key[here], **sums, **shown}
+        entry = here[of.col] if tally.per_item else np.zeros(len(of.col), np.bool_)
+        errors = {_name(_PER_ITEM, name): error[entry] for name, error in tally.per_item.items()}
+        shown = {_name(_SHOWN, name): flags[here] for name, flags in tally.shown.items()}
+        entries = {"user": user[entry], "item": of.col_key[of.col[entry]]}
+        tested = tally.tested[tally.tested % n_buckets == number]
+        cells[number] = {"key": of.col_key[here], "tested": tested, **entries, **errors, **shown}
     # Sums are added in the order of the users, whichever partition is there first.
-    part = int(tally.user_key.min(initial=np.iinfo(np.int64).max))
+    part = int(of.row_key.min(initial=np.iinfo(np.int64).max))
     return pa.RecordBatch.from_pydict(
         {
             "bucket": pa.array(cells.keys(), pa.int32()),
@@ -171,18 +177,22 @@ def _cells(tally: Tally, resampling: Resampling, n_buckets: int) -> pa.RecordBat
 
 
 def _item_sums(parts: list[dict[str, Array]], resampling: Resampling) -> dict[str, Array]:
-    """Add up the sums for each item of a bucket, then count every item once."""
-    key, item = np.unique(np.concatenate([part["key"] for part in parts]), return_inverse=True)
-    metrics: dict[OfModel, PerRow] = {}
-    sums: dict[OfModel, Array] = {}
-    for name in parts[0]:
-        if name.startswith(_PER_ITEM):
-            both = np.concatenate([part[name] for part in parts], axis=1)
-            metrics[_of(name)] = row_means(PerRow(*(sums_by(item, row, len(key)) for row in both)))
-        elif name.startswith(_SHOWN):
-            shown = np.concatenate([part[name] for part in parts])
-            sums[_of(name)] = np.array([[len(np.unique(item[shown])), 0.0]])
-    return _named(sums | (resampling.sums(key, metrics) if metrics else {}), {})
+    """Put the ratings of each item of a bucket together, and measure every item once."""
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    sums: dict[OfModel, Array] = {
+        _of(name): np.array([[len(np.unique(whole["key"][flags])), 0.0]])
+        for name, flags in whole.items()
+        if name.startswith(_SHOWN)
+    }
+    errors = {_of(name): values for name, values in whole.items() if name.startswith(_PER_ITEM)}
+    if errors:
+        order = np.lexsort((whole["user"], whole["item"]))
+        item_key, counts = np.unique(whole["item"], return_counts=True)
+        user_key, user = np.unique(whole["user"][order], return_inverse=True)
+        cells = Cells(np.concatenate([[0], np.cumsum(counts)]), user, item_key, user_key)
+        means = {of: error_means(cells.row_ptr, error[order]) for of, error in errors.items()}
+        sums |= resampling.of_items(cells, means)
+    return _named(sums, {"items": len(np.unique(whole["tested"])), "items_measured": len(np.unique(whole["item"]))})
 
 
 def _added(parts: list[dict[str, Array]]) -> dict[str, Array]:

@@ -11,11 +11,6 @@ from pyspark.sql import functions as F
 from dcrec_spark.models.outcome.vectors import ScoringVectors
 
 
-def preference_alone(vectors: ScoringVectors) -> ScoringVectors:
-    """Return a model's scores without their confounder part."""
-    return replace(vectors, users=_without_confounder(vectors.users))
-
-
 def one_list_for_all(vectors: ScoringVectors, scores: DataFrame) -> ScoringVectors:
     """Return a model's users and items, ranked by a score of the items alone, plus the model's intercept.
 

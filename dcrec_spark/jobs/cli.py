@@ -4,26 +4,31 @@ A job is imported when it is run: help and completion answer without Spark, and 
 does not keep the others from running.
 """
 
+import itertools
 import logging
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 import structlog
 from click.shell_completion import get_completion_class
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor, WrappedLogger
 
-from dcrec_spark.config import JOB_CONFIGS, load_config
+from dcrec_spark.config import JOB_CONFIGS, RetrainConfig, forget_secrets, load_config, masked_all
 from dcrec_spark.config.names import known_settings
+from dcrec_spark.config.warehouses import PlacesConfig
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.catalogue import JOBS
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.job import Job
+from dcrec_spark.jobs.masked_output import masked_output
+from dcrec_spark.jobs.places import opened_places, table_of_runs
 from dcrec_spark.jobs.runner import run_job
 from dcrec_spark.spark.session import conf_directory
 from dcrec_spark.version import __version__
@@ -33,6 +38,7 @@ _EXIT_CODES = """\b
 Exit codes
   0 done   1 unexpected   2 usage or configuration   3 data rejected
   4 audit refused to publish   5 another publisher won   6 interrupted, can be run again
+  7 disk full
 """
 _SETTINGS = """\b
 Settings
@@ -40,7 +46,8 @@ Settings
   dcrec retrain --config nightly.yaml --set outcome.rank=50 --set output.path=tables
   dcrec settings prints all of them with their defaults.
 """
-_OTHERS = ("settings", "completion")
+_PLACES = ("runs", "rollback")
+_OTHERS = ("doctor", "settings", "completion")
 
 
 class _Jobs(click.Group):
@@ -55,7 +62,8 @@ class _Jobs(click.Group):
         sections: dict[str, list[tuple[str, str]]] = {}
         for entry in JOBS:
             sections.setdefault(entry.purpose, []).append((entry.command, entry.summary))
-        sections["Help"] = [(name, self.commands[name].get_short_help_str(80)) for name in _OTHERS]
+        for purpose, names in {"See and go back": _PLACES, "Help": _OTHERS}.items():
+            sections[purpose] = [(name, self.commands[name].get_short_help_str(80)) for name in names]
         for purpose, rows in sections.items():
             with formatter.section(purpose):
                 formatter.write_dl(rows, col_max=12)
@@ -74,6 +82,22 @@ def dcrec() -> None:
     Each command is a job that a scheduler can run: it checks its settings, leaves a record of the run (run.json), and
     publishes all of its tables or none. `dcrec COMMAND --help` explains one.
     """
+
+
+@dcrec.command("doctor", short_help="Say what this environment lacks for a run, and what to do.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings of the run, as YAML.")
+@click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="One setting, over the file.")
+def _doctor(config: Path | None, overrides: tuple[str, ...]) -> None:
+    """Look at what `dcrec retrain` needs with these settings.
+
+    Packages, Java, Spark, its Python workers, checkpoints, input and output: each line says what was found, or what is
+    wrong and the cure. Writes nothing. Exit code 2 where something is wrong.
+    """
+    with reported_errors() as reporter:
+        doctor = import_module("dcrec_spark.jobs.doctor")
+        findings = doctor.examine(load_config(RetrainConfig, config, overrides))
+        reporter.show(doctor.shown(findings))
+        doctor.require_health(findings)
 
 
 @dcrec.command("settings", short_help="Print every setting with its default, as YAML.")
@@ -107,6 +131,22 @@ def _complete_setting(ctx: click.Context, _param: click.Parameter, incomplete: s
     return [f"{name}=" for name in names if name.startswith(incomplete)]
 
 
+_config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Settings as YAML; `dcrec settings` prints all of them.",
+)
+_set_option = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    shell_complete=_complete_setting,
+    metavar="A.B=VALUE",
+    help="One setting, over the file; can be repeated.",
+)
+
+
 def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]], summary: str = "") -> click.Command:
     """Make the command line of a job.
 
@@ -119,20 +159,8 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
     """
 
     @click.command(name, help=help_text, short_help=summary, epilog=_EXIT_CODES)
-    @click.option(
-        "--config",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Settings as YAML; `dcrec settings` prints all of them.",
-    )
-    @click.option(
-        "--set",
-        "overrides",
-        multiple=True,
-        shell_complete=_complete_setting,
-        metavar="A.B=VALUE",
-        help="One setting, over the file; can be repeated.",
-    )
+    @_config_option
+    @_set_option
     @click.option("--dry-run", is_flag=True, help="Check settings, inputs and output; write nothing.")
     def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool) -> None:
         with reported_errors() as reporter:
@@ -142,6 +170,32 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
     return command
 
 
+@dcrec.command("runs", short_help="List the runs that are published, place by place.", epilog=_EXIT_CODES)
+@_config_option
+@_set_option
+def _runs(config: Path | None, overrides: tuple[str, ...]) -> None:
+    """List the runs in output.path and in each warehouse, and which of them readers find now.
+
+    It takes the settings of the job that publishes: dcrec runs --config nightly.yaml
+    """
+    with reported_errors() as reporter, opened_places(load_config(PlacesConfig, config, overrides)) as places:
+        reporter.show(table_of_runs(places.held()))
+
+
+@dcrec.command("rollback", short_help="Bring every place back to an older run.", epilog=_EXIT_CODES)
+@click.argument("run")
+@_config_option
+@_set_option
+def _rollback(run: str, config: Path | None, overrides: tuple[str, ...]) -> None:
+    """Have readers find RUN again, in output.path and in every warehouse; `dcrec runs` lists the runs.
+
+    It takes the settings of the job that publishes: dcrec rollback 20261120T021500-5f3c1a --config nightly.yaml
+    """
+    with reported_errors() as reporter, opened_places(load_config(PlacesConfig, config, overrides)) as places:
+        places.roll_back(run)
+        reporter.show(table_of_runs(places.held()))
+
+
 for _entry in JOBS:
     dcrec.add_command(job_command(_entry.command, _entry.help_text, _entry.load, _entry.summary))
 
@@ -149,25 +203,38 @@ for _entry in JOBS:
 @contextmanager
 def reported_errors() -> Iterator[Reporter]:
     """Set up logs and signals, and end the process with the exit code of an error that was raised on purpose."""
-    configure_logging()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _interrupt)
-    with Reporter() as reporter:
+    forget_secrets()
+    with masked_output(), Reporter() as reporter:
+        configure_logging()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _interrupts(reporter))
         try:
             yield reporter
         except BaseException as error:
             stop = interruption(error)
             if stop is not None:
                 error = InterruptedRun(f"{stop}; nothing was published. Run the same command again")
-            if not isinstance(error, DcrecError):
+            if isinstance(error, DcrecError):
+                reporter.failed(error)
+                sys.exit(error.exit_code)
+            if isinstance(error, click.ClickException | click.exceptions.Exit) or not isinstance(error, Exception):
                 raise
-            reporter.failed(error)
-            sys.exit(error.exit_code)
+            reporter.broken(error)
+            sys.exit(1)
 
 
-def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
-    # Not an Exception: the bridge to the JVM, where this process mostly waits, would take that for a broken connection.
-    raise KeyboardInterrupt(f"stopped by {signal.Signals(number).name}")
+def _interrupts(reporter: Reporter) -> Callable[[int, FrameType | None], None]:
+    """Return the answer to a signal: the first one stops the run, unless the run is published already."""
+    signals = itertools.count(1)
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        if reporter.done or next(signals) > 1:  # else the clearing up would be cut short too
+            return
+        # Not an Exception: the bridge to the JVM, where this process mostly waits, would take that for a broken
+        # connection.
+        raise KeyboardInterrupt(f"stopped by {signal.Signals(number).name}")
+
+    return interrupt
 
 
 def configure_logging(for_people: bool = False) -> None:
@@ -179,10 +246,21 @@ def configure_logging(for_people: bool = False) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
+        _masked_event,
         structlog.processors.JSONRenderer(ensure_ascii=False),
     ]
-    plain: list[Processor] = [structlog.dev.ConsoleRenderer(colors=False, pad_event_to=10)]
+    plain: list[Processor] = [_masked_event, structlog.dev.ConsoleRenderer(colors=False, pad_event_to=10)]
     structlog.configure(
         processors=plain if for_people else for_machines, logger_factory=structlog.PrintLoggerFactory(sys.stderr)
     )
-    logging.getLogger("py4j").setLevel(logging.ERROR)
+    # What the bridge to the JVM says of a broken connection is raised too, and would show a signal as a stack trace.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_of_the_bridge)
+
+
+def _masked_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    return {name: masked_all(value) for name, value in event.items()}
+
+
+def _is_not_of_the_bridge(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"  # which logs by the root logger too

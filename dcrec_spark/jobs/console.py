@@ -28,11 +28,12 @@ _log = structlog.get_logger()
 class Reporter(AbstractContextManager["Reporter"]):
     """Steps with their times, iterations with their objective, and a summary at the end.
 
-    timings : seconds of each step so far, by name.
+    timings : seconds of each step so far, by name. done : whether the run is published, so that nothing stops it now.
     """
 
     def __init__(self, console: Console | None = None) -> None:
         self.timings: dict[str, float] = {}
+        self.done = False
         self.console = console or Console()
         self._live = self.console.is_terminal
         self._progress = self._fresh_display()
@@ -111,7 +112,7 @@ class Reporter(AbstractContextManager["Reporter"]):
 
     def new_run(self) -> dict[str, float]:
         """Forget the times of an earlier run; the result fills up with those of the next."""
-        self.timings = {}
+        self.timings, self.done = {}, False
         return self.timings
 
     def show(self, what: RenderableType) -> None:
@@ -129,3 +130,8 @@ class Reporter(AbstractContextManager["Reporter"]):
         if self._live:
             self.console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
             self.console.print(str(error), markup=False, highlight=False)
+
+    def broken(self, error: Exception) -> None:
+        """Log an error that nobody foresaw, with its stack trace."""
+        self._progress.stop()
+        _log.error(f"{type(error).__name__}: {error}", kind=type(error).__name__, exit_code=1, exc_info=error)

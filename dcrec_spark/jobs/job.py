@@ -18,10 +18,11 @@ from rich.console import RenderableType
 from dcrec_spark.config import JobConfig
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.sinks import opened_sinks
 from dcrec_spark.jobs.summary import run_summary
-from dcrec_spark.publish import parquet
 from dcrec_spark.publish.audit import audit_recommendations
-from dcrec_spark.publish.protocol import Save
+from dcrec_spark.publish.protocol import Save, publish
+from dcrec_spark.publish.several import StagedEverywhere
 
 ConfigT = TypeVar("ConfigT", bound=JobConfig)
 InputsT = TypeVar("InputsT")
@@ -125,12 +126,15 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
         """
         spark, run = context.spark, context.run
 
-        def audit(staged: parquet.StagedRun) -> None:
-            audit_recommendations(spark.read.parquet(staged.uri("recommendations")), outputs.seen)
+        def audit(staged: StagedEverywhere) -> None:
+            audit_recommendations(spark.read.parquet(staged.directory.uri("recommendations")), outputs.seen)
 
         tables = {**outputs.tables, "runs": run.as_row(spark)}
         audited = audit if "recommendations" in tables else None
-        return parquet.publish(spark, context.output, run.run_id, tables, run.published, audited, outputs.folders)
+        with opened_sinks(context.config, spark, context.output) as sinks:
+            return publish(
+                sinks, run.run_id, tables, lambda staged: run.published(staged.directory), audited, outputs.folders
+            )
 
     @abstractmethod
     def plan(self, context: Context[ConfigT], inputs: InputsT) -> list[str]:

@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from dcrec_spark.config import mask_known
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
@@ -36,12 +37,12 @@ def reject_table(valid: Validated, run: Run) -> DataFrame:
 
 
 def text_file(spark: SparkSession, name: str, text: str) -> Save:
-    """Return what writes a folder with one file of that name, which holds ``text``."""
+    """Return what writes a folder with one file of that name: ``text`` without the secrets that are known."""
 
     def save(uri: str) -> None:
         files, directory = open_files(uri, spark)
         files.make_directory(directory)
-        files.write(f"{directory}/{name}", text.encode())
+        files.write(f"{directory}/{name}", mask_known(text).encode())
 
     return save
 

@@ -1,19 +1,22 @@
 """The nightly job: ratings -> validated -> both stages fitted -> best items of each user -> published with the model.
 
 extract      ratings, and the model that the fit starts from
-transform    validate, fit, rank
+transform    validate, check the exposure model, fit, rank
 load         recommendations, user_factors, item_factors, rejects, runs; model/
 """
 
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from dcrec_spark.config import RetrainConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
+from dcrec_spark.jobs.exposure_check import check_exposures
+from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
 from dcrec_spark.jobs.job import Context, Job, Outputs
 from dcrec_spark.jobs.outputs import factor_tables, model_folder, recommendation_table, reject_table
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
@@ -22,6 +25,7 @@ from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.settings.tables import RANK
 
 PREVIOUS = "previous"
 
@@ -53,6 +57,8 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
             valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
             context.resources.callback(valid.unpersist)
             run.took_in(valid)
+            _require_fillable_ranks(config, valid.ratings)
+        check_exposures(context, valid.ratings, _estimators(config, valid.ratings, inputs.start)[1])
         model = _fit(context, valid.ratings, inputs.start)
         run.fitted(model)
         seen = valid.ratings if config.recommend.exclude_seen else None
@@ -63,11 +69,39 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
         }
         return Outputs(tables, model, {FOLDER: model_folder(model, context.spark)}, seen)
 
+    def load(self, context: Context[RetrainConfig], outputs: Outputs[DeconfoundedMFModel]) -> str:
+        """Publish; nobody goes on with a fit that is published."""
+        where = super().load(context, outputs)
+        remove_checkpoints(context)
+        return where
+
     def plan(self, context: Context[RetrainConfig], inputs: Inputs) -> list[str]:
         """Name the ratings, and the kind of model."""
         outcome = context.config.outcome
         model = f"model   {outcome.outcome}, adjustment {outcome.adjustment}"
         return [input_line(context.config, inputs.ratings), model]
+
+
+def _require_fillable_ranks(config: RetrainConfig, ratings: DataFrame) -> None:
+    """Refuse ranks that the ratings cannot fill: more factors than there are users, or items.
+
+    Raises
+    ------
+    ConfigError : names the settings. Up to the default any number of users and items will do.
+    """
+    ranks = {"exposure.rank": config.exposure.rank, "outcome.rank": config.outcome.rank}
+    large = {name: rank for name, rank in ranks.items() if rank > RANK.default}
+    if not large:
+        return
+    sizes = ratings.agg(*(F.countDistinct(f"{side}_id").alias(f"{side}s") for side in ("user", "item"))).collect()[0]
+    fewest = min(sizes.asDict(), key=lambda name: sizes[name])
+    most = max(RANK.default, sizes[fewest])
+    for name, rank in large.items():
+        if rank > most:
+            raise ConfigError(
+                f"setting {name}: found {rank}, expected at most {most}: the ratings are of {sizes[fewest]} {fewest}, "
+                "and further factors would have nothing to say"
+            )
 
 
 def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
@@ -98,6 +132,7 @@ def _fit(context: Context[RetrainConfig], ratings: DataFrame, start: SavedModel 
     outcome, exposure = _estimators(config, ratings, start)
     iterations = {"exposure": config.exposure.max_iter, "outcome": config.outcome.max_iter}
     outcome.listener = exposure.listener = context.reporter.listener(iterations)
+    outcome.checkpoints = exposure.checkpoints = checkpoints_of(context)
     with context.reporter.step("fit"):
         model = outcome.fit(ratings)
     degeneracies = [*(model.exposureModel.degeneracies if model.exposureModel else []), *model.degeneracies]

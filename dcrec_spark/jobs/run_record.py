@@ -11,21 +11,26 @@ from datetime import UTC, date, datetime
 from importlib.metadata import version
 from typing import Any
 
+import structlog
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import JobConfig, config_hash, mask_secrets, resolved
+from dcrec_spark.config import JobConfig, config_hash, masked_all, resolved
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.saved_model import SavedModel, Source
 from dcrec_spark.jobs.settled import StageFit, unsettled
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
+from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet, schemas
 from dcrec_spark.version import __version__
 
+_log = structlog.get_logger()
 RETRAIN = "retrain"
+# Facts that hold what others wrote, secrets perhaps; the rest are this package's own numbers, names and times.
+_TEXTS = frozenset({"name", "error", "configuration", "warnings", "source"})
 _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 
 
@@ -34,7 +39,8 @@ class Run:
     """Facts of one run, gathered as it goes; ``run.json`` and the table ``runs`` say the same.
 
     job : retrain, recommend, fold_in, ... timings : seconds by step, shared with the reporter that
-    measures them. source : the model that is served, or that the fit begins with.
+    measures them. exposure_check : figures of the predictive check, where it was made. source : the model that
+    is served, or that the fit begins with.
     """
 
     run_id: str
@@ -47,6 +53,7 @@ class Run:
     reasons: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     fits: dict[str, StageFit] = field(default_factory=dict)
+    exposure_check: dict[str, Any] | None = None
     data_fingerprint: str | None = None
     intercept: float | None = None
     source: Source | None = None
@@ -97,6 +104,18 @@ class Run:
         objective = family_of(model).objective.name
         self._note_fit("outcome", model, StageFit(objective, model.objectiveHistory, model.converged))
 
+    def checked(self, check: PredictiveCheck) -> None:
+        """Note how the predictive check of the exposure model ended."""
+        self.exposure_check = {
+            "passed": check.passed,
+            "summary": check.summary,
+            "p_value": check.pValue,
+            "spread_p_value": check.spreadPValue,
+            "mean_user_p_value": check.meanUserPValue,
+            "held_out": check.n,
+            "users": check.numUsers,
+        }
+
     def _note_fit(self, stage: str, model: PoissonFactorizationModel | DeconfoundedMFModel, fit: StageFit) -> None:
         self.fits[stage] = fit
         warning = unsettled(stage, fit, model.getOrDefault("tol"))
@@ -140,12 +159,15 @@ class Run:
             status, code = ("failed", error.exit_code if isinstance(error, DcrecError) else 1)
             if stop is not None:
                 status, code = "interrupted", InterruptedRun.exit_code
-            message = mask_secrets(f"{type(stop or error).__name__}: {stop or error}")
-            parquet.record_failure(output, self.run_id, self._facts(status, code, message), spark)
+            message = f"{type(stop or error).__name__}: {stop or error}"
+            try:
+                parquet.record_failure(output, self.run_id, self._facts(status, code, message), spark)
+            except OSError as unwritten:
+                _log.warning("the record of the failed run could not be written", reason=str(unwritten))
             raise
 
     def _facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
-        return {
+        facts = {
             "run_id": self.run_id,
             "job": self.job,
             "run_date": self.run_date.isoformat(),
@@ -168,8 +190,10 @@ class Run:
             "objectives": {stage: fit.values for stage, fit in self.fits.items()},
             "converged": {stage: fit.converged for stage, fit in self.fits.items()},
             "iterations": {stage: len(fit.values) for stage, fit in self.fits.items()},
+            "exposure_check": self.exposure_check,
             "source": None if self.source is None else asdict(self.source),
         }
+        return {name: masked_all(fact) if name in _TEXTS else fact for name, fact in facts.items()}
 
 
 def fingerprint(ratings: DataFrame) -> str:

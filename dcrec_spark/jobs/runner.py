@@ -5,18 +5,24 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+import structlog
 from pyspark.sql import SparkSession
 from rich.console import Group
 from rich.text import Text
 
 from dcrec_spark.config import JobConfig
-from dcrec_spark.errors import ConfigError
+from dcrec_spark.errors import ConfigError, interruption
 from dcrec_spark.jobs.console import Reporter
-from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, ResultT
+from dcrec_spark.jobs.full_disks import full_disks_named
+from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, Outputs, ResultT
 from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.sinks import check_places
 from dcrec_spark.publish import parquet
+from dcrec_spark.publish.current import current_directory, current_run_id
 from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory
-from dcrec_spark.spark.session import build_session
+from dcrec_spark.spark.session import build_session, scratch_places
+
+_log = structlog.get_logger()
 
 
 def run_job(
@@ -44,7 +50,9 @@ def run_job(
     job.check(config)
     with reporter.step("start Spark"):
         spark = start_session(config, writes=not dry_run)
-        parquet.check_writable(output, spark)
+        check_places(config, spark, output)
+        if not dry_run:
+            parquet.remove_leftovers(output, spark)
     with ExitStack() as resources:
         context = Context(config, spark, Run.begin(job.name, config, spark, timings), reporter, output, resources)
         if dry_run:
@@ -61,13 +69,29 @@ def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -
 
 def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Finished[ResultT]:
     place = job.record_directory(context.config) or context.output
-    with context.run.recorded_on_failure(context.spark, place):
+    places = {"output.path": context.output, **scratch_places(context.spark)}
+    with context.run.recorded_on_failure(context.spark, place), full_disks_named(places):
         outputs = job.transform(context, job.extract(context))
         with context.reporter.step(job.last_step):
-            directory = job.load(context, outputs)
+            directory = _published(job, context, outputs)
     finished = Finished(context.run, directory, outputs.result)
     context.reporter.show(job.summary(context, finished))
     return finished
+
+
+def _published(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT], outputs: Outputs[ResultT]) -> str:
+    """Publish, and say where; a signal that comes when readers have the new tables already does not undo the run."""
+    try:
+        directory = job.load(context, outputs)
+        context.reporter.done = True
+    except BaseException as error:
+        stop, run_id = interruption(error), context.run.run_id
+        if stop is None or current_run_id(context.output, context.spark) != run_id:
+            raise
+        context.reporter.done = True
+        _log.warning("the run was published before it was stopped, and is done", run_id=run_id, stopped=str(stop))
+        return str(current_directory(context.output, context.spark))
+    return directory
 
 
 def output_path(config: JobConfig) -> str:

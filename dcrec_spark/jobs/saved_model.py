@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish.current import CURRENT, current_directory, read_record
-from dcrec_spark.publish.manifest import RECORD
+from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_folder
 from dcrec_spark.storage.files import open_files
 
 FOLDER = "model"
@@ -43,10 +43,12 @@ def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
 
     Raises
     ------
-    DataError : nothing is there, no model, half of one, or one of another class. ConfigError : the path can not be
+    DataError : nothing is there, no model, half of one, one of another class, or one whose files are not those that
+        its run published. ConfigError : the path can not be
         opened, or a newer version saved the model.
     """
     where = _directory_of(spark, path, setting)
+    _require_undamaged(spark, where, setting)
     try:
         model = DeconfoundedMFModel.load(where)
     except DataError as error:
@@ -62,9 +64,17 @@ def record_of(spark: SparkSession, source: Source) -> dict[str, Any] | None:
 
 
 def previous_run(spark: SparkSession, output: str) -> str | None:
-    """Return the directory of the current run under ``output``, if there is one that has a model."""
+    """Return the directory of the current run under ``output``, if there is one that has a model.
+
+    Raises
+    ------
+    DataError : ``CURRENT`` names a run that is not there.
+    """
     directory = current_directory(output, spark)
-    return directory if directory is not None and _has_model(spark, directory) else None
+    if directory is None:
+        return None
+    _require_run(spark, directory, "model.warm_start")
+    return directory if _has_model(spark, directory) else None
 
 
 def _directory_of(spark: SparkSession, path: str, setting: str) -> str:
@@ -74,11 +84,33 @@ def _directory_of(spark: SparkSession, path: str, setting: str) -> str:
         run = files.uri(root)
     if run is None:
         return files.uri(root)
+    _require_run(spark, run, setting)
     if not _has_model(spark, run):
         raise DataError(
             f"setting {setting}: {run} is a run without a model; expected one of the job retrain, which saves its model"
         )
     return f"{run}/{FOLDER}"
+
+
+def _require_run(spark: SparkSession, run: str, setting: str) -> None:
+    """Refuse a run that ``CURRENT`` names and nobody finds."""
+    files, directory = open_files(run, spark, "run directory")
+    if not files.exists(directory):
+        raise DataError(
+            f"setting {setting}: {CURRENT} names a run that is not there, {run}; restore it, or write the run_id of "
+            f"another run into {CURRENT}"
+        )
+
+
+def _require_undamaged(spark: SparkSession, where: str, setting: str) -> None:
+    """Compare the files of a run's model with the run's manifest; a model that was saved by hand has none."""
+    files, path = open_files(where, spark, setting)
+    run, _, name = path.rpartition("/")
+    if name == FOLDER and files.exists(f"{run}/{MANIFEST}"):
+        try:
+            check_folder(files, run, name)
+        except DataError as error:
+            raise DataError(f"setting {setting}: {error}") from error
 
 
 def _has_model(spark: SparkSession, run: str) -> bool:

@@ -1,15 +1,25 @@
-"""Poisson bootstrap: how far would a metric move with other users? In one pass, wherever the users lie.
+"""Poisson bootstrap: how far would a metric move with other users and other items? In one pass, wherever they lie.
 
-A replication draws each user Poisson(1) times instead of drawing n of n (Hanley and MacGibbon 2006; Chamandy et al.
-2012). The draw depends on (seed, replication, key of the user's id) and on nothing else, so partitions may be added up
-in any way, and models that are compared meet the same resamples.
+A replication draws each user and each item Poisson(1) times instead of drawing n of n (Hanley and MacGibbon 2006;
+Chamandy et al. 2012), and a test rating takes part as often as its user times its item (Owen and Eckles 2012): both
+are samples, and an interval over users alone is too narrow. A draw depends on (seed, replication, key of the id) and on
+nothing else, so partitions may be added up in any way, and models that are compared meet the same resamples.
+
+A row's metric moves by sum_c (V_c - 1) move_c with the columns' draws V, move_c being by how much it falls without that
+cell (the jackknife's linear part): a metric of the drawn cells themselves would be biased where a row has few of them,
+and lost where it has none. The mean over rows is weighted by the rows' own draws.
 """
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.stats import poisson
 
 from dcrec_spark.kernels.gamma import noise
+from dcrec_spark.kernels.metrics import PerRow
 
 Floats = NDArray[np.float64]
 
@@ -18,8 +28,30 @@ _BITS = 16
 _WEIGHT_OF: NDArray[np.uint8] = poisson.ppf((np.arange(1 << _BITS) + 0.5) / (1 << _BITS), 1.0).astype(np.uint8)
 # A uniform number has 53 random bits: three draws of 16, the fourth word stays empty.
 _DRAWS = 3
-# Rows at a time: with 200 replications their weights take 6.5 MB.
-_CHUNK = 1 << 12
+# Weights of rows and columns that are held as numbers at a time: 32 MB.
+_HELD = 1 << 22
+
+
+class Cells(NamedTuple):
+    """Cells of a table, row by row: row_ptr (n + 1,), col (nnz,); row_key (n,), col_key (m,) hashes of the ids."""
+
+    row_ptr: NDArray[np.int64]
+    col: NDArray[np.int64]
+    row_key: NDArray[np.int64]
+    col_key: NDArray[np.int64]
+
+
+class Pooled(NamedTuple):
+    """A mean over all cells, not over rows. value : (nnz,)."""
+
+    value: Floats
+
+
+class Seeds(NamedTuple):
+    """Seeds of the draws of rows and of columns, which differ: a user and an item of one name share no draws."""
+
+    rows: int
+    cols: int
 
 
 def poisson_weights(seed: int, key: NDArray[np.int64], replications: int) -> NDArray[np.uint8]:
@@ -34,23 +66,40 @@ def poisson_weights(seed: int, key: NDArray[np.int64], replications: int) -> NDA
     return weights
 
 
-def resampled_sums(seed: int, key: NDArray[np.int64], values: Floats, replications: int) -> Floats:
-    """Add up the rows: as they are, then in each replication.
-
-    Parameters
-    ----------
-    seed : of the resamples. key : (n,) hashes of the rows' ids. values : (n, m). replications : how many.
+def resampled_sums(cells: Cells, metrics: Sequence[PerRow | Pooled], seeds: Seeds, replications: int) -> Floats:
+    """Add up metrics over the rows: as they are, then in each replication.
 
     Returns
     -------
-    (1 + replications, m). Sums of disjoint sets of rows may be added.
+    (1 + replications, metrics, 2): total and weight, whose ratio is the metric; the weight counts rows, or cells. Sums
+    of disjoint sets of rows may be added.
     """
-    sums = np.zeros((1 + replications, values.shape[1]))
-    sums[0] = values.sum(axis=0)
-    for start in range(0, len(key) if replications else 0, _CHUNK):
-        weights = poisson_weights(seed, key[start : start + _CHUNK], replications)
-        sums[1:] += weights.T.astype(np.float64) @ values[start : start + _CHUNK]
+    row_weights = _with_plain(seeds.rows, cells.row_key, replications)
+    col_weights = _with_plain(seeds.cols, cells.col_key, replications)
+    sums = np.zeros((1 + replications, len(metrics), 2))
+    width = max(1, _HELD // (len(row_weights) + len(col_weights) + 1))
+    for start in range(0, 1 + replications, width):
+        part = slice(start, start + width)
+        of_rows, of_cols = (weights[:, part].astype(np.float64) for weights in (row_weights, col_weights))
+        drawn = _row_sums(cells, np.ones(len(cells.col)), of_cols)
+        for number, metric in enumerate(metrics):
+            if isinstance(metric, Pooled):
+                total, weight = _row_sums(cells, metric.value, of_cols), drawn
+            else:
+                weight = metric.counted[:, None]
+                total = weight * (metric.value[:, None] + _row_sums(cells, metric.move, of_cols - 1.0))
+            sums[part, number] = np.stack([(of_rows * total).sum(axis=0), (of_rows * weight).sum(axis=0)], axis=1)
     return sums
+
+
+def _with_plain(seed: int, key: NDArray[np.int64], replications: int) -> NDArray[np.uint8]:
+    """Draw the weights of the replications, after a column of ones: the rows as they are."""
+    return np.hstack([np.ones((len(key), 1), np.uint8), poisson_weights(seed, key, replications)])
+
+
+def _row_sums(cells: Cells, values: Floats, of_cols: Floats) -> Floats:
+    shape = len(cells.row_key), len(cells.col_key)
+    return np.asarray(csr_array((values, cells.col, cells.row_ptr), shape=shape) @ of_cols)
 
 
 def percentile_interval(replicates: Floats, confidence: float) -> tuple[float, float] | None:

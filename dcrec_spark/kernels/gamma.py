@@ -1,7 +1,7 @@
 """Gamma variational factors: their moments, their divergence from the prior, their seeded start.
 
 In the paper these are pi_u, lambda_i (exposure), and theta_u, beta_i for the Poisson outcome. ``rate`` is a rate,
-never a scale; it is the same for every row of a side, so it has one entry per component.
+never a scale; where all pairs weigh the same it is the same for every row of a side, and has one entry per component.
 """
 
 import numpy as np

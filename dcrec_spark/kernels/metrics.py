@@ -1,10 +1,11 @@
-"""How good are predictions and lists? One value per user, over test ratings in CSR groups.
+"""How good are predictions and lists? A ratio of sums for each user, over test ratings in CSR groups.
 
 A user's entries stand together, best first; an item that has no test rating may be in the list (its gain is 0, and
 it is not relevant), and one with a test rating may not (its place is infinite, and it stands last)::
 
     row_ptr  = [0,            4,    6]     user 0 has four entries, user 1 two
     place    = [1,  2,  3,  inf,  1, 2]    in the user's list, from 1
+    tie      = [0,  1,  1,    2,  3, 4]    the second and the third have the same score
     gain     = [7,  0,  3,    1,  0, 1]    of the test rating, see gains
     relevant = [T,  F,  T,    F,  F, F]    its test rating is high enough
 
@@ -15,10 +16,15 @@ Of one user, with p a place, k a cut, and hits@k the relevant entries at places 
     Precision@k = hits@k / k; a list of fewer than k entries has misses at its end
     AP@k        = sum of hits@p / p over the relevant p <= k, / min(k, relevant); MAP@k is its mean
 
-A user whose gains are all 0 has no NDCG. A user without a relevant item has none of the other three.
+Equal scores share their places: a metric is its mean over all orders of them (McSherry, Najork 2008). An order by id
+would tell popular items, which often have small ids, from others. A user whose gains are all 0 has no NDCG. A user
+without a relevant item has none of the other three.
+
+Beside each user's value stands by how much it falls without each of the entries, all others moving up: what other test
+items would have changed (:mod:`dcrec_spark.kernels.bootstrap`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,22 +41,34 @@ LARGEST_EXPONENT = 1000.0
 
 
 class PerRow(NamedTuple):
-    """A metric by its parts: over any set of rows it is total.sum() / weight.sum(). (rows,) each.
+    """A metric of each row. value, counted : (rows,), 0 and 0 for a row that has none, else the value and 1.
 
-    For a mean over users ``weight`` is 1 where the user has a value, else 0; for one over ratings it is their number.
+    move : (n,) by how much the row's value falls without the entry; 0 where it would have none then.
     """
 
-    total: Floats
-    weight: Floats
+    value: Floats
+    counted: Floats
+    move: Floats
+
+
+class _Sums(NamedTuple):
+    """A sum over each row's entries, (rows,), and what it is without each of the entries, (n,)."""
+
+    whole: Floats
+    without: Floats
 
 
 class Lists(NamedTuple):
-    """Entries as above: by row, and in a row by place. row_ptr : (rows + 1,). The others : (n,)."""
+    """Entries as above: by row, and in a row by place. row_ptr : (rows + 1,). The others : (n,).
+
+    tie : rising numbers; entries that share one stand in any order.
+    """
 
     row_ptr: Ints
     place: Floats
     gain: Floats
     relevant: Flags
+    tie: Ints
 
 
 def gains(rating: Floats, kind: str) -> Floats:
@@ -76,52 +94,41 @@ def best_first(row_ptr: Ints, score: Floats) -> Ints:
     return np.lexsort((-score, row.astype(np.min_scalar_type(len(row_ptr)))))  # up to 16 bits are sorted by radix
 
 
-def ideal_dcg(row_ptr: Ints, gain: Floats, cuts: Sequence[float]) -> list[Floats]:
-    """Compute the highest DCG that each row can have at each cut, (rows,); a cut may be infinite."""
-    best = Lists(row_ptr, places(row_ptr), gain[best_first(row_ptr, gain)], np.zeros(len(gain), np.bool_))
-    return [_dcg(best, cut) for cut in cuts]
+def ties(row_ptr: Ints, score: Floats) -> Ints:
+    """Give each group of equal scores its number; entries are best first, and no group reaches into the next row."""
+    is_first = np.ones(len(score), np.bool_)
+    is_first[1:] = score[1:] != score[:-1]
+    starts = row_ptr[:-1]
+    is_first[starts[starts < len(score)]] = True
+    numbers: Ints = np.cumsum(is_first) - 1
+    return numbers
 
 
-def ndcg(lists: Lists, cut: float, ideal: Floats) -> PerRow:
-    """Compute NDCG at a cut, which may be infinite. ideal : (rows,), of the same entries and the same cut."""
-    counted = ideal > 0
-    return _mean_over(counted, np.divide(_dcg(lists, cut), ideal, out=np.zeros(len(ideal)), where=counted))
-
-
-def _dcg(lists: Lists, cut: float) -> Floats:
-    return _sums(lists, np.where(lists.place <= cut, lists.gain / np.log2(lists.place + 1), 0.0))
+def ndcg(lists: Lists, cut: float) -> PerRow:
+    """Compute NDCG at a cut, which may be infinite."""
+    return _ratio(lists, _placed(lists, lists.gain, _discount(cut)), _ideal(lists, cut))
 
 
 def hit_metrics(lists: Lists, cut: int) -> dict[str, PerRow]:
     """Compute ``recall``, ``precision`` and ``map`` at a cut."""
     relevant = _sums(lists, lists.relevant)
-    hit = lists.relevant & (lists.place <= cut)
-    hits, precision_at_hits = _sums(lists, hit), _sums(lists, np.where(hit, _hits_so_far(lists) / lists.place, 0.0))
-    counted, findable = relevant > 0, np.minimum(np.maximum(relevant, 1), cut)
-    values = {"recall": hits / findable, "precision": hits / cut, "map": precision_at_hits / findable}
-    return {name: _mean_over(counted, value) for name, value in values.items()}
-
-
-def _hits_so_far(lists: Lists) -> Ints:
-    """Count the relevant entries of the row up to and with each entry."""
-    total: Ints = np.concatenate([[0], np.cumsum(lists.relevant)])
-    return total[1:] - np.repeat(total[lists.row_ptr[:-1]], np.diff(lists.row_ptr))
-
-
-def error_metrics(row_ptr: Ints, rating: Floats, prediction: Floats) -> dict[str, PerRow]:
-    """Compute ``mse`` and ``mae``: means over ratings, so a row counts as often as it has ratings."""
-    number, row = np.diff(row_ptr).astype(np.float64), rows_of(row_ptr)
-    error = prediction - rating
+    left = relevant[rows_of(lists.row_ptr)] - lists.relevant
+    findable = _Sums(np.minimum(relevant, cut), np.minimum(left, cut))
+    places_of_list = _Sums(np.where(relevant > 0, float(cut), 0.0), np.where(left > 0, float(cut), 0.0))
+    hits = _placed(lists, lists.relevant, lambda place: (place <= cut).astype(np.float64))
     return {
-        "mse": PerRow(sums_by(row, error**2, len(number)), number),
-        "mae": PerRow(sums_by(row, np.abs(error), len(number)), number),
+        "recall": _ratio(lists, hits, findable),
+        "precision": _ratio(lists, hits, places_of_list),
+        "map": _ratio(lists, _precision_at_hits(lists, cut), findable),
     }
 
 
-def row_means(sums: PerRow) -> PerRow:
-    """Average within each row, so that every row counts once: per-item MSE from the sums of squares."""
-    counted = sums.weight > 0
-    return _mean_over(counted, np.divide(sums.total, sums.weight, out=np.zeros(len(counted)), where=counted))
+def error_means(row_ptr: Ints, error: Floats) -> PerRow:
+    """Average each row's errors, so that every row counts once; a row of one keeps its value whoever is drawn."""
+    row, number = rows_of(row_ptr), np.diff(row_ptr).astype(np.float64)
+    value = sums_by(row, error, len(number)) / np.maximum(number, 1.0)
+    move = (error - value[row]) / np.maximum(number - 1.0, 1.0)[row]
+    return PerRow(value, (number > 0).astype(np.float64), move)
 
 
 def sums_by(row: Ints, values: NDArray[Any], n_rows: int) -> Floats:
@@ -129,9 +136,97 @@ def sums_by(row: Ints, values: NDArray[Any], n_rows: int) -> Floats:
     return np.bincount(row, values, n_rows).astype(np.float64, copy=False)
 
 
+def _ratio(lists: Lists, found: _Sums, best: _Sums) -> PerRow:
+    counted = best.whole > 0
+    value = np.divide(found.whole, best.whole, out=np.zeros(len(counted)), where=counted)
+    left = best.without > 0
+    others = np.divide(found.without, best.without, out=np.zeros(len(left)), where=left)
+    move = np.where(left, value[rows_of(lists.row_ptr)] - others, 0.0)
+    return PerRow(value, counted.astype(np.float64), move)
+
+
+def _discount(cut: float) -> Callable[[Floats], Floats]:
+    return lambda place: np.where(place <= cut, 1.0 / np.log2(place + 1), 0.0)
+
+
+def _ideal(lists: Lists, cut: float) -> _Sums:
+    """Compute the highest DCG that each row can have, of its entries in their order."""
+    best = best_first(lists.row_ptr, lists.gain)
+    gain, row_ptr = lists.gain[best], lists.row_ptr
+    ranked = Lists(row_ptr, places(row_ptr), gain, lists.relevant[best], ties(row_ptr, gain))
+    whole, without = _placed(ranked, gain, _discount(cut))
+    in_order = np.empty(len(without))
+    in_order[best] = without
+    return _Sums(whole, in_order)
+
+
+class _Group(NamedTuple):
+    """Of each entry: where its group of equal scores starts and ends, as slices do, and its row; (n,) each."""
+
+    start: Ints
+    end: Ints
+    row_start: Ints
+    row_end: Ints
+
+    @classmethod
+    def of(cls, lists: Lists) -> "_Group":
+        sizes = np.bincount(lists.tie)
+        end = np.cumsum(sizes)
+        row = rows_of(lists.row_ptr)
+        return cls((end - sizes)[lists.tie], end[lists.tie], lists.row_ptr[:-1][row], lists.row_ptr[1:][row])
+
+
+def _between(values: NDArray[Any], start: Ints, end: Ints) -> Floats:
+    """Add up values[start:end] for each start and end."""
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    return np.asarray(total[end] - total[start])
+
+
+def _placed(lists: Lists, values: NDArray[Any], worth: Callable[[Floats], Floats]) -> _Sums:
+    """Add up values times what their places are worth, over all orders of equal scores.
+
+    Without an entry, all that stands below its group moves up a place.
+    """
+    group, here, above = _Group.of(lists), worth(lists.place), _moved_up(lists.place, worth)
+    size, total = group.end - group.start, _between(values, group.start, group.end)
+    mean = total / size
+    without = _between(mean * here, group.row_start, group.start)
+    without += (total - values) / np.maximum(size - 1, 1) * _between(here, group.start, group.end - 1)
+    without += _between(mean * above, group.end, group.row_end)
+    return _Sums(_sums(lists, mean * here), without)
+
+
+def _precision_at_hits(lists: Lists, cut: int) -> _Sums:
+    """Add up hits@p / p over the relevant places p <= cut, over all orders of equal scores.
+
+    Of a group of m entries with r relevant ones, h hits before it: at its j-th place, from 0, is a relevant entry with
+    probability r / m, and then there are h + 1 + j (r - 1) / (m - 1) hits up to there.
+    """
+
+    def share(place: Floats) -> Floats:
+        return np.where(place <= cut, 1.0 / place, 0.0)
+
+    group, here, above = _Group.of(lists), share(lists.place), _moved_up(lists.place, share)
+    size, rank = group.end - group.start, np.arange(len(lists.place)) - group.start
+    relevant = _between(lists.relevant, group.start, group.end)
+    before = _between(lists.relevant, group.row_start, group.start) + 1.0
+    chance = relevant / size
+    hits = chance * (before + rank * (relevant - 1.0) / np.maximum(size - 1, 1))
+    others = relevant - lists.relevant
+    chance_of_others = others / np.maximum(size - 1, 1)
+    slope = (others - 1.0) / np.maximum(size - 2, 1)
+    without = _between(hits * here, group.row_start, group.start)
+    without += chance_of_others * before * _between(here, group.start, group.end - 1)
+    without += chance_of_others * slope * _between(rank * here, group.start, group.end - 1)
+    without += _between(hits * above, group.end, group.row_end)
+    without -= lists.relevant * _between(chance * above, group.end, group.row_end)
+    return _Sums(_sums(lists, hits * here), without)
+
+
+def _moved_up(place: Floats, worth: Callable[[Floats], Floats]) -> Floats:
+    """Return what the place above is worth; nothing is above the first."""
+    return np.where(place > 1, worth(np.maximum(place - 1, 1.0)), 0.0)
+
+
 def _sums(lists: Lists, values: NDArray[Any]) -> Floats:
     return sums_by(rows_of(lists.row_ptr), values, len(lists.row_ptr) - 1)
-
-
-def _mean_over(counted: Flags, value: Floats) -> PerRow:
-    return PerRow(np.where(counted, value, 0.0), counted.astype(np.float64))

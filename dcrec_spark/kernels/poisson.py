@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from dcrec_spark.kernels.csr import inner_products, pieces
-from dcrec_spark.kernels.gamma import Floats, geometric_mean
+from dcrec_spark.kernels.csr import are_short, inner_products, pieces, row_sums
+from dcrec_spark.kernels.gamma import Floats
 
 NOTHING = np.empty(0)
 
@@ -22,7 +23,7 @@ NOTHING = np.empty(0)
 class CountBlock(NamedTuple):
     """Counts of one block in row order.
 
-    row_ptr (n + 1,), col (nnz,) places in ``cols``, counts (nnz,) >= 0, times its weight where there are weights;
+    row_ptr (n + 1,), col (nnz,) places in ``cols``, counts (nnz,) >= 0, each times its pair's weight where it has one;
     a_hat (nnz,) or (0,): what the last column of the rows multiplies;
     offset (nnz,) or (0,): a part of each rate that is known, in geometric means.
     """
@@ -49,40 +50,28 @@ def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: F
     -------
     (n, F), each >= prior. Without an offset a row sums to its priors plus its total count.
     """
-    shape = np.zeros_like(row_geometric_mean)
-    for row, start, end in pieces(block.row_ptr):
-        source = _sources(block, cols, start, end)
-        shape[row] += (block.counts[start:end] / _rates(block, source, row_geometric_mean[row], start, end)) @ source
+    shape = _drawn(block, row_geometric_mean, cols)
     shape *= row_geometric_mean
     shape += prior
     return shape
 
 
-def settle_shape(
-    prior: float | Floats, block: CountBlock, shape: Floats, rate: Floats, cols: Floats, tol: float, most: int
-) -> Floats:
-    """Repeat :func:`update_shape` until the shapes come to rest, while the columns stand still.
-
-    shape, rate : (n, F) to start from, (F,) or (n, F). cols : (m, L) as for :func:`update_shape`.
-    A row rests when no shape moved by more than ``tol`` relative to the row's largest, or after ``most`` updates.
-    Rows are independent: each comes out as it does alone.
-    """
-    settled = shape.copy()
-    rates = np.broadcast_to(rate, shape.shape)
-    for row in range(len(shape)):
-        start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
-        if start == end:
-            settled[row] = prior
-            continue
-        source, count = _sources(block, cols, start, end), block.counts[start:end]
-        for _ in range(most):
-            geometric = geometric_mean(settled[row], rates[row])
-            moved = prior + geometric * ((count / _rates(block, source, geometric, start, end)) @ source)
-            change = np.abs(moved - settled[row]).max()
-            settled[row] = moved
-            if change <= tol * moved.max():
-                break
-    return settled
+def _drawn(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
+    """Return sum_i y_ui g_ik / rate_ui of each row, (n, F)."""
+    drawn = np.zeros_like(row_geometric_mean)
+    if not are_short(block.row_ptr, cols.shape[1]):
+        for row, start, end in pieces(block.row_ptr):
+            source = _sources(block, cols, start, end)
+            drawn[row] += (
+                block.counts[start:end] / _rates(block, source, row_geometric_mean[row], start, end)
+            ) @ source
+        return drawn
+    share = (block.counts / rates(block, row_geometric_mean, cols)).astype(cols.dtype, copy=False)
+    of_factors = np.asarray(csr_array((share, block.col, block.row_ptr), shape=(len(drawn), len(cols))) @ cols)
+    drawn[:, : cols.shape[1]] = of_factors
+    if len(block.a_hat):
+        drawn[:, -1] = row_sums(block.row_ptr, share * block.a_hat)
+    return drawn
 
 
 def rates(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
@@ -92,6 +81,12 @@ def rates(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats
     if len(block.a_hat):
         rate += np.repeat(row_geometric_mean[:, width], np.diff(block.row_ptr)) * block.a_hat
     return rate + block.offset if len(block.offset) else rate
+
+
+def weighted_sums(row_ptr: NDArray[np.int64], col: NDArray[np.int32], weight: Floats, means: Floats) -> Floats:
+    """Add up weight_ui E[beta_i] over the nonzeros of each row; (n, K), float64. weight (nnz,), means (m, K)."""
+    shape = len(row_ptr) - 1, len(means)
+    return np.asarray(csr_array((weight.astype(np.float64), col, row_ptr), shape=shape) @ means.astype(np.float64))
 
 
 def log_rates(block: CountBlock, rate: Floats) -> float:

@@ -5,7 +5,7 @@ parts.ratings("train")      Ratings, what a fit in memory takes
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
@@ -31,7 +31,8 @@ class Parts:
     """Parts of one data set.
 
     user_ids, item_ids : all that occur in some part, sorted; an index is a place in them. user_key, item_key : hashes
-    of them. of : name of a part -> ``user, item, rating``, (n,) each, sorted by user, then item.
+    of them. of : name of a part -> ``user, item, rating``, (n,) each, sorted by user, then item. lost : name of a part
+    -> how many items it has lost, since :meth:`known` left all of their pairs out.
     """
 
     user_ids: pa.Array
@@ -39,6 +40,11 @@ class Parts:
     user_key: Array
     item_key: Array
     of: Mapping[str, Mapping[str, Array]]
+    lost: Mapping[str, int] = field(default_factory=dict)
+
+    def items_lost(self, part: str) -> int:
+        """Count the items that a part has lost, no fit knowing them."""
+        return self.lost.get(part, 0)
 
     @classmethod
     def of_indices(cls, n_users: int, n_items: int, of: Mapping[str, Mapping[str, Array]]) -> "Parts":
@@ -60,7 +66,8 @@ class Parts:
         items, users, pairs = self.ratings(*training).item, self.ratings(*(folded_in or training)).user, self.of[part]
         is_known = np.isin(pairs["user"], users) & np.isin(pairs["item"], items)
         chosen = {name: column[is_known] for name, column in pairs.items()}
-        return Parts(self.user_ids, self.item_ids, self.user_key, self.item_key, {**self.of, part: chosen})
+        lost = len(np.unique(pairs["item"])) - len(np.unique(chosen["item"])) + self.items_lost(part)
+        return replace(self, of={**self.of, part: chosen}, lost={**self.lost, part: lost})
 
     def evaluate(
         self, part: str, predictions: Mapping[str, Array], settings: MetricSettings, catalogue: tuple[str, ...] = ()

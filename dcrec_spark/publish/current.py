@@ -9,7 +9,6 @@
 A publisher replaces ``CURRENT`` in one step, so that a reader gets the tables of before or the new ones, whole.
 """
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.publish.manifest import RECORD
+from dcrec_spark.publish.manifest import RECORD, read_json
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.protocol import Files
 
@@ -136,12 +135,17 @@ def current_directory(output: str, spark: SparkSession | None = None) -> str | N
 
 
 def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[str, Any] | None:
-    """Read ``run.json`` of a published run; None where there is none."""
+    """Read ``run.json`` of a published run; None where there is none.
+
+    Raises
+    ------
+    DataError
+        It is damaged.
+    """
     files, path = open_files(run_directory, spark, setting="run directory")
     if not files.exists(f"{path}/{RECORD}"):
         return None
-    record: dict[str, Any] = json.loads(files.read(f"{path}/{RECORD}"))
-    return record
+    return read_json(files, f"{path}/{RECORD}")
 
 
 def run_id_in(files: Files, root: str) -> str | None:
@@ -157,7 +161,10 @@ def read_run_id(files: Files, path: str) -> str:
     DataError
         The file holds something else.
     """
-    text = files.read(path).decode(errors="replace").strip()
+    try:
+        text = files.read(path).decode(errors="replace").strip()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error}); expected a file with a run_id: restore it") from error
     if RUN_ID.fullmatch(text) is None:
         raise DataError(f"{path} holds {text[:200]!r}; expected the run_id of a published run: restore the file")
     return text

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dcrec_spark.errors import DataError
 from dcrec_spark.storage.protocol import Entry, Files
@@ -64,14 +64,58 @@ def check_manifest(files: Files, directory: str) -> None:
     DataError
         Naming every file that is missing, changed or foreign.
     """
-    if not files.exists(f"{directory}/{MANIFEST}"):
-        raise DataError(f"{directory} holds no {MANIFEST}: it is not a whole run")
-    manifest = json.loads(files.read(f"{directory}/{MANIFEST}"))
-    expected = {RECORD: manifest["record_sha256"]}
-    for name, part in {**manifest["tables"], **manifest.get("folders", {})}.items():
-        expected |= {f"{name}/{file}": sha256 for file, sha256 in part["sha256"].items()}
+    expected = _expected(files, directory)
     present = fingerprint_folder(files, directory).sha256
     del present[MANIFEST]
+    _require_equal(directory, expected, present)
+
+
+def check_folder(files: Files, directory: str, folder: str) -> None:
+    """Compare the files of one folder of a run with the run's manifest; each is read once.
+
+    Raises
+    ------
+    DataError
+        Naming every file that is missing, changed or foreign.
+    """
+    expected = {name: sha256 for name, sha256 in _expected(files, directory).items() if name.startswith(f"{folder}/")}
+    present = fingerprint_folder(files, f"{directory}/{folder}").sha256
+    _require_equal(directory, expected, {f"{folder}/{name}": sha256 for name, sha256 in present.items()})
+
+
+def read_json(files: Files, path: str) -> dict[str, Any]:
+    """Read a file of a run that holds a JSON object.
+
+    Raises
+    ------
+    DataError
+        The file is missing, is a directory, or holds something else.
+    """
+    try:
+        content = json.loads(files.read(path))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} is damaged: it cannot be read as JSON ({error}); restore it from a backup") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path} is damaged: found {str(content)[:50]!r}, expected a JSON object; restore it")
+    return content
+
+
+def _expected(files: Files, directory: str) -> dict[str, str]:
+    """SHA-256 of each file of a run by its path inside, as the manifest has them."""
+    path = f"{directory}/{MANIFEST}"
+    if not files.exists(path):
+        raise DataError(f"{directory} holds no {MANIFEST}: it is not a whole run")
+    manifest = read_json(files, path)
+    try:
+        expected = {RECORD: str(manifest["record_sha256"])}
+        for name, part in {**manifest["tables"], **manifest.get("folders", {})}.items():
+            expected |= {f"{name}/{file}": str(sha256) for file, sha256 in part["sha256"].items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is damaged: it does not list the run's files ({error!r}); restore it") from error
+    return expected
+
+
+def _require_equal(directory: str, expected: Mapping[str, str], present: Mapping[str, str]) -> None:
     problems = sorted(
         f"{name} is {_what_happened(expected.get(name), present.get(name))}"
         for name in expected.keys() | present.keys()

@@ -9,6 +9,7 @@
                             /manifest.json        checksums of all the above; written last
     <output>/failed/run_id=<run_id>/run.json      the record of a run that published nothing
     <output>/.staging-<run_id>-<token>/           tables in the making; no reader looks here
+            /.staging-<run_id>-<token>.lease      locked by the process that makes them, as long as it lives
     <output>/.committing                          the run being committed, or withdrawn, right now
     <output>/.lock                                held while committing
 
@@ -16,10 +17,11 @@ The steps are those of :mod:`dcrec_spark.publish.protocol`. Committing renames t
 pointer. A process that dies in between leaves the pointer on the old run, and ``.committing`` tells the next publisher
 to remove the directory that nobody points to. Of publishers whose spans from staging to commit overlap, the first to
 commit wins: the others see that the pointer has moved. Verifying reads each file once more; a damaged run is withdrawn
-as an interrupted commit is. To go back to an older run, write its run_id into ``CURRENT``.
+as an interrupted commit is. ``dcrec rollback`` goes back to an older run.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -41,7 +43,7 @@ from dcrec_spark.publish.manifest import (
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Files
-from dcrec_spark.storage.staging import remove_stale, require_writable
+from dcrec_spark.storage.staging import leased, remove_stale, require_writable
 from dcrec_spark.storage.tables import write_table
 
 COMMITTING = ".committing"
@@ -53,7 +55,10 @@ SETTING = "output.path"
 
 @dataclass(frozen=True)
 class StagedRun:
-    """What is written and not published. ``base`` is the run that was current when staging began."""
+    """What is written and not published.
+
+    base : the run that was current when staging began. lease : lets go of the staging directory when it is closed.
+    """
 
     files: Files
     output: str
@@ -62,6 +67,7 @@ class StagedRun:
     base: str | None
     tables: Mapping[str, TableFiles]
     folders: Mapping[str, FolderFiles] = field(default_factory=dict)
+    lease: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
 
     def uri(self, table: str) -> str:
         """Where Spark reads the staged table: ``spark.read.parquet(staged.uri("recommendations"))``."""
@@ -122,14 +128,12 @@ class ParquetSink:
             _undo_interrupted_commit(files, root)
             base = run_id_in(files, root)
         path = _staging_path(root, run_id)
-        try:
+        with ExitStack() as lease:
+            lease.enter_context(leased(files, path))
             files.make_directory(path)
             written = {name: _write_table(files, f"{path}/{name}", table) for name, table in tables.items()}
             saved = {name: _write_folder(files, f"{path}/{name}", save) for name, save in folders.items()}
-        except BaseException:
-            files.delete(path)
-            raise
-        return StagedRun(files, root, run_id, path, base, written, saved)
+            return StagedRun(files, root, run_id, path, base, written, saved, lease.pop_all())
 
     def commit(self, staged: StagedRun, record: Record) -> str:
         """Make the staged tables the current ones; returns the run's directory as a URI.
@@ -144,13 +148,14 @@ class ParquetSink:
         write_manifest(files, staged.path, staged.run_id, staged.tables, staged.folders)
         with files.lock(f"{root}/{LOCK}"):
             _undo_interrupted_commit(files, root)
-            self._require_unchanged(staged)
+            self.require_unchanged(staged)
             files.write(f"{root}/{COMMITTING}", staged.run_id.encode())
             try:
                 files.rename(staged.path, run_path(root, staged.run_id))
                 files.write(f"{root}/{CURRENT}", f"{staged.run_id}\n".encode())
             finally:
                 _undo_interrupted_commit(files, root)
+        staged.lease.close()
         return files.uri(run_path(root, staged.run_id))
 
     def verify(self, staged: StagedRun) -> None:
@@ -164,7 +169,7 @@ class ParquetSink:
         try:
             check_manifest(self.files, run_path(self.root, staged.run_id))
         except (DataError, OSError) as damage:
-            self._withdraw(staged)
+            self.withdraw(staged)
             now = "none is published" if staged.base is None else f"readers are back on run {staged.base}"
             raise DcrecError(
                 f"run {staged.run_id} was published, found damaged, and withdrawn ({now}): {damage}"
@@ -173,8 +178,29 @@ class ParquetSink:
     def discard(self, staged: StagedRun) -> None:
         """Remove the staged tables; fine when they are gone or committed."""
         self.files.delete(staged.path)
+        staged.lease.close()
 
-    def _withdraw(self, staged: StagedRun) -> None:
+    def restore(self, run_id: str) -> None:
+        """Point readers to an older run, after checking that it is whole.
+
+        Raises
+        ------
+        DataError
+            There is no such run, or it is damaged.
+        """
+        require_name("run_id", run_id, RUN_ID)
+        files, root = self.files, self.root
+        check_manifest(files, run_path(root, run_id))
+        with files.lock(f"{root}/{LOCK}"):
+            _undo_interrupted_commit(files, root)
+            files.write(f"{root}/{CURRENT}", f"{run_id}\n".encode())
+
+    def run_ids(self) -> list[str]:
+        """Name the runs that the directory holds, in the order of their names."""
+        names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
+        return [name.removeprefix("run_id=") for name in names if name.startswith("run_id=")]
+
+    def withdraw(self, staged: StagedRun) -> None:
         """Point readers to the run before, unless another one was published since, and remove this one's directory."""
         files, root = self.files, self.root
         with files.lock(f"{root}/{LOCK}"):
@@ -187,7 +213,14 @@ class ParquetSink:
                 files.write(f"{root}/{CURRENT}", f"{staged.base}\n".encode())
             _undo_interrupted_commit(files, root)
 
-    def _require_unchanged(self, staged: StagedRun) -> None:
+    def require_unchanged(self, staged: StagedRun) -> None:
+        """Compare the pointer with that of when staging began.
+
+        Raises
+        ------
+        ConflictError
+            It has moved, or the run_id is taken.
+        """
         now = run_id_in(self.files, self.root)
         if now != staged.base:
             raise ConflictError(
@@ -210,6 +243,12 @@ def check_writable(output: str, spark: SparkSession | None = None) -> None:
         Naming output.path.
     """
     ParquetSink.open(output, spark).check_writable()
+
+
+def remove_leftovers(output: str, spark: SparkSession | None = None) -> None:
+    """Remove what publishers that died have left in their staging directories."""
+    files, root = open_files(output, spark)
+    remove_stale(files, root, (STAGING_PREFIX, TEMPORARY_PREFIX))
 
 
 def publish(

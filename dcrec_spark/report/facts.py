@@ -54,6 +54,8 @@ class DataFacts:
         Test ratings left out, as a model does not know their user or item.
     per_user, per_item : pandas.DataFrame
         How many users, or items, have so many training ratings: low, high, n.
+    items_missing : int
+        Test items left out with all of their ratings.
     """
 
     training: Counts
@@ -62,6 +64,7 @@ class DataFacts:
     unknown: int
     per_user: pd.DataFrame
     per_item: pd.DataFrame
+    items_missing: int = 0
 
     @property
     def density(self) -> float:

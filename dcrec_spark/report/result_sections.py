@@ -122,8 +122,8 @@ def _how(facts: ReportFacts) -> str:
     if not of.replications:
         return "Nothing was resampled (evaluation.bootstrap = 0): without intervals no difference can be shown."
     return (
-        f"Intervals hold {share(of.confidence)} of {of.replications} bootstrap resamples of users (errors per item: of "
-        "items). All models met the same test ratings and the same resamples."
+        f"Intervals hold {share(of.confidence)} of {of.replications} bootstrap resamples of users and items. All "
+        "models met the same test ratings and the same resamples. Items of equal scores share their places."
     )
 
 
@@ -134,10 +134,18 @@ def _definitions(facts: ReportFacts) -> list[str]:
         f"A rating is worth {of.gain}.",
         "Recall, Precision and MAP ask which of the first k items are relevant: those with a test rating of "
         f"{of.relevance:g} or more.",
-        "MSE and MAE are of predictions as they are, not clipped to the scale; those per item are means over items of "
-        "each item's mean.",
+        "MSE and MAE are of predictions as they are, not clipped to the scale; those per item are means over "
+        f"{plural(facts.data.test.items, 'item')} of each item's mean. {_missing(facts)}",
         "The published table metrics has every number, with how many users, ratings or items it averages over.",
     ]
+
+
+def _missing(facts: ReportFacts) -> str:
+    missing = facts.data.items_missing
+    if not missing:
+        return "No item of the test is missing."
+    are = "is" if missing == 1 else "are"
+    return f"{plural(missing, 'more item')} of the test {are} missing there, without a rating that could be predicted."
 
 
 def _forest(facts: ReportFacts, measure: str) -> Picture:

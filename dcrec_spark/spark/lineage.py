@@ -60,6 +60,12 @@ def require_checkpoint_directory(spark: SparkSession) -> None:
     )
 
 
+def checkpoint_directory(spark: SparkSession) -> str | None:
+    """Return where reliable checkpoints go; None without such a place."""
+    place: str | None = spark.sparkContext.getCheckpointDir()
+    return place
+
+
 def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
     """Choose where reliable checkpoints go: a directory that the driver and every executor can read and write.
 

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -181,6 +182,16 @@ def _prepare_process(settings: Mapping[str, str]) -> None:
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     if "SPARK_HOME" not in os.environ:
         os.environ.setdefault("SPARK_CONF_DIR", str(conf_directory()))
+
+
+def scratch_places(session: SparkSession) -> dict[str, str]:
+    """Name the directories that Spark writes to on its way, by the settings that say where; several have commas."""
+    if not hasattr(session, "_jsparkSession"):  # Spark Connect keeps its paths to itself
+        return {}
+    context = session.sparkContext
+    scratch = os.environ.get("SPARK_LOCAL_DIRS") or context.getConf().get("spark.local.dir", tempfile.gettempdir())
+    places = {"spark.local.dir": scratch, "spark.checkpoint_dir": context.getCheckpointDir()}
+    return {setting: path for setting, path in places.items() if path}
 
 
 def conf_directory() -> Path:

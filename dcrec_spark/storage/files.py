@@ -13,6 +13,7 @@ from dcrec_spark.storage.protocol import Files
 LOCATION = re.compile(r"(?:(?P<scheme>[A-Za-z][\w+.-]*):(?://(?P<host>[^/]*))?)?(?P<path>.*)", re.DOTALL)
 # Spark reads these in a path as a pattern, or fails on them.
 PATTERN_CHARACTERS = frozenset("*?[]{}\\:")
+CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 OBJECT_STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "adl", "oss", "cosn", "obs"})
 
 
@@ -52,6 +53,8 @@ def open_files(path: str, spark: SparkSession | None = None, setting: str = "out
 
 
 def _require_plain(path: str, inside: str, setting: str) -> None:
-    if not inside.strip() or PATTERN_CHARACTERS & set(inside):
+    if not inside.strip() or PATTERN_CHARACTERS & set(inside) or CONTROL_CHARACTERS.search(inside):
         refused = " ".join(sorted(PATTERN_CHARACTERS))
-        raise ConfigError(f"{setting} is {path!r}; expected a path without any of the characters {refused}")
+        raise ConfigError(
+            f"{setting} is {path!r}; expected a path without line breaks and any of the characters {refused}"
+        )

@@ -75,13 +75,14 @@ class HadoopFiles:
         self._hadoop.delete(path)
 
     @contextmanager
-    def lock(self, path: str) -> Iterator[None]:
+    def lock(self, path: str, seconds: float | None = None) -> Iterator[None]:
         """Hold the file open for appending: HDFS lets one writer do so, and forgets one that died."""
+        patience = LOCK_SECONDS if seconds is None else seconds
         self._hadoop.create_empty(path)
-        deadline = time.monotonic() + LOCK_SECONDS
+        deadline = time.monotonic() + patience
         while (stream := self._hadoop.append(path)) is None:
             if time.monotonic() > deadline:
-                raise ConflictError(f"another process holds {path} for over {LOCK_SECONDS:.0f} s")
+                raise ConflictError(f"another process holds {path} for over {patience:.0f} s")
             time.sleep(POLL_SECONDS)
         try:
             yield

@@ -93,14 +93,15 @@ class LocalFiles:
                 continue  # Another run cleans up the same leftovers: look again.
 
     @contextmanager
-    def lock(self, path: str) -> Iterator[None]:
+    def lock(self, path: str, seconds: float | None = None) -> Iterator[None]:
         """Hold an flock, which the kernel releases when the process dies."""
+        patience = self.lock_seconds if seconds is None else seconds
         # The file stays: removing it would let two processes hold locks on two files of the same name.
         with Path(path).open("ab") as stream:
-            deadline = time.monotonic() + self.lock_seconds
+            deadline = time.monotonic() + patience
             while not _try_lock(stream.fileno()):
                 if time.monotonic() > deadline:
-                    raise ConflictError(f"another process holds {path} for over {self.lock_seconds:.0f} s")
+                    raise ConflictError(f"another process holds {path} for over {patience:.0f} s")
                 time.sleep(POLL_SECONDS)
             yield
 

@@ -59,8 +59,11 @@ class Files(Protocol):
     def delete(self, path: str) -> None:
         """Delete with all that is inside; fine when nothing is there."""
 
-    def lock(self, path: str) -> AbstractContextManager[None]:
-        """Hold what one process holds at a time, and loses when it dies. ConflictError when another one keeps it."""
+    def lock(self, path: str, seconds: float | None = None) -> AbstractContextManager[None]:
+        """Hold what one process holds at a time, and loses when it dies.
+
+        ConflictError when another one keeps it for ``seconds``; None: as long as the store thinks fit.
+        """
 
     def check_writable(self, path: str) -> None:
         """Raise OSError when this user could not create the directory, or files in it. Leave nothing behind."""

@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from uuid import uuid4
 
-from dcrec_spark.errors import ConfigError
-from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Files
+from dcrec_spark.errors import ConfigError, ConflictError
+from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Entry, Files
 
-# A staging directory in which nothing was begun or ended for so long belongs to a process that died.
+# Beside a directory in the making lies a file of its name and this ending, which its process holds locked.
+LEASE = ".lease"
+# What has no such file belongs to a process that died if nothing in it was begun or ended for so long.
 STALE_SECONDS = 2 * 24 * 3600
 
 
@@ -23,23 +25,48 @@ def staged(files: Files, path: str) -> Iterator[str]:
     prefix = f"{TEMPORARY_PREFIX}{name}-"
     remove_stale(files, parent, (prefix,))
     directory = f"{parent}/{prefix}{uuid4().hex[:8]}"
-    files.make_directory(directory)
-    try:
+    with leased(files, directory):
+        files.make_directory(directory)
         yield directory
-    finally:
-        files.delete(directory)
+
+
+@contextmanager
+def leased(files: Files, directory: str) -> Iterator[None]:
+    """Hold what tells others that the directory, which need not exist yet, is in the making; it is gone afterwards.
+
+    The lease is a lock, which the store lets go when its holder dies: a process on another machine sees so too, and no
+    clock is asked.
+    """
+    with ExitStack() as afterwards:
+        afterwards.callback(files.delete, f"{directory}{LEASE}")
+        afterwards.enter_context(files.lock(f"{directory}{LEASE}"))
+        afterwards.callback(files.delete, directory)
+        yield
 
 
 def remove_stale(files: Files, directory: str, prefixes: tuple[str, ...]) -> None:
-    """Remove what begins with one of the prefixes and was last touched by a process long dead."""
-    oldest = time.time() - STALE_SECONDS
-    for entry in files.list(directory):
-        if not entry.name.startswith(prefixes):
-            continue
-        path = f"{directory}/{entry.name}"
-        inside = files.list(path) if entry.is_directory else []
-        if all(touched.modified < oldest for touched in [entry, *inside]):
-            files.delete(path)
+    """Remove what begins with one of the prefixes and was in the making by a process that died."""
+    names = [entry for entry in files.list(directory) if entry.name.startswith(prefixes)]
+    leases = {entry.name for entry in names if entry.name.endswith(LEASE)}
+    for lease in sorted(leases):
+        _remove_if_dead(files, f"{directory}/{lease.removesuffix(LEASE)}")
+    for entry in names:
+        if entry.name not in leases and f"{entry.name}{LEASE}" not in leases and _is_old(files, directory, entry):
+            files.delete(f"{directory}/{entry.name}")
+
+
+def _remove_if_dead(files: Files, directory: str) -> None:
+    try:
+        with files.lock(f"{directory}{LEASE}", seconds=0):
+            files.delete(directory)
+    except ConflictError:
+        return  # its process lives
+    files.delete(f"{directory}{LEASE}")
+
+
+def _is_old(files: Files, directory: str, entry: Entry) -> bool:
+    inside = files.list(f"{directory}/{entry.name}") if entry.is_directory else []
+    return all(touched.modified < time.time() - STALE_SECONDS for touched in [entry, *inside])
 
 
 def require_writable(files: Files, path: str, given: str, setting: str) -> None:

@@ -42,8 +42,21 @@ def shared_file(folder: Path, text: str = SHARED_FILE) -> Path:
 @pytest.mark.parametrize(
     ("kind", "sections"),
     [
-        (RetrainConfig, ["input", "validation", "exposure", "outcome", "engine", "model", "recommend"]),
-        (RecommendJobConfig, ["input", "validation", "model", "recommend"]),
+        (
+            RetrainConfig,
+            [
+                "input",
+                "validation",
+                "exposure",
+                "outcome",
+                "engine",
+                "warehouses",
+                "model",
+                "exposure_check",
+                "recommend",
+            ],
+        ),
+        (RecommendJobConfig, ["input", "validation", "model", "warehouses", "recommend"]),
         (FoldInConfig, ["input", "validation", "model", "recommend"]),
         (EvaluateConfig, ["input", "validation", "model", "recommend", "evaluation"]),
         (TuneConfig, ["input", "validation", "exposure", "outcome", "engine", "evaluation", "tuning"]),
@@ -59,6 +72,7 @@ def test_a_job_has_and_records_the_sections_that_it_uses(kind: type[JobConfig], 
 def test_within_a_section_a_job_has_the_settings_that_it_uses() -> None:
     assert [name for name in known_settings(RetrainConfig) if name.startswith(("model.", "recommend."))] == [
         "model.warm_start",
+        "model.checkpoint_seconds",
         "recommend.top_n",
         "recommend.exclude_seen",
     ]

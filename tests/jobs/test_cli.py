@@ -24,7 +24,15 @@ def dcrec_with(*arguments: str) -> Result:
 def test_the_help_lists_each_job_under_its_purpose() -> None:
     finished = dcrec_with("--help")
     assert finished.exit_code == 0
-    for heading in ("Recommend:", "Judge and choose:", "Try out:", "Help:", "Settings", "Exit codes"):
+    for heading in (
+        "Recommend:",
+        "Judge and choose:",
+        "Try out:",
+        "See and go back:",
+        "Help:",
+        "Settings",
+        "Exit codes",
+    ):
         assert heading in finished.output
     for entry in JOBS:
         assert f"{entry.command} " in finished.output

@@ -190,6 +190,17 @@ def test_settings_that_cannot_be_used(settings: dict[str, object], said: str, ou
     assert not (output / "failed").exists()
 
 
+@pytest.mark.parametrize("stage", ["exposure", "outcome"])
+def test_a_rank_that_the_ratings_cannot_fill_is_refused(
+    stage: str, output: Path, published: Path, tmp_path: Path
+) -> None:
+    source = write_csv(tmp_path / "ratings.csv", GOOD)
+    outcome = run_retrain({**CSV, "input.path": source, "output.path": output, f"{stage}.rank": 4000})
+    assert (outcome.code, outcome.error["kind"]) == (2, "ConfigError")
+    assert outcome.message.startswith(f"setting {stage}.rank: found 4000, expected at most 10: the ratings are of 6 ")
+    assert_old_tables_stay(output, published)
+
+
 # ---- a dry run
 
 

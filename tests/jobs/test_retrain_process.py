@@ -9,14 +9,20 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
-from tests.jobs.job import failure_of, names_in
+from tests.jobs.job import failure_of, names_in, record_of, run_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
+DRAWN = [(u, i, crc32(f"{u},{i}".encode())) for u in range(200) for i in range(150)]
+MANY_RATINGS = ["user,item,rating", *(f"{u},{i},{1 + h % 5}" for u, i, h in DRAWN if h % 3)]
 ENDLESS = {"exposure.max_iter": 1_000_000, "exposure.tol": 0, "exposure.rank": 2, "spark.master": "local[2]"}
+
+
+pytestmark = pytest.mark.process
 
 
 @contextmanager
@@ -60,9 +66,41 @@ def test_a_run_that_is_stopped_says_so_and_publishes_nothing(number: signal.Sign
     record = failure_of(output)
     assert (record["status"], record["exit_code"]) == ("interrupted", 6)
     assert names_in(output) == set()
+    assert "Traceback" not in log.read_text()
+    assert "py4j" not in log.read_text()
     said = [json.loads(line) for line in log.read_text().splitlines() if line.startswith('{"')]
     assert (said[-1]["kind"], said[-1]["exit_code"]) == ("InterruptedRun", 6)
     assert said[-1]["event"].startswith(f"stopped by {number.name}; nothing was published")
+
+
+def test_a_killed_run_goes_on_when_it_is_run_again(tmp_path: Path) -> None:
+    """SIGKILL in the middle of the fit; what it left is taken up, and nothing of it stays."""
+    output, log, ratings = tmp_path / "out", tmp_path / "log", tmp_path / "ratings.csv"
+    ratings.write_text("\n".join(MANY_RATINGS), encoding="utf-8")
+    long = {
+        **ENDLESS,
+        "exposure.max_iter": 600,
+        "exposure.rank": 8,
+        "outcome.max_iter": 2,
+        "model.checkpoint_seconds": 1,
+    }
+    settings = {**long, "input.format": "csv", "input.path": ratings, "output.path": output}
+    with job(settings, log) as process:
+        while not list(output.glob(".fit-*/exposure-*")):
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.05)
+        process.kill()
+        process.wait(timeout=240)
+    assert names_in(output) != set()
+
+    with job(settings, log) as process:
+        assert process.wait(timeout=400) == 0, log.read_text()
+
+    run = run_directory(output)
+    record = record_of(run)
+    assert [text for text in record["warnings"] if "exposure: an interrupted run is gone on with" in text] != []
+    assert record["iterations"]["exposure"] == 600
+    assert names_in(output) == {"CURRENT", run.name}
 
 
 def test_the_script_answers_like_the_command(tmp_path: Path) -> None:

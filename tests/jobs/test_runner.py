@@ -1,7 +1,11 @@
 """What all jobs share, shown by a job that fits nothing: records, refusals, dry runs, and the order of its steps."""
 
+import errno
 import json
 import os
+import re
+import signal
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,8 +16,12 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.config import JobConfig
 from dcrec_spark.errors import DataError
+from dcrec_spark.jobs.cli import _interrupts
+from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.job import Context, Job, Outputs
+from dcrec_spark.jobs.outputs import text_file
 from dcrec_spark.publish.current import current_run_id
+from dcrec_spark.storage.local import LocalFiles
 from tests.jobs.job import Outcome, failure_of, names_in, read_table, record_of, run_directory, run_job
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -121,6 +129,8 @@ def rank_from_two(_job: Greet, spark: SparkSession, users: list[str]) -> DataFra
 
 
 RIGHT = Greet.table
+LOAD = Greet.load
+WRITE = LocalFiles.write
 FAILURES: dict[str, tuple[str, Callable[..., Any], int, str]] = {
     "input is refused": ("extract", refuse_inputs, 3, "DataError: nobody is there"),
     "the unexpected, without its secrets": (
@@ -177,6 +187,92 @@ def test_an_interruption_is_recorded_as_one(output: Path) -> None:
     assert (outcome.code, outcome.error["kind"]) == (6, "InterruptedRun")
     assert failure_of(output)["status"] == "interrupted"
     assert_nothing_published(outcome, output, before)
+
+
+@pytest.mark.parametrize("when", ["as CURRENT is replaced", "after the commit"])
+def test_a_signal_after_the_commit_leaves_a_run_that_is_done(
+    when: str, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_and_stop(files: LocalFiles, path: str, content: bytes) -> None:
+        WRITE(files, path, content)
+        if path.endswith("/CURRENT"):
+            raise KeyboardInterrupt("stopped by SIGTERM")
+
+    def load_and_stop(job: Greet, context: Context[GreetConfig], outputs: Outputs[str]) -> str:
+        LOAD(job, context, outputs)
+        raise KeyboardInterrupt("stopped by SIGTERM")
+
+    before = run_directory(output)
+    if when == "after the commit":
+        monkeypatch.setattr(Greet, "load", load_and_stop)
+    else:
+        monkeypatch.setattr(LocalFiles, "write", write_and_stop)
+    outcome = run_job(Greet, {"output.path": output})
+    monkeypatch.undo()
+
+    assert outcome.code == 0, outcome
+    assert run_directory(output) != before
+    assert not (output / "failed").exists()
+    assert f"run {current_run_id(str(output))} published" in outcome.printed
+    assert run_job(Greet, {"output.path": output}).code == 0  # settles what was left
+
+
+def test_secrets_of_the_environment_are_in_nothing_that_a_run_leaves(
+    output: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By value: whatever text they turn up in, and whichever way the run ends."""
+
+    def talk(job: Greet, context: Context[GreetConfig], outputs: Outputs[str]) -> str:
+        context.run.warnings.append("connected as hunter2")
+        warnings.warn("hunter2 will expire", stacklevel=1)
+        folder = text_file(context.spark, "page.html", "<p>hunter2</p>")
+        directory = LOAD(job, context, Outputs(outputs.tables, outputs.result, {"report": folder}))
+        if failing:
+            raise RuntimeError("the server said: hunter2")
+        return directory
+
+    monkeypatch.setenv("SECRET_IN_ENV", "hunter2")
+    monkeypatch.setattr(Greet, "load", talk)
+    for failing in (False, True):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("default", "hunter2")
+            outcome = run_job(Greet, {"output.path": output, "spark.conf.x": "${oc.env:SECRET_IN_ENV}"})
+        assert outcome.code == failing, outcome
+        assert "hunter2" not in json.dumps(outcome.error) + outcome.printed
+    assert "RuntimeError: the server said: ***" in outcome.message
+    assert "hunter2" not in "".join(capfd.readouterr())
+    left = [path for path in output.rglob("*") if path.is_file()]
+    assert any(path.name == "page.html" and "***" in path.read_text() for path in left)
+    assert [path for path in left if b"hunter2" in path.read_bytes()] == []
+
+
+def test_a_full_disk_has_an_exit_code_of_its_own_and_names_the_places(
+    output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where the record of the failed run cannot be written either."""
+
+    def fail(_files: LocalFiles, path: str, _content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    before = run_directory(output)
+    monkeypatch.setattr(LocalFiles, "write", fail)
+    outcome = run_job(Greet, {"output.path": output})
+    monkeypatch.undo()
+    assert (outcome.code, outcome.error["kind"]) == (7, "DiskFullError")
+    assert re.search(rf"output\.path {output} \([\d,]+ MB free\); spark\.local\.dir \S+ \([\d,]+ MB", outcome.message)
+    assert "nothing was published" in outcome.message
+    assert run_directory(output) == before
+    assert names_in(output) == {"CURRENT", before.name}
+
+
+def test_signals_stop_a_run_once_and_a_published_one_never() -> None:
+    reporter = Reporter()
+    interrupt = _interrupts(reporter)
+    with pytest.raises(KeyboardInterrupt, match="stopped by SIGTERM"):
+        interrupt(signal.SIGTERM, None)
+    interrupt(signal.SIGTERM, None)
+    reporter.done = True
+    _interrupts(reporter)(signal.SIGINT, None)
 
 
 def test_the_record_is_plain_json(output: Path) -> None:

@@ -84,6 +84,30 @@ def test_a_changed_or_missing_file_of_the_model_is_found(trained: Path, tmp_path
         verify(str(run))
 
 
+def test_a_model_whose_files_are_not_those_of_its_run_is_not_served(
+    trained: Path, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    output = Path(shutil.copytree(trained / "nightly", tmp_path / "nightly"))
+    part = next(run_directory(output).glob("model/data-*/frames/users/*.parquet"))
+    content = part.read_bytes()
+    part.write_bytes(content[:-100] + bytes(92) + content[-8:])
+    outcome = run_job(Recommend, {**settings, "model.path": output})
+    assert outcome.code == 3, outcome
+    assert outcome.message.startswith("setting model.path: ")
+    assert f"{part.name} is changed" in outcome.message
+
+
+def test_a_warm_start_from_a_run_that_is_gone_is_no_silent_cold_start(
+    trained: Path, fit_again: dict[str, Any], tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    output.mkdir()
+    (output / "CURRENT").write_text("lost\n")
+    outcome = run_retrain({**fit_again, "model.warm_start": "previous"})
+    assert outcome.code == 3, outcome
+    assert outcome.message.startswith("setting model.warm_start: CURRENT names a run that is not there, file:")
+
+
 # ---- recommend
 
 

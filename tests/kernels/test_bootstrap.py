@@ -1,4 +1,4 @@
-"""The bootstrap's weights are Poisson(1), belong to the id alone, and give the intervals that theory gives."""
+"""The bootstrap's weights are Poisson(1), belong to the id alone, and its intervals cover what they should."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, poisson
 
-from dcrec_spark.kernels.bootstrap import percentile_interval, poisson_weights, resampled_sums
+from dcrec_spark.kernels import bootstrap
+from dcrec_spark.kernels.bootstrap import Cells, Pooled, Seeds, percentile_interval, poisson_weights, resampled_sums
+from dcrec_spark.kernels.metrics import PerRow, error_means
 from tests.reference.poisson import Array
 
 
@@ -41,35 +43,75 @@ def test_a_weight_belongs_to_its_key_and_replication(seed: int, replications: in
     assert not np.array_equal(poisson_weights(seed + 1, keys(99), 9), poisson_weights(seed, keys(99), 9))
 
 
-def test_sums_are_those_of_repeated_rows() -> None:
-    """Each row taken as often as its weight says, by a plain loop; more rows than are weighed at a time."""
-    key, values = keys(5000), np.random.default_rng(1).integers(0, 9, (5000, 2)).astype(float)
-    weights = poisson_weights(4, key, 3)
-    found = resampled_sums(4, key, values, 3)
-    np.testing.assert_array_equal(found[0], values.sum(axis=0))
-    for replication in range(3):
-        np.testing.assert_array_equal(
-            found[1 + replication], np.repeat(values, weights[:, replication], axis=0).sum(axis=0)
-        )
+SEEDS = Seeds(4, 5)
+
+
+def table(n_rows: int, n_cols: int, seed: int = 0) -> Cells:
+    """About two thirds of all cells; rows may have none."""
+    rng = np.random.default_rng(seed)
+    row, col = np.nonzero(rng.random((n_rows, n_cols)) < 0.7)
+    return Cells(np.searchsorted(row, np.arange(n_rows + 1)), col, keys(n_rows, seed + 1), keys(n_cols, seed + 2))
+
+
+def test_sums_are_those_of_loops_over_rows_and_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each cell as often as its row times its column; of means over rows, each row as often as it is drawn."""
+    monkeypatch.setattr(bootstrap, "_HELD", 64)  # few replications at a time
+    cells, rng = table(9, 6), np.random.default_rng(1)
+    value = rng.standard_normal(len(cells.col))
+    counted = (rng.random(9) < 0.8).astype(float)
+    metric = PerRow(rng.standard_normal(9) * counted, counted, rng.standard_normal(len(cells.col)))
+    found = resampled_sums(cells, [Pooled(value), metric], SEEDS, 7)
+    of_rows, of_cols = (poisson_weights(seed, key, 7).astype(float) for seed, key in zip(SEEDS, cells[2:], strict=True))
+    for replication in range(8):
+        w, v = (np.ones(len(of)) if not replication else of[:, replication - 1] for of in (of_rows, of_cols))
+        pooled, means = np.zeros(2), np.zeros(2)
+        for row in range(9):
+            own = slice(cells.row_ptr[row], cells.row_ptr[row + 1])
+            drawn = v[cells.col[own]]
+            pooled += w[row] * np.array([drawn @ value[own], drawn.sum()])
+            moved = metric.value[row] + (drawn - 1.0) @ metric.move[own]
+            means += w[row] * counted[row] * np.array([moved, 1.0])
+        np.testing.assert_allclose(found[replication], [pooled, means], rtol=1e-12, atol=1e-12)
 
 
 def test_without_replications_there_is_the_sum_alone() -> None:
-    assert resampled_sums(0, keys(3), np.ones((3, 2)), 0).tolist() == [[3.0, 3.0]]
+    cells = table(5, 4)
+    n = len(cells.col)
+    assert resampled_sums(cells, [Pooled(np.ones(n))], SEEDS, 0).tolist() == [[[n, n]]]
 
 
 def test_parts_add_up_to_the_whole() -> None:
-    key, values = keys(100), np.random.default_rng(2).standard_normal((100, 3))
-    parts = resampled_sums(1, key[:30], values[:30], 20) + resampled_sums(1, key[30:], values[30:], 20)
-    np.testing.assert_allclose(parts, resampled_sums(1, key, values, 20), rtol=1e-12)
+    cells, value = table(60, 8), np.random.default_rng(2).standard_normal(2000)
+    cut = cells.row_ptr[20]
+    whole = [Pooled(value[: len(cells.col)]), error_means(cells.row_ptr, value[: len(cells.col)])]
+    parts = np.zeros((21, 2, 2))
+    for rows, entries in ((slice(0, 20), slice(0, cut)), (slice(20, 60), slice(cut, len(cells.col)))):
+        pointer = cells.row_ptr[rows.start : rows.stop + 1] - cells.row_ptr[rows.start]
+        part = Cells(pointer, cells.col[entries], cells.row_key[rows], cells.col_key)
+        own = value[: len(cells.col)][entries]
+        parts += resampled_sums(part, [Pooled(own), error_means(pointer, own)], SEEDS, 20)
+    np.testing.assert_allclose(parts, resampled_sums(cells, whole, SEEDS, 20), rtol=1e-11, atol=1e-11)
 
 
-def test_the_interval_of_a_mean_is_the_normal_one() -> None:
-    """value +- 1.96 sd / sqrt(n), to a tenth of its width."""
-    values = np.random.default_rng(6).normal(2.0, 3.0, 4000)
-    sums = resampled_sums(0, keys(4000), np.column_stack([values, np.ones(4000)]), 2000)
-    low, high = percentile_interval(sums[1:, 0] / sums[1:, 1], 0.95) or (0, 0)
-    half = 1.96 * values.std() / np.sqrt(4000)
-    assert [low, high] == pytest.approx([values.mean() - half, values.mean() + half], abs=0.2 * half)
+@pytest.mark.parametrize("kind", ["over ratings", "over rows"])
+def test_an_interval_covers_the_truth_where_users_and_items_have_errors_of_their_own(kind: str) -> None:
+    """In 200 worlds; by users alone, as if items were given, it does not."""
+    rng, covered = np.random.default_rng(2), {"both": 0, "users": 0}
+    for world in range(200):
+        cells = table(40, 30, 10 * world)
+        row = np.repeat(np.arange(40), np.diff(cells.row_ptr))
+        error = rng.standard_normal(40)[row] + rng.standard_normal(30)[cells.col] + rng.standard_normal(len(row))
+        metric = Pooled(error) if kind == "over ratings" else error_means(cells.row_ptr, error)
+        no_items = cells._replace(col=np.zeros_like(cells.col), col_key=keys(1))
+        users_alone = metric if isinstance(metric, Pooled) else metric._replace(move=np.zeros(len(row)))
+        for name, of, measured in (("both", cells, metric), ("users", no_items, users_alone)):
+            sums = resampled_sums(of, [measured], Seeds(world, world + 1), 200)[1:, 0]
+            with np.errstate(invalid="ignore"):
+                interval = percentile_interval(sums[:, 0] / sums[:, 1], 0.9)
+            assert interval is not None
+            covered[name] += interval[0] <= 0.0 <= interval[1]
+    assert covered["both"] / 200 == pytest.approx(0.9, abs=0.07)
+    assert covered["users"] / 200 < 0.8
 
 
 def test_replications_that_drew_nobody_are_left_out() -> None:

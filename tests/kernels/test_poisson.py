@@ -1,5 +1,7 @@
 """Poisson factorization: every invariant of coordinate ascent, and the dense twin step by step."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +12,7 @@ from scipy.special import gammaln
 
 from dcrec_spark.kernels import csr
 from dcrec_spark.kernels.gamma import divergence, geometric_mean
-from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, settle_shape, update_shape
+from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, update_shape, weighted_sums
 from tests.problems import assert_same, count_block, random_counts
 from tests.reference import poisson as dense
 from tests.reference import poisson_outcome as outcome
@@ -19,6 +21,14 @@ from tests.reference.poisson import Array
 PRIORS = dense.Priors(0.3, 0.4, 0.5, 0.6)
 SEEDS = st.integers(0, 2**32)
 examples = settings(max_examples=25)
+
+
+@pytest.fixture(scope="module", autouse=True, params=[0, csr.LONG_ROW], ids=["row by row", "rows together"])
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Long rows are worked on one by one, short ones together."""
+    before, csr.LONG_ROW = csr.LONG_ROW, request.param
+    yield
+    csr.LONG_ROW = before
 
 
 class Side(NamedTuple):
@@ -158,8 +168,10 @@ def test_heavy_rows_in_pieces_give_the_same(piece: int, monkeypatch: pytest.Monk
         block = count_block(counts)
         arguments = block, users.geometric_mean, items.geometric_mean
         monkeypatch.setattr(csr, "PIECE", 1 << 15)
+        monkeypatch.setattr(csr, "GATHERED", 1 << 17)
         shape, fitted = update_shape(0.3, *arguments), rates(*arguments)
         monkeypatch.setattr(csr, "PIECE", piece)
+        monkeypatch.setattr(csr, "GATHERED", piece)
         np.testing.assert_allclose(update_shape(0.3, *arguments), shape, rtol=1e-13)
         np.testing.assert_allclose(rates(*arguments), fitted, rtol=1e-14)
 
@@ -207,29 +219,8 @@ def test_inputs_are_left_alone() -> None:
         array.flags.writeable = False
     update_shape(0.3, block, own, other)
     log_rates(block, rates(block, own, other))
-    settle_shape(0.3, block, users.shape, users.rate, other, 1e-6, 10)
     for array, old in zip(inputs, before, strict=True):
         np.testing.assert_array_equal(array, old)
-
-
-# Settling
-
-
-@examples
-@given(SEEDS)
-def test_settled_rows_rest_and_do_not_depend_on_the_others(seed: int) -> None:
-    """One more update moves nothing; a row comes out as it does alone; a row without counts is its prior."""
-    counts, users, items = random_problem(seed)
-    other = items.geometric_mean
-    settled = settle_shape(0.3, count_block(counts), users.shape, users.rate, other, 1e-9, 20_000)
-    again = update_shape(0.3, count_block(counts), geometric_mean(settled, users.rate), other)
-    np.testing.assert_allclose(again, settled, rtol=1e-6)
-    for row in range(len(counts)):
-        alone = settle_shape(
-            0.3, count_block(counts[row : row + 1]), users.shape[row : row + 1], users.rate, other, 1e-9, 20_000
-        )
-        np.testing.assert_allclose(alone[0], settled[row], rtol=1e-12)
-    assert (settled[0] == 0.3).all()
 
 
 # The Poisson outcome: a component beside the factors, and an offset
@@ -271,6 +262,22 @@ def test_users_with_a_weight_of_their_own_are_the_twins(seed: int) -> None:
     expected = outcome.update_users(state, data)
     np.testing.assert_allclose(shape[:, :2], expected.user_shape, rtol=1e-10)
     np.testing.assert_allclose(shape[:, 2], expected.confounder_shape, rtol=1e-10)
+
+
+@examples
+@given(SEEDS)
+def test_rates_of_weighted_pairs_are_the_twins(seed: int) -> None:
+    """Of all pairs by w0, and of the observed ones what they weigh beyond it."""
+    data, state = random_outcome(seed, "user")
+    seen, w0 = data.ratings > 0, 0.4
+    data = replace(data, weights=np.where(seen, data.weights, w0))
+    block, at = count_block(data.ratings), np.nonzero(data.ratings)
+    excess = data.weights[at] - w0
+    expected = outcome.update_users(state, data)
+    factors = weighted_sums(block.row_ptr, block.col, excess, state.item_mean)
+    np.testing.assert_allclose(0.3 + w0 * state.item_mean.sum(axis=0) + factors, expected.user_rate, rtol=1e-10)
+    gamma = csr.row_sums(block.row_ptr, excess * data.a_hat[at])
+    np.testing.assert_allclose(1.0 + w0 * data.a_hat.sum(axis=1) + gamma, expected.confounder_rate, rtol=1e-10)
 
 
 @examples

@@ -73,7 +73,7 @@ def test_maps_and_copies_hold_what_was_set() -> None:
     estimator = PoissonFactorization().setRank(4)
     copied = estimator.copy({estimator.seed: 9}).setMaxIter(2)
     assert (copied.getRank(), copied.getSeed(), copied.getMaxIter()) == (4, 9, 2)
-    assert (estimator.getSeed(), estimator.getMaxIter()) == (0, 100)
+    assert (estimator.getSeed(), estimator.getMaxIter()) == (0, 300)
     assert {param.name: value for param, value in copied.extractParamMap().items()}["rank"] == 4
 
 

@@ -63,9 +63,12 @@ FAMILY = [
     ("probabilistic", "deconfounded", "user", 0.0, True),
     ("probabilistic", "deconfounded", "global", None, True),
     ("poisson", "none", "user", None, True),
+    ("poisson", "none", "user", 0.0, True),
     ("poisson", "ipw", "user", None, True),
+    ("poisson", "ipw", "user", 0.2, True),
     ("poisson", "deconfounded", "user", None, True),
-    ("poisson", "deconfounded", "global", None, True),
+    ("poisson", "deconfounded", "user", 0.2, True),
+    ("poisson", "deconfounded", "global", 0.0, True),
     ("probabilistic", "deconfounded", "global", None, False),
     ("poisson", "deconfounded", "user", None, False),
 ]
@@ -102,10 +105,8 @@ class World:
             for side, prior in enumerate((PRIORS.user_shape, PRIORS.item_shape))
         ]
         rates = [np.full(shapes[side].shape, prior) for side, prior in enumerate((PRIORS.user_rate, PRIORS.item_rate))]
-        state, elbo = dense_poisson.State(shapes[0], rates[0], shapes[1], rates[1]), []
-        for _ in range(EXPOSURE["maxIter"]):
-            state = dense_poisson.cavi_sweep(state, exposures, PRIORS)
-            elbo.append(dense_poisson.elbo(state, exposures, PRIORS))
+        state = dense_poisson.State(shapes[0], rates[0], shapes[1], rates[1])
+        state, elbo = dense_poisson.accelerated(state, exposures, EXPOSURE["maxIter"], PRIORS)
         return ExposureTwin(dense_poisson.settled_users(state, exposures, PRIORS), elbo)
 
     def gaussian_twin(
@@ -157,7 +158,7 @@ class World:
         """A member of the family."""
         inverse_propensity = self.inverse_propensity() if ipw else None
         if outcome == "poisson":
-            return self.poisson_twin(spark, a_hat, sweeps, confounder, inverse_propensity, intercept)
+            return self.poisson_twin(spark, a_hat, sweeps, confounder, unobserved_weight, inverse_propensity, intercept)
         of = {
             "confounder": confounder,
             "unobserved_weight": unobserved_weight,
@@ -172,12 +173,15 @@ class World:
         a_hat: Array | None = None,
         sweeps: int = OUTCOME["maxIter"],
         confounder: str = "user",
+        unobserved_weight: float | None = None,
         inverse_propensity: Array | None = None,
         intercept: bool = True,
     ) -> "OutcomeTwin":
         """The Poisson outcome with the parameters of OUTCOME; the users settle at the end."""
         drawn = np.zeros(self.ratings.shape) if a_hat is None else a_hat
         weights = np.ones(self.ratings.shape) if inverse_propensity is None else inverse_propensity
+        if unobserved_weight is not None:
+            weights = np.where(self.counts > 0, weights, unobserved_weight)
         data = dense_outcome.OutcomeData(self.ratings, weights, drawn, confounder, intercept)
         priors, keys = OUTCOME_PRIORS, self.keys(spark)
         state = dense_outcome.initial_outcome_state(np.random.default_rng(0), data, OUTCOME["rank"], priors, noise=0.0)

@@ -37,3 +37,20 @@ def test_what_is_missing_is_named(output: Path) -> None:
     (output / "CURRENT").unlink()
     with pytest.raises(DataError, match=r"nothing is published under .* no CURRENT"):
         current_run(str(output))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\xff\x00", None])
+def test_a_damaged_record_is_named(output: Path, content: bytes | None) -> None:
+    """None: a directory of that name."""
+    record = output / "run_id=r2" / "run.json"
+    record.unlink()
+    record.mkdir() if content is None else record.write_bytes(content)
+    with pytest.raises(DataError, match=r"run_id=r2/run\.json is damaged: .*restore it"):
+        current_run(str(output))
+
+
+def test_a_pointer_that_is_no_file_is_named(output: Path) -> None:
+    (output / "CURRENT").unlink()
+    (output / "CURRENT").mkdir()
+    with pytest.raises(DataError, match=r"CURRENT cannot be read .*restore it"):
+        current_run(str(output))

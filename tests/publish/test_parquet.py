@@ -285,6 +285,9 @@ def test_an_output_that_can_not_be_atomic_is_refused(output: str, why: str) -> N
         (lambda run: (run / "run.json").unlink(), "run.json is missing"),
         (lambda run: (run / "stray").touch(), "stray is not of this run"),
         (lambda run: (run / "manifest.json").unlink(), "holds no manifest.json"),
+        (lambda run: (run / "manifest.json").write_text("{"), "manifest.json is damaged: it cannot be read as JSON"),
+        (lambda run: (run / "manifest.json").write_text('"r1"'), "manifest.json is damaged: found 'r1'"),
+        (lambda run: (run / "manifest.json").write_text('{"tables": 1}'), "it does not list the run's files"),
     ],
 )
 def test_a_damaged_run_is_told_from_a_whole_one(tmp_path: Path, damage: Callable[[Path], None], problem: str) -> None:
@@ -395,6 +398,7 @@ def test_an_error_in_the_commit_is_undone_at_once(tmp_path: Path, monkeypatch: p
     assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=old"]
 
 
+@pytest.mark.process
 def test_a_killed_process_frees_its_lock_and_its_directory_is_taken_back(tmp_path: Path) -> None:
     commit(stage_by_hand(tmp_path, "old"), {})
     program = (
@@ -472,6 +476,7 @@ def publish_in_rounds(output: str, name: str, rounds: int, barrier: Barrier, out
         barrier.wait()
 
 
+@pytest.mark.process
 def test_processes_that_race_publish_one_whole_run_each_time(tmp_path: Path) -> None:
     commit(stage_by_hand(tmp_path, "first"), {})
     context, rounds = multiprocessing.get_context("spawn"), 12

@@ -1,7 +1,9 @@
 """Metrics by plain loops: one user's list at a time, each formula as it is written on paper.
 
 A list is a sequence of test ratings, best first; None stands for an item without a test rating. ``missed`` are the
-user's test ratings that are not in the list. Worked by hand, relevant from 3 on, gain 2^rel - 1::
+user's test ratings that are not in the list. Where scores are equal, a metric is its mean over all orders of them, and
+what an entry moves is the difference that leaving it out makes; both are written out below. Worked by hand, relevant
+from 3 on, gain 2^rel - 1::
 
     list [5, None, 2], missed [4]
     DCG@2 = 31/log2(2) = 31;  DCG = 31 + 3/log2(4) = 32.5
@@ -15,8 +17,8 @@ user's test ratings that are not in the list. Worked by hand, relevant from 3 on
     Recall@1 = 0/min(1, 2) = 0
 """
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, pairwise, permutations, product
 from math import log2
 from typing import NamedTuple
 
@@ -77,12 +79,45 @@ def average_precision(ranked: List, missed: Sequence[float], k: int, variant: Va
     return total / min(k, relevant)
 
 
-AT_K: dict[str, Callable[[List, Sequence[float], int, Variant], float | None]] = {
+AT_K: dict[str, "Metric"] = {
     "ndcg": ndcg,
     "recall": recall,
     "precision": precision,
     "map": average_precision,
 }
+
+
+# A list with ties: groups of equal scores, the best first.
+Tied = Sequence[Sequence[float | None]]
+Metric = Callable[[List, Sequence[float], int, Variant], float | None]
+
+
+def orders(tied: Tied) -> Iterator[list[float | None]]:
+    """All lists that the scores allow."""
+    for order in product(*map(permutations, tied)):
+        yield [rating for group in order for rating in group]
+
+
+def expected(metric: Metric, tied: Tied, missed: Sequence[float], k: float, variant: Variant) -> float | None:
+    """Mean over all orders; None for a user who has no value in any."""
+    values = [metric(order, missed, k, variant) for order in orders(tied)]  # type: ignore[arg-type]
+    return None if None in values else sum(filter(None, values)) / len(values)
+
+
+def moves(metric: Metric, tied: Tied, missed: Sequence[float], k: float, variant: Variant) -> list[float]:
+    """For each entry, the listed ones first: by how much the value falls without it."""
+
+    def less(tied: Tied, missed: Sequence[float]) -> float:
+        others = expected(metric, tied, missed, k, variant)
+        return 0.0 if whole is None or others is None else whole - others
+
+    whole = expected(metric, tied, missed, k, variant)
+    listed = [
+        less([[r for at, r in enumerate(own) if (g, at) != (group, place)] for g, own in enumerate(tied)], missed)
+        for group in range(len(tied))
+        for place in range(len(tied[group]))
+    ]
+    return listed + [less(tied, [r for at, r in enumerate(missed) if at != out]) for out in range(len(missed))]
 
 
 class Row(NamedTuple):
@@ -94,11 +129,17 @@ class Row(NamedTuple):
     prediction: float
 
 
-def ranked_ratings(rows: Sequence[Row], user: object) -> list[float]:
-    """A user's test ratings by falling prediction; of equal predictions the smaller item id first."""
-    own = sorted((row for row in rows if row.user == user), key=lambda row: (-row.prediction, row.item))
+def own_rows(rows: Sequence[Row], user: object) -> list[list[Row]]:
+    """A user's rows by falling prediction, in groups of equal ones."""
+    own = sorted((row for row in rows if row.user == user), key=lambda row: row.item)
     assert all(one.item != other.item for one, other in pairwise(own))
-    return [row.rating for row in own]
+    ranked = sorted(own, key=lambda row: -row.prediction)
+    return [list(group) for _, group in groupby(ranked, key=lambda row: row.prediction)]
+
+
+def ranked_ratings(rows: Sequence[Row], user: object) -> list[list[float]]:
+    """A user's test ratings by falling prediction, in groups of equal ones."""
+    return [[row.rating for row in group] for group in own_rows(rows, user)]
 
 
 def mean(values: Sequence[float | None]) -> tuple[float, int]:
@@ -112,10 +153,10 @@ def evaluate(
 ) -> dict[str, tuple[float, int]]:
     """measure -> value and number of units."""
     lists = [ranked_ratings(rows, user) for user in sorted({row.user for row in rows})]
-    found = {"ndcg": mean([ndcg(own, [], float("inf"), variant) for own in lists])}
+    found = {"ndcg": mean([expected(ndcg, own, [], float("inf"), variant) for own in lists])}
     for k in ks:
         for name, metric in AT_K.items():
-            found[f"{name}@{k}"] = mean([metric(own, [], k, variant) for own in lists])
+            found[f"{name}@{k}"] = mean([expected(metric, own, [], k, variant) for own in lists])
     errors = [(row.item, clipped(row.prediction, clip) - row.rating) for row in rows]
     for name, loss in (("mse", lambda error: error**2), ("mae", abs)):
         found[name] = mean([loss(error) for _, error in errors])

@@ -116,6 +116,49 @@ def cavi_sweep(state: State, exposures: Array, priors: Priors = Priors()) -> Sta
     return cavi_items(cavi_users(state, exposures, priors), exposures, priors)
 
 
+def long_steps(before: State, after: State, length: float, priors: Priors = Priors()) -> State:
+    """Go ``length`` times as far as the step of one side did, on logarithms; row sums are those after the step."""
+    user_shape, item_shape = (
+        _long_step(old, new, prior, length)
+        for old, new, prior in (
+            (before.user_shape, after.user_shape, priors.user_shape),
+            (before.item_shape, after.item_shape, priors.item_shape),
+        )
+    )
+    return replace(after, user_shape=user_shape, item_shape=item_shape)
+
+
+def _long_step(before: Array, after: Array, prior: float, length: float) -> Array:
+    result = after.copy()
+    for row in range(len(after)):
+        if np.array_equal(before[row], after[row]) or length == 1.0:
+            continue  # the other side's step
+        share = [max(b * (a / b) ** length, prior) - prior for a, b in zip(after[row], before[row], strict=True)]
+        if sum(share) > 0:
+            for k in range(len(share)):
+                result[row, k] = prior + share[k] * sum(after[row] - prior) / sum(share)
+    return result
+
+
+def accelerated(state: State, exposures: Array, sweeps: int, priors: Priors = Priors()) -> tuple[State, list[float]]:
+    """Sweeps of growing steps, and the ELBO after each; one that lowers it is taken anew, with plain steps."""
+
+    def sweep(state: State, length: float) -> State:
+        state = long_steps(state, cavi_users(state, exposures, priors), length, priors)
+        return long_steps(state, cavi_items(state, exposures, priors), length, priors)
+
+    bounds: list[float] = []
+    length = 1.0
+    for _ in range(sweeps):
+        tried = sweep(state, length)
+        if bounds and elbo(tried, exposures, priors) <= bounds[-1]:
+            length = 1.0
+            tried = sweep(state, length)
+        state, length = tried, min(1.1 * length, 1.9)
+        bounds.append(elbo(state, exposures, priors))
+    return state, bounds
+
+
 def settled_users(state: State, exposures: Array, priors: Priors = Priors(), updates: int = 200) -> State:
     """The users where these items hold them: equal shares of each user's count to start from, then step by step."""
     rank = state.user_shape.shape[1]

@@ -1,6 +1,7 @@
 """Poisson model of the ratings, dense, with the substitute confounder.
 
-    y_ui ~ Poisson(theta_u . beta_i + gamma_u a_hat_ui + beta_0)      over all pairs, y = 0 where not rated
+    y_ui ~ Poisson(theta_u . beta_i + gamma_u a_hat_ui + beta_0)      over all pairs, y = 0 where not rated,
+                                                                      each log likelihood times its pair's weight
     theta, beta ~ Gamma(0.3, 0.3)      gamma ~ Gamma(1, 1)      beta_0 ~ Gamma(0.3, 0.3)      (shape, rate)
 
 A rating is the sum of K + 2 hidden Poisson counts: one per factor, one of the confounder, one of the
@@ -8,8 +9,8 @@ intercept; phi_ui holds their shares in that order. Without a confounder (the cl
 and gamma stays at its prior. Ratings that are no whole numbers (3.5) go into the same formulas, log y! being
 log Gamma(y + 1).
 
-A weight (inverse propensity) multiplies the terms of an observed rating, y log rate - log y!. It does not
-multiply the expected rate: that sum runs over all pairs already and needs no correction for missing ones.
+A weight multiplies a pair's whole log likelihood, y log rate - rate - log y!: w_ui of a rated pair (1, or an inverse
+propensity), w0 of an unrated one. Multiplying y log rate alone would make w y the rating.
 """
 
 from dataclasses import dataclass, replace
@@ -36,7 +37,7 @@ class OutcomePriors:
 
 @dataclass(frozen=True)
 class OutcomeData:
-    """Ratings (0 where not rated), weights of the rated pairs and a_hat (zeros: classical), each (U, I).
+    """Ratings (0 where not rated), weights of all pairs and a_hat (zeros: classical), each (U, I).
 
     `confounder` is "user" (one gamma per user) or "global" (one gamma for all).
     """
@@ -51,10 +52,6 @@ class OutcomeData:
     def n_confounder_weights(self) -> int:
         """U, or 1 for a global gamma."""
         return self.ratings.shape[0] if self.confounder == "user" else 1
-
-    def owner(self, u: int) -> int:
-        """Position of user u's gamma."""
-        return u if self.confounder == "user" else 0
 
 
 @dataclass(frozen=True)
@@ -116,71 +113,56 @@ def initial_outcome_state(
     )
 
 
-def component_means(state: OutcomeState, data: OutcomeData, u: int, i: int) -> Array:
-    """Expected counts of the K + 2 components of one pair; they sum to the expected rating."""
-    confounder = state.confounder_mean[data.owner(u)] * data.a_hat[u, i]
-    intercept = state.intercept_mean if data.fit_intercept else 0.0
-    return np.concatenate([state.user_mean[u] * state.item_mean[i], [confounder, intercept]])
+def component_means(state: OutcomeState, data: OutcomeData) -> Array:
+    """Expected counts of the K + 2 components of all pairs, (U, I, K + 2); they sum to the expected rating."""
+    factors = state.user_mean[:, None, :] * state.item_mean[None, :, :]
+    confounder = state.confounder_mean[:, None] * data.a_hat
+    intercept = np.full_like(data.a_hat, state.intercept_mean if data.fit_intercept else 0.0)
+    return np.concatenate([factors, confounder[:, :, None], intercept[:, :, None]], axis=2)
 
 
-def component_logs(state: OutcomeState, data: OutcomeData, u: int, i: int) -> Array:
-    """E[log] of the K + 2 component rates of one pair; -inf for a component that is switched off."""
-    factors = expected_log(state.user_shape[u], state.user_rate[u])
-    factors = factors + expected_log(state.item_shape[i], state.item_rate[i])
-    owner = data.owner(u)
-    confounder, intercept = -np.inf, -np.inf
-    if data.a_hat[u, i] > 0.0:
-        log_gamma = expected_log(state.confounder_shape[owner], state.confounder_rate[owner])
-        confounder = log_gamma + np.log(data.a_hat[u, i])
-    if data.fit_intercept:
-        intercept = expected_log(state.intercept_shape[0], state.intercept_rate[0])
-    return np.concatenate([factors, [confounder, intercept]])
+def component_logs(state: OutcomeState, data: OutcomeData) -> Array:
+    """E[log] of the K + 2 component rates of all pairs, (U, I, K + 2); -inf for one that is switched off."""
+    factors = expected_log(state.user_shape, state.user_rate)[:, None, :]
+    factors = factors + expected_log(state.item_shape, state.item_rate)[None, :, :]
+    with np.errstate(divide="ignore"):
+        confounder = expected_log(state.confounder_shape, state.confounder_rate)[:, None] + np.log(data.a_hat)
+    of_intercept = expected_log(state.intercept_shape[0], state.intercept_rate[0]) if data.fit_intercept else -np.inf
+    intercept = np.full_like(data.a_hat, of_intercept)
+    return np.concatenate([factors, confounder[:, :, None], intercept[:, :, None]], axis=2)
 
 
 def outcome_responsibilities(state: OutcomeState, data: OutcomeData) -> Array:
     """Optimal phi, (U, I, K + 2)."""
-    n_users, n_items = data.ratings.shape
-    phi = np.empty((n_users, n_items, state.user_shape.shape[1] + 2))
-    for u in range(n_users):
-        for i in range(n_items):
-            phi[u, i] = softmax(component_logs(state, data, u, i))
+    phi: Array = softmax(component_logs(state, data), axis=2)
     return phi
 
 
 def predict(state: OutcomeState, data: OutcomeData) -> Array:
     """Expected rating of every pair, (U, I)."""
-    table = np.empty(data.ratings.shape)
-    for u in range(table.shape[0]):
-        for i in range(table.shape[1]):
-            table[u, i] = component_means(state, data, u, i).sum()
-    return table
+    rating: Array = component_means(state, data).sum(axis=2)
+    return rating
+
+
+def hidden_counts(data: OutcomeData, phi: Array) -> Array:
+    """Expected hidden counts of each component, by the pairs' weights, (U, I, K + 2)."""
+    counts: Array = (data.weights * data.ratings)[:, :, None] * phi
+    return counts
 
 
 def update_users(state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()) -> OutcomeState:
     """Refresh phi, then q(theta), and with it q(gamma) where each user has one."""
     phi = outcome_responsibilities(state, data)
-    shape = np.full_like(state.user_shape, priors.user_shape)
-    rate = np.full_like(state.user_rate, priors.user_rate)
-    for u in range(shape.shape[0]):
-        for k in range(shape.shape[1]):
-            for i in range(data.ratings.shape[1]):
-                shape[u, k] += data.weights[u, i] * data.ratings[u, i] * phi[u, i, k]
-                rate[u, k] += state.item_mean[i, k]
-    state = replace(state, user_shape=shape, user_rate=rate)
+    shape = priors.user_shape + hidden_counts(data, phi)[:, :, :-2].sum(axis=1)
+    state = replace(state, user_shape=shape, user_rate=priors.user_rate + data.weights @ state.item_mean)
     return _update_confounder(state, data, priors, phi) if data.confounder == "user" else state
 
 
 def update_items(state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()) -> OutcomeState:
     """Refresh phi, then q(beta)."""
     phi = outcome_responsibilities(state, data)
-    shape = np.full_like(state.item_shape, priors.item_shape)
-    rate = np.full_like(state.item_rate, priors.item_rate)
-    for i in range(shape.shape[0]):
-        for k in range(shape.shape[1]):
-            for u in range(data.ratings.shape[0]):
-                shape[i, k] += data.weights[u, i] * data.ratings[u, i] * phi[u, i, k]
-                rate[i, k] += state.user_mean[u, k]
-    return replace(state, item_shape=shape, item_rate=rate)
+    shape = priors.item_shape + hidden_counts(data, phi)[:, :, :-2].sum(axis=0)
+    return replace(state, item_shape=shape, item_rate=priors.item_rate + data.weights.T @ state.user_mean)
 
 
 def update_global_confounder(
@@ -191,24 +173,17 @@ def update_global_confounder(
 
 
 def _update_confounder(state: OutcomeState, data: OutcomeData, priors: OutcomePriors, phi: Array) -> OutcomeState:
-    """q(gamma) from the given phi: shape = prior + sum w y phi_confounder,  rate = prior + sum a_hat."""
-    shape = np.full_like(state.confounder_shape, priors.confounder_shape)
-    rate = np.full_like(state.confounder_rate, priors.confounder_rate)
-    for u in range(data.ratings.shape[0]):
-        for i in range(data.ratings.shape[1]):
-            shape[data.owner(u)] += data.weights[u, i] * data.ratings[u, i] * phi[u, i, -2]
-            rate[data.owner(u)] += data.a_hat[u, i]
-    return replace(state, confounder_shape=shape, confounder_rate=rate)
+    """q(gamma) from the given phi: shape = prior + sum w y phi_confounder,  rate = prior + sum w a_hat."""
+    axis = 1 if data.confounder == "user" else (0, 1)
+    shape = priors.confounder_shape + hidden_counts(data, phi)[:, :, -2].sum(axis=axis)
+    rate = priors.confounder_rate + (data.weights * data.a_hat).sum(axis=axis)
+    return replace(state, confounder_shape=np.atleast_1d(shape), confounder_rate=np.atleast_1d(rate))
 
 
 def update_intercept(state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors()) -> OutcomeState:
-    """Refresh phi, then q(beta_0): shape = prior + sum w y phi_intercept,  rate = prior + U I."""
-    phi = outcome_responsibilities(state, data)
-    shape, rate = priors.intercept_shape, priors.intercept_rate
-    for u in range(data.ratings.shape[0]):
-        for i in range(data.ratings.shape[1]):
-            shape += data.weights[u, i] * data.ratings[u, i] * phi[u, i, -1]
-            rate += 1.0
+    """Refresh phi, then q(beta_0): shape = prior + sum w y phi_intercept,  rate = prior + sum w."""
+    counts = hidden_counts(data, outcome_responsibilities(state, data))[:, :, -1]
+    shape, rate = priors.intercept_shape + counts.sum(), priors.intercept_rate + data.weights.sum()
     return replace(state, intercept_shape=np.array([shape]), intercept_rate=np.array([rate]))
 
 
@@ -229,17 +204,17 @@ def outcome_sweep(state: OutcomeState, data: OutcomeData, priors: OutcomePriors 
 
 
 def settled_users(
-    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors(), updates: int = 200
+    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors(), updates: int = 2000
 ) -> OutcomeState:
     """The users where all else holds them: equal shares of each user's ratings to start from, then step by step."""
     per_user = data.confounder == "user" and bool(data.a_hat.any())
     components = state.user_shape.shape[1] + per_user
     share = (data.weights * data.ratings).sum(axis=1) / components
     shape = priors.user_shape + np.tile(share[:, None], (1, state.user_shape.shape[1]))
-    rate = priors.user_rate + np.tile(state.item_mean.sum(axis=0), (len(shape), 1))
+    rate = priors.user_rate + data.weights @ state.item_mean
     state = replace(state, user_shape=shape, user_rate=rate)
     if per_user:
-        gamma_rate = priors.confounder_rate + data.a_hat.sum(axis=1)
+        gamma_rate = priors.confounder_rate + (data.weights * data.a_hat).sum(axis=1)
         state = replace(state, confounder_shape=priors.confounder_shape + share, confounder_rate=gamma_rate)
     for _ in range(updates):
         state = update_users(state, data, priors)
@@ -249,26 +224,16 @@ def settled_users(
 def outcome_elbo(
     state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors(), phi: Array | None = None
 ) -> float:
-    """E_q[log p(y, z, theta, beta, gamma, beta_0)] + H[q], term by term, ratings by their weights."""
+    """E_q[log p(y, z, theta, beta, gamma, beta_0)] + H[q], term by term, pairs by their weights."""
     phi = outcome_responsibilities(state, data) if phi is None else phi
     total = gamma_terms(state.user_shape, state.user_rate, priors.user_shape, priors.user_rate)
     total += gamma_terms(state.item_shape, state.item_rate, priors.item_shape, priors.item_rate)
     total += gamma_terms(state.confounder_shape, state.confounder_rate, priors.confounder_shape, priors.confounder_rate)
     if data.fit_intercept:
         total += gamma_terms(state.intercept_shape, state.intercept_rate, priors.intercept_shape, priors.intercept_rate)
-    for u in range(data.ratings.shape[0]):
-        for i in range(data.ratings.shape[1]):
-            total -= component_means(state, data, u, i).sum()
-            total += data.weights[u, i] * _rating_terms(
-                data.ratings[u, i], component_logs(state, data, u, i), phi[u, i]
-            )
-    return float(total)
-
-
-def _rating_terms(rating: float, logs: Array, phi: Array) -> float:
-    """y sum_k phi_k (E[log rate_k] - log phi_k) - log y!: log-joint and entropy of the hidden counts."""
-    total = -gammaln(rating + 1.0)
-    for k in range(len(phi)):
-        if rating > 0.0 and phi[k] > 0.0:
-            total += rating * phi[k] * (logs[k] - np.log(phi[k]))
-    return float(total)
+    likelihood = -gammaln(data.ratings + 1.0) - component_means(state, data).sum(axis=2)
+    used = (phi > 0.0) & (data.ratings > 0.0)[:, :, None]
+    each = np.zeros_like(phi)
+    each[used] = phi[used] * (component_logs(state, data)[used] - np.log(phi[used]))
+    likelihood += data.ratings * each.sum(axis=2)  # log-joint and entropy of the hidden counts
+    return float(total + (data.weights * likelihood).sum())

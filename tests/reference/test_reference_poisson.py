@@ -26,11 +26,11 @@ def small_exposures(seed: int, counts: bool = False) -> tuple[np.random.Generato
 def small_outcome(
     seed: int, confounder: str = "user", weighted: bool = True, fit_intercept: bool = True
 ) -> tuple[np.random.Generator, outcome.OutcomeData]:
-    """Ratings from 0 to 4.5 in halves, weights of mean about 1; "none" is the classical model."""
+    """Ratings from 0 to 4.5 in halves, weights of mean about 1, of unrated pairs 0.3; "none" is the classical model."""
     rng = np.random.default_rng(seed)
     observed = rng.random((6, 5)) < 0.5
     ratings = np.where(observed, rng.integers(0, 10, observed.shape) / 2.0, 0.0)
-    weights = np.where(observed & weighted, rng.uniform(0.2, 2.0, observed.shape), 1.0)
+    weights = np.where(observed, rng.uniform(0.2, 2.0, observed.shape), 0.3) if weighted else np.ones(observed.shape)
     a_hat = rng.gamma(1.0, 1.0, observed.shape) * (confounder != "none")
     kind = "user" if confounder == "none" else confounder
     return rng, outcome.OutcomeData(ratings, weights, a_hat, kind, fit_intercept)
@@ -61,16 +61,16 @@ def collapsed_elbo(state: poisson.State, exposures: Array, priors: poisson.Prior
 
 
 def collapsed_outcome_elbo(state: outcome.OutcomeState, data: outcome.OutcomeData) -> float:
-    """sum_obs w [y log(g_u . g_i + g_gamma a_hat + g_0) - log y!] - the rates - the divergences."""
+    """sum_all w [y log(g_u . g_i + g_gamma a_hat + g_0) - log y! - the mean rates] - the divergences."""
     g_user = np.exp(poisson.expected_log(state.user_shape, state.user_rate))
     g_item = np.exp(poisson.expected_log(state.item_shape, state.item_rate))
     g_gamma = np.exp(poisson.expected_log(state.confounder_shape, state.confounder_rate))
     g_0 = np.exp(poisson.expected_log(state.intercept_shape, state.intercept_rate)) * data.fit_intercept
     rate = g_user @ g_item.T + g_gamma[:, None] * data.a_hat + g_0
     total = np.sum(data.weights * (data.ratings * np.log(rate) - gammaln(data.ratings + 1.0)))
-    total -= state.user_mean.sum(axis=0) @ state.item_mean.sum(axis=0)
-    total -= np.sum(state.confounder_mean[:, None] * data.a_hat)
-    total -= data.ratings.size * state.intercept_mean * data.fit_intercept
+    total -= np.sum(data.weights * (state.user_mean @ state.item_mean.T))
+    total -= np.sum(data.weights * state.confounder_mean[:, None] * data.a_hat)
+    total -= data.weights.sum() * state.intercept_mean * data.fit_intercept
     total -= gamma_divergence(state.user_shape, state.user_rate, 0.3, 0.3)
     total -= gamma_divergence(state.item_shape, state.item_rate, 0.3, 0.3)
     total -= gamma_divergence(state.confounder_shape, state.confounder_rate, 1.0, 1.0)
@@ -186,7 +186,7 @@ def test_outcome_elbo_equals_collapsed_formula_and_never_falls(
 
 @pytest.mark.parametrize("confounder", CONFOUNDERS)
 def test_outcome_updates_are_the_published_closed_forms(confounder: str) -> None:
-    """gamma: shape 1 + g_gamma sum R a_hat, rate 1 + sum a_hat; beta_0: 0.3 + g_0 sum R, 0.3 + U I."""
+    """gamma: shape 1 + g_gamma sum R a_hat, rate 1 + sum w a_hat; beta_0: 0.3 + g_0 sum R, 0.3 + sum w."""
     rng, data = small_outcome(3, confounder)
     state = outcome.outcome_sweep(outcome.initial_outcome_state(rng, data, rank=2), data)
     g_user = np.exp(poisson.expected_log(state.user_shape, state.user_rate))
@@ -200,10 +200,11 @@ def test_outcome_updates_are_the_published_closed_forms(confounder: str) -> None
     axis = None if confounder == "global" else 1
     expected = 1.0 + g_gamma * (ratio * data.a_hat).sum(axis=axis)
     np.testing.assert_allclose(moved.confounder_shape, expected, rtol=1e-12)
-    np.testing.assert_allclose(moved.confounder_rate, 1.0 + np.atleast_1d(data.a_hat.sum(axis=axis)), rtol=1e-12)
+    reach = np.atleast_1d((data.weights * data.a_hat).sum(axis=axis))
+    np.testing.assert_allclose(moved.confounder_rate, 1.0 + reach, rtol=1e-12)
     intercept = outcome.update_intercept(state, data)
     np.testing.assert_allclose(intercept.intercept_shape, 0.3 + g_0 * ratio.sum(), rtol=1e-12)
-    np.testing.assert_allclose(intercept.intercept_rate, 0.3 + ratio.size, rtol=1e-12)
+    np.testing.assert_allclose(intercept.intercept_rate, 0.3 + data.weights.sum(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -84,14 +84,14 @@ def facts(**other: Any) -> ReportFacts:
     values = estimates(
         *[("this model", m, v, v - 0.01, v + 0.01) for m, v in (("ndcg", 0.9), ("ndcg@10", 0.84), ("mse", 0.92))],
         *[("this model", m, 0.7, 0.69, 0.71) for m in MORE],
-        *[("preference alone", m, v, v - 0.01, v + 0.01) for m, v in (("ndcg", 0.899), ("ndcg@10", 0.839))],
+        *[("classical twin", m, v, v - 0.01, v + 0.01) for m, v in (("ndcg", 0.899), ("ndcg@10", 0.839))],
         *[("item mean", m, v, v - 0.01, v + 0.01) for m, v in (("ndcg", 0.89), ("ndcg@10", 0.81), ("mse", 1.01))],
         *[(who, "catalogue_ndcg@10", v, v - 0.01, v + 0.01) for who, v in (("this model", 0.14), ("item mean", 0.15))],
         *[(who, "catalogue_coverage@10", v, np.nan, np.nan) for who, v in (("this model", 0.4), ("item mean", 0.05))],
     )
     differences = estimates(
-        ("preference alone", "ndcg", 0.001, -0.002, 0.004),
-        ("preference alone", "ndcg@10", 0.001, np.nan, np.nan),
+        ("classical twin", "ndcg", 0.001, -0.002, 0.004),
+        ("classical twin", "ndcg@10", 0.001, np.nan, np.nan),
         ("item mean", "ndcg", 0.01, 0.006, 0.014),
         ("item mean", "mse", -0.09, -0.1, -0.08),
         ("item mean", "catalogue_ndcg@10", -0.01, -0.012, -0.008),
@@ -112,7 +112,7 @@ def facts(**other: Any) -> ReportFacts:
         run_date="2026-01-31",
         models=[
             ModelFacts("this model", "probabilistic matrix factorization, deconfounded, rank 10", f"1a2b{EVIL}"),
-            ModelFacts("preference alone", "this model without the confounder part"),
+            ModelFacts("classical twin", "the same settings without the confounder"),
             ModelFacts("item mean", "the item's mean training rating"),
         ],
         data=DataFacts(
@@ -133,7 +133,7 @@ def facts(**other: Any) -> ReportFacts:
         outcome="probabilistic",
         adjustment="deconfounded",
         gamma=GammaFacts(spread(), None, 30),
-        change=ChangeFacts(change(), "preference alone", {7: EVIL}),
+        change=ChangeFacts(change(), "classical twin", {7: EVIL}),
         samples=[SampleUser(f"7{EVIL}", rows), SampleUser("8", rows.assign(reasons_text=None))],
         intercept=3.5,
         k=K,
@@ -182,6 +182,6 @@ def likes() -> ReportFacts:
         reliability=Reliability(bins, float("nan"), -0.1),
         outcome="weighted",
         gamma=GammaFacts(one_value(0.25, 900), None, 0),
-        change=ChangeFacts(same, "preference alone", {}),
+        change=ChangeFacts(same, "classical twin", {}),
         listed=alike,
     )

@@ -155,7 +155,7 @@ def test_one_bar_is_said_in_words_not_drawn() -> None:
 
 
 def test_intervals_with_0_inside_show_no_difference(read: Read) -> None:
-    assert "no difference shown from preference alone" in read.sections["short"]
+    assert "no difference shown from classical twin" in read.sections["short"]
     assert "better than item mean" in read.sections["short"]
     table = read.sections["metrics"]
     assert "+0.001 -0.002 to 0.004; no difference shown" in table
@@ -223,7 +223,7 @@ def test_gamma_of_each_user_of_all_and_of_none(read: Read) -> None:
 
 def test_changes_of_the_ranking(read: Read) -> None:
     said = read.sections["change"]
-    assert "25 % of the items in the first 10 places of this model are not in those of preference alone" in said
+    assert "25 % of the items in the first 10 places of this model are not in those of classical twin" in said
     assert "100 users (11.1 %) keep all of their items" in said
     assert f"{EVIL} 3 60 +57 12" in said
     assert "8 80 2 -78 300" in said  # without a title it goes by its id

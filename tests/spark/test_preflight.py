@@ -41,6 +41,7 @@ VERSIONS = {
 }
 
 
+@pytest.mark.process
 def test_a_fit_names_the_workers_python_what_it_lacks_and_what_to_set(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
     bare = str(tmp_path / "bare" / "bin" / "python")

@@ -15,9 +15,9 @@ from studies.datasets import DATASETS
 from studies.page import write_page
 from studies.profiles import PROFILES, YAHOO, OfData, OfSimulation, Profile
 from studies.reproduce import Reproduce
-from studies.rows import PLAIN, Budget, Row, plain_rows, rows, settings
+from studies.rows import PLAIN, Budget, Row, described, plain_rows, rows, settings
 from studies.run import collected, run_units, write_results
-from studies.simulation import Point
+from studies.simulation import Point, density
 from studies.summary import difference, figure
 from studies.units import read, units
 from tests.jobs.job import failure_of, record_of, run_job
@@ -51,8 +51,10 @@ def test_no_row_is_tuned_harder_than_another() -> None:
         if outcome == "probabilistic":
             own.add("unobservedWeight")
         for name, draws in drawn.items():
-            shared = [{k: v for k, v in of[0].items() if k not in own} for of in draws]
-            assert shared == [{k: v for k, v in of.items() if k not in own} for of in classical], name
+            apart = own | {"fitIntercept"} if "no-intercept" in name else own
+            shared = [{k: v for k, v in of[0].items() if k not in apart} for of in draws]
+            assert shared == [{k: v for k, v in of.items() if k not in apart} for of in classical], name
+            assert "no-intercept" not in name or not any(of[0]["fitIntercept"] for of in draws)
             assert all((of[1] is not None) == ("deconfounded" in name) for of in draws)
 
 
@@ -60,7 +62,7 @@ def test_placebos_are_the_deconfounded_rows_with_another_confounder() -> None:
     fitted, permuted = Row("weighted", "deconfounded"), Row("weighted", "deconfounded", "permuted")
     assert list(settings(fitted, TINY, 0)) == list(settings(permuted, TINY, 0))
     assert {row.name for row in rows()} >= set(paper.ROWS)
-    assert len(rows()) == 15
+    assert len(rows()) == 18
 
 
 def test_plain_settings_differ_in_the_confounder_alone() -> None:
@@ -105,6 +107,16 @@ def test_new_users_are_in_no_part_of_the_fit(spark: SparkSession, tmp_path: Path
     assert new
     assert not fitted & new
     assert set(parts.of["test"]["user"]) <= new
+
+
+def test_new_users_are_tuned_on_new_users(spark: SparkSession, tmp_path: Path) -> None:
+    """Validation is of users who are new to the fits that it chooses among."""
+    parts = DATASETS["coat-new-users"](spark, coat_files(tmp_path), 0)
+    validated = set(parts.of["validation"]["user"])
+    assert validated
+    assert validated <= set(parts.of["validation_fold_in"]["user"])
+    assert not validated & set(parts.of["train"]["user"])
+    assert not set(parts.of["validation_fold_in"]["user"]) & set(parts.of["fold_in"]["user"])
 
 
 def test_yahoo_r3_is_read_from_its_original_files(spark: SparkSession, tmp_path: Path) -> None:
@@ -165,7 +177,7 @@ def test_everything_is_run_and_on_the_page(profile: Profile, work: Path) -> None
     assert "* Cut: Everything is tiny." in page
     assert "Not finished" not in page
     for row in (*paper.ROWS, "item-mean", "popularity", "mllib-als"):
-        assert f"| {row} |" in page
+        assert f"| {described(row)} |" in page
     assert 0 < figure(found["coat"], "mse", "mllib-als", "mse").value < 16  # predictions on the scale of the ratings
     shown = figure(found["coat"], "ndcg", "weighted-deconfounded", "ndcg")
     assert f"{shown.value:.3f} [{shown.low:.3f}, {shown.high:.3f}]" in page
@@ -173,6 +185,8 @@ def test_everything_is_run_and_on_the_page(profile: Profile, work: Path) -> None
     drawn = ("between-spread", "dense-outcome", "dense-preference")
     assert pictures == [f"{sweep}-{metric}.png" for sweep in drawn for metric in ("mse", "ndcg")]
     assert "| weighted-deconfounded minus permuted | " in page
+    assert "| weighted-none-no-intercept (the paper's classical model) | " in page
+    assert "by the items' number of training ratings" in page
     assert "| global-mean | " in page[page.index("## Simulation") :]
     between = page[page.index("## Simulation, between the readings") :]
     assert "| poisson-deconfounded-permuted | " in between
@@ -183,6 +197,7 @@ def test_between_the_readings_no_test_pair_is_in_the_ratings() -> None:
     """The rate makes the world sparser; the paper's sweeps keep theirs."""
     world = Point("spread", 1.7, 4).settings(WORLD)
     assert (world.gamma_spread, world.test_pairs, world.gamma_reading, world.seed) == (1.7, "withheld", "rate", 4)
+    assert density(world) == density(replace(world, test_pairs="all"))  # which counts what the test withholds
     paper_world = Point("outcome", 3.0, 4).settings(WORLD)
     assert replace(world, gamma_spread=0.3, test_pairs="all") == paper_world
 
@@ -291,13 +306,22 @@ def cell(*replications: float) -> dict[str, object]:
     return {"ndcg": {"metrics": metrics, "groups": {}}}
 
 
-def test_a_figure_is_the_mean_over_seeds_with_the_users_interval() -> None:
-    low, high = cell(0.6, *np.linspace(0.5, 0.7, 101)), cell(0.8, *np.linspace(0.7, 0.9, 101))
-    found = figure([low, high], "ndcg", "a", "ndcg")
-    assert found.value == pytest.approx(0.7)
-    assert (found.low, found.high) == pytest.approx((0.605, 0.795))
-    assert found.sd == pytest.approx(np.sqrt(0.02))
-    against = difference([low, high], "ndcg", "a", "b", "ndcg")
-    assert against.value == pytest.approx(0.2)
+def test_a_figure_is_the_mean_over_seeds_and_its_interval_resamples_them() -> None:
+    """Of one seed the interval is that of its replications."""
+    replications = np.linspace(-0.1, 0.1, 101)
+    seeds = [cell(value, *(value + replications)) for value in (0.6, 0.7, 0.8, 0.9)]
+    alone, found = (figure(cells, "ndcg", "a", "ndcg") for cells in (seeds[:1], seeds))
+    assert (alone.value, alone.low, alone.high) == pytest.approx((0.6, 0.505, 0.695))
+    assert found.value == pytest.approx(0.75)
+    assert found.high - found.low > 1.1 * (alone.high - alone.low)
+    assert found.sd == pytest.approx(np.std([0.6, 0.7, 0.8, 0.9], ddof=1))
+    assert figure([cell(0.6)], "ndcg", "a", "ndcg")[:3] == pytest.approx((0.6, np.nan, np.nan), nan_ok=True)
+
+
+def test_a_difference_is_one_where_its_interval_leaves_out_zero_and_seeds_are_enough() -> None:
+    seeds = [cell(value, *np.linspace(value - 0.05, value + 0.05, 101)) for value in (0.7, 0.71, 0.72, 0.73)]
+    against = difference(seeds, "ndcg", "a", "b", "ndcg")
+    assert against.value == pytest.approx(0.215)
     assert against.leaves_out_zero
-    assert not difference([low, high], "ndcg", "b", "b", "ndcg").leaves_out_zero
+    assert not difference(seeds[:3], "ndcg", "a", "b", "ndcg").leaves_out_zero
+    assert not difference(seeds, "ndcg", "b", "b", "ndcg").leaves_out_zero

@@ -1,5 +1,9 @@
 """Rules for a single row, as Spark expressions. A row gets the name of every rule that it breaks."""
 
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, NumericType, StringType, TimestampNTZType, TimestampType
@@ -10,6 +14,8 @@ from dcrec_spark.data.reject_reasons import MALFORMED, Rule, names_of_broken
 
 # A cast alone would take Java's notations, 5f and 0x1p3, for numbers.
 _NUMBER = r"(?i)^\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)\s*$"
+# No pair was seen more often; and sums of such counts stay whole numbers in 64 bits.
+LARGEST_COUNT = 1e9
 _SEEN_BY_READER = ("empty", "unparsable")
 
 
@@ -95,14 +101,21 @@ def _meaning_rules(values: dict[str, Column], config: ValidationConfig) -> list[
         out_of_scale |= rating < config.scale_min
     if config.scale_max is not None:
         out_of_scale |= rating > config.scale_max
-    not_positive = values["count"] <= 0 if "count" in values else F.lit(False)
-    if config.kind == "counts":
-        not_positive = F.coalesce(not_positive, F.lit(False)) | (rating <= 0)
-    rules = [Rule("out_of_scale", finite & out_of_scale), Rule("non_positive_count", not_positive)]
+    counts = [values["count"]] if "count" in values else []
+    counts += [rating] if config.kind == "counts" else []
+    rules = [
+        Rule("out_of_scale", finite & out_of_scale),
+        Rule("non_positive_count", _any(count <= 0 for count in counts)),
+        Rule("count_too_large", _any((count > LARGEST_COUNT) & (count < float("inf")) for count in counts)),
+    ]
     if "propensity" in values:
         p = values["propensity"]
         rules.append(Rule("propensity_out_of_range", (p <= 0) | (p > 1)))
     return rules
+
+
+def _any(conditions: Iterable[Column]) -> Column:
+    return reduce(or_, (F.coalesce(condition, F.lit(False)) for condition in conditions), F.lit(False))
 
 
 def _seconds(stored: DataType) -> Column:

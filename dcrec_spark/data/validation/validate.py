@@ -80,7 +80,7 @@ def validate(
     now : float, optional
         Seconds since 1970; later timestamps are in the future. None: this machine's clock.
     to_fit : bool
-        Whether a model is fitted to the ratings, which takes two users and two items.
+        Whether a model is fitted to the ratings, which takes two users, two items, and ratings from 0 on.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def validate(
     ------
     DataError
         No rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of one pair under
-        ``duplicates=error``, one user only, one item only, or a file that cannot be read to its end.
+        ``duplicates=error``, one user only, one item only, a rating below 0, or a file that cannot be read to its end.
     ConfigError
         ``duplicates=last`` without timestamps.
 
@@ -111,6 +111,7 @@ def validate(
         _require_usable(groups, counts, reasons, config, rejects)
         if to_fit:
             _require_two(groups)
+            _require_not_negative(groups)
         return Validated(ratings, rejects, counts, reasons, _warnings(groups, config), cached.pop_all().close)
 
 
@@ -199,6 +200,15 @@ def _require_two(groups: list[_Group]) -> None:
                 f"all {good.rows} good rows are of one {side}; expected at least two, for the exposure model "
                 f"learns from how {side}s differ. Check input.columns.{side} and the limits of validation"
             )
+
+
+def _require_not_negative(groups: list[_Group]) -> None:
+    good = next(group for group in groups if not group.reasons)
+    if good.lowest is not None and good.lowest < 0:
+        raise DataError(
+            f"the ratings go down to {good.lowest:g}, and models are fitted to ratings from 0 on; shift the scale at "
+            "the source, or set validation.scale_min to 0 or more to reject what lies below"
+        )
 
 
 def _top_reasons(reasons: dict[str, int], rejects: DataFrame) -> str:

@@ -11,13 +11,13 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.baselines import item_statistics
-from dcrec_spark.evaluation.variants import preference_alone
 from dcrec_spark.jobs.evaluate.inputs import TEST
+from dcrec_spark.jobs.evaluate.twin import fit_twin
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.vectors import ScoringVectors
 
-MODEL, COMPARED, PREFERENCE = "this model", "compared model", "preference alone"
+MODEL, COMPARED, TWIN = "this model", "compared model", "classical twin"
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,13 @@ class Comparison:
     ----------
     saved : the model that is evaluated.
     other : the second saved model, if one is named.
-    relatives : by name, the vectors of what stands in the tables with it: the second model, or the preference part of
-        the model itself; empty where it has no confounder part to leave out.
+    relatives : by name, the vectors of what stands in the tables with it: the second model, or the classical twin;
+        empty where neither is there, the model having no confounder.
     training : user_id, item_id, rating, ...
     test : user_id, item_id, rating; each pair is of ids that all models know, and not in training.
     n_test : ratings in ``test``.
     overlap, unknown : test ratings that were left out because the pair is in training, or an id is not in a model.
+    items_missing : test items that were left out with all of their ratings.
     """
 
     saved: SavedModel
@@ -44,6 +45,7 @@ class Comparison:
     n_test: int
     overlap: int
     unknown: int
+    items_missing: int
 
     @property
     def model(self) -> DeconfoundedMFModel:
@@ -70,20 +72,22 @@ def compare(
     ------
     DataError : no test rating can be used.
     """
-    models = [model.model for model in (saved, other) if model is not None]
-    marked = _marked(test.ratings, training.ratings, models)
+    relatives = _relatives(saved.model, other, training.ratings, resources)
+    marked = _marked(test.ratings, training.ratings, [saved.model, *relatives.values()])
     is_seen, is_known = F.col("__seen"), F.col("__known")
     usable = marked.where(~is_seen & is_known).select("user_id", "item_id", "rating").persist()
     resources.callback(usable.unpersist)
-    overlap, unknown = marked.agg(F.count_if(is_seen), F.count_if(~is_seen & ~is_known)).collect()[0]
+    items = F.count_distinct("item_id") - F.count_distinct(F.when(~is_seen & is_known, F.col("item_id")))
+    overlap, unknown, missing = marked.agg(F.count_if(is_seen), F.count_if(~is_seen & ~is_known), items).collect()[0]
     n_test = usable.count()
     if not n_test:
         raise DataError(
             f"setting {TEST}: none of its {test.counts['ratings']} ratings can be used: {overlap} are of pairs that "
             f"are in the training ratings too, and {unknown} of users or items that a model does not know"
         )
-    relatives = _relatives(saved.model, other)
-    return Comparison(saved, other, relatives, training.ratings, usable, n_test, int(overlap), int(unknown))
+    vectors = {name: model.scoringVectors() for name, model in relatives.items()}
+    left_out = int(overlap), int(unknown), int(missing)
+    return Comparison(saved, other, vectors, training.ratings, usable, n_test, *left_out)
 
 
 def _marked(test: DataFrame, training: DataFrame, models: list[DeconfoundedMFModel]) -> DataFrame:
@@ -99,7 +103,9 @@ def _marked(test: DataFrame, training: DataFrame, models: list[DeconfoundedMFMod
     return marked.withColumns({"__seen": F.col("__in_training").isNotNull(), "__known": is_known})
 
 
-def _relatives(model: DeconfoundedMFModel, other: SavedModel | None) -> dict[str, ScoringVectors]:
+def _relatives(
+    model: DeconfoundedMFModel, other: SavedModel | None, training: DataFrame, resources: ExitStack
+) -> dict[str, DeconfoundedMFModel]:
     if other is not None:
-        return {COMPARED: other.model.scoringVectors()}
-    return {} if model.exposureModel is None else {PREFERENCE: preference_alone(model.scoringVectors())}
+        return {COMPARED: other.model}
+    return {} if model.exposureModel is None else {TWIN: fit_twin(model, training, resources)}

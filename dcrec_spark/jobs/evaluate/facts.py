@@ -15,7 +15,7 @@ from dcrec_spark.evaluation.distributions import counts_in_powers, histogram, re
 from dcrec_spark.evaluation.ranking_change import ranking_change
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.samples import reasons_for, sample_lists
-from dcrec_spark.jobs.evaluate.comparison import COMPARED, MODEL, PREFERENCE, Comparison
+from dcrec_spark.jobs.evaluate.comparison import COMPARED, MODEL, TWIN, Comparison
 from dcrec_spark.jobs.evaluate.measure import HELD_OUT_SHARE, Measurements
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
@@ -40,7 +40,7 @@ from dcrec_spark.report.facts import (
 _P_VALUE_BINS = 20
 _BASELINES = {
     RANDOM: "a hash of user and item; not ranked over the catalogue",
-    GLOBAL_MEAN: "the mean training rating, for all; ties go by item id",
+    GLOBAL_MEAN: "the mean training rating, for all, in any order",
     ITEM_MEAN: "the item's mean training rating",
     POPULARITY: "how many training ratings the item has",
 }
@@ -78,7 +78,7 @@ def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> Report
         models=_models(comparison),
         data=_data(comparison),
         stages=_stages(model),
-        check=_check(model, findings.check),
+        check=_check(model, findings),
         metrics=_metrics(measurements),
         reliability=reliability(measurements.predictions, MODEL),
         outcome=model.getOrDefault("outcome"),
@@ -94,7 +94,7 @@ def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> Report
         versions=run.versions,
         configuration=resolved(config),
         unrated_are_zeros=family_of(model).unrated_are_zeros,
-        warnings=[*run.warnings, *_degeneracies(model)],
+        warnings=[*run.warnings, *_degeneracies(model), *_failed_check(findings)],
     )
 
 
@@ -107,8 +107,10 @@ def _models(comparison: Comparison) -> list[ModelFacts]:
     rows = [_saved(MODEL, comparison.saved)]
     if comparison.other is not None:
         rows.append(_saved(COMPARED, comparison.other))
-    if PREFERENCE in comparison.relatives:
-        rows.append(ModelFacts(PREFERENCE, "this model without the confounder part of its scores, which ranks only"))
+    if TWIN in comparison.relatives:
+        intercept = "an" if comparison.model.getOrDefault("fitIntercept") else "no"
+        what = f"the same settings without the confounder, with {intercept} intercept, fitted to the training ratings"
+        rows.append(ModelFacts(TWIN, what))
     return rows + [ModelFacts(name, what) for name, what in _BASELINES.items()]
 
 
@@ -129,6 +131,7 @@ def _data(comparison: Comparison) -> DataFacts:
         test=_counts(comparison.test),
         overlap=comparison.overlap,
         unknown=comparison.unknown,
+        items_missing=comparison.items_missing,
         per_user=counts_in_powers(per[0], "count"),
         per_item=counts_in_powers(per[1], "count"),
     )
@@ -150,15 +153,27 @@ def _stages(model: DeconfoundedMFModel) -> list[Stage]:
     return stages
 
 
-def _check(model: DeconfoundedMFModel, check: PredictiveCheck | None) -> CheckFacts | str:
-    if check is not None:
+def _check(model: DeconfoundedMFModel, findings: Findings) -> CheckFacts | str:
+    if (check := findings.check) is not None:
         return CheckFacts(check, check.histogram(_P_VALUE_BINS), HELD_OUT_SHARE)
     if model.exposureModel is None:
         return "There is no exposure model to check."
+    if (made := _check_of_fit(findings)) is not None:
+        return f"Of the run that fitted the model, {made['summary']}."
     return (
         "Not done: evaluation.predictive_check is false. The check fits the exposure model once more, with exposures "
         "held out, which the saved model has all seen. Without it nothing says whether a_hat is to be trusted."
     )
+
+
+def _check_of_fit(findings: Findings) -> Mapping[str, Any] | None:
+    """Return the check that the run of the model made, if any; runs of earlier versions have no word of it."""
+    return None if findings.record is None else findings.record.get("exposure_check")
+
+
+def _failed_check(findings: Findings) -> list[str]:
+    made = _check_of_fit(findings)
+    return [] if made is None or made["passed"] else [f"of the run that fitted the model, {made['summary']}"]
 
 
 def _metrics(measurements: Measurements) -> MetricFacts:
@@ -201,8 +216,8 @@ def _gamma(model: DeconfoundedMFModel) -> GammaFacts:
 def _change(comparison: Comparison, measurements: Measurements, titles: DataFrame | None, k: int) -> ChangeFacts | str:
     if not comparison.relatives:
         return (
-            "This model has no confounder part to leave out, and evaluation.compare_with names no other model: there "
-            "is nothing to compare its ranking with."
+            "This model has no confounder to leave out, and evaluation.compare_with names no other model: there is "
+            "nothing to compare its ranking with."
         )
     before = next(iter(comparison.relatives))
     change = ranking_change(

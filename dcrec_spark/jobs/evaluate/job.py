@@ -98,4 +98,5 @@ def _note_test(run: Run, comparison: Comparison, rejected: int) -> None:
         "test_rejected": rejected,
         "test_overlap": comparison.overlap,
         "test_unknown": comparison.unknown,
+        "test_items_missing": comparison.items_missing,
     }

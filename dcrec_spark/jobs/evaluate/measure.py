@@ -1,6 +1,6 @@
 """The Spark work of an evaluation: predictions, lists, their metrics, and the check of the exposures."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -13,7 +13,7 @@ from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns
 from dcrec_spark.evaluation.variants import one_list_for_all
-from dcrec_spark.jobs.evaluate.comparison import MODEL, PREFERENCE, Comparison
+from dcrec_spark.jobs.evaluate.comparison import MODEL, Comparison
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.metric_settings import metric_settings
 from dcrec_spark.jobs.served_model import as_trained
@@ -82,7 +82,7 @@ def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measure
         Metrics.joined,
         (evaluate_ranking(lists[name], comparison.test, sizes[name], name, _COLUMNS, settings) for name in lists),
     )
-    return Measurements(predictions, lists, depth, _without_errors(of_test, [PREFERENCE, *RANK_ONLY]), of_lists)
+    return Measurements(predictions, lists, depth, _without_errors(of_test, RANK_ONLY), of_lists)
 
 
 def check_exposures(context: Context[EvaluateConfig], comparison: Comparison) -> PredictiveCheck | None:
@@ -108,7 +108,7 @@ def _lists(context: Context[EvaluateConfig], comparison: Comparison, depth: int)
     return lists
 
 
-def _without_errors(metrics: Metrics, models: list[str]) -> Metrics:
+def _without_errors(metrics: Metrics, models: Sequence[str]) -> Metrics:
     """``metrics`` without the errors of models whose scores are no ratings."""
     scores = {
         name: {measure: score for measure, score in of.items() if name not in models or not measure.is_error}

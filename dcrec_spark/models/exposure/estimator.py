@@ -18,6 +18,7 @@ from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
+from dcrec_spark.models.fitting.resumption import FitCheckpoints
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values
@@ -38,6 +39,9 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters
         Factors of each user and item, K.
     maxIter, tol : int, float
         Iterations at most; relative change of the ELBO below which a fit ends.
+    acceleration : bool
+        Whether steps go beyond the optimum of each side while the ELBO rises, and are undone where it falls: about a
+        third of the iterations.
     userShapePrior, userRatePrior, itemShapePrior, itemRatePrior : float
         Gamma priors of pi and lambda (rate, never scale).
     initialModel : PoissonFactorizationModel, optional
@@ -83,8 +87,9 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters
         itemCol: str = "item",
         countCol: str | None = None,
         rank: int = 10,
-        maxIter: int = 100,
-        tol: float = 1e-5,
+        maxIter: int = 300,
+        tol: float = 1e-6,
+        acceleration: bool = True,
         userShapePrior: float = 0.3,
         userRatePrior: float = 0.3,
         itemShapePrior: float = 0.3,
@@ -103,6 +108,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters
     ) -> None:
         super().__init__()
         self.listener: Listener = log_iteration
+        self.checkpoints: FitCheckpoints | None = None
         initialise(self)
 
     def _fit(self, dataset: DataFrame) -> PoissonFactorizationModel:

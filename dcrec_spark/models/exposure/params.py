@@ -24,6 +24,7 @@ class ExposureParams(HasIds, ExposureSource, HasCheckpointInterval, HasMaxIter, 
     rank: Param[int] = declared(_OF["rank"])
     maxIter: Param[int] = declared(_OF["maxIter"])
     tol: Param[float] = declared(_OF["tol"])
+    acceleration: Param[bool] = declared(_OF["acceleration"])
     userShapePrior: Param[float] = declared(_OF["userShapePrior"])
     userRatePrior: Param[float] = declared(_OF["userRatePrior"])
     itemShapePrior: Param[float] = declared(_OF["itemShapePrior"])
@@ -71,6 +72,10 @@ class ExposureParams(HasIds, ExposureSource, HasCheckpointInterval, HasMaxIter, 
     def getTol(self) -> float:
         """Value of ``tol``: relative change of the objective below which a fit ends."""
         return self.getOrDefault(self.tol)
+
+    def getAcceleration(self) -> bool:
+        """Value of ``acceleration``: whether steps go beyond each side's optimum while the ELBO rises."""
+        return self.getOrDefault(self.acceleration)
 
     def getUserShapePrior(self) -> float:
         """Value of ``userShapePrior``: shape of the Gamma prior of the users' factors."""

@@ -20,8 +20,9 @@ class ExposureSetters(ExposureParams):
         itemCol: str = "item",
         countCol: str | None = None,
         rank: int = 10,
-        maxIter: int = 100,
-        tol: float = 1e-05,
+        maxIter: int = 300,
+        tol: float = 1e-06,
+        acceleration: bool = True,
         userShapePrior: float = 0.3,
         userRatePrior: float = 0.3,
         itemShapePrior: float = 0.3,
@@ -56,6 +57,10 @@ class ExposureSetters(ExposureParams):
     def setTol(self, value: float) -> Self:
         """Set ``tol``: relative change of the objective below which a fit ends."""
         return self._set(tol=value)
+
+    def setAcceleration(self, value: bool) -> Self:
+        """Set ``acceleration``: whether steps go beyond each side's optimum while the ELBO rises."""
+        return self._set(acceleration=value)
 
     def setUserShapePrior(self, value: float) -> Self:
         """Set ``userShapePrior``: shape of the Gamma prior of the users' factors."""

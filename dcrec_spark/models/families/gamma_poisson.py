@@ -2,7 +2,9 @@
 
     y_ui ~ Poisson(theta_u . beta_i [+ gamma_u a_hat_ui] [+ beta_0])        priors Gamma(shape, rate) on everything
 
-With neither term this is stage 1: theta is pi, beta is lambda, y is a.
+With neither term this is stage 1: theta is pi, beta is lambda, y is a. The whole log likelihood of a pair, y log r - r,
+has a weight: w_ui where it was observed (1, or an inverse propensity), w0 elsewhere. So each rate of q adds up
+w0 sum_all E + sum_obs (w - w0) E, which takes the means of the other side at the nonzeros, unless all weights are 1.
 """
 
 from dataclasses import dataclass
@@ -12,18 +14,20 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from scipy.special import gammaln
 
-from dcrec_spark.engine.blocks import Block
+from dcrec_spark.engine.blocks import Block, Pairs
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.half_step import Turn, Update
 from dcrec_spark.engine.rows import RowLayout
-from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.csr import inner_products, row_sums
 from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, noise
-from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, settle_shape, update_shape
+from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, update_shape, weighted_sums
+from dcrec_spark.kernels.relax import over_relaxed
+from dcrec_spark.kernels.settle import settle_shape
 
 Term = TypeVar("Term")
 
-# Users settle to this relative change of their shapes, in so many updates at most.
-SETTLED, MOST_UPDATES = 1e-6, 300
+# Users settle to this relative change of their shapes, in so many rounds of three updates at most.
+SETTLED, MOST_ROUNDS = 1e-6, 100
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,8 @@ class GammaPoisson:
     count : the block's array of counts, "exposure_count" or "rating". confounder, intercept : priors of gamma and
     beta_0, None where the model lacks them. per_user : whether each user has a gamma, not one gamma all users.
     n_pairs : U x I, what the intercept's rate adds up to. validates : whether there are held-out pairs.
+    unobserved : w0, the weight of an unobserved pair. weighted : whether the observed pairs have weights of their own.
+    accelerates : whether steps may go beyond the optimum. length : how far they go; 1 is the optimum.
     """
 
     stage: str
@@ -88,6 +94,15 @@ class GammaPoisson:
     intercept: GammaPrior | None = None
     n_pairs: float = 0.0
     validates: bool = False
+    unobserved: float = 1.0
+    weighted: bool = False
+    accelerates: bool = False
+    length: float = 1.0
+
+    @property
+    def reweighs(self) -> bool:
+        """Whether some pair weighs something else than 1, so that the rows of a side have rates of their own."""
+        return self.weighted or self.unobserved != 1.0
 
     @property
     def gamma_per_user(self) -> bool:
@@ -95,12 +110,12 @@ class GammaPoisson:
         return self.confounder is not None and self.per_user
 
     def row_layout(self, is_user: bool) -> RowLayout:
-        """Lay out what the rows of a side send: geometric means, and means where held-out pairs are predicted."""
+        """Lay out what the rows of a side send: geometric means, and means where single pairs are predicted."""
         with_gamma = is_user and self.gamma_per_user
         widths: dict[str, int] = {Part.GEOMETRIC_MEAN: self.rank}
         if with_gamma:
             widths[Part.GAMMA_GEOMETRIC_MEAN] = 1
-        if self.validates:
+        if self.validates or self.reweighs:
             widths[Part.MEAN] = self.rank
             if with_gamma:
                 widths[Part.GAMMA_MEAN] = 1
@@ -120,7 +135,8 @@ def start(turn: Turn, *, model: GammaPoisson, is_user: bool) -> Update:
     if len(turn.memory.get("shape", ())):
         known = np.isfinite(turn.memory["shape"]).all(axis=1)
         shape[known] = turn.memory["shape"][known]
-        rate = turn.memory["rate"].astype(model.precision)  # (n, K): folded-in rows have rates that differ
+        remembered = turn.memory["rate"].astype(model.precision)  # (n, K): folded-in rows have rates that differ
+        rate = np.where(np.isfinite(remembered), remembered, rate)
         if gamma is not None:
             gamma[0][known], gamma[1][known] = turn.memory["gamma_shape"][known], turn.memory["gamma_rate"][known]
     return _posterior(turn.block, model, is_user, shape, rate, gamma)
@@ -133,28 +149,39 @@ def _gamma_start(n: int, model: GammaPoisson) -> tuple[Floats, Floats]:
 
 def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
     """One coordinate step of the rows; for items, also the sums that need the nonzeros."""
-    gamma_per_user = is_user and model.gamma_per_user
-    before = geometric_mean(turn.memory["shape"], turn.memory["rate"])
-    if gamma_per_user:
-        gamma = geometric_mean(turn.memory["gamma_shape"], turn.memory["gamma_rate"])
+    before, mean = turn.memory["shape"], geometric_mean(turn.memory["shape"], turn.memory["rate"])
+    if is_user and model.gamma_per_user:
+        gamma = turn.memory["gamma_shape"]
         before = np.hstack([before, gamma])
+        mean = np.hstack([mean, geometric_mean(gamma, turn.memory["gamma_rate"])])
     cols, block = _cols(turn, model, is_user), count_block(turn, model, shared, is_user)
-    shape = update_shape(prior_shapes(model, is_user), block, before, cols)
+    prior = prior_shapes(model, is_user)
+    shape = over_relaxed(before, update_shape(prior, block, mean, cols), prior, model.length)
     result = _moved(turn, model, is_user, shape)
     return result if is_user else _scored(turn, model, shared, block, result, cols)
 
 
 def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
-    """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
+    """Rows as the other side determines them, started from equal shares: the same wherever they were before.
+
+    With them the ELBO's sums over their nonzeros.
+    """
     block, prior = count_block(turn, model, shared, is_user), prior_shapes(model, is_user)
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
     rate, gamma_rate = _rates(turn, model, is_user)
-    full = np.broadcast_to(rate, (len(equal), len(rate)))
+    full = np.broadcast_to(rate, (len(equal), model.rank))
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    shape = settle_shape(prior, block, equal, full, _cols(turn, model, is_user), SETTLED, MOST_UPDATES)
-    return _moved(turn, model, is_user, shape)
+    cols = _cols(turn, model, is_user)
+    shape = settle_shape(prior, block, equal, full, cols, SETTLED, MOST_ROUNDS)
+    result = _moved(turn, model, is_user, shape)
+    sums = {"log_rates": np.array(log_rates(block, rates(block, geometric_mean(shape, full), cols)))}
+    excess = _excess(turn.block, model)
+    if excess is not None:
+        mean = _mean_rates(turn, turn.block.fitted, model, shared, result.memory, is_user)
+        sums["rate_excess"] = np.array(excess @ mean)
+    return result._replace(sums={**result.sums, **sums})
 
 
 def _cols(turn: Turn, model: GammaPoisson, is_user: bool) -> Floats:
@@ -200,13 +227,32 @@ def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
 
 
 def _rates(turn: Turn, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats | None]:
-    """Return rates of the factors (K,) and of the gammas (n, 1): prior + all that they are multiplied with."""
+    """Return rates of the factors, (K,) or (n, K), and of the gammas, (n, 1).
+
+    The prior's, and all that they are multiplied with, by the weights of the pairs.
+    """
     prior = model.user_prior if is_user else model.item_prior
-    rate = (prior.rate + turn.source_sums["mean"]).astype(model.precision)
+    rate = prior.rate + model.unobserved * turn.source_sums["mean"]
+    excess, pairs = _excess(turn.block, model), turn.block.fitted
+    if excess is not None:
+        means = model.row_layout(not is_user).part(turn.inbox, Part.MEAN)
+        rate = rate + weighted_sums(pairs.row_ptr, pairs.col, excess, means)
     if not (is_user and model.gamma_per_user):
-        return rate, None
-    reach = turn.block["exposure"].astype(np.float64) @ turn.source_sums["exposure_total"]
-    return rate, (required(model.confounder).rate + reach[:, None]).astype(model.precision)
+        return rate.astype(model.precision), None
+    reach = model.unobserved * (turn.block["exposure"].astype(np.float64) @ turn.source_sums["exposure_total"])
+    if excess is not None:
+        reach += row_sums(pairs.row_ptr, excess * pairs.value("a_hat"))
+    gamma_rate = required(model.confounder).rate + reach[:, None]
+    return rate.astype(model.precision), gamma_rate.astype(model.precision)
+
+
+def _excess(block: Block, model: GammaPoisson) -> Floats | None:
+    """Return w - w0 of the observed pairs, (nnz,); None where all pairs weigh 1."""
+    if not model.reweighs:
+        return None
+    pairs = block.fitted
+    weight = pairs.value("weight").astype(np.float64) if model.weighted else np.ones(len(pairs.col))
+    return np.asarray(weight - model.unobserved)
 
 
 def _moved(turn: Turn, model: GammaPoisson, is_user: bool, shape: Floats) -> Update:
@@ -224,6 +270,7 @@ def _posterior(
     mean = shape / rate
     sums = {
         "mean": mean.sum(axis=0, dtype=np.float64),
+        "shape": shape.sum(axis=0, dtype=np.float64),
         "gram": (mean.T @ mean).astype(np.float64),
         "divergence": np.array(divergence(shape, rate, prior.shape, prior.rate)),
     }
@@ -259,23 +306,53 @@ def _scored(
         sums["shares"] = np.array(shares.sum())
         if model.confounder is not None:
             sums["confounder_shares"] = np.array(shares @ turn.block.fitted.value("a_hat"))
+    excess = _excess(turn.block, model)
+    if excess is not None:
+        sums |= _excess_sums(turn, model, shared, result.memory, excess)
     if model.validates:
         sums |= _held_out_sums(turn, model, shared, result.memory)
     return result._replace(sums={**result.sums, **sums})
+
+
+def _excess_sums(
+    turn: Turn, model: GammaPoisson, shared: SharedGammas, memory: Arrays, excess: Floats
+) -> dict[str, Floats]:
+    """Add up w - w0 of the observed pairs, alone, times a_hat and times the mean rate."""
+    pairs = turn.block.fitted
+    sums = {
+        "excess": np.array(excess.sum()),
+        "rate_excess": np.array(excess @ _mean_rates(turn, pairs, model, shared, memory, is_user=False)),
+    }
+    if model.confounder is not None:
+        sums["confounder_excess"] = np.array(excess @ pairs.value("a_hat"))
+    return sums
 
 
 def _held_out_sums(turn: Turn, model: GammaPoisson, shared: SharedGammas, memory: Arrays) -> dict[str, Floats]:
     """Add up rate - y log rate over the held-out pairs of items, by the posterior means of both sides."""
     pairs = turn.block.held_out
     count = pairs.value(model.count).astype(np.float64)
-    theta = np.ascontiguousarray(model.row_layout(is_user=True).part(turn.inbox, Part.MEAN))
-    rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], theta).astype(np.float64)
-    if model.confounder is not None:
-        rate += _gamma_of(turn.inbox, pairs.col, model, shared, Part.GAMMA_MEAN) * pairs.value("a_hat")
-    if shared.intercept is not None:
-        rate += shared.intercept.mean
+    rate = _mean_rates(turn, pairs, model, shared, memory, is_user=False)
     loss = (rate - count * np.log(rate)).sum()
     return {"held_out": np.array(loss), "held_out_pairs": np.array(float(len(pairs.col)))}
+
+
+def _mean_rates(
+    turn: Turn, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
+) -> Floats:
+    """Return the mean rate of each pair of a block whose rows have just moved to ``memory``; (nnz,), float64."""
+    others = np.ascontiguousarray(model.row_layout(not is_user).part(turn.inbox, Part.MEAN))
+    rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], others).astype(np.float64)
+    if model.confounder is not None:
+        if is_user and model.gamma_per_user:
+            own = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
+            gamma: Floats | float = np.repeat(own, np.diff(pairs.row_ptr))
+        else:
+            gamma = _gamma_of(turn.inbox, pairs.col, model, shared, Part.GAMMA_MEAN)
+        rate += gamma * pairs.value("a_hat")
+    if shared.intercept is not None:
+        rate += shared.intercept.mean
+    return rate
 
 
 def _log_factorial(count: Floats, weight: Floats | None) -> float:

@@ -18,7 +18,7 @@ class PoissonExposure(Family):
     stage = "exposure"
     value = "exposure_count"
     objective = Objective("ELBO", rises=True)
-    reads = ("userShapePrior", "userRatePrior", "itemShapePrior", "itemRatePrior")
+    reads = ("userShapePrior", "userRatePrior", "itemShapePrior", "itemRatePrior", "acceleration")
 
     def prior(self, side: str) -> GammaPrior:
         """Return the Gamma prior of "user" or "item" factors."""
@@ -35,6 +35,7 @@ class PoissonExposure(Family):
             seed=self.seed_of(restart),
             precision=precision or self.settings["precision"],
             validates=observed.held_out,
+            accelerates=self.settings["acceleration"],
         )
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
@@ -51,7 +52,7 @@ class PoissonExposure(Family):
 
     def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:
         """By the users' shapes: posterior means never vanish."""
-        return at_prior(self.prior("user"), users, items, observed.n_users, self._total(observed))
+        return at_prior(self.prior("user"), users, observed.n_users, self._total(observed))
 
     def variation(self, observed: Observed) -> float:
         """All pairs, each as large as the mean count of all."""

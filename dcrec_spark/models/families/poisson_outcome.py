@@ -33,16 +33,27 @@ _PRIORS = [f"{of}{what}Prior" for of in ("user", "item", "confounder", "intercep
 
 
 class PoissonOutcome(OutcomeFamily):
-    """Poisson factorization of the ratings; unrated pairs are zeros."""
+    """Poisson factorization of the ratings; unrated pairs are zeros, as many as ``unobservedWeight`` says."""
 
     objective = Objective("ELBO", rises=True)
     unrated_are_zeros = True
-    reads = ("fitIntercept", *_PRIORS)
+    reads = ("fitIntercept", "unobservedWeight", *_PRIORS)
     warm_start_settings = ("outcome", "rank", "adjustment", "confounderWeight", "fitIntercept")
 
     def prior(self, of: str) -> GammaPrior:
         """Return the Gamma prior of "user", "item", "confounder" or "intercept"."""
         return GammaPrior(self.settings[f"{of}ShapePrior"], self.settings[f"{of}RatePrior"])
+
+    @property
+    def unobserved_weight(self) -> float:
+        """The weight w0 of an unrated pair; unless set, it counts as much as a rated one."""
+        given = self.settings["unobservedWeight"]
+        return 1.0 if given is None else float(given)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the ratings have weights, inverse propensities."""
+        return bool(self.settings["adjustment"] == "ipw")
 
     def steps(self, observed: Observed, restart: int = 0, precision: str | None = None) -> GammaPoissonSteps:
         """Coordinate ascent with the confounder and the intercept among the components."""
@@ -59,17 +70,20 @@ class PoissonOutcome(OutcomeFamily):
             intercept=self.prior("intercept") if self.settings["fitIntercept"] else None,
             n_pairs=observed.n_pairs,
             validates=observed.held_out,
+            unobserved=self.unobserved_weight,
+            weighted=self.weighted,
         )
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
         """Posterior means, and the posterior that they come from, gamma's at the end of the user's."""
         width = self.rank + (is_user and self.gamma_per_user)
+        one_rate = self.unobserved_weight == 1.0 and not self.weighted
         means = [TableColumn("features", self.rank, remembered=False)]
         means += [TableColumn("gamma", None, remembered=False)] if is_user else []
         return (
             *means,
             TableColumn("outcome_shape", width),
-            TableColumn("outcome_rate", width, same_for_all=True),
+            TableColumn("outcome_rate", width, same_for_all=one_rate),
         )
 
     def table_of(self, memory: Arrays, is_user: bool, shared: SharedGammas) -> dict[str, Array]:
@@ -95,7 +109,7 @@ class PoissonOutcome(OutcomeFamily):
     def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:
         """By the users' shapes: posterior means never vanish."""
         total = observed.means[self.value] * observed.nonzeros
-        return at_prior(self.prior("user"), users, items, observed.n_users, total)
+        return at_prior(self.prior("user"), users, observed.n_users, total)
 
     @classmethod
     def shared_as_json(cls, shared: SharedGammas) -> dict[str, Any]:

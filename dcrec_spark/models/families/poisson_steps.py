@@ -1,7 +1,8 @@
 """Coordinate ascent of Gamma-Poisson factorization: the kernels of both sides, the ELBO, what all pairs share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Self
 
 import numpy as np
 
@@ -37,6 +38,10 @@ class GammaPoissonSteps(GammaPoisson):
         gamma = None if self.gamma_per_user else self.confounder
         return SharedGammas(_as_q(self.intercept), _as_q(gamma))
 
+    def at_pace(self, length: float) -> Self:
+        """Return the same steps, so many times as long as those to the optimum."""
+        return replace(self, length=length)
+
     def start_users(self) -> Kernel:
         """Factors off the prior, by noise of the ids."""
         return partial(start, model=self, is_user=True)
@@ -61,6 +66,11 @@ class GammaPoissonSteps(GammaPoisson):
         """Return the ELBO with optimal responsibilities; then q(beta_0) and a shared q(gamma) from those."""
         return self._elbo(users, items, shared), self._updated(users, items, shared)
 
+    def at_rest(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
+        """Return the ELBO of settled users, who bring its parts of the nonzeros themselves."""
+        own = {name: users[name] for name in ("log_rates", "rate_excess") if name in users}
+        return self._elbo(users, {**items, **own}, shared)
+
     def _elbo(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
         expected = float(users["mean"] @ items["mean"])
         far = float(users["divergence"]) + float(items["divergence"])
@@ -69,6 +79,7 @@ class GammaPoissonSteps(GammaPoisson):
             expected += attracted * (shared.gamma.mean if shared.gamma else 1.0)
         if shared.intercept:
             expected += shared.intercept.mean * self.n_pairs
+        expected = self._weighted(expected, items, "rate_excess")
         for q, prior in ((shared.intercept, self.intercept), (shared.gamma, self.confounder)):
             if q is not None and prior is not None:
                 far += divergence(np.array([[q.shape]]), np.array([q.rate]), prior.shape, prior.rate)
@@ -78,12 +89,16 @@ class GammaPoissonSteps(GammaPoisson):
         intercept, gamma = shared
         if intercept is not None and self.intercept is not None:
             shape = self.intercept.shape + intercept.geometric_mean * float(items["shares"])
-            intercept = Gamma(shape, self.intercept.rate + self.n_pairs)
+            intercept = Gamma(shape, self.intercept.rate + self._weighted(self.n_pairs, items, "excess"))
         if gamma is not None and self.confounder is not None:
             shape = self.confounder.shape + gamma.geometric_mean * float(items["confounder_shares"])
             attracted = float(users["confounder_total"] @ items["exposure_total"])
-            gamma = Gamma(shape, self.confounder.rate + attracted)
+            gamma = Gamma(shape, self.confounder.rate + self._weighted(attracted, items, "confounder_excess"))
         return SharedGammas(intercept, gamma)
+
+    def _weighted(self, of_all: float, items: Arrays, excess: str) -> float:
+        """Return w0 sum_all + sum_obs (w - w0), from a sum over all pairs and the name of one over the observed."""
+        return self.unobserved * of_all + (float(items[excess]) if self.reweighs else 0.0)
 
     def held_out_loss(self, items: Arrays, shared: SharedGammas) -> float | None:
         """Return the held-out pairs' mean negative log likelihood under the posterior means, without log y!."""
@@ -92,18 +107,17 @@ class GammaPoissonSteps(GammaPoisson):
         return float(items["held_out"]) / float(items["held_out_pairs"])
 
 
-def at_prior(prior: GammaPrior, users: Arrays, items: Arrays, n_users: int, total: float) -> Array:
+def at_prior(prior: GammaPrior, users: Arrays, n_users: int, total: float) -> Array:
     """Whether each component explains nothing, (K,).
 
     What settled users' shapes have beyond the prior's is then next to nothing, next to the prior's and to all counts.
 
     Parameters
     ----------
-    prior : of the users. users, items : the sums of both sides. total : of the counts.
+    prior : of the users. users : their sums. total : of the counts.
     """
-    rate = prior.rate + items["mean"]  # of all users, so that their means add up to shapes
     shape = n_users * prior.shape
-    return np.asarray(users["mean"] * rate - shape <= np.minimum(AT_PRIOR * shape, NO_SHARE * total))
+    return np.asarray(users["shape"] - shape <= np.minimum(AT_PRIOR * shape, NO_SHARE * total))
 
 
 def _as_q(prior: GammaPrior | None) -> Gamma | None:

@@ -14,12 +14,14 @@ from pyspark.ml.param import Params
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.errors import DataError
+from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.propensity import raw_weights, relative_propensity, solve_scale
 
 # Ratings have a handful of values; a scale with more than so many is no rating scale.
 MOST_DISTINCT_RATINGS = 100_000
+# Of the largest propensity; a rating that is less likely yet would weigh more than all others together.
+SMALLEST_RELATIVE = 1e-30
 WEIGHT_COLUMN = "__weight"
 
 
@@ -89,10 +91,21 @@ def propensity_from_counts(value: Floats, count: Floats, settings: PropensitySet
     Parameters
     ----------
     value, count : (n,) each distinct rating, and how often it occurs.
+
+    Raises
+    ------
+    ConfigError : the settings leave a rating no propensity.
     """
     if not len(value):
         return Propensity(settings, 1.0, 1.0)  # the layout refuses input without ratings, and says so better
-    scale = solve_scale(relative_propensity(value, settings.decay, settings.pivot), count, settings.mean)
+    relative = relative_propensity(value, settings.decay, settings.pivot)
+    if relative.min() < SMALLEST_RELATIVE:
+        raise ConfigError(
+            f"propensityPivot={settings.pivot:g} and propensityDecay={settings.decay:g} make a rating of "
+            f"{value.min():g} all but impossible, and its weight has no bounds: expected a pivot on the scale of the "
+            "ratings, or a decay nearer to 1"
+        )
+    scale = solve_scale(relative, count, settings.mean)
     mean = float(_raw_weights(value, scale, settings) @ count / count.sum())
     return Propensity(settings, scale, mean)
 

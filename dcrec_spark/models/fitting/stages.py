@@ -18,6 +18,7 @@ from dcrec_spark.engine.half_step import State, half_step
 from dcrec_spark.models.families.base import Family
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.restarts import best_of
+from dcrec_spark.models.fitting.resumption import resumption_of
 from dcrec_spark.models.fitting.scope import FitScope
 
 
@@ -34,19 +35,23 @@ def fit_factors(
 
     Parameters
     ----------
-    start : where the first of the fits begins; the others, and all without it, begin at their seeds.
+    start : where the first of the fits begins; the others, and all without it, begin at their seeds. A fit that was
+        interrupted goes on instead, if its estimator has ``checkpoints``.
 
     Raises
     ------
     FitError : all fits went astray.
     """
-    stop = stopping(estimator)
+    stop, resumption = stopping(estimator), resumption_of(estimator, family, layout)
 
     def fit(restart: int) -> Fit:
         steps = family.steps(layout, restart)
-        return alternate(layout.users, layout.items, steps, stop, listener, start if restart == 0 else None)
+        begin = resumed or (start if restart == 0 else None)
+        return alternate(layout.users, layout.items, steps, stop, listener, begin, after_sweep)
 
-    with layout.fixed_placement():
+    with FitScope() as scope, layout.fixed_placement():
+        resumed = None if resumption is None else resumption.start(scope)
+        after_sweep = None if resumption is None else resumption.after_sweep
         return best_of(estimator.getOrDefault("restarts"), fit, family.seed_of, family.objective.rises)
 
 

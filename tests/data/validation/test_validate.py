@@ -134,7 +134,15 @@ def test_an_id_that_the_reader_could_not_read_is_not_also_null(spark: SparkSessi
 def test_counts_have_to_be_positive_numbers(spark: SparkSession) -> None:
     data = [(*GOOD[0], "2"), (*GOOD[1], "0.5")] + [
         ("u", item, "3", count)
-        for item, count in [("a", "0"), ("b", "-1"), ("c", "x"), ("d", None), ("e", "nan"), ("f", "inf")]
+        for item, count in [
+            ("a", "0"),
+            ("b", "-1"),
+            ("c", "x"),
+            ("d", None),
+            ("e", "nan"),
+            ("f", "inf"),
+            ("g", str(2**62)),
+        ]
     ]
     found = check(spark, data, f"{SCHEMA}, count string", **LENIENT)
     assert reasons(found) == {
@@ -144,14 +152,23 @@ def test_counts_have_to_be_positive_numbers(spark: SparkSession) -> None:
         "d": ["null_count"],
         "e": ["nan_count"],
         "f": ["infinite_count"],
+        "g": ["count_too_large"],
     }
     assert ratings(found, "user_id", "count") == [("u1", 2.0), ("u2", 0.5)]
 
 
 def test_implicit_counts_as_ratings(spark: SparkSession) -> None:
-    found = check(spark, [*GOOD, ("u", "a", "0"), ("u", "b", "-2")], kind="counts", **LENIENT)
-    assert reasons(found) == {"a": ["non_positive_count"], "b": ["non_positive_count"]}
+    bad = [("u", "a", "0"), ("u", "b", "-2"), ("u", "c", str(2**62))]
+    found = check(spark, [*GOOD, *bad], kind="counts", **LENIENT)
+    assert reasons(found) == {"a": ["non_positive_count"], "b": ["non_positive_count"], "c": ["count_too_large"]}
     assert found.warnings == ()
+
+
+def test_negative_ratings_are_refused_before_the_fit_by_the_setting_that_rejects_them(spark: SparkSession) -> None:
+    bad = [*GOOD, ("u2", "i1", "-2")]
+    with pytest.raises(DataError, match=r"the ratings go down to -2, .*set validation\.scale_min to 0"):
+        check(spark, bad, **LENIENT)
+    assert reasons(check(spark, bad, scale_min=0, **LENIENT)) == {"i1": ["out_of_scale"]}
 
 
 def test_timestamps(spark: SparkSession) -> None:

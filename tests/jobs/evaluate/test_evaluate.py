@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMFModel
 from dcrec_spark.jobs.evaluate.job import Evaluate
+from dcrec_spark.jobs.evaluate.twin import twin_of
 from dcrec_spark.models.outcome.tables import FactorTables
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import failure_of, names_in, read_table, record_of, run_directory, run_job, run_retrain
@@ -106,6 +107,7 @@ def test_two_models_are_judged_side_by_side(trained: Path, settings: dict[str, A
     assert (record["job"], record["status"]) == ("evaluate", "published")
     counts = record["counts"]
     assert (counts["test_ratings"], counts["test_overlap"], counts["test_unknown"]) == (len(test), 3, 2)
+    assert counts["test_items_missing"] == 1
     assert_metrics(read_table(run, "metrics"), training, test, trained)
     said = text_of(run)
     assert said.startswith("Evaluation: deconfounded probabilistic matrix factorization, "), said[:80]
@@ -162,21 +164,27 @@ def potential(output: Path) -> pd.DataFrame:
     return table.rename(columns={"user_id": "user", "item_id": "item"})[["user", "item", "score"]]
 
 
-def test_alone_a_model_is_compared_with_its_preference_part(settings: dict[str, Any]) -> None:
+def test_alone_a_model_is_compared_with_its_classical_twin(trained: Path, settings: dict[str, Any]) -> None:
     less = {"evaluation.predictive_check": "false", "evaluation.reasons": 0, "evaluation.bootstrap": 0}
     outcome = run_job(Evaluate, {**settings, **less})
 
     assert outcome.code == 0, outcome
     run = run_directory(settings["output.path"])
     said = text_of(run)
-    assert "first 3 places of this model are not in those of preference alone" in said
+    assert "first 3 places of this model are not in those of classical twin" in said
     assert "Not done: evaluation.predictive_check is false." in said
     assert "because of" not in said
     assert "without intervals no difference can be shown" in said
     table = read_table(run, "metrics").set_index(["model", "metric"])
-    assert ("preference alone", "mse") not in table.index
     assert table.ci_low.isna().all()
-    assert table.loc[("preference alone", "ndcg(2^rel-1)"), "value"] <= 1
+    assert table.loc[("classical twin", "ndcg(2^rel-1)"), "value"] <= 1
+    assert table.loc[("classical twin", "mse"), "value"] != table.loc[("this model", "mse"), "value"]
+    model = DeconfoundedMFModel.load(str(run_directory(trained / "deconfounded") / "model"))
+    twin = twin_of(model)
+    assert (twin.getOrDefault("adjustment"), twin.getOrDefault("exposureModel")) == ("none", None)
+    assert twin.getOrDefault("unobservedWeight") == 1.0  # as the model has it, where a classical one has 0
+    assert twin.getOrDefault("rank") == model.getOrDefault("rank")
+    model.release()
 
 
 REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
@@ -187,7 +195,9 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
     "no second model": ({"evaluation.compare_with": "{folder}/none"}, 3, "setting evaluation.compare_with: there is"),
     "no model": ({"model.path": "null"}, 2, "setting model.path: found null"),
     "other training ratings": (
-        {"input.path": "{folder}/seen.parquet"}, 3, "or leave the reasons out with evaluation.reasons=0"
+        {"input.path": "{folder}/seen.parquet", "evaluation.compare_with": "{folder}/other"},
+        3,
+        "or leave the reasons out with evaluation.reasons=0",
     ),
     "the model's own place": ({"output.path": "{folder}/deconfounded"}, 2, "setting output.path: "),
 }  # fmt: skip

@@ -77,10 +77,8 @@ def test_settings_that_do_not_matter_make_no_other_candidate() -> None:
 def test_what_cannot_be_searched_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"setting tuning\.space: found no settings to try.*conf/tune\.yaml"):
         draw(config())
-    space = ["space.outcome.unobserved_weight=[0.5]", "space.outcome.outcome=[weighted,poisson]"]
-    with pytest.raises(
-        ConfigError, match=r"outcome\.outcome=poisson, outcome\.unobserved_weight=0\.5 exclude each other"
-    ):
+    space = ["space.outcome.rank=[2]", "space.exposure.kind=[binary,count]"]
+    with pytest.raises(ConfigError, match=r"exposure\.kind=count, outcome\.rank=2 exclude each other"):
         draw(config(*space))
     with pytest.raises(
         ConfigError, match=r"tuning\.min_iter: found 20, expected less than outcome\.max_iter, which is 20"

@@ -62,8 +62,8 @@ def test_gamma_factors_that_are_left_at_their_prior_are_named() -> None:
     world = drawn(1)
     (user_shape, user_rate), (item_shape, item_rate) = posterior(world, 20, priors)
     users, items = user_shape / user_rate, item_shape / item_rate
-    means = {"mean": users.sum(axis=0)}, {"mean": items.sum(axis=0)}
-    at_prior = poisson_steps.at_prior(GammaPrior(0.3, 0.3), *means, len(users), world.sum())
+    sums = {"shape": user_shape.sum(axis=0)}
+    at_prior = poisson_steps.at_prior(GammaPrior(0.3, 0.3), sums, len(users), world.sum())
     left = (user_shape < 1.1 * 0.3).all(axis=0)
     assert 0 < left.sum() < 20
     facts = find_degeneracies("exposure", users.T @ users, items.T @ items, 1.0, at_prior)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.errors import DataError
-from dcrec_spark.models.fitting.propensity import PropensitySettings, fit_propensity
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.models.fitting.propensity import PropensitySettings, fit_propensity, propensity_from_counts
 from tests.models.world import NAMES, outcome
 
 BY_RATING = {1.0: 30, 2.0: 20, 3.0: 25, 4.0: 15, 5.0: 10}
@@ -76,3 +76,12 @@ def test_a_fit_takes_the_column_and_a_fold_in_the_scale_of_the_fit(spark: SparkS
     np.testing.assert_allclose(mine.features, theirs.features, rtol=1e-8)
     for model in (plain, equal, weighed):
         model.release()
+
+
+@pytest.mark.parametrize("mean", [1.0, 0.05, 1e-9])
+def test_settings_that_leave_a_rating_no_propensity_are_refused(mean: float) -> None:
+    value, count = np.array([1.0, 5.0]), np.array([3.0, 2.0])
+    with pytest.raises(ConfigError, match=r"propensityPivot=1e\+06 and propensityDecay=0\.001 make a rating of 1"):
+        propensity_from_counts(value, count, settings(mean=mean, decay=1e-3, pivot=1e6))
+    fitted = propensity_from_counts(value, count, settings(mean=mean, decay=1e-3, pivot=5.0))
+    assert np.isfinite(fitted.weights(value)).all()

@@ -45,7 +45,7 @@ def read_by_hand(path: Path) -> str:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("changes", range(1, 14))
+@pytest.mark.parametrize("changes", range(1, 15))
 def test_overwriting_killed_at_any_step_leaves_the_old_model_or_the_new(
     tmp_path: Path, changes: int, after: bool
 ) -> None:
@@ -57,8 +57,8 @@ def test_overwriting_killed_at_any_step_leaves_the_old_model_or_the_new(
     except Killed:
         killed = True
     # The parent, the staging directory, data, value, metadata's directory, metadata, the rename that is refused;
-    # then the data's rename, metadata's directory, metadata: the commit; the old data, the staging directory.
-    assert killed == (changes <= 12)
+    # then the data's rename, metadata's directory, metadata: the commit; the old data, the staging directory, lease.
+    assert killed == (changes <= 13)
     assert read_by_hand(path) == ("new" if (changes, after) >= (10, True) else "old")
 
     save_by_hand(LocalFiles(), path, "newer", overwrite=True)
@@ -81,13 +81,13 @@ def test_overwriting_an_empty_folder_killed_at_any_step_can_be_done_again(
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("changes", range(1, 10))
+@pytest.mark.parametrize("changes", range(1, 11))
 def test_saving_killed_at_any_step_leaves_nothing_or_a_model(tmp_path: Path, changes: int, after: bool) -> None:
     path = tmp_path / "model"
     try:
         save_by_hand(DyingFiles(changes, after), path, "new", overwrite=False)
     except Killed:
-        assert changes <= 8
+        assert changes <= 9
     assert path.exists() == ((changes, after) >= (7, True))
     save_by_hand(LocalFiles(), path, "newer", overwrite=True)
     assert read_by_hand(path) == "newer"

@@ -1,0 +1,53 @@
+"""Which values of a configuration are secret: those from the environment, and those that are secret by their name."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+
+from dcrec_spark.config.names import section_type
+from dcrec_spark.config.secrets import LONG, is_secret_name, secrets_in
+
+# A number, a date, a time, a version: a part of many texts.
+_NUMBERS = re.compile(r"[\d.:/T_-]*")
+_VARIABLE = re.compile(r"oc\.env:\s*['\"]?(\w+)")
+
+
+def secret_values(settings: Mapping[str, str], model: type[BaseModel]) -> Iterator[str]:
+    """List what has to be masked, by value, wherever it turns up.
+
+    Parameters
+    ----------
+    settings : dotted name -> text, as it was written.
+    model : the configuration; what the environment gives for a number, a date or a choice is no secret, nor
+        is a number or a date within a text, unless the setting's name says so.
+    """
+    # Drivers and clients read such variables by themselves, and may say in an error what they read.
+    yield from (value for name, value in os.environ.items() if is_secret_name(name) and len(value) >= LONG)
+    for name, text in settings.items():
+        if "${" in text:
+            if is_free_text(model, name):
+                given = [os.environ[variable] for variable in _VARIABLE.findall(text) if variable in os.environ]
+                yield from (value for value in given if is_secret_name(name) or not _NUMBERS.fullmatch(value))
+        elif is_secret_name(name):
+            yield text
+        else:
+            yield from secrets_in(text)
+
+
+def is_free_text(model: type[BaseModel], name: str) -> bool:
+    """Whether the setting of this dotted name takes any text; so does one that does not exist."""
+    first, _, rest = name.partition(".")
+    section = section_type(model, first)
+    if section is not None and rest:
+        return is_free_text(section, rest)
+    field = model.model_fields.get(first)
+    return field is None or _takes_text(field.annotation)
+
+
+def _takes_text(annotation: Any) -> bool:
+    if get_origin(annotation) is Literal:
+        return False
+    return annotation is str or any(_takes_text(inner) for inner in get_args(annotation))

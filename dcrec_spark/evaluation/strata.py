@@ -1,0 +1,119 @@
+"""Metrics of some users or some items at a time: those with few training ratings, with some, with many.
+
+A mean over all hides whom a model serves. A stratum holds the users, or the items, whose numbers of training ratings
+lie within its bounds; there are as many strata as were asked for where the numbers allow it, and fewer where many are
+alike: equal numbers are never divided.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.data.quoting import quoted
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.evaluation.metrics import evaluate
+from dcrec_spark.evaluation.result import Metrics
+from dcrec_spark.evaluation.settings import Columns, MetricSettings
+
+_PLAIN = Columns()
+_USUAL = MetricSettings()
+_COUNT = "__training_ratings"
+
+
+class Stratum(NamedTuple):
+    """Users or items with similarly many training ratings, and the metrics of their test ratings.
+
+    side : "user" or "item". lowest, highest : training ratings of each. members : how many they are in the test.
+
+    Examples
+    --------
+    >>> Stratum("item", 5, 17, 120, Metrics(MetricSettings(), {}, {})).members
+    120
+    """
+
+    side: str
+    lowest: int
+    highest: int
+    members: int
+    metrics: Metrics
+
+
+def bounds_of(count: Array, members: Array, most: int) -> list[tuple[int, int]]:
+    """Divide numbers of training ratings into strata of about equally many members.
+
+    Parameters
+    ----------
+    count, members : (n,) arrays
+        The distinct numbers, rising, and how many users, or items, have each.
+    most : int
+        Strata at most.
+
+    Returns
+    -------
+    list of (lowest, highest)
+        Of each stratum, rising. No number is in two.
+
+    Examples
+    --------
+    >>> bounds_of(np.array([1, 2, 9]), np.array([4, 4, 4]), 3)
+    [(1, 1), (2, 2), (9, 9)]
+    >>> bounds_of(np.array([24]), np.array([290]), 3)
+    [(24, 24)]
+    """
+    middle = np.cumsum(members) - members / 2.0
+    part = np.floor(middle / members.sum() * most)
+    return [(int(count[part == p].min()), int(count[part == p].max())) for p in np.unique(part)]
+
+
+def evaluate_strata(
+    predictions: DataFrame,
+    training: DataFrame,
+    models: Mapping[str, str] | str = "prediction",
+    columns: Columns = _PLAIN,
+    settings: MetricSettings = _USUAL,
+    most: int = 3,
+) -> list[Stratum]:
+    """Measure predictions by the activity of users, and by the popularity of items.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        As :func:`dcrec_spark.evaluate` takes them; read several times, so persist what is dear to compute.
+    training : DataFrame
+        The training ratings, with the same columns of users and items.
+    models, columns, settings
+        As for :func:`dcrec_spark.evaluate`.
+    most : int
+        Strata of each side at most.
+
+    Returns
+    -------
+    list of Stratum
+        Of users, then of items, those with the fewest training ratings first.
+
+    Raises
+    ------
+    ConfigError
+        ``most`` is below 1.
+    DataError
+        As by :func:`dcrec_spark.evaluate`.
+    """
+    if most < 1:
+        raise ConfigError(f"most: found {most}, expected a number of strata from 1 on")
+    found = []
+    for side, column in (("user", columns.user), ("item", columns.item)):
+        counts = training.groupBy(quoted(column)).agg(F.count("*").alias(_COUNT))
+        counted = predictions.join(counts, column, "left").fillna(0, [_COUNT])
+        # One row for each distinct number, of which there are few: together they can't exceed the ratings.
+        sizes = counted.groupBy(_COUNT).agg(F.count_distinct(quoted(column)).alias("members")).toPandas()
+        sizes = sizes.sort_values(_COUNT)
+        count, members = sizes[_COUNT].to_numpy(), sizes.members.to_numpy()
+        for lowest, highest in bounds_of(count, members, most):
+            chosen = counted.where(F.col(_COUNT).between(lowest, highest)).drop(_COUNT)
+            inside = int(members[(count >= lowest) & (count <= highest)].sum())
+            found.append(Stratum(side, lowest, highest, inside, evaluate(chosen, models, columns, settings)))
+    return found

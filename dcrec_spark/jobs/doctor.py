@@ -1,0 +1,182 @@
+"""What an environment lacks, and the cure: each check as a line, all of them whether or not one before has failed.
+
+Checks ask the very functions that a run asks, so what passes here is what a run needs.
+"""
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from urllib.parse import urlsplit
+
+import numpy as np
+import pyarrow as pa
+import pyspark
+from pyspark.sql import SparkSession
+from rich.table import Table
+
+from dcrec_spark.config import RetrainConfig
+from dcrec_spark.data.read import read_ratings
+from dcrec_spark.errors import EXTRAS, ConfigError, DcrecError, MissingExtraError, require_extra
+from dcrec_spark.jobs.runner import output_path, start_session
+from dcrec_spark.publish import parquet
+from dcrec_spark.spark.java import ensure_java
+from dcrec_spark.spark.lineage import checkpoint_directory
+from dcrec_spark.spark.preflight import require_workers
+from dcrec_spark.version import __version__
+
+_MARKS = {"good": "[green]✓[/]", "bad": "[bold red]✗[/]", "open": "[dim]-[/]"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: what was looked at, ``state`` (good, bad, open: could not be looked at), what was found or is to do."""
+
+    subject: str
+    state: str
+    text: str
+
+
+class _NotAsked(Exception):
+    """Why a check does not apply."""
+
+
+def examine(config: RetrainConfig) -> list[Finding]:
+    """Look at everything that a run with this configuration needs; writes nothing.
+
+    Returns
+    -------
+    list of Finding
+        In the order of their needs: what a later one rests on stands before it.
+    """
+    findings = [_asked("packages", _packages), _asked("extras", _extras), _asked("Java", _java)]
+    if findings[-1].state == "bad":
+        return findings + [Finding(subject, "open", "needs Java") for subject in ("Spark", *_WITH_SPARK)]
+    sessions: list[SparkSession] = []
+    findings.append(_asked("Spark", partial(_spark, config, sessions)))
+    for subject, check in _WITH_SPARK.items():
+        if sessions:
+            findings.append(_asked(subject, partial(check, config, sessions[0])))
+        else:
+            findings.append(Finding(subject, "open", "needs Spark"))
+    return findings
+
+
+def shown(findings: list[Finding]) -> Table:
+    """Lay the findings out as a table."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for finding in findings:
+        table.add_row(_MARKS[finding.state], finding.subject, finding.text)
+    return table
+
+
+def require_health(findings: list[Finding]) -> None:
+    """Refuse an environment in which something is wrong.
+
+    Raises
+    ------
+    ConfigError
+        Naming what is wrong.
+    """
+    bad = [finding.subject for finding in findings if finding.state == "bad"]
+    if bad:
+        raise ConfigError(f"this environment cannot run the configured job yet: {', '.join(bad)}; see above what to do")
+
+
+def _asked(subject: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(subject, "good", check())
+    except _NotAsked as reason:
+        return Finding(subject, "open", str(reason))
+    except DcrecError as error:
+        return Finding(subject, "bad", str(error))
+
+
+def _packages() -> str:
+    versions = {"pyspark": pyspark.__version__, "numpy": np.__version__, "pyarrow": pa.__version__}
+    there = ", ".join(f"{name} {number}" for name, number in versions.items())
+    return f"dcrec-spark {__version__}, Python {sys.version.split()[0]}, {there}"
+
+
+def _extras() -> str:
+    missing = [name for name in EXTRAS if not _is_there(name)]
+    if missing:
+        raise _NotAsked(
+            f"not installed: {', '.join(missing)}; pip install 'dcrec-spark[{','.join(missing)}]' adds them"
+        )
+    return f"all there: {', '.join(EXTRAS)}"
+
+
+def _is_there(extra: str) -> bool:
+    try:
+        require_extra(extra)
+    except MissingExtraError:
+        return False
+    return True
+
+
+def _java() -> str:
+    home = ensure_java()
+    return f"{home.version} at {home.path} (from {home.source})"
+
+
+def _spark(config: RetrainConfig, sessions: list[SparkSession]) -> str:
+    spark = start_session(config, writes=False)
+    sessions.append(spark)
+    return f"{spark.version} on {spark.conf.get('spark.master')}"
+
+
+def _workers(_config: RetrainConfig, spark: SparkSession) -> str:
+    require_workers(spark)
+    return f"run dcrec-spark {__version__} with this version of Python"
+
+
+def _input(config: RetrainConfig, spark: SparkSession) -> str:
+    place = config.input.table if config.input.format in ("table", "jdbc") else config.input.path
+    if place is None:
+        raise _NotAsked("neither input.path nor input.table is set")
+    return f"{place} opens as {config.input.format}: {len(read_ratings(spark, config.input).columns)} columns are taken"
+
+
+def _output(config: RetrainConfig, spark: SparkSession) -> str:
+    if config.output.path is None:
+        raise _NotAsked("setting output.path is not set")
+    output = output_path(config)
+    parquet.check_writable(output, spark)
+    return f"{output} can be written to{_room(output)}"
+
+
+def _room(output: str) -> str:
+    """How much room a local directory has, or the nearest one above it that is there."""
+    place = urlsplit(output)
+    if place.scheme not in ("", "file"):
+        return ""
+    for folder in _upwards(place.path):
+        try:
+            return f", {shutil.disk_usage(folder).free / 2**30:,.1f} GiB free"
+        except FileNotFoundError:
+            continue
+    return ""
+
+
+def _upwards(path: str) -> Iterator[str]:
+    while path and path != "/":
+        yield path
+        path = path.rpartition("/")[0]
+    yield path or "."
+
+
+def _checkpoints(config: RetrainConfig, spark: SparkSession) -> str:
+    place = config.spark.checkpoint_dir or checkpoint_directory(spark)
+    if place is None:
+        raise _NotAsked("not needed on one machine; on a cluster, spark.checkpoint_dir")
+    return place
+
+
+_WITH_SPARK: dict[str, Callable[[RetrainConfig, SparkSession], str]] = {
+    "Python workers": _workers,
+    "checkpoints": _checkpoints,
+    "input": _input,
+    "output": _output,
+}

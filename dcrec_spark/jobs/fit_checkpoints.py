@@ -1,0 +1,179 @@
+"""Checkpoints of a fit under the output, from which an interrupted run goes on when it is run again.
+
+::
+
+    <output>/.fit-<key>/<stage>-<sweep>/users/*.parquet    a side's table, where the model remembers that side
+                                       /items/*.parquet
+                                       /sweep.json         past of the fit, what all pairs share, rows of each table
+    <output>/.fit-<key>.lease                              locked by the run that fits
+
+The key is a hash of all that the fit depends on: settings, ratings, the model that it starts from, the version. Each
+sweep appears whole, in one rename. A run of other settings or ratings removes what it finds of runs that died, and says
+that it begins anew; of two runs with one key at a time the second keeps no checkpoints.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any
+
+import structlog
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.config import RetrainConfig, config_hash
+from dcrec_spark.engine.ascent import Past
+from dcrec_spark.errors import ConflictError, DataError, interruption
+from dcrec_spark.jobs.job import Context
+from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.models.fitting.resumption import KeptSweep
+from dcrec_spark.publish.manifest import read_json, to_json
+from dcrec_spark.spark.failures import SPARK_FAILURES
+from dcrec_spark.storage.files import open_files
+from dcrec_spark.storage.protocol import Files
+from dcrec_spark.storage.staging import LEASE, staged
+from dcrec_spark.storage.tables import write_table
+from dcrec_spark.version import __version__
+
+PREFIX = ".fit-"
+_SWEEP = "sweep.json"
+# The end of a stage is kept sooner than any other sweep: it is never made again.
+_SHARE_AT_END = 0.1
+
+_log = structlog.get_logger()
+
+
+class StoredCheckpoints:
+    """:class:`~dcrec_spark.models.fitting.resumption.FitCheckpoints` in a directory of Parquet files.
+
+    directory : of this fit. seconds : from one checkpoint to the next. run : notes where the fit went on.
+    """
+
+    def __init__(self, spark: SparkSession, files: Files, directory: str, seconds: float, run: Run) -> None:
+        self._spark, self._files, self._directory, self._seconds, self._run = spark, files, directory, seconds, run
+        self._last = time.monotonic()
+        # Read again where an executor is lost, so they stay until the end.
+        self._begun_from: set[str] = set()
+
+    def is_due(self, stage: str, is_last: bool) -> bool:
+        """Whether the last checkpoint is long enough ago."""
+        return time.monotonic() - self._last >= self._seconds * (_SHARE_AT_END if is_last else 1.0)
+
+    def keep(self, stage: str, sweep: KeptSweep) -> None:
+        """Write a sweep, and then remove the stage's earlier ones."""
+        files, name = self._files, f"{stage}-{len(sweep.past.objective)}"
+        path = f"{self._directory}/{name}"
+        with staged(files, path) as making:
+            rows = {
+                table: write_table(files, f"{making}/{table}", frame, "output.path")
+                for table, frame in sweep.tables.items()
+            }
+            facts = {"past": asdict(sweep.past), "shared": sweep.shared, "rows": rows}
+            files.write(f"{making}/{_SWEEP}", to_json(facts))
+            files.delete(path)
+            files.rename(making, path)
+        for other in self._names(stage):
+            if other != name and other not in self._begun_from:
+                files.delete(f"{self._directory}/{other}")
+        self._last = time.monotonic()
+
+    def kept(self, stage: str) -> KeptSweep | None:
+        """Read the last sweep of a stage; None where there is none, or only a damaged one."""
+        names = self._names(stage)
+        if not names:
+            return None
+        path = f"{self._directory}/{names[-1]}"
+        try:
+            facts = read_json(self._files, f"{path}/{_SWEEP}")
+            tables = {name: self._table(f"{path}/{name}", rows) for name, rows in facts["rows"].items()}
+            sweep = KeptSweep(Past(**facts["past"]), facts["shared"], tables)
+        except (DataError, KeyError, TypeError, AttributeError, *SPARK_FAILURES) as error:
+            if interruption(error) is not None:
+                raise
+            reason = str(error).partition("\n")[0]
+            self._run.warnings.append(f"{stage}: a checkpoint of an interrupted run is damaged, and not used: {reason}")
+            return None
+        self._begun_from.add(names[-1])
+        self._run.warnings.append(
+            f"{stage}: an interrupted run is gone on with, after {len(sweep.past.objective)} iterations"
+        )
+        _log.info("going on with an interrupted run", stage=stage, iterations=len(sweep.past.objective))
+        return sweep
+
+    def _table(self, path: str, rows: int) -> DataFrame:
+        if not self._files.exists(path):
+            raise DataError(f"{path} is missing")
+        frame = self._spark.read.parquet(self._files.uri(path))
+        found = frame.count()
+        if found != rows:
+            raise DataError(f"{path} has {found} rows, and {rows} were written")
+        return frame
+
+    def _names(self, stage: str) -> list[str]:
+        """List the sweeps of a stage, the earliest first."""
+        names = [entry.name for entry in self._files.list(self._directory) if entry.name.startswith(f"{stage}-")]
+        return sorted(names, key=lambda name: int(name.rpartition("-")[2]))
+
+
+def checkpoints_of(context: Context[RetrainConfig]) -> StoredCheckpoints | None:
+    """Return the checkpoints of this run's fit, held until the run ends; None where none are kept.
+
+    What runs of other settings or ratings have left is removed, unless they are still at work.
+    """
+    seconds, run = context.config.model.checkpoint_seconds, context.run
+    files, root = open_files(context.output, context.spark)
+    name = _name(run)
+    _remove_others(files, root, name, run)
+    if seconds == 0:
+        return None
+    files.make_directory(root)
+    lease = ExitStack()
+    lease.callback(_forget_lease, files, f"{root}/{name}")
+    try:
+        lease.enter_context(files.lock(f"{root}/{name}{LEASE}", seconds=0))
+    except ConflictError:
+        run.warnings.append("another run fits the same at the same time, so this one cannot go on if it is interrupted")
+        return None
+    context.resources.push(lease)
+    return StoredCheckpoints(context.spark, files, f"{root}/{name}", seconds, run)
+
+
+def remove_checkpoints(context: Context[RetrainConfig]) -> None:
+    """Remove the checkpoints of a fit that is published."""
+    files, root = open_files(context.output, context.spark)
+    files.delete(f"{root}/{_name(context.run)}")
+
+
+def _name(run: Run) -> str:
+    start = None if run.source is None else run.source.model_version
+    parts: Mapping[str, Any] = {
+        "settings": config_hash(run.config),
+        "data": run.data_fingerprint,
+        "start": start,
+        "version": __version__,
+    }
+    return PREFIX + hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _remove_others(files: Files, root: str, name: str, run: Run) -> None:
+    """Remove what a fit of something else has left; one that is at work holds its lease."""
+    others = {entry.name.removesuffix(LEASE) for entry in files.list(root) if entry.name.startswith(PREFIX)} - {name}
+    for other in sorted(others):
+        try:
+            with files.lock(f"{root}/{other}{LEASE}", seconds=0):
+                if files.exists(f"{root}/{other}"):
+                    files.delete(f"{root}/{other}")
+                    run.warnings.append(
+                        "an interrupted run had other settings or ratings: its fit was let go, and this one begins anew"
+                    )
+        except ConflictError:
+            continue  # at work
+        files.delete(f"{root}/{other}{LEASE}")
+
+
+def _forget_lease(files: Files, directory: str) -> None:
+    """Remove the lease of a fit that has left no checkpoint."""
+    if not files.exists(directory):
+        files.delete(f"{directory}{LEASE}")

@@ -1,0 +1,96 @@
+"""Fits that go on where they were interrupted: the last sweep of a stage, kept from time to time outside of the fit.
+
+An estimator with the attribute ``checkpoints`` hands it the tables of both sides, what all pairs share, and the
+objectives so far. A later fit with the same settings and data asks for them, places them as a warm start places a
+model's, and sweeps on: its result is that of a fit that was never interrupted, beyond rounding.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyspark.ml.param import Params
+from pyspark.sql import DataFrame
+
+from dcrec_spark.engine.ascent import Past, Start
+from dcrec_spark.engine.half_step import State
+from dcrec_spark.models.families.base import Family, OutcomeFamily
+from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED
+from dcrec_spark.models.fitting.layout import Layout
+from dcrec_spark.models.fitting.scope import FitScope
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class KeptSweep:
+    """A stage after one of its sweeps.
+
+    past : of the fit, up to that sweep. shared : what all pairs share, as JSON holds it.
+    tables : of the sides that the model remembers, "users" and "items": ``id`` and the family's columns.
+    """
+
+    past: Past
+    shared: Mapping[str, Any]
+    tables: Mapping[str, DataFrame]
+
+
+class FitCheckpoints(Protocol):
+    """Where sweeps are kept, for one fit of both stages."""
+
+    def is_due(self, stage: str, is_last: bool) -> bool:
+        """Whether the sweep that a stage has just made is to be kept."""
+
+    def keep(self, stage: str, sweep: KeptSweep) -> None:
+        """Keep a sweep in place of the stage's earlier ones."""
+
+    def kept(self, stage: str) -> KeptSweep | None:
+        """Return the sweep that an interrupted fit has left of a stage."""
+
+
+class Resumption:
+    """One stage's way from the checkpoints to its start, and from its sweeps to the checkpoints."""
+
+    def __init__(self, checkpoints: FitCheckpoints, family: Family, layout: Layout, max_iter: int) -> None:
+        self._checkpoints, self._family, self._layout, self._max_iter = checkpoints, family, layout, max_iter
+
+    def start(self, scope: FitScope) -> Start | None:
+        """Return where an interrupted fit of this stage has been, on these blocks; None where there was none."""
+        family, layout = self._family, self._layout
+        kept = self._checkpoints.kept(family.stage)
+        if kept is None:
+            return None
+        states = {name: scope.add(layout.place(name == "users", table, family)) for name, table in kept.tables.items()}
+        shared = family.shared_from_json(kept.shared) if isinstance(family, OutcomeFamily) else NOTHING_SHARED
+        return Start(states.get("users"), states["items"], shared, kept.past)
+
+    def after_sweep(self, users: State | None, items: State, shared: Any, past: Past) -> None:
+        """Keep the sweep, if it is time."""
+        family, layout = self._family, self._layout
+        is_last = past.settled or len(past.objective) >= self._max_iter
+        if not self._checkpoints.is_due(family.stage, is_last):
+            return
+        states = {"users": users, "items": items}
+        tables = {
+            name: layout.table(name == "users", state, family, shared).drop("idx")
+            for name, state in states.items()
+            if state is not None
+        }
+        plain = family.shared_as_json(shared) if isinstance(family, OutcomeFamily) else {}
+        self._checkpoints.keep(family.stage, KeptSweep(past, plain, tables))
+
+
+def resumption_of(estimator: Params, family: Family, layout: Layout) -> Resumption | None:
+    """Return the resumption of a fit whose estimator has checkpoints; None for all others.
+
+    Of several restarts, and of a fit that is judged by held-out rows, no single sweep says where it was: these begin
+    anew.
+    """
+    checkpoints: FitCheckpoints | None = getattr(estimator, "checkpoints", None)
+    if checkpoints is None or layout.held_out:
+        return None
+    if estimator.getOrDefault("restarts") > 1:
+        _log.info("%s: fits from several seeds are not kept on the way", family.stage)
+        return None
+    return Resumption(checkpoints, family, layout, estimator.getOrDefault("maxIter"))

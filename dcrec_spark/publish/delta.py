@@ -1,0 +1,161 @@
+"""Delta tables: rows are staged in a table beside, and overwrite the table that readers read in one commit.
+
+A place is the version of the table that readers read. The commit carries the run_id as ``txnAppId``, so that it counts
+once, and the run in its ``userMetadata``. Of two overwrites that began on one version Delta refuses the second. How
+long an older version can be restored is the table's own setting, ``delta.deletedFileRetentionDuration``; vacuum ends
+it.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from dcrec_spark.publish.warehouse import CatalogWarehouse, Kept, StagedTables, is_abandoned, staged_place
+
+APPLICATION = "dcrec-spark"
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+class DeltaWarehouse(CatalogWarehouse):
+    """Tables of a catalog that keeps Delta tables, such as the session's with Delta's DeltaCatalog."""
+
+    kind = "delta"
+
+    def prepare(self, table: str, rows: DataFrame) -> None:
+        """Make an empty table where there is none."""
+        if self.exists(table):
+            self.require_same_columns(table, rows)
+        else:
+            rows.limit(0).writeTo(self.table(table)).using("delta").create()
+
+    def now(self, table: str) -> str | None:
+        """Name the newest version."""
+        if not self.exists(table):
+            return None
+        return str(self.spark.sql(f"DESCRIBE HISTORY {self.table(table)} LIMIT 1").collect()[0]["version"])
+
+    def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
+        """Write to a table beside."""
+        place = staged_place(table, staged.token)
+        rows.writeTo(self.table(place)).using("delta").create()
+        return place
+
+    def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
+        """Open the table beside."""
+        return self.spark.table(self.table(staged.places[table]))
+
+    def show(self, staged: StagedTables, table: str) -> str:
+        """Overwrite the table by what is staged; Delta counts it once, however often it is asked."""
+        rows = self.spark.table(self.table(staged.places[table]))
+        writer = rows.writeTo(self.table(table)).option("userMetadata", self._metadata(staged.run_id, self.run_date))
+        writer = writer.option("txnAppId", f"{APPLICATION}.{staged.run_id}").option("txnVersion", "1")
+        try:
+            writer.overwrite(F.lit(True))
+        except Exception as error:
+            if "DELTA_CONCURRENT" in str(error):
+                raise self.conflict(staged.run_id, f"{table} was overwritten by another at the same time") from error
+            raise
+        return f"{self.namespace}.{table} version {self.now(table)}"
+
+    def is_shown(self, staged: StagedTables, table: str) -> bool:
+        """Whether the newest version was written by the staged run."""
+        versions = self._versions(table)
+        run = _run_in(versions[max(versions)])
+        return run is not None and run[0] == staged.run_id
+
+    def verify(self, staged: StagedTables) -> None:
+        """Compare what readers find with what was staged, which then goes."""
+        super().verify(staged)
+        self.discard(staged)
+
+    def put_back(self, table: str, place: str | None) -> None:
+        """Restore a version of before."""
+        versions = self._versions(table)
+        if place is not None and int(place) != max(versions):
+            self._restore(table, int(place), versions[int(place)])
+
+    def drop(self, staged: StagedTables, table: str) -> None:
+        """Drop the table beside."""
+        self.spark.sql(f"DROP TABLE IF EXISTS {self.table(staged_place(table, staged.token))}")
+
+    def prune(self, table: str) -> None:
+        """Drop the tables beside that dead publishers have left."""
+        for place in self.places_of(table):
+            if is_abandoned(place):
+                self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
+
+    def kept(self) -> list[Kept]:
+        """List the runs in the tables' histories."""
+        runs: dict[str, Kept] = {}
+        for table in self._tables():
+            versions = self._versions(table)
+            newest = max(versions, default=-1)
+            for version, metadata in versions.items():
+                run = _run_in(metadata)
+                if run is None:
+                    continue
+                before = runs.get(run[0], Kept(*run, (), ()))
+                tables = before.tables if table in before.tables else (*before.tables, table)
+                current = (*before.current, table) if version == newest else before.current
+                runs[run[0]] = before._replace(tables=tables, current=current)
+        return sorted(runs.values(), reverse=True)
+
+    def restore(self, run_id: str) -> None:
+        """Restore, in each table that the run has, the version that it wrote last."""
+        histories = {table: self._versions(table) for table in self._tables()}
+        of_run = {
+            table: [version for version, metadata in versions.items() if (_run_in(metadata) or ("",))[0] == run_id]
+            for table, versions in histories.items()
+        }
+        if not any(of_run.values()):
+            raise self.not_held(run_id)
+        for table, versions in of_run.items():
+            if versions and max(versions) != max(histories[table]):
+                self._restore(table, max(versions), histories[table][max(versions)])
+
+    def _restore(self, table: str, version: int, metadata: str) -> None:
+        """Restore a version as a new one, with that one's metadata."""
+        with self._user_metadata(metadata):
+            self.spark.sql(f"RESTORE TABLE {self.table(table)} TO VERSION AS OF {version}")
+
+    def _tables(self) -> list[str]:
+        """Name the tables in the namespace whose history can be read: Delta's own."""
+        names = [str(row["tableName"]) for row in self.spark.sql(f"SHOW TABLES IN {self.namespace}").collect()]
+        return [name for name in names if self._is_delta(name)]
+
+    def _is_delta(self, table: str) -> bool:
+        detail = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.table(table)}").collect()
+        return any(row["col_name"] == "Provider" and row["data_type"] == "delta" for row in detail)
+
+    def _versions(self, table: str) -> dict[int, str]:
+        history = self.spark.sql(f"DESCRIBE HISTORY {self.table(table)}").collect()
+        return {int(row["version"]): row["userMetadata"] or "" for row in history}
+
+    @staticmethod
+    def _metadata(run_id: str, run_date: object) -> str:
+        return json.dumps({"writer": APPLICATION, "run_id": run_id, "run_date": str(run_date)})
+
+    @contextmanager
+    def _user_metadata(self, metadata: str) -> Iterator[None]:
+        """Have SQL commands leave ``metadata`` in the table's history."""
+        before = self.spark.conf.get(USER_METADATA, None)
+        self.spark.conf.set(USER_METADATA, metadata)
+        try:
+            yield
+        finally:
+            self.spark.conf.unset(USER_METADATA) if before is None else self.spark.conf.set(USER_METADATA, before)
+
+
+def _run_in(metadata: str) -> tuple[str, str] | None:
+    """run_id and run_date of a version that was written here; None for versions of others."""
+    try:
+        content = json.loads(metadata)
+    except ValueError:
+        return None
+    if not isinstance(content, dict) or content.get("writer") != APPLICATION:
+        return None
+    return str(content["run_id"]), str(content["run_date"])

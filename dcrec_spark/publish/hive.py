@@ -1,0 +1,126 @@
+"""Tables of Spark's session catalog, which a Hive metastore keeps: a table for each run, a view for readers.
+
+A place is the name of a run's table, which never changes. The view shows one of them; replacing it is one change in
+the metastore. Its properties list the tables that it can show, so that what was published and what was only staged are
+told apart without a second change. The metastore has no lock that spans looking and replacing: the directory's lock
+keeps publishers to one output apart, and publishers to different outputs must not share a namespace.
+"""
+
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.publish.warehouse import CatalogWarehouse, Kept, StagedTables, is_abandoned, staged_place, text_literal
+
+SHOWN = "dcrec.shown"
+HELD = "dcrec.held"
+
+
+class _Run(NamedTuple):
+    """One of the tables that a view can show."""
+
+    place: str
+    run_id: str
+    run_date: str
+
+
+class HiveWarehouse(CatalogWarehouse):
+    """Parquet tables and views of the session catalog."""
+
+    kind = "hive"
+
+    def prepare(self, table: str, rows: DataFrame) -> None:
+        """Refuse a name that something else has than a view of ours."""
+        if self.exists(table) and SHOWN not in self._properties(table):
+            raise ConfigError(
+                f"{self.setting}: {self.namespace}.{table} is there and was not published by dcrec; "
+                "rename it, or publish to another namespace"
+            )
+
+    def now(self, table: str) -> str | None:
+        """Name the table that the view shows."""
+        return self._properties(table)[SHOWN] if self.exists(table) else None
+
+    def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
+        """Write to a new table."""
+        place = staged_place(table, staged.token)
+        rows.writeTo(self.table(place)).using("parquet").create()
+        return place
+
+    def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
+        """Open the new table."""
+        return self.spark.table(self.table(staged.places[table]))
+
+    def show(self, staged: StagedTables, table: str) -> str:
+        """Replace the view."""
+        run = _Run(staged.places[table], staged.run_id, str(self.run_date))
+        held = [other for other in self._held(table) if other.run_id != run.run_id]
+        self._replace_view(table, run.place, [run, *held][: self.keep])
+        return f"{self.namespace}.{table} from {run.place}"
+
+    def put_back(self, table: str, place: str | None) -> None:
+        """Have the view show a table of before; without one there was no view."""
+        if place is None:
+            self.spark.sql(f"DROP VIEW IF EXISTS {self.table(table)}")
+        else:
+            self._replace_view(table, place, self._held(table))
+
+    def drop(self, staged: StagedTables, table: str) -> None:
+        """Drop the run's table, unless it is shown, and forget it."""
+        place = staged_place(table, staged.token)
+        if self.now(table) == place:
+            return
+        now = self.now(table)
+        if now is not None and any(run.place == place for run in self._held(table)):
+            self._replace_view(table, now, [run for run in self._held(table) if run.place != place])
+        self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
+
+    def prune(self, table: str) -> None:
+        """Drop old tables that the view cannot show: of runs too old, and of publishers that died."""
+        held = {run.place for run in self._held(table)}
+        for place in self.places_of(table):
+            if place not in held and place != self.now(table) and is_abandoned(place):
+                self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
+
+    def kept(self) -> list[Kept]:
+        """List the runs that the views can show."""
+        runs: dict[str, Kept] = {}
+        for table in self._views():
+            now = self.now(table)
+            for run in self._held(table):
+                before = runs.get(run.run_id, Kept(run.run_id, run.run_date, (), ()))
+                current = (*before.current, table) if run.place == now else before.current
+                runs[run.run_id] = before._replace(tables=(*before.tables, table), current=current)
+        return sorted(runs.values(), reverse=True)
+
+    def restore(self, run_id: str) -> None:
+        """Have each view that can show the run do so."""
+        places = {table: run.place for table in self._views() for run in self._held(table) if run.run_id == run_id}
+        if not places:
+            raise self.not_held(run_id)
+        for table, place in places.items():
+            self._replace_view(table, place, self._held(table))
+
+    def _replace_view(self, table: str, place: str, held: list[_Run]) -> None:
+        listed = ",".join(" ".join(run) for run in held)
+        self.spark.sql(
+            f"CREATE OR REPLACE VIEW {self.table(table)} "
+            f"TBLPROPERTIES ('{SHOWN}' = {text_literal(place)}, '{HELD}' = {text_literal(listed)}) "
+            f"AS SELECT * FROM {self.table(place)}"
+        )
+
+    def _views(self) -> list[str]:
+        names = [str(row["viewName"]) for row in self.spark.sql(f"SHOW VIEWS IN {self.namespace}").collect()]
+        return [name for name in names if SHOWN in self._properties(name)]
+
+    def _held(self, table: str) -> list[_Run]:
+        if not self.exists(table):
+            return []
+        listed = self._properties(table).get(HELD, "")
+        return [_Run(*run.split(" ")) for run in listed.split(",") if run]
+
+    def _properties(self, table: str) -> dict[str, str]:
+        rows = self.spark.sql(f"SHOW TBLPROPERTIES {self.table(table)}").collect()
+        return {row["key"]: row["value"] for row in rows}

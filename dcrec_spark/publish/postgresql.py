@@ -1,0 +1,428 @@
+"""PostgreSQL: a table for each run, loaded by the executors, and views for readers, swapped in one transaction.
+
+::
+
+    <namespace>.<table>             the view that readers read
+    <namespace>.<table>__<token>    the rows of one run
+    <namespace>.dcrec_runs          every run that is staged or held: its tables, when it was published, its record
+    <namespace>.dcrec_current       which run each view shows
+
+A place is the token of a run. The transaction that swaps the views holds an advisory lock, compares what is shown with
+what was shown when staging began, and records the publication. It waits for readers and for other publishers in short
+attempts, and gives up after ``lock_seconds``. A publisher holds a second advisory lock, on its token, for as long as
+it lives: what is staged under a token that nobody holds is left over, and goes.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError, require_extra
+from dcrec_spark.publish.manifest import to_json
+from dcrec_spark.publish.protocol import Record
+from dcrec_spark.publish.server import Server
+from dcrec_spark.publish.warehouse import IDENTIFIER, Kept, StagedTables, Warehouse, first_line, staged_place
+
+require_extra("warehouse")
+
+import psycopg
+from psycopg import sql
+
+_TYPES: dict[type[DataType], str] = {
+    StringType: "text",
+    LongType: "bigint",
+    IntegerType: "integer",
+    DoubleType: "double precision",
+    BooleanType: "boolean",
+    DateType: "date",
+    TimestampType: "timestamptz",
+    MapType: "json",
+}
+# What the lists and factors are looked up by; unique, too.
+_KEYS = {"recommendations": ("user_id", "rank"), "user_factors": ("id",), "item_factors": ("id",)}
+_ATTEMPT_SECONDS = 1
+_PAUSE_SECONDS = 0.2
+_PAGES_PER_READ = 2**16
+_REGISTRY = """
+create table if not exists {schema}.dcrec_runs (
+    token text primary key, run_id text not null, run_date date not null, tables text[] not null,
+    staged_at timestamptz not null default now(), published_at timestamptz, record jsonb);
+create table if not exists {schema}.dcrec_current (
+    table_name text primary key, token text not null references {schema}.dcrec_runs)
+"""
+
+
+class PostgresqlWarehouse(Warehouse):
+    """Tables of a PostgreSQL database.
+
+    spark : writes the rows; None is enough to list runs and to go back to one. lock_seconds : how long to wait for
+    readers and other publishers.
+    """
+
+    kind = "postgresql"
+
+    def __init__(
+        self,
+        spark: SparkSession | None,
+        server: Server,
+        namespace: str,
+        keep: int,
+        run_date: date | None,
+        lock_seconds: float,
+    ) -> None:
+        super().__init__(namespace, keep, run_date)
+        self.spark = spark
+        self.server = server
+        self.lock_seconds = lock_seconds
+        self._open: psycopg.Connection | None = None
+        # Tokens whose lock this connection holds: asked for again, it would be given.
+        self._staging: set[str] = set()
+
+    def check(self) -> None:
+        """Connect, and make the two tables of the registry."""
+        if IDENTIFIER.fullmatch(self.namespace) is None:
+            raise ConfigError(
+                f"{self.setting}.namespace is {self.namespace!r}; expected a schema: letters, digits and '_'"
+            )
+        try:
+            with self._transaction() as connection:
+                registry = f'"{self.namespace}"."dcrec_current"'
+                if connection.execute("select to_regclass(%s) is null", [registry]).fetchone() == (True,):
+                    self._take_lock(connection)
+                    connection.execute(self._sql("create schema if not exists {schema}"))
+                    connection.execute(self._sql(_REGISTRY))
+                elif connection.execute("select has_schema_privilege(%s, 'create')", [self.namespace]).fetchone() != (
+                    True,
+                ):
+                    raise ConfigError(f"{self.setting}.user may not create tables in the schema {self.namespace}")
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise ConfigError(
+                f"{self.setting}.user may not publish to {self.namespace}: {first_line(error)}"
+            ) from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+            self._staging.clear()
+
+    # ---- stage
+
+    def prepare(self, table: str, rows: DataFrame) -> None:
+        """Refuse columns that PostgreSQL cannot hold."""
+        for field in rows.schema:
+            self._type_of(table, field.name, field.dataType)
+
+    def now(self, table: str) -> str | None:
+        """Name the token that the view shows."""
+        query = "select token from {schema}.dcrec_current where table_name = %s"
+        row = self._connection().execute(self._sql(query), [table]).fetchone()
+        return None if row is None else str(row[0])
+
+    def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
+        """Load the rows from the executors into a table of the run's own."""
+        place = staged_place(table, staged.token)
+        columns = sql.SQL(", ").join(
+            sql.SQL("{} {}").format(
+                sql.Identifier(field.name), sql.SQL(self._type_of(table, field.name, field.dataType))
+            )
+            for field in rows.schema
+        )
+        with self._transaction() as connection:
+            if staged.token not in self._staging:
+                connection.execute("select pg_advisory_lock(hashtextextended(%s, 0))", [self._key(staged.token)])
+                self._staging.add(staged.token)
+            connection.execute(
+                self._sql(
+                    "insert into {schema}.dcrec_runs (token, run_id, run_date, tables) values (%s, %s, %s, array[%s]) "
+                    "on conflict (token) do update set tables = dcrec_runs.tables || excluded.tables"
+                ),
+                [staged.token, staged.run_id, self.run_date, table],
+            )
+            connection.execute(self._sql("create table {schema}.{place} ({columns})", place=place, columns=columns))
+        self._load(place, rows)
+        try:
+            with self._transaction() as connection:
+                if table in _KEYS:
+                    keys = sql.SQL(", ").join(map(sql.Identifier, _KEYS[table]))
+                    index = self._sql("create unique index on {schema}.{place} ({keys})", place=place, keys=keys)
+                    connection.execute(index)
+                connection.execute(self._sql("analyze {schema}.{place}", place=place))
+        except psycopg.errors.UniqueViolation as error:
+            raise AuditError(f"{self.setting}: {table}: {error.diag.message_detail or first_line(error)}") from error
+        return staged.token
+
+    def _load(self, place: str, rows: DataFrame) -> None:
+        maps = [field.name for field in rows.schema if isinstance(field.dataType, MapType)]
+        sent = rows.withColumns({name: F.to_json(F.col(f"`{name}`")) for name in maps})
+        writer = sent.write.format("jdbc").options(**self.server.jdbc()).option("dbtable", self._dotted(place))
+        # Ten thousand rows a statement: three times as many a second as with the defaults.
+        writer = writer.option("batchsize", "10000").option("reWriteBatchedInserts", "true")
+        try:
+            writer.option("stringtype", "unspecified").mode("append").save()
+        except Exception as error:
+            what = self.server.without_secret(str(error))
+            raise DcrecError(f"{self.setting}: {self.namespace}.{place} could not be loaded: {what}") from error
+
+    def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
+        """Open what was loaded, in pieces that executors read side by side; maps are left out."""
+        place = staged_place(table, staged.token)
+        query = "select relpages from pg_class where oid = %s::regclass"
+        row = self._connection().execute(query, [self._dotted(place)]).fetchone()
+        pages = 0 if row is None else int(row[0])
+        cuts = range(0, pages + 1, _PAGES_PER_READ)
+        pieces = [f"ctid >= '({cut},0)'::tid and ctid < '({cut + _PAGES_PER_READ},0)'::tid" for cut in cuts]
+        # What was written since the table was measured.
+        pieces[-1] = f"ctid >= '({cuts[-1]},0)'::tid"
+        options = self.server.jdbc()
+        frame = self._spark().read.jdbc(
+            options.pop("url"), self._dotted(place), predicates=pieces, properties={**options, "fetchsize": "10000"}
+        )
+        columns = [field for field in schema if not isinstance(field.dataType, MapType)]
+        return frame.select(*(F.col(f"`{field.name}`") for field in columns))
+
+    # ---- commit
+
+    def commit(self, staged: StagedTables, record: Record) -> str:
+        """Swap all views and record the publication in one transaction.
+
+        Raises
+        ------
+        ConflictError
+            Another run was shown since staging began, or readers or publishers kept their locks for too long.
+        """
+        with self._swap(staged.run_id) as connection:
+            self.require_unchanged(staged)
+            # A run_id that is published again replaces itself.
+            connection.execute(
+                self._sql("update {schema}.dcrec_runs set published_at = null where run_id = %s and token <> %s"),
+                [staged.run_id, staged.token],
+            )
+            connection.execute(
+                self._sql("update {schema}.dcrec_runs set published_at = now(), record = %s::jsonb where token = %s"),
+                [to_json(record).decode(), staged.token],
+            )
+            self._show(connection, dict(staged.places))
+        return ", ".join(f"{self.namespace}.{table}" for table in staged.places)
+
+    def show(self, staged: StagedTables, table: str) -> str:
+        """Show one table; :meth:`commit` shows all at once."""
+        with self._swap(staged.run_id) as connection:
+            self._show(connection, {table: staged.places[table]})
+        return f"{self.namespace}.{table}"
+
+    def put_back(self, table: str, place: str | None) -> None:
+        """Show what was shown before."""
+        with self._swap(f"before ({table})") as connection:
+            self._show(connection, {table: place})
+
+    def undo(self, staged: StagedTables) -> None:
+        """Show what was shown when staging began, all views at once; the publication is no longer recorded."""
+        with self._swap(staged.run_id) as connection:
+            ours = [table for table in staged.places if self.is_shown(staged, table)]
+            self._show(connection, {table: staged.base[table] for table in ours})
+            query = "update {schema}.dcrec_runs set published_at = null where token = %s"
+            connection.execute(self._sql(query), [staged.token])
+
+    def _show(self, connection: psycopg.Connection, tokens: Mapping[str, str | None]) -> None:
+        for table, token in sorted(tokens.items()):
+            if token is None:
+                connection.execute(self._sql("drop view if exists {schema}.{place}", place=table))
+                connection.execute(self._sql("delete from {schema}.dcrec_current where table_name = %s"), [table])
+                continue
+            rows = self._sql("{schema}.{place}", place=staged_place(table, token))
+            try:
+                connection.execute(
+                    self._sql("create or replace view {schema}.{place} as select * from {rows}", place=table, rows=rows)
+                )
+            except (psycopg.errors.InvalidTableDefinition, psycopg.errors.WrongObjectType) as error:
+                raise ConfigError(
+                    f"{self.setting}: {self.namespace}.{table} is not a view with the columns of this run "
+                    f"({first_line(error)}): drop it, whose grants go with it, and run again"
+                ) from error
+            query = (
+                "insert into {schema}.dcrec_current values (%s, %s) "
+                "on conflict (table_name) do update set token = excluded.token"
+            )
+            connection.execute(self._sql(query), [table, token])
+
+    def verify(self, staged: StagedTables) -> None:
+        """Count what the views show; their tables were compared when they were staged, and never change."""
+        differing = []
+        for table, content in staged.contents.items():
+            row = self._connection().execute(self._sql("select count(*) from {schema}.{p}", p=table)).fetchone()
+            if row != (content.rows,) or self.now(table) != staged.token:
+                differing.append(table)
+        if differing:
+            self.undo(staged)
+            raise DcrecError(
+                f"{self.setting}: run {staged.run_id} was published, and {', '.join(differing)} found different from "
+                "what was written; the tables of before are back"
+            )
+
+    def shown(self, table: str) -> DataFrame:
+        """Open the view."""
+        reader = self._spark().read.format("jdbc").options(**self.server.jdbc())
+        return reader.option("dbtable", self._dotted(table)).load()
+
+    # ---- clear up, list, go back
+
+    def discard(self, staged: StagedTables) -> None:
+        """Remove what is staged, unless it is shown or held."""
+        with self._transaction() as connection:
+            query = "select published_at is null from {schema}.dcrec_runs where token = %s"
+            if connection.execute(self._sql(query), [staged.token]).fetchone() == (True,):
+                self._forget(connection, staged.token)
+            if staged.token in self._staging:
+                connection.execute("select pg_advisory_unlock(hashtextextended(%s, 0))", [self._key(staged.token)])
+                self._staging.discard(staged.token)
+
+    def drop(self, staged: StagedTables, table: str) -> None:
+        """Nothing by the table: :meth:`discard` removes all at once."""
+
+    def prune(self, table: str) -> None:
+        """Remove runs that are neither shown nor among those to keep, and what nobody alive is staging."""
+        with self._transaction() as connection:
+            query = """
+                select token, published_at is null from {schema}.dcrec_runs
+                where token not in (select token from {schema}.dcrec_current)
+                and token not in (select token from {schema}.dcrec_runs where published_at is not null
+                                  order by published_at desc limit %s)"""
+            for token, unpublished in connection.execute(self._sql(query), [self.keep]).fetchall():
+                if unpublished and self._is_staging(connection, token):
+                    continue
+                try:
+                    with connection.transaction():
+                        connection.execute(f"set local lock_timeout = '{_ATTEMPT_SECONDS}s'")
+                        self._forget(connection, token)
+                except psycopg.errors.LockNotAvailable:
+                    continue  # Somebody still reads that old run: the next publisher removes it.
+
+    def _is_staging(self, connection: psycopg.Connection, token: str) -> bool:
+        """Whether a publisher that lives has staged this token, here or elsewhere."""
+        query = "select not pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
+        return token in self._staging or connection.execute(query, [self._key(token)]).fetchone() == (True,)
+
+    def _forget(self, connection: psycopg.Connection, token: str) -> None:
+        query = "delete from {schema}.dcrec_runs where token = %s returning tables"
+        row = connection.execute(self._sql(query), [token]).fetchone()
+        for table in row[0] if row else ():
+            connection.execute(self._sql("drop table if exists {schema}.{place}", place=staged_place(table, token)))
+
+    def kept(self) -> list[Kept]:
+        """List the published runs."""
+        query = """
+            select r.run_id, r.run_date::text, r.tables,
+                   array(select table_name from {schema}.dcrec_current c where c.token = r.token order by 1)
+            from {schema}.dcrec_runs r where published_at is not null order by published_at desc"""
+        rows = self._connection().execute(self._sql(query)).fetchall()
+        return [Kept(run_id, day, tuple(tables), tuple(current)) for run_id, day, tables, current in rows]
+
+    def restore(self, run_id: str) -> None:
+        """Show all tables of an older run, in one transaction."""
+        query = "select token, tables from {schema}.dcrec_runs where run_id = %s and published_at is not null"
+        with self._swap(run_id) as connection:
+            row = connection.execute(self._sql(query), [run_id]).fetchone()
+            if row is None:
+                raise self.not_held(run_id)
+            self._show(connection, dict.fromkeys(row[1], row[0]))
+
+    # ---- the database
+
+    @contextmanager
+    def _transaction(self) -> Iterator[psycopg.Connection]:
+        connection = self._connection()
+        try:
+            with connection.transaction():
+                yield connection
+        except psycopg.OperationalError as error:
+            if connection.broken:
+                self._open = None
+                raise DcrecError(
+                    f"{self.setting}: the connection to {self.server.url} broke: {first_line(error)}; run again"
+                ) from error
+            raise
+
+    @contextmanager
+    def _swap(self, run_id: str) -> Iterator[psycopg.Connection]:
+        """Hold the lock of publishers, and the locks on all views, inside one transaction."""
+        with self._transaction() as connection:
+            deadline = time.monotonic() + self.lock_seconds
+            while not self._locked_views(connection):
+                if time.monotonic() > deadline:
+                    raise ConflictError(
+                        f"{self.setting}: run {run_id} was not published: another publisher or a reader holds locks in "
+                        f"{self.namespace} for over {self.lock_seconds:g} s; run again, or raise "
+                        f"{self.setting}.lock_seconds"
+                    )
+                time.sleep(_PAUSE_SECONDS)
+            yield connection
+
+    def _locked_views(self, connection: psycopg.Connection) -> bool:
+        """Try to lock; new readers queue up behind an attempt, so each is short."""
+        try:
+            with connection.transaction():
+                connection.execute(f"set local lock_timeout = '{_ATTEMPT_SECONDS}s'")
+                self._take_lock(connection)
+                query = """
+                    select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+                    where n.nspname = %s and c.relkind = 'v'
+                    and c.relname in (select table_name from {schema}.dcrec_current) order by 1"""
+                views = connection.execute(self._sql(query), [self.namespace]).fetchall()
+                for (view,) in views:
+                    connection.execute(self._sql("lock table {schema}.{place} in access exclusive mode", place=view))
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            return False
+        return True
+
+    def _take_lock(self, connection: psycopg.Connection) -> None:
+        connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [self._key("publish")])
+
+    def _connection(self) -> psycopg.Connection:
+        if self._open is None:
+            self._open = self.server.connect(f"{self.setting}.url")
+        return self._open
+
+    def _spark(self) -> SparkSession:
+        if self.spark is None:
+            raise AssertionError("a warehouse without a session lists runs and goes back to one, and writes nothing")
+        return self.spark
+
+    def _key(self, what: str) -> str:
+        return f"dcrec-spark {self.namespace} {what}"
+
+    def _dotted(self, place: str) -> str:
+        return f'"{self.namespace}"."{place}"'
+
+    def _sql(self, text: str, **parts: str | sql.Composable) -> sql.Composed:
+        """Fill in names, quoted."""
+        named = {name: sql.Identifier(part) if isinstance(part, str) else part for name, part in parts.items()}
+        return sql.SQL(text).format(schema=sql.Identifier(self.namespace), **named)
+
+    def _type_of(self, table: str, column: str, kind: DataType) -> str:
+        if isinstance(kind, ArrayType) and type(kind.elementType) in _TYPES:
+            return f"{_TYPES[type(kind.elementType)]}[]"
+        if type(kind) not in _TYPES:
+            raise ConfigError(
+                f"{self.setting}: table {table}, column {column} is {kind.simpleString()}, which has no type there; "
+                "leave the table out by warehouses.tables"
+            )
+        return _TYPES[type(kind)]

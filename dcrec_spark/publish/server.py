@@ -1,0 +1,104 @@
+"""A PostgreSQL server: one address for executors (JDBC) and for the driver, and a password that is written nowhere."""
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from dcrec_spark.errors import ConfigError, require_extra
+
+require_extra("warehouse")
+
+import psycopg
+
+URL = re.compile(
+    r"jdbc:postgresql://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::(?P<port>[0-9]{1,5}))?"
+    r"/(?P<database>[A-Za-z0-9_.-]+)(?:\?(?P<options>.*))?"
+)
+# What the driver's library and the executors' both know, by the same name.
+OPTIONS = frozenset({"sslmode", "sslrootcert"})
+PASSWORD_VARIABLE = "PGPASSWORD"
+CONNECT_SECONDS = 15
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where the database is, and who asks."""
+
+    url: str
+    user: str | None
+    password: str | None = field(repr=False)
+
+    @classmethod
+    def open(cls, url: str, user: str | None, password_file: str | None, setting: str) -> "Server":
+        """Read the password from its file, or from the environment.
+
+        Parameters
+        ----------
+        url : str
+            ``jdbc:postgresql://host:port/database``, and sslmode and sslrootcert if need be.
+        user : str, optional
+            None: that of this process.
+        password_file : str, optional
+            Its first line is the password. None: the environment variable PGPASSWORD; without that, none is given.
+        setting : str
+            Section of the settings, for errors.
+
+        Raises
+        ------
+        ConfigError
+            The url is of another form, or the file cannot be read. Neither is repeated: they may hold a secret.
+        """
+        match = URL.fullmatch(url)
+        if match is None or not {name for name, _ in parse_qsl(match["options"] or "")} <= OPTIONS:
+            raise ConfigError(
+                f"setting {setting}.url: expected jdbc:postgresql://host:port/database without user and password, and "
+                f"no options but {', '.join(sorted(OPTIONS))}"
+            )
+        return cls(url, user, _password(password_file, setting))
+
+    def connect(self, setting: str) -> psycopg.Connection:
+        """Connect from the driver; each statement is a transaction unless one is begun.
+
+        Raises
+        ------
+        ConfigError
+            The server refuses, or is not there.
+        """
+        try:
+            return psycopg.connect(
+                self.url.removeprefix("jdbc:"),
+                user=self.user,
+                password=self.password,
+                connect_timeout=CONNECT_SECONDS,
+                application_name="dcrec-spark",
+                keepalives_idle=30,
+                autocommit=True,
+            )
+        except psycopg.OperationalError as error:
+            raise ConfigError(
+                f"setting {setting} is {self.url!r}: {self.without_secret(' '.join(str(error).split()))}"
+            ) from error
+
+    def jdbc(self) -> dict[str, str]:
+        """Options of Spark's JDBC source. Spark masks the password wherever it shows options."""
+        given = {"user": self.user, "password": self.password}
+        options = {name: value for name, value in given.items() if value is not None}
+        return {"url": self.url, "driver": "org.postgresql.Driver", **options}
+
+    def without_secret(self, text: str) -> str:
+        """Mask the password in a text."""
+        return text.replace(self.password, "***") if self.password else text
+
+
+def _password(path: str | None, setting: str) -> str | None:
+    if path is None:
+        return os.environ.get(PASSWORD_VARIABLE)
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"setting {setting}.password_file: {path} cannot be read: {error}") from error
+    if not lines or not lines[0]:
+        raise ConfigError(f"setting {setting}.password_file: the first line of {path} is empty; expected the password")
+    return lines[0]

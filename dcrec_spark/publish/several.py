@@ -1,0 +1,152 @@
+"""One run published to several places: the directory of the run, and any number of warehouses.
+
+The tables are computed once, into the directory's staging; the warehouses are written from there. All of it is staged
+and audited before the first place changes. Then the warehouses are committed one after the other, and the directory,
+whose record says what each of them has published, last: a run is published when it is there.
+
+One lock below the output is held from the first commit to the last, so of publishers to one output one wins
+everywhere. A commit that fails puts the places before it back. A process that is killed in between leaves places on
+two runs; the same command, or ``dcrec rollback``, brings them together again, and nothing is doubled, because a run
+replaces what it finds.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.errors import AuditError
+from dcrec_spark.publish.content import content_of
+from dcrec_spark.publish.current import run_id_in
+from dcrec_spark.publish.parquet import ParquetSink, StagedRun
+from dcrec_spark.publish.protocol import Record, Save
+from dcrec_spark.publish.warehouse import StagedTables, Warehouse
+
+LOCK = ".publishing"
+
+
+@dataclass(frozen=True)
+class StagedEverywhere:
+    """What is written and not published, in each place; warehouses by their kind."""
+
+    directory: StagedRun
+    warehouses: dict[str, StagedTables] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Several:
+    """Sink of the protocol that publishes to several.
+
+    spark : session of the tables. directory : where the record goes. warehouses : besides. tables : those that go to
+    warehouses; None: all.
+    """
+
+    spark: SparkSession
+    directory: ParquetSink
+    warehouses: Sequence[Warehouse] = ()
+    tables: Sequence[str] | None = None
+
+    def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedEverywhere:
+        """Write everywhere, and compare what the warehouses hold with what the directory holds.
+
+        Raises
+        ------
+        AuditError
+            A warehouse holds something else than was sent.
+        """
+        staged = StagedEverywhere(self.directory.stage(run_id, tables, folders))
+        try:
+            self._stage_warehouses(run_id, staged)
+        except BaseException:
+            self.discard(staged)
+            raise
+        return staged
+
+    def _stage_warehouses(self, run_id: str, staged: StagedEverywhere) -> None:
+        if not self.warehouses:
+            return
+        names = [name for name in staged.directory.tables if self.tables is None or name in self.tables]
+        rows = {name: self.spark.read.parquet(staged.directory.uri(name)) for name in names}
+        expected = {name: content_of(table) for name, table in rows.items()}
+        for warehouse in self.warehouses:
+            there = staged.warehouses[warehouse.kind] = warehouse.stage(run_id, rows, {})
+            differing = [name for name in names if there.contents[name] != expected[name]]
+            if differing:
+                found = ", ".join(
+                    f"{name} ({there.contents[name].rows} rows, sent {expected[name].rows})" for name in differing
+                )
+                raise AuditError(
+                    f"{warehouse.setting}: the staged tables differ from those of the run: {found}; "
+                    "nothing was published"
+                )
+
+    def commit(self, staged: StagedEverywhere, record: Record) -> str:
+        """Commit the warehouses, then the directory; returns where that is.
+
+        Raises
+        ------
+        ConflictError
+            Another run was published to one of the places since staging began; every place is as it was.
+        """
+        if not self.warehouses:
+            return self.directory.commit(staged.directory, {**record, "warehouses": {}})
+        done: list[Warehouse] = []
+        with self.directory.files.lock(f"{self.directory.root}/{LOCK}"):
+            self.directory.require_unchanged(staged.directory)
+            try:
+                published: dict[str, object] = {}
+                for warehouse in self.warehouses:
+                    there = staged.warehouses[warehouse.kind]
+                    where = warehouse.commit(there, record)
+                    done.append(warehouse)
+                    rows = {name: content.rows for name, content in there.contents.items()}
+                    published[warehouse.kind] = {"where": where, "tables": rows}
+                return self.directory.commit(staged.directory, {**record, "warehouses": published})
+            except BaseException:
+                if not self._is_published(staged):
+                    self._undo(staged, done)
+                raise
+
+    def verify(self, staged: StagedEverywhere) -> None:
+        """Verify each place; when one of them is damaged, all are brought back to the run before.
+
+        Raises
+        ------
+        DcrecError
+            Saying where, and what differs.
+        """
+        try:
+            for warehouse in self.warehouses:
+                warehouse.verify(staged.warehouses[warehouse.kind])
+        except BaseException:
+            with ExitStack() as cleanup:
+                cleanup.callback(self.directory.withdraw, staged.directory)
+                self._undo(staged, self.warehouses)
+            raise
+        try:
+            self.directory.verify(staged.directory)
+        except BaseException:
+            if not self._is_published(staged):
+                self._undo(staged, self.warehouses)
+            raise
+
+    def discard(self, staged: StagedEverywhere) -> None:
+        """Remove what is staged; fine when it is gone or committed."""
+        with ExitStack() as cleanup:
+            cleanup.callback(self.directory.discard, staged.directory)
+            for warehouse in self.warehouses:
+                if warehouse.kind in staged.warehouses:
+                    cleanup.callback(warehouse.discard, staged.warehouses[warehouse.kind])
+
+    def _is_published(self, staged: StagedEverywhere) -> bool:
+        """Whether readers of the directory have the run: then it is done, whatever signal came since."""
+        directory = staged.directory
+        return run_id_in(directory.files, directory.output) == directory.run_id
+
+    def _undo(self, staged: StagedEverywhere, warehouses: Sequence[Warehouse]) -> None:
+        """Put each warehouse back, whatever happens to the others."""
+        with ExitStack() as cleanup:
+            for warehouse in warehouses:
+                there = staged.warehouses[warehouse.kind]
+                cleanup.callback(warehouse.undo, there)

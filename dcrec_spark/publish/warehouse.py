@@ -1,0 +1,339 @@
+"""What every warehouse does that tables are published to, beside the directory of the run.
+
+A warehouse is a sink of :mod:`dcrec_spark.publish.protocol`, table by table: ``write`` puts rows where no reader looks,
+``show`` makes them those that readers find under the table's name. In between, ``stage`` reads back what was written.
+``show`` is one step for one table, and the steps for all tables follow each other; a warehouse that can change all of
+them at once overrides ``commit``, as PostgreSQL does. A table that a run does not have stays as it is.
+"""
+
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import NamedTuple
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
+from dcrec_spark.publish.content import Content, content_of
+from dcrec_spark.publish.current import RUN_ID, TABLE_NAME, require_name
+from dcrec_spark.publish.protocol import Record, Save
+
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+# Between a table's name and what tells the tables of one run from those of another.
+APART = "__"
+TOKEN = re.compile(r"[0-9a-f]{20}")
+ABANDONED_SECONDS = 2 * 24 * 3600
+
+
+class Kept(NamedTuple):
+    """A run that a warehouse holds: its tables, and which of them readers find now."""
+
+    run_id: str
+    run_date: str
+    tables: tuple[str, ...]
+    current: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StagedTables:
+    """What is written and not shown.
+
+    run_id : the run. token : tells two attempts with one run_id apart. base : table -> what readers had when staging
+    began, None where there was no such table. places : table -> where its rows are. contents : table -> what is there.
+    """
+
+    run_id: str
+    token: str
+    base: Mapping[str, str | None]
+    places: dict[str, str] = field(default_factory=dict)
+    contents: dict[str, Content] = field(default_factory=dict)
+
+
+class Warehouse(ABC):
+    """A warehouse. Places are texts that only the warehouse itself understands.
+
+    kind : its section in the settings. namespace : where its tables are. run_date : the day that they stand for.
+    """
+
+    kind: str
+
+    def __init__(self, namespace: str, keep: int, run_date: date | None) -> None:
+        self.namespace = namespace
+        self.keep = keep
+        self.run_date = run_date
+
+    @property
+    def setting(self) -> str:
+        """What users call it."""
+        return f"warehouses.{self.kind}"
+
+    # ---- what a warehouse has to do
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse a warehouse that could not be published to, before anything is computed.
+
+        Raises
+        ------
+        ConfigError
+            Naming the setting.
+        """
+
+    @abstractmethod
+    def prepare(self, table: str, rows: DataFrame) -> None:
+        """Make what a table needs before anything of a run is written; readers notice nothing."""
+
+    @abstractmethod
+    def now(self, table: str) -> str | None:
+        """Name the place that readers of the table find; None where there is no such table."""
+
+    @abstractmethod
+    def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
+        """Write the rows where no reader looks; returns the place."""
+
+    @abstractmethod
+    def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
+        """Open what was written, as ``schema`` has it; columns of maps may be left out."""
+
+    @abstractmethod
+    def show(self, staged: StagedTables, table: str) -> str:
+        """Make what was written the table that readers find, in one step; returns the place that they read now.
+
+        Showing what is shown already changes nothing.
+        """
+
+    @abstractmethod
+    def put_back(self, table: str, place: str | None) -> None:
+        """Make a place of before the one that readers find; None: there was no such table."""
+
+    @abstractmethod
+    def shown(self, table: str) -> DataFrame:
+        """Open the table as readers find it."""
+
+    @abstractmethod
+    def drop(self, staged: StagedTables, table: str) -> None:
+        """Remove what is staged of a table and not shown; fine when there is nothing."""
+
+    @abstractmethod
+    def kept(self) -> list[Kept]:
+        """List the runs that the warehouse can show, the newest first."""
+
+    @abstractmethod
+    def restore(self, run_id: str) -> None:
+        """Show the tables of an older run again.
+
+        Raises
+        ------
+        DataError
+            The warehouse does not hold that run.
+        """
+
+    @abstractmethod
+    def prune(self, table: str) -> None:
+        """Remove runs of a table beyond those to be kept, and what publishers that died have left."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what the warehouse holds open."""
+
+    def is_shown(self, staged: StagedTables, table: str) -> bool:
+        """Whether readers find what is staged: it was committed before, and committing it again changes nothing."""
+        return self.now(table) == staged.places[table]
+
+    # ---- the steps of the protocol
+
+    def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedTables:
+        """Write all tables where no reader looks, and read back what is there; nothing stays when one fails.
+
+        Raises
+        ------
+        ConfigError
+            A name cannot be used, or there are folders, which a warehouse holds none of.
+        """
+        require_name("run_id", run_id, RUN_ID)
+        for name in tables:
+            require_name("table", name, TABLE_NAME)
+        if folders:
+            raise ConfigError(f"{self.setting}: a warehouse holds tables only; found the folders {sorted(folders)}")
+        for name, rows in tables.items():
+            self.prepare(name, rows)
+            self.prune(name)
+        staged = StagedTables(run_id, new_token(), {table: self.now(table) for table in tables})
+        try:
+            for name, rows in tables.items():
+                staged.places[name] = self.write(staged, name, rows)
+                staged.contents[name] = content_of(self.read(staged, name, rows.schema))
+        except BaseException:
+            self.discard(staged)
+            raise
+        return staged
+
+    def commit(self, staged: StagedTables, record: Record) -> str:
+        """Show table after table; when one fails, those before it are put back.
+
+        Raises
+        ------
+        ConflictError
+            Another run was shown since staging began; nothing has changed.
+        """
+        self.require_unchanged(staged)
+        try:
+            return ", ".join([self.show(staged, table) for table in staged.places])
+        except BaseException:
+            self.undo(staged)
+            raise
+
+    def verify(self, staged: StagedTables) -> None:
+        """Read what readers find now, and compare it with what was staged.
+
+        Raises
+        ------
+        DcrecError
+            Something differs; readers are back on the tables of before.
+        """
+        differing = [name for name, content in staged.contents.items() if content_of(self.shown(name)) != content]
+        if differing:
+            self.undo(staged)
+            raise DcrecError(
+                f"{self.setting}: run {staged.run_id} was published, and {', '.join(differing)} found different from "
+                "what was written; the tables of before are back"
+            )
+
+    def discard(self, staged: StagedTables) -> None:
+        """Remove what is staged; fine when it is gone or shown."""
+        for table in staged.base:
+            self.drop(staged, table)
+
+    def undo(self, staged: StagedTables) -> None:
+        """Bring what readers had when staging began back, unless they have another publisher's tables by now."""
+        for table in staged.places:
+            if self.is_shown(staged, table):
+                self.put_back(table, staged.base[table])
+
+    def require_unchanged(self, staged: StagedTables) -> None:
+        """Compare what readers find with what they found when staging began.
+
+        Raises
+        ------
+        ConflictError
+            They find something else.
+        """
+        moved = [
+            table
+            for table, before in staged.base.items()
+            if self.now(table) != before and not self.is_shown(staged, table)
+        ]
+        if moved:
+            raise self.conflict(staged.run_id, f"{', '.join(moved)} changed after this run started staging")
+
+    def conflict(self, run_id: str, why: str) -> ConflictError:
+        """Say that another publisher was first."""
+        return ConflictError(f"{self.setting}: run {run_id} was not published: {why}; run again to publish over it")
+
+    def not_held(self, run_id: str) -> DataError:
+        """Say that a run is not there, and which ones are."""
+        held = ", ".join(run.run_id for run in self.kept()) or "none"
+        return DataError(f"{self.setting}: run {run_id} is not held in {self.namespace}; held are: {held}")
+
+
+class CatalogWarehouse(Warehouse):
+    """A warehouse among the catalogs of a Spark session; ``namespace`` is ``catalog.database`` or ``database``."""
+
+    def __init__(self, spark: SparkSession, namespace: str, keep: int, run_date: date | None) -> None:
+        super().__init__(namespace, keep, run_date)
+        self.spark = spark
+
+    def check(self) -> None:
+        """Make the database, which tells whether its catalog is there and may be written to."""
+        parts = self.namespace.split(".")
+        if not all(IDENTIFIER.fullmatch(part) for part in parts):
+            raise ConfigError(
+                f"{self.setting}.namespace is {self.namespace!r}; expected catalog.database, each of letters, digits "
+                "and '_'"
+            )
+        try:
+            self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(self.namespace)}")
+        except Exception as error:
+            raise ConfigError(
+                f"{self.setting}.namespace is {self.namespace!r}, which Spark cannot open: {first_line(error)}; set "
+                "the catalog up in spark.conf (spark.sql.catalog.NAME, spark.jars)"
+            ) from error
+
+    def close(self) -> None:
+        """Nothing: the session is its maker's to stop."""
+
+    def table(self, name: str) -> str:
+        """Name a table in full, quoted for SQL."""
+        return f"{quoted(self.namespace)}.`{name}`"
+
+    def exists(self, name: str) -> bool:
+        """Whether the catalog has a table or view of this name."""
+        return self.spark.catalog.tableExists(self.table(name))
+
+    def shown(self, table: str) -> DataFrame:
+        """Open the table as readers find it."""
+        self.spark.catalog.refreshTable(self.table(table))
+        return self.spark.table(self.table(table))
+
+    def places_of(self, table: str) -> list[str]:
+        """Name the tables that hold rows of attempts to publish a table."""
+        found = self.spark.sql(f"SHOW TABLES IN {quoted(self.namespace)} LIKE '{table}{APART}*'").collect()
+        names = [str(row["tableName"]) for row in found]
+        return [name for name in names if TOKEN.fullmatch(name.removeprefix(f"{table}{APART}"))]
+
+    def require_same_columns(self, table: str, rows: DataFrame) -> None:
+        """Refuse rows whose columns are not those of the table that is there.
+
+        Raises
+        ------
+        ConfigError
+            Naming the columns that differ.
+        """
+        there, given = (
+            {field.name: field.dataType.simpleString() for field in frame.schema}
+            for frame in (self.spark.table(self.table(table)), rows)
+        )
+        if there != given:
+            differing = sorted(name for name in there.keys() | given if there.get(name) != given.get(name))
+            found = ", ".join(f"{name} {there.get(name, 'is not there')}" for name in differing)
+            expected = ", ".join(f"{name} {given.get(name, 'is not there')}" for name in differing)
+            raise ConfigError(
+                f"{self.setting}: table {self.namespace}.{table} has other columns than the run: found {found}; "
+                f"expected {expected}: alter the table, or publish to another namespace"
+            )
+
+
+def new_token() -> str:
+    """Make a name for an attempt that no other one has: its time in microseconds, and a random part, in hex."""
+    return f"{time.time_ns() // 1000:014x}{uuid4().hex[:6]}"
+
+
+def staged_place(table: str, token: str) -> str:
+    """Name the table that holds the rows of one attempt."""
+    return f"{table}{APART}{token}"
+
+
+def is_abandoned(place: str) -> bool:
+    """Whether the attempt that a table's name tells of began so long ago that its publisher is dead."""
+    return time.time() - int(place.rpartition(APART)[2][:14], 16) / 1e6 > ABANDONED_SECONDS
+
+
+def quoted(name: str) -> str:
+    """Quote each part of a dotted name for Spark's SQL."""
+    return ".".join(f"`{part}`" for part in name.split("."))
+
+
+def text_literal(text: str) -> str:
+    """Write a text as a literal of Spark's SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def first_line(error: BaseException) -> str:
+    """Cut an error of the JVM down to what it says."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

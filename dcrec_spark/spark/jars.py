@@ -1,0 +1,128 @@
+"""Fetch the Java archives that warehouses need into a folder, with the Ivy that comes with pyspark.
+
+``python -m dcrec_spark.spark.jars FOLDER [ARTIFACT ...]`` fetches those that conf/jars.txt lists, or the named ones,
+checks them against their checksums, and writes what ``spark.jars`` takes to standard output. What is there stays.
+"""
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyspark
+
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.spark.java import ensure_java
+from dcrec_spark.spark.session import conf_directory
+
+LIST = "jars.txt"
+TIMEOUT_SECONDS = 300
+# A Java that pip installed trusts the authorities in its own store only; the system's store knows those of a proxy.
+SYSTEM_TRUST_STORE = Path("/etc/ssl/certs/java/cacerts")
+
+
+class Jar(NamedTuple):
+    """One archive, by its coordinates, and the checksum that it has to have."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        """Its name in the folder."""
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def listed_jars() -> list[Jar]:
+    """Read conf/jars.txt."""
+    lines = (conf_directory() / LIST).read_text(encoding="utf-8").splitlines()
+    return [Jar(*line.split()) for line in lines if line.strip() and not line.startswith("#")]
+
+
+def fetch_jars(folder: Path, artifacts: Sequence[str] = ()) -> list[Path]:
+    """Bring archives into a folder; one that is there with its checksum is not fetched again.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it is not there.
+    artifacts : sequence of str
+        Beginnings of artifacts' names, such as ``iceberg`` or ``postgresql``; none: all.
+
+    Returns
+    -------
+    list of Path
+        The archives.
+
+    Raises
+    ------
+    ConfigError
+        One is not listed, can not be fetched, or is another file than the checksum says.
+    """
+    chosen = [jar for jar in listed_jars() if not artifacts or jar.artifact.startswith(tuple(artifacts))]
+    missing = [name for name in artifacts if not any(jar.artifact.startswith(name) for jar in chosen)]
+    if missing:
+        raise ConfigError(f"conf/{LIST} lists no artifact that begins with {', '.join(missing)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for jar in chosen:
+        if not _is_there(folder, jar):
+            _fetch(folder, jar)
+    return [folder / jar.file_name for jar in chosen]
+
+
+def _is_there(folder: Path, jar: Jar) -> bool:
+    path = folder / jar.file_name
+    return path.is_file() and _sha256(path) == jar.sha256
+
+
+def _fetch(folder: Path, jar: Jar) -> None:
+    with tempfile.TemporaryDirectory(prefix="jars-", dir=folder) as scratch:
+        run = _run_ivy(
+            "-cache", f"{scratch}/cache", "-dependency", jar.group, jar.artifact, jar.version,
+            "-confs", "default", "-notransitive", "-retrieve", f"{scratch}/[artifact]-[revision].[ext]",
+        )  # fmt: skip
+        fetched = Path(scratch, jar.file_name)
+        if run.returncode != 0 or not fetched.is_file():
+            raise ConfigError(
+                f"{jar.group}:{jar.artifact}:{jar.version} could not be fetched; Ivy says:\n{run.stdout[-2000:]}"
+            )
+        found = _sha256(fetched)
+        if found != jar.sha256:
+            raise ConfigError(
+                f"{jar.file_name} has the SHA-256 {found}; conf/{LIST} expects {jar.sha256}: it is another file"
+            )
+        fetched.replace(folder / jar.file_name)
+
+
+def _run_ivy(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    (ivy,) = (Path(pyspark.__path__[0]) / "jars").glob("ivy-*.jar")
+    trust = [f"-Djavax.net.ssl.trustStore={SYSTEM_TRUST_STORE}"] if SYSTEM_TRUST_STORE.is_file() else []
+    command = [str(ensure_java().path / "bin" / "java"), *trust, "-jar", str(ivy), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def main() -> None:
+    """Fetch, and write the value of ``spark.jars``."""
+    if len(sys.argv) < 2:
+        sys.stderr.write("usage: python -m dcrec_spark.spark.jars FOLDER [ARTIFACT ...]\n")
+        sys.exit(ConfigError.exit_code)
+    try:
+        paths = fetch_jars(Path(sys.argv[1]), sys.argv[2:])
+    except ConfigError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(error.exit_code)
+    sys.stdout.write(",".join(str(path.resolve()) for path in paths) + "\n")
+
+
+if __name__ == "__main__":
+    main()

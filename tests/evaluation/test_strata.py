@@ -1,0 +1,46 @@
+"""Strata by training ratings: as many as the numbers allow, and the metrics of what lies in each."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.evaluation.settings import MetricSettings
+from dcrec_spark.evaluation.strata import bounds_of, evaluate_strata
+
+
+@given(st.dictionaries(st.integers(0, 50), st.integers(1, 30), min_size=1), st.integers(1, 5))
+def test_strata_hold_every_number_once_and_are_no_more_than_asked_for(sizes: dict[int, int], most: int) -> None:
+    count = np.array(sorted(sizes))
+    bounds = bounds_of(count, np.array([sizes[c] for c in count.tolist()]), most)
+    assert 1 <= len(bounds) <= min(most, len(count))
+    assert [sum(low <= c <= high for low, high in bounds) for c in count.tolist()] == [1] * len(count)
+    assert bounds == sorted(bounds)
+
+
+def test_equal_numbers_of_members_make_all_strata() -> None:
+    assert bounds_of(np.arange(1, 10), np.full(9, 5), 3) == [(1, 3), (4, 6), (7, 9)]
+
+
+def test_strata_are_evaluations_of_their_users_and_of_their_items(spark: SparkSession) -> None:
+    """All users have two training ratings; items have none, one and three."""
+    training = spark.createDataFrame(
+        [(u, i) for u, items in enumerate(([1, 2], [2, 3], [2, 3])) for i in items], "user int, item int"
+    )
+    rows = [(u, i, float(1 + (u + i) % 5), float(u * i % 3)) for u in range(3) for i in range(4)]
+    test = spark.createDataFrame(rows, "user int, item int, rating double, prediction double")
+    plain = MetricSettings(replications=0)
+    strata = evaluate_strata(test, training, settings=plain)
+    assert [stratum[:4] for stratum in strata] == [
+        ("user", 2, 2, 3),
+        ("item", 0, 0, 1),
+        ("item", 1, 2, 2),
+        ("item", 3, 3, 1),
+    ]
+    for stratum, items in zip(strata, ((0, 1, 2, 3), (0,), (1, 3), (2,)), strict=True):
+        squares = [(prediction - rating) ** 2 for _, item, rating, prediction in rows if item in items]
+        assert stratum.metrics.estimates()["mse"][::3] == (pytest.approx(sum(squares) / len(squares)), len(squares))
+    with pytest.raises(ConfigError, match="most: found 0"):
+        evaluate_strata(test, training, most=0)

@@ -1,0 +1,116 @@
+"""A run that is interrupted goes on where it was when it is run again; other settings or ratings begin anew."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark.engine.convergence import Listener
+from dcrec_spark.jobs import fit_checkpoints
+from dcrec_spark.jobs.console import Reporter
+from dcrec_spark.jobs.fit_checkpoints import PREFIX, StoredCheckpoints
+from dcrec_spark.storage.local import LocalFiles
+from dcrec_spark.storage.staging import LEASE
+from tests.jobs.job import SMALL, names_in, read_table, record_of, run_directory, run_retrain
+
+FILES = LocalFiles()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, Any]:
+    rows = [(f"u{u}", f"i{i}", 1.0 + (u * i) % 5) for u in range(6) for i in range(6) if (u + i) % 3]
+    pd.DataFrame(rows, columns=["user", "item", "rating"]).to_parquet(tmp_path / "ratings.parquet")
+    return {**SMALL, "input.path": tmp_path / "ratings.parquet", "output.path": tmp_path / "out"}
+
+
+def interrupt(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, stage: str, iteration: int) -> None:
+    """A run that keeps every sweep, and is stopped at one."""
+    listener = Reporter.listener
+
+    def stopping(reporter: Reporter, totals: dict[str, int]) -> Listener:
+        def listen(*made: Any) -> None:
+            if made[:2] == (stage, iteration):
+                raise KeyboardInterrupt("stopped by SIGTERM")
+            listener(reporter, totals)(*made)
+
+        return listen
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StoredCheckpoints, "is_due", lambda *_: True)
+        patch.setattr(Reporter, "listener", stopping)
+        outcome = run_retrain(settings)
+    assert outcome.code == 6, outcome
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_same_command_goes_on_and_publishes_the_same(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run_retrain({**settings, "output.path": tmp_path / "whole"}).code == 0
+    whole = run_directory(tmp_path / "whole")
+
+    interrupt(settings, monkeypatch, "outcome", 3)
+    (left,) = {name for name in names_in(tmp_path / "out") if not name.endswith(LEASE)}
+    assert {path.name for path in (tmp_path / "out" / left).iterdir()} == {"exposure-4", "outcome-2"}
+    outcome = run_retrain(settings)
+
+    assert outcome.code == 0, outcome
+    run = run_directory(tmp_path / "out")
+    record, expected = record_of(run), record_of(whole)
+    assert any("outcome: an interrupted run is gone on with, after 2 iterations" in text for text in record["warnings"])
+    assert record["model_version"] == expected["model_version"]
+    for stage in ("exposure", "outcome"):
+        assert record["objectives"][stage] == pytest.approx(expected["objectives"][stage], rel=1e-10)
+    columns = ["user_id", "rank", "item_id", "score"]
+    found, wanted = (read_table(place, "recommendations")[columns] for place in (run, whole))
+    pd.testing.assert_frame_equal(
+        found.sort_values(columns[:2], ignore_index=True), wanted.sort_values(columns[:2], ignore_index=True), rtol=1e-8
+    )
+    assert names_in(tmp_path / "out") == {"CURRENT", run.name}
+
+
+@pytest.mark.usefixtures("spark")
+def test_other_settings_begin_anew_and_say_so(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt(settings, monkeypatch, "exposure", 3)
+    outcome = run_retrain({**settings, "outcome.alpha": 1, "model.checkpoint_seconds": 0})
+    assert outcome.code == 0, outcome
+    run = run_directory(tmp_path / "out")
+    assert [text for text in record_of(run)["warnings"] if "begins anew" in text] != []
+    assert names_in(tmp_path / "out") == {"CURRENT", run.name}
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", "{}", '{"past": {"objective": [1]}, "shared": {}, "rows": {"items": 3}}', '{"past": 1, "rows": {}}'],
+)
+def test_a_damaged_checkpoint_is_named_and_not_used(content: str, tmp_path: Path, spark: SparkSession) -> None:
+    (tmp_path / "exposure-7").mkdir()
+    (tmp_path / "exposure-7" / "sweep.json").write_text(content, encoding="utf-8")
+    run: Any = SimpleNamespace(warnings=[])
+    assert StoredCheckpoints(spark, FILES, str(tmp_path), 1, run).kept("exposure") is None
+    assert "exposure: a checkpoint of an interrupted run is damaged, and not used: " in run.warnings[0]
+
+
+def test_a_fit_that_is_at_work_is_left_alone(tmp_path: Path) -> None:
+    for name in ("dead", "living", "mine"):
+        (tmp_path / f"{PREFIX}{name}").mkdir()
+    run: Any = SimpleNamespace(warnings=[])
+    with FILES.lock(f"{tmp_path}/{PREFIX}living{LEASE}"):
+        fit_checkpoints._remove_others(FILES, str(tmp_path), f"{PREFIX}mine", run)
+    assert {path.name for path in tmp_path.iterdir()} == {".fit-living", ".fit-living.lease", ".fit-mine"}
+    assert len(run.warnings) == 1
+
+
+def test_the_end_of_a_stage_is_kept_sooner_than_other_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(fit_checkpoints.time, "monotonic", lambda: clock[-1])
+    spark, run = object(), SimpleNamespace(warnings=[])
+    checkpoints = StoredCheckpoints(spark, FILES, "/none", 60, run)  # type: ignore[arg-type]
+    for now, due, due_at_end in ((105.0, False, False), (107.0, False, True), (161.0, True, True)):
+        clock.append(now)
+        assert (checkpoints.is_due("exposure", False), checkpoints.is_due("exposure", True)) == (due, due_at_end)

@@ -1,0 +1,81 @@
+"""The commands ``runs`` and ``rollback`` on a directory alone: no session is needed."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from dcrec_spark.jobs.cli import dcrec
+from dcrec_spark.publish.current import current_run_id
+from dcrec_spark.publish.manifest import fingerprint
+from dcrec_spark.publish.parquet import ParquetSink, StagedRun
+from dcrec_spark.storage.files import open_files
+
+
+def dcrec_with(*arguments: str) -> Result:
+    return CliRunner().invoke(dcrec, list(arguments))
+
+
+def publish_by_hand(output: Path, run_id: str, run_date: str) -> None:
+    """Without Spark."""
+    files, root = open_files(str(output))
+    path = f"{root}/.staging-{run_id}"
+    Path(path, "recommendations").mkdir(parents=True)
+    pq.write_table(pa.table({"user_id": [1, 2]}), f"{path}/recommendations/part-0.parquet")
+    tables = {"recommendations": fingerprint(files, f"{path}/recommendations", 2)}
+    staged = StagedRun(files, root, run_id, path, current_run_id(str(output)), tables)
+    record = {"run_id": run_id, "run_date": run_date, "tables": {"recommendations": 2}}
+    ParquetSink(files, root, str(output)).commit(staged, record)
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """Three runs."""
+    for day in ("01", "02", "03"):
+        publish_by_hand(tmp_path, f"run-{day}", f"2026-11-{day}")
+    return tmp_path
+
+
+def rows_of(listed: Result) -> list[list[str]]:
+    assert listed.exit_code == 0, listed.output
+    return [line.split() for line in listed.stdout.splitlines() if line.strip()]
+
+
+def test_runs_are_listed_and_one_command_goes_back(output: Path) -> None:
+    place = ("--set", f"output.path={output}")
+    assert rows_of(dcrec_with("runs", *place)) == [
+        ["run", "date", "output"],
+        ["run-03", "2026-11-03", "current"],
+        ["run-02", "2026-11-02", "held"],
+        ["run-01", "2026-11-01", "held"],
+    ]
+    assert ["run-01", "2026-11-01", "current"] in rows_of(dcrec_with("rollback", "run-01", *place))
+    assert current_run_id(str(output)) == "run-01"
+    publish_by_hand(output, "run-04", "2026-11-04")
+    assert current_run_id(str(output)) == "run-04"
+
+
+@pytest.mark.parametrize("run_id", ["run-09", "../run-01", ""])
+def test_a_run_that_is_not_there_is_refused_and_those_that_are_named(output: Path, run_id: str) -> None:
+    refused = dcrec_with("rollback", run_id, "--set", f"output.path={output}")
+    assert refused.exit_code == 3
+    message = json.loads(refused.stderr.splitlines()[-1])["event"]
+    assert message == f"run {run_id} is not held in output; held everywhere: run-03, run-02, run-01"
+    assert current_run_id(str(output)) == "run-03"
+
+
+def test_a_damaged_run_is_not_gone_back_to(output: Path) -> None:
+    (output / "run_id=run-02" / "recommendations" / "part-0.parquet").write_bytes(b"x")
+    refused = dcrec_with("rollback", "run-02", "--set", f"output.path={output}")
+    assert refused.exit_code == 3
+    assert "recommendations/part-0.parquet is changed; no place is on run run-02" in refused.stderr
+    assert current_run_id(str(output)) == "run-03"
+
+
+def test_an_empty_output_and_none_are_told(tmp_path: Path) -> None:
+    assert rows_of(dcrec_with("runs", "--set", f"output.path={tmp_path}")) == [["nothing", "is", "published"]]
+    assert dcrec_with("runs").exit_code == 2
+    assert "warehouses.hive" in dcrec_with("runs", "--set", "warehouses.hve.namespace=x").stderr

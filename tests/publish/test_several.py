@@ -1,0 +1,223 @@
+"""Several places in one run: all are staged before the first changes, the directory last; failures take all back."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark.errors import AuditError, ConflictError, DcrecError
+from dcrec_spark.publish.content import Content, content_of
+from dcrec_spark.publish.current import current_run, current_run_id
+from dcrec_spark.publish.manifest import fingerprint
+from dcrec_spark.publish.parquet import ParquetSink, StagedRun
+from dcrec_spark.publish.protocol import publish
+from dcrec_spark.publish.several import LOCK, Several, StagedEverywhere
+from dcrec_spark.publish.warehouse import Kept, StagedTables, Warehouse
+
+
+class Rows(NamedTuple):
+    """Stands for a DataFrame: so many rows of one run."""
+
+    run_id: str
+    count: int = 3
+    schema: None = None
+
+
+class HandMade(ParquetSink):
+    """A directory that is staged without Spark."""
+
+    def stage(self, run_id: str, tables: Mapping[str, Any], folders: Mapping[str, Any]) -> StagedRun:
+        path = f"{self.root}/.staging-{run_id}"
+        for name, rows in tables.items():
+            Path(path, name).mkdir(parents=True)
+            pq.write_table(pa.table({"run_id": [rows.run_id] * rows.count}), f"{path}/{name}/part-0.parquet")
+        written = {name: fingerprint(self.files, f"{path}/{name}", rows.count) for name, rows in tables.items()}
+        return StagedRun(self.files, self.root, run_id, path, current_run_id(self.given), written)
+
+
+def read_rows(uri: str) -> Rows:
+    found = pq.read_table(uri.removeprefix("file://"), partitioning=None)["run_id"].to_pylist()
+    return Rows(found[0], len(found))
+
+
+class Shelf(Warehouse):
+    """A warehouse in memory: a place is the token of a run; ``log`` tells the steps of all shelves in their order."""
+
+    def __init__(self, kind: str, log: list[str]) -> None:
+        super().__init__(kind, 3, None)
+        self.kind, self.log = kind, log
+        self.rows: dict[str, Rows] = {}
+        self.labels: dict[str, str] = {}
+        self.failing: Callable[[str], None] = lambda step: None
+
+    def _note(self, step: str) -> None:
+        self.failing(step)
+        self.log.append(f"{self.kind} {step}")
+
+    def check(self) -> None: ...
+    def prepare(self, table: str, rows: Any) -> None: ...
+    def prune(self, table: str) -> None: ...
+    def close(self) -> None: ...
+
+    def now(self, table: str) -> str | None:
+        return self.labels.get(table)
+
+    def write(self, staged: StagedTables, table: str, rows: Any) -> str:
+        self._note("write")
+        self.rows[staged.token] = rows
+        return staged.token
+
+    def read(self, staged: StagedTables, table: str, schema: Any) -> Any:
+        return self.rows[staged.token]
+
+    def show(self, staged: StagedTables, table: str) -> str:
+        self._note("show")
+        self.labels[table] = staged.token
+        return f"{self.kind}/{table}"
+
+    def put_back(self, table: str, place: str | None) -> None:
+        self._note("put back")
+        self.labels.pop(table)
+        if place is not None:
+            self.labels[table] = place
+
+    def shown(self, table: str) -> Any:
+        return self.rows[self.labels[table]]
+
+    def drop(self, staged: StagedTables, table: str) -> None:
+        self._note("drop")
+        if self.labels.get(table) != staged.token:
+            self.rows.pop(staged.token, None)
+
+    def kept(self) -> list[Kept]:
+        return []
+
+    def restore(self, run_id: str) -> None:
+        raise self.not_held(run_id)
+
+
+@pytest.fixture
+def log() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def sinks(tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch) -> Several:
+    """A directory and two shelves, with one run."""
+    for module in ("several", "warehouse"):
+        monkeypatch.setattr(f"dcrec_spark.publish.{module}.content_of", lambda rows: Content(rows.count, rows.run_id))
+    reader: Any = SimpleNamespace(read=SimpleNamespace(parquet=read_rows))
+    shelves = [Shelf("left", log), Shelf("right", log)]
+    made = Several(reader, HandMade.open(str(tmp_path)), shelves, ["items"])
+    run(made, "first")
+    log.clear()
+    return made
+
+
+def run(sinks: Several, run_id: str, audit: Callable[[StagedEverywhere], None] | None = None) -> None:
+    tables: dict[str, Any] = {name: Rows(run_id) for name in ("items", "others")}
+    publish(sinks, run_id, tables, lambda _: {"run_id": run_id}, audit)
+
+
+def found(sinks: Several) -> set[str]:
+    """run_ids in all places."""
+    shelves = {str(shelf.shown("items").run_id) for shelf in sinks.warehouses}  # type: ignore[attr-defined]
+    return {str(current_run_id(sinks.directory.given)), *shelves}
+
+
+def test_all_is_staged_and_audited_before_the_first_place_changes(sinks: Several, log: list[str]) -> None:
+    run(sinks, "second", audit=lambda _: log.append("audit"))
+    assert log == ["left write", "right write", "audit", "left show", "right show"]
+    assert found(sinks) == {"second"}
+    record = current_run(sinks.directory.given).record
+    assert record["warehouses"] == {
+        "left": {"where": "left/items", "tables": {"items": 3}},
+        "right": {"where": "right/items", "tables": {"items": 3}},
+    }
+
+
+def test_a_refused_audit_leaves_nothing_anywhere(sinks: Several, log: list[str]) -> None:
+    def refuse(_: StagedEverywhere) -> None:
+        raise AuditError("no")
+
+    with pytest.raises(AuditError, match="no"):
+        run(sinks, "second", audit=refuse)
+    assert found(sinks) == {"first"}
+    assert [step for step in log if "show" in step] == []
+    assert [len(shelf.rows) for shelf in sinks.warehouses if isinstance(shelf, Shelf)] == [1, 1]
+
+
+def test_a_place_that_fails_takes_those_before_it_back(sinks: Several, log: list[str]) -> None:
+    def refuse(step: str) -> None:
+        if step == "show":
+            raise ConflictError("another was first")
+
+    _, right = sinks.warehouses
+    assert isinstance(right, Shelf)
+    right.failing = refuse
+    with pytest.raises(ConflictError, match="another was first"):
+        run(sinks, "second")
+    assert log[2:4] == ["left show", "left put back"]
+    assert found(sinks) == {"first"}
+
+
+def test_a_directory_that_moved_on_keeps_the_warehouses_as_they_were(sinks: Several, log: list[str]) -> None:
+    def overtake(_: StagedEverywhere) -> None:
+        other: dict[str, Any] = {"items": Rows("other")}
+        publish(sinks.directory, "other", other, lambda _: {})
+
+    with pytest.raises(ConflictError, match="went from run first to run other"):
+        run(sinks, "second", audit=overtake)
+    assert [step for step in log if "show" in step] == []
+    assert found(sinks) == {"first", "other"}
+
+
+def test_another_publisher_that_keeps_the_lock_wins(sinks: Several) -> None:
+    directory = sinks.directory
+    with directory.files.lock(f"{directory.root}/{LOCK}"):
+        object.__setattr__(directory.files, "lock_seconds", 0.2)
+        with pytest.raises(ConflictError, match="another process holds"):
+            run(sinks, "second")
+    assert found(sinks) == {"first"}
+
+
+def test_a_place_found_different_afterwards_takes_all_back(sinks: Several) -> None:
+    _, right = sinks.warehouses
+
+    def spoil(staged: StagedTables, record: object) -> str:
+        where = Warehouse.commit(right, staged, {})
+        assert isinstance(right, Shelf)
+        right.rows[staged.token] = Rows("spoilt", 1)
+        return where
+
+    right.commit = spoil  # type: ignore[method-assign]
+    with pytest.raises(DcrecError, match=r"warehouses\.right: run second was published, and items found different"):
+        run(sinks, "second")
+    assert found(sinks) == {"first"}
+    assert json.loads((Path(sinks.directory.root) / "run_id=first" / "run.json").read_text())["run_id"] == "first"
+
+
+def test_a_signal_after_the_commit_leaves_all_places_on_the_new_run(
+    sinks: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt("stopped by SIGTERM")
+
+    monkeypatch.setattr(ParquetSink, "verify", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(sinks, "second")
+    assert found(sinks) == {"second"}
+
+
+def test_equal_rows_are_equal_content_in_any_order_and_others_are_not(spark: SparkSession) -> None:
+    rows = spark.range(10).selectExpr("id", "array(id / 3, null) as a", "map('k', id) as m")
+    again = rows.orderBy("id", ascending=False).repartition(3).select("m", "a", "id")
+    assert content_of(rows) == content_of(again)
+    assert content_of(rows) != content_of(rows.where("id > 0").union(rows.where("id = 1")))
+    assert content_of(rows.where("id < 0")) == Content(0, "None")

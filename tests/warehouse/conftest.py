@@ -1,0 +1,51 @@
+"""One Spark session with every catalog, and one PostgreSQL server, for all tests of warehouses."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark.publish.server import Server
+from dcrec_spark.spark.session import build_session
+from tests.warehouse.database import running_postgresql
+from tests.warehouse.places import session_settings
+
+
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    """Other runs than those of this marker may lack the packages that the tests import."""
+    chosen = str(config.getoption("markexpr"))
+    return None if "warehouse" in chosen and "not warehouse" not in chosen else True
+
+
+@pytest.fixture(scope="session")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the catalogs keep their tables."""
+    return tmp_path_factory.mktemp("warehouses")
+
+
+@pytest.fixture(scope="session")
+def spark(scratch: Path) -> Iterator[SparkSession]:
+    """Hive, Delta, and Iceberg in a folder and behind SQLite."""
+    session = build_session("dcrec-spark warehouses", master="local[2]", conf=session_settings(scratch))
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgresql(scratch: Path) -> Iterator[str]:
+    """JDBC address of a PostgreSQL server on loopback; its user's password is in PGPASSWORD."""
+    with running_postgresql(scratch) as (url, password):
+        os.environ["PGPASSWORD"] = password
+        yield url
+        del os.environ["PGPASSWORD"]
+
+
+@pytest.fixture
+def database(postgresql: str) -> Iterator[psycopg.Connection]:
+    """A reader of the database who has nothing to do with the sink."""
+    connection = Server.open(postgresql, "publisher", None, "test").connect("test")
+    yield connection
+    connection.close()

@@ -1,0 +1,41 @@
+"""What Iceberg's tables keep of a run: properties, tags, and a main that moves only to what was read back."""
+
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
+
+from dcrec_spark.errors import ConflictError
+from dcrec_spark.publish.iceberg import IcebergWarehouse
+from dcrec_spark.publish.protocol import publish
+from tests.warehouse.world import RUN_DATE, record, tables_of
+
+pytestmark = pytest.mark.warehouse
+
+NAMES = ("recommendations",)
+
+
+def test_snapshots_name_their_run_and_only_as_many_tags_stay_as_are_kept(spark: SparkSession, scratch: Path) -> None:
+    warehouse = IcebergWarehouse(spark, "sea.tags", 2, RUN_DATE)
+    warehouse.check()
+    for run_id in ("one", "two", "three", "four"):
+        publish(warehouse, run_id, tables_of(spark, run_id, 1, NAMES), lambda _: record("any"))
+    table = SqlCatalog("sea", uri=f"sqlite:///{scratch}/sea.sqlite", warehouse=f"{scratch}/sea").load_table(
+        "tags.recommendations"
+    )
+    summary = table.current_snapshot().summary.additional_properties  # type: ignore[union-attr]
+    assert (summary["dcrec.run_id"], summary["dcrec.run_date"]) == ("four", RUN_DATE.isoformat())
+    # The oldest are dropped when the next run is staged.
+    assert set(table.refs()) == {"main", "dcrec_two", "dcrec_three", "dcrec_four"}
+
+
+def test_what_joins_a_branch_after_it_was_read_back_is_not_published(spark: SparkSession) -> None:
+    warehouse = IcebergWarehouse(spark, "lake.late", 2, RUN_DATE)
+    warehouse.check()
+    staged = warehouse.stage("run", tables_of(spark, "run", 1, NAMES), {})
+    late = tables_of(spark, "late", 1, NAMES)["recommendations"]
+    late.writeTo(f"lake.late.recommendations.branch_dcrec_staged_{staged.token}").append()
+    with pytest.raises(ConflictError, match="something else was written to branch"):
+        warehouse.commit(staged, record("run"))
+    assert spark.table("lake.late.recommendations").count() == 0

@@ -1,0 +1,147 @@
+"""The job with warehouses: killed between two of them and run again, listed, and rolled back with one command."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import structlog
+import yaml
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from dcrec_spark.jobs.cli import dcrec
+from dcrec_spark.publish.current import current_run, current_run_id
+from tests.jobs.job import SMALL
+from tests.warehouse.judges import hadoop_judge, postgresql_judge
+from tests.warehouse.places import ROOT, session_settings
+
+pytestmark = pytest.mark.warehouse
+
+RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
+# Iceberg is committed, PostgreSQL is not yet.
+KILLED = """
+import os, signal
+from dcrec_spark.publish.postgresql import PostgresqlWarehouse
+
+PostgresqlWarehouse.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+
+from dcrec_spark.jobs.command import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def settings(scratch: Path, postgresql: str) -> Path:
+    """A file of settings with two warehouses."""
+    ratings = scratch / "ratings.csv"
+    ratings.write_text("\n".join(RATINGS))
+    sections: dict[str, Any] = {
+        "input": {"path": str(ratings), "format": "csv"},
+        "output": {"path": str(scratch / "nightly")},
+        "warehouses": {
+            "tables": ["recommendations", "runs"],
+            "iceberg": {"namespace": "lake.nightly"},
+            "postgresql": {"url": postgresql, "user": "publisher", "namespace": "nightly", "lock_seconds": 5},
+        },
+        # One process at a time has the Hive metastore.
+        "spark": {
+            "master": "local[2]",
+            "conf": {**session_settings(scratch), "spark.sql.catalogImplementation": "in-memory"},
+        },
+    }
+    for name, value in SMALL.items():
+        section, _, setting = name.partition(".")
+        sections.setdefault(section, {})[setting] = value
+    file = scratch / "nightly.yaml"
+    file.write_text(yaml.safe_dump(sections))
+    return file
+
+
+def dcrec_with(*arguments: object) -> Result:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        return CliRunner().invoke(dcrec, [str(argument) for argument in arguments])
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        structlog.reset_defaults()
+
+
+def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_takes_all_places_back(
+    settings: Path, scratch: Path, spark: SparkSession, database: psycopg.Connection
+) -> None:
+    output = scratch / "nightly"
+    command = ["retrain", "--config", str(settings)]
+    judges = [hadoop_judge(scratch, "nightly"), postgresql_judge(database, "nightly")]
+
+    def everywhere() -> list[list[str]]:
+        return [sorted(judge("recommendations")["run_id"]) for judge in judges]
+
+    finished = dcrec_with(*command)
+    assert finished.exit_code == 0, finished.output
+    first = str(current_run_id(str(output)))
+    whole = everywhere()
+    assert whole == [[first] * len(whole[0])] * 2
+
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *command],
+        env={**environment, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    assert current_run_id(str(output)) == first
+    iceberg, postgresql = everywhere()
+    assert postgresql == whole[1]
+    assert set(iceberg) != {first}
+
+    finished = dcrec_with(*command)
+    assert finished.exit_code == 0, finished.output
+    second = str(current_run_id(str(output)))
+    assert everywhere() == [[second] * len(whole[0])] * 2
+    published = current_run(str(output)).record["warehouses"]
+    assert {kind: place["tables"]["recommendations"] for kind, place in published.items()} == {
+        "iceberg": len(whole[0]),
+        "postgresql": len(whole[0]),
+    }
+
+    listed = dcrec_with("runs", "--config", settings)
+    assert listed.exit_code == 0, listed.output
+    states = {line.split()[0]: line.split()[2:] for line in listed.stdout.splitlines()[1:] if line.strip()}
+    assert states[first] == ["held"] * 3
+    assert states[second] == ["current"] * 3
+    assert states[set(iceberg).pop()] == ["held"]  # the killed run, in Iceberg only
+
+    rolled = dcrec_with("rollback", first, "--config", settings)
+    assert rolled.exit_code == 0, rolled.output
+    assert current_run_id(str(output)) == first
+    assert everywhere() == whole
+
+    refused = dcrec_with("rollback", set(iceberg).pop(), "--config", settings)
+    assert refused.exit_code == 3
+    message = json.loads(refused.stderr.splitlines()[-1])["event"]
+    assert "is not held in output, postgresql; held everywhere:" in message
+    assert first in message
+    assert current_run_id(str(output)) == first
+
+
+def test_a_warehouse_that_is_not_there_is_refused_before_anything_is_fitted(settings: Path, scratch: Path) -> None:
+    for override, message in {
+        "warehouses.postgresql.url=jdbc:postgresql://127.0.0.1:1/db": "setting warehouses.postgresql.url is",
+        "warehouses.iceberg.namespace=nowhere.shop": "warehouses.iceberg.namespace is 'nowhere.shop', which Spark",
+        "warehouses.iceberg.namespace=lake.`x`": "warehouses.iceberg.namespace is 'lake.`x`'; expected catalog.data",
+        "warehouses.iceberg.namespace=lake": "expected catalog.database",
+    }.items():
+        refused = dcrec_with("retrain", "--dry-run", "--config", settings, "--set", override)
+        assert refused.exit_code == 2
+        assert message in json.loads(refused.stderr.splitlines()[-1])["event"]

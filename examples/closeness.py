@@ -87,17 +87,17 @@ def compare(
     results: dict[tuple[str, Confounding], list[tuple[float, float]]] = {}
     fits = Bench(spark, data).run([trial for _, _, trial in trials])
     for (name, key, _), fitted in zip(trials, fits, strict=True):
-        results.setdefault((name, key[0]), []).append(_errors(worlds[key], fitted.scores["test"]))
+        results.setdefault((name, key[0]), []).append(
+            _errors(worlds[key], data[f"{key[0]}-{key[1]}"].of["test"], fitted.scores["test"])
+        )
         done(f"{name}, seed {key[1]}")
-    return {
-        name: {kind: Closeness(*np.array(results[name, kind]).T) for kind in _kinds(worlds)} for name in ROWS
-    }
+    return {name: {kind: Closeness(*np.array(results[name, kind]).T) for kind in _kinds(worlds)} for name in ROWS}
 
 
 def parts_of(world: FairWorld) -> Parts:
-    """Hold a world as a fit in one process takes it."""
+    """Hold a world as a fit in one process takes it; test pairs whose user or item has no rating are left out."""
     pairs = {"train": world.ratings, "test": world.test}
-    return Parts.of_indices(world.n_users, world.n_items, pairs)
+    return Parts.of_indices(world.n_users, world.n_items, pairs).known("test", ("train",))
 
 
 def _kinds(worlds: Mapping[tuple[Confounding, int], FairWorld]) -> Iterator[Confounding]:
@@ -112,6 +112,6 @@ def _trial(row: Row, key: tuple[Confounding, int]) -> Trial:
     return Trial(outcome, exposure, f"{kind}-{seed}", predict=("test",), confounder=chosen)
 
 
-def _errors(world: FairWorld, scores: Array) -> tuple[float, float]:
-    error = np.clip(scores, 1.0, 5.0) - world.test["rating"]
-    return float(np.mean(error**2)), float(np.mean(error[world.test["unseen"]]))
+def _errors(world: FairWorld, pairs: Mapping[str, Array], scores: Array) -> tuple[float, float]:
+    error = np.clip(scores, 1.0, 5.0) - pairs["rating"]
+    return float(np.mean(error**2)), float(np.mean(error[~world.exposed[pairs["user"], pairs["item"]]]))

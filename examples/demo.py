@@ -39,8 +39,8 @@ SHOWN: tuple[Confounding, int] = ("lowers", 0)
 SHOWN_USERS, SHOWN_ITEMS = 3, 5
 
 _STORY = """\
-Ratings exist only where somebody came across an item, and what brings people to items may also shape what they think of \
-them: it confounds the ratings. This demo draws worlds in which that is so, in either direction or not at all, and in \
+Ratings exist only where somebody came across an item, and what brings people to items may also shape what they think \
+of them: it confounds the ratings. This demo draws worlds in which that is so, in either direction or not at all, and in \
 which, unlike in yours, the truth is known: what every user would have rated every item. Five recommenders learn from \
 the same ratings, with the same settings. Who is close to the truth, without being told which world it is?
 
@@ -141,7 +141,7 @@ def _noise(world: FairWorld) -> float:
 
 
 def _conclusion(results: Mapping[str, Mapping[Confounding, Closeness]]) -> str:
-    """What the table says, in sentences, each computed from it."""
+    """Say what the table says, in sentences that are computed from it."""
     lines = []
     for kind, what in WORLDS.items():
         change = _change(results, kind, "deconfounded", "biased")
@@ -155,9 +155,7 @@ def _conclusion(results: Mapping[str, Mapping[Confounding, Closeness]]) -> str:
     return "\n".join(lines)
 
 
-def _change(
-    results: Mapping[str, Mapping[Confounding, Closeness]], kind: Confounding, row: str, against: str
-) -> float:
+def _change(results: Mapping[str, Mapping[Confounding, Closeness]], kind: Confounding, row: str, against: str) -> float:
     one, other = (results[name][kind].squared_error.mean() for name in (row, against))
     return float(one / other - 1.0)
 

@@ -34,7 +34,13 @@ def _draw_kind(axes: Axes, rows: Mapping[str, Closeness]) -> None:
         axes.plot(close.squared_error, [place] * len(close.squared_error), "o", color=INK, markersize=3)
         right = float(close.squared_error.max())
         axes.annotate(
-            f"{close.bias.mean():+.2f}", (right, place), (5, 0), textcoords="offset points", va="center", fontsize=8, color=INK
+            f"{close.bias.mean():+.2f}",
+            (right, place),
+            (5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color=INK,
         )
     axes.set_yticks(range(len(rows)), list(rows))
     axes.margins(x=0.15)

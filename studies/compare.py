@@ -20,7 +20,7 @@ from dcrec_spark.evaluation.strata import bounds_of
 from dcrec_spark.local.data import Parts
 from dcrec_spark.local.trial import Bench, Trial
 from studies.baselines import ALS_ROW, ALS_SETTINGS, baselines, mllib_als
-from studies.rows import Budget, Row, settings, trial
+from studies.rows import AnyRow, Budget, trial
 
 _log = structlog.get_logger()
 SHOWN = ("ndcg", "recall@5", "mse", "mae", "item_mse", "item_mae")
@@ -38,15 +38,17 @@ class Comparison:
     """What is compared on which data.
 
     parts : train, validation, test, and, for users that a fit does not know, validation_fold_in and fold_in: their
-    ratings that are given. by_strata : whether there are figures of users, and of items, with few and many ratings.
+    ratings that are given. als_settings : rank and regParam, among which MLlib's ALS chooses. by_strata : whether there
+    are figures of users, and of items, with few and many ratings.
     """
 
     parts: Parts
-    rows: Sequence[Row]
+    rows: Sequence[AnyRow]
     budget: Budget
     seed: int
     replications: int = 200
     with_als: bool = True
+    als_settings: Sequence[tuple[int, float]] = tuple(ALS_SETTINGS)
     by_strata: bool = True
 
 
@@ -91,7 +93,7 @@ def stopped_early(
 
 def _chosen(bench: Bench, of: Comparison, advance: Advance) -> tuple[Cell, dict[str, dict[str, Any]]]:
     """Return what validation says of each row's best sample of settings by each choice, and these samples by row."""
-    samples = [(row, sample) for row in of.rows for sample in settings(row, of.budget, of.seed)]
+    samples = [(row, sample) for row in of.rows for sample in row.settings(of.budget, of.seed)]
     given = _given(of, _VALIDATION)
     trials = [trial(row, sample, fit=(_TRAIN,), predict=(_VALIDATION,), fold_in=given) for row, sample in samples]
     best: dict[str, dict[str, Any]] = {choice: {} for choice in CHOICES}
@@ -113,7 +115,7 @@ def _chosen(bench: Bench, of: Comparison, advance: Advance) -> tuple[Cell, dict[
     return choices, best
 
 
-def _final(of: Comparison, row: Row, sample: Any) -> Trial:
+def _final(of: Comparison, row: AnyRow, sample: Any) -> Trial:
     """Make the trial of the chosen settings, fitted to all but the test."""
     return trial(row, sample, fit=_fitted_parts(of), predict=(_TEST,), fold_in=_given(of, _TEST))
 
@@ -133,10 +135,10 @@ def _als(spark: SparkSession, of: Comparison) -> dict[str, Array]:
     if not of.with_als or _given(of, _TEST):  # it knows no new users
         return {}
     plain, measured = MetricSettings(replications=0), []
-    for candidate in ALS_SETTINGS:
+    for candidate in of.als_settings:
         scores = mllib_als(spark, of.parts, (_TRAIN,), _VALIDATION, candidate, of.seed)
         measured.append(of.parts.evaluate(_VALIDATION, {ALS_ROW: scores}, plain).as_dict())
-    best = {c: ALS_SETTINGS[int(np.argmin([sign * m[c] for m in measured]))] for c, sign in CHOICES.items()}
+    best = {c: of.als_settings[int(np.argmin([sign * m[c] for m in measured]))] for c, sign in CHOICES.items()}
     fitted = {b: mllib_als(spark, of.parts, (_TRAIN, _VALIDATION), _TEST, b, of.seed) for b in set(best.values())}
     return {choice: fitted[b] for choice, b in best.items()}
 

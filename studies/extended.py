@@ -2,7 +2,7 @@
 
 python -m studies.extended --data folder --output docs/studies/extended [--only coat]
 
-Each unit, a data set and a seed, is recorded under ``--work`` as it ends: the same command goes on where it was stopped.
+Each unit, a data set and a seed, is recorded under ``--work`` as it ends: the command goes on where it was stopped.
 """
 
 from collections.abc import Callable, Iterator
@@ -83,7 +83,7 @@ def _unit(name: str, study: Study, data: Path, seed: int) -> Unit:
             ROWS,
             study.budget,
             seed,
-            by_activity=False,
+            by_strata=False,
             als_settings=ALS_SETTINGS[:: len(ALS_SETTINGS) // study.budget.draws],
         )
         return compare(spark, of, advance)

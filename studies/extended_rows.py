@@ -40,7 +40,7 @@ class ExtendedRow:
     @property
     def has_confounder(self) -> bool:
         """Whether there is a stage 1."""
-        return self.fixed["adjustment"] == "deconfounded"
+        return bool(self.fixed["adjustment"] == "deconfounded")
 
     def settings(self, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
         """Sample settings: parameters of DeconfoundedMF, and of PoissonFactorization or None."""
@@ -72,9 +72,7 @@ ROWS = (
     ExtendedRow("deconfounded", _POOLED),
     ExtendedRow("biased deconfounded", {**_POOLED, "fitBiases": True}),
     ExtendedRow("biased deconfounded, items shuffled", {**_POOLED, "fitBiases": True}, "permuted"),
-    ExtendedRow(
-        "biased deconfounded, any link", {**_POOLED, "fitBiases": True}, links=("identity", "sqrt", "log")
-    ),
+    ExtendedRow("biased deconfounded, any link", {**_POOLED, "fitBiases": True}, links=("identity", "sqrt", "log")),
     ExtendedRow(
         "intercept-free deconfounded, any link",
         {**_POOLED, "fitIntercept": False},

@@ -6,7 +6,7 @@ none is tuned harder than another. A deconfounded row, and its placebos, draw se
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -42,6 +42,21 @@ PLAIN: dict[str, list[dict[str, Any]]] = {
 PLAIN_RANK = 10
 
 
+class AnyRow(Protocol):
+    """A line of a table, as a comparison needs it."""
+
+    @property
+    def name(self) -> str:
+        """What the tables call it."""
+
+    @property
+    def confounder(self) -> Confounder:
+        """What takes the place of a_hat."""
+
+    def settings(self, budget: "Budget", seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
+        """Sample settings: parameters of DeconfoundedMF, and of PoissonFactorization or None."""
+
+
 @dataclass(frozen=True)
 class Row:
     """A line of a table.
@@ -62,6 +77,10 @@ class Row:
         placebo = None if self.confounder == "fitted" else self.confounder
         without = None if self.intercept else "no-intercept"
         return "-".join(filter(None, (self.outcome, self.adjustment, self.weight, placebo, without)))
+
+    def settings(self, budget: "Budget", seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
+        """Sample settings: parameters of DeconfoundedMF, and of PoissonFactorization or None."""
+        return settings(self, budget, seed)
 
 
 @dataclass(frozen=True)
@@ -151,7 +170,7 @@ def _plain(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any]
         yield {**shared, **given, "maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}, exposure
 
 
-def trial(row: Row, of: tuple[Mapping[str, Any], Mapping[str, Any] | None], **parts: Any) -> Trial:
+def trial(row: AnyRow, of: tuple[Mapping[str, Any], Mapping[str, Any] | None], **parts: Any) -> Trial:
     """One of a row's draws on some parts of a data set."""
     return Trial(of[0], of[1], confounder=row.confounder, **parts)
 

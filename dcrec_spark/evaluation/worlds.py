@@ -16,7 +16,7 @@ the confounding alone. All pairs are held at once: these worlds are small, a tho
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -114,12 +114,12 @@ class FairWorld:
     # ---- what a recommender may see, and what it is judged by
 
     @cached_property
-    def ratings(self) -> dict[str, npt.NDArray[np.generic]]:
+    def ratings(self) -> dict[str, Any]:
         """Pairs that were exposed and not withheld: ``user, item, rating``, (n,) each, by user, then item."""
         return self._pairs(self.exposed & ~self.in_test)
 
     @cached_property
-    def test(self) -> dict[str, npt.NDArray[np.generic]]:
+    def test(self) -> dict[str, Any]:
         """Random pairs with their potential ratings: ``user, item, rating, unseen``, (n,) each."""
         pairs = self._pairs(self.in_test)
         return {**pairs, "unseen": ~self.exposed[pairs["user"], pairs["item"]]}
@@ -128,7 +128,7 @@ class FairWorld:
         """Compute the expected potential rating of pairs, (n,): what rounding and noise leave of the truth."""
         return expected_of_rounded(self.level[user, item], _NOISE)
 
-    def _pairs(self, chosen: Flags) -> dict[str, npt.NDArray[np.generic]]:
+    def _pairs(self, chosen: Flags) -> dict[str, Any]:
         user, item = np.nonzero(chosen)
         return {"user": user.astype(np.int64), "item": item.astype(np.int64), "rating": self.rating[user, item]}
 

@@ -66,7 +66,7 @@ def rating_problem(
         np.where(observed, 1.0, float(design.everywhere)),
         pi @ lam.T,
         ("user" if design.per_user else "global") if confounder else "none",
-        *REG,
+        *REG[:4],
     )
     gamma = rng.standard_normal(n_users if design.per_user else 1) if confounder else 0.0
     factors = dense.Factors(

@@ -22,6 +22,7 @@ from dcrec_spark.config.types import (
     Text,
     TextMap,
 )
+from dcrec_spark.settings.tables import OUTCOME
 
 
 class RunSection(Section):
@@ -251,6 +252,16 @@ class FittingConfig(ReadingConfig):
     exposure: ExposureConfig = ExposureConfig()
     outcome: OutcomeConfig = OutcomeConfig()
     engine: EngineConfig = EngineConfig()
+
+    @model_validator(mode="after")
+    def _outcome_leaves_them_free(self) -> Self:
+        outcome = self.outcome.outcome
+        for setting in OUTCOME:
+            fixed = setting.fixed.get(outcome)
+            if fixed is not None and getattr(self.outcome, setting.name) not in (setting.default, fixed.value):
+                value = "null" if setting.default is None else str(setting.default).lower()
+                raise ValueError(f"outcome.{setting.name} {value} for outcome.outcome={outcome}, {fixed.reason}")
+        return self
 
     @model_validator(mode="after")
     def _counts_are_there(self) -> Self:

@@ -71,10 +71,10 @@ class OutcomeConfig(Section):
         description="what is done about confounding. deconfounded: with the term gamma_u * a_hat_ui; none: the "
         "classical model; ipw: the classical model, the observed ratings weighted by inverse propensities",
     )
-    confounder_weight: Literal["user", "global"] = Field(
+    confounder_weight: Literal["user", "global", "pooled"] = Field(
         default="user",
         description="whose weight of the confounder is fitted (adjustment=deconfounded). user: each user has a gamma; "
-        "global: one gamma for all",
+        "global: one gamma for all; pooled: one for all, and each user's departure from it",
     )
     rank: Annotated[Whole, Field(ge=1, le=4096)] = Field(
         default=10,
@@ -104,6 +104,50 @@ class OutcomeConfig(Section):
     intercept_reg: Annotated[Real, Field(ge=0, le=1000000000000.0)] = Field(
         default=1.0,
         description="1 / prior variance of the intercept, with unit noise (outcome=weighted or probabilistic)",
+    )
+    confounder_link: Literal["identity", "sqrt", "log"] = Field(
+        default="identity",
+        description="what is made of a_hat; all but identity need unobserved_weight=0 (outcome=weighted or "
+        "probabilistic, adjustment=deconfounded). identity: as it is; sqrt: its square root; log: its "
+        "logarithm, off the mean of all pairs",
+    )
+    standardize_confounder: bool = Field(
+        default=False,
+        description="whether the confounder is given mean 0 and spread 1 (outcome=weighted or probabilistic, "
+        "adjustment=deconfounded)",
+    )
+    leave_one_out: bool = Field(
+        default=False,
+        description="whether a rated pair's own exposure is left out of its a_hat (outcome=weighted or probabilistic, "
+        "adjustment=deconfounded)",
+    )
+    confounder_variance: bool = Field(
+        default=False,
+        description="whether the variance of a_hat counts, and shrinks gamma (outcome=weighted or probabilistic, "
+        "adjustment=deconfounded)",
+    )
+    estimate_confounder_reg: bool = Field(
+        default=False,
+        description="whether the gammas' variance is estimated (outcome=weighted or probabilistic, "
+        "adjustment=deconfounded)",
+    )
+    fit_biases: bool = Field(
+        default=False,
+        description="whether each user and each item has a bias, part of the preference (outcome=weighted or "
+        "probabilistic)",
+    )
+    user_bias_reg: Annotated[Real, Field(ge=0, le=1000000000000.0)] = Field(
+        default=1.0,
+        description="1 / prior variance of the users' biases, with unit noise (outcome=weighted or probabilistic)",
+    )
+    item_bias_reg: Annotated[Real, Field(ge=0, le=1000000000000.0)] = Field(
+        default=1.0,
+        description="1 / prior variance of the items' biases, with unit noise (outcome=weighted or probabilistic)",
+    )
+    reg_by_count: bool = Field(
+        default=False,
+        description="whether each row's number of ratings multiplies its regularisers (outcome=weighted or "
+        "probabilistic)",
     )
     user_shape_prior: Annotated[Real, Field(ge=0.01, le=1000000.0)] = Field(
         default=0.3,

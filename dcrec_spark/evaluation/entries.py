@@ -171,7 +171,8 @@ def ranking_tally(settings: MetricSettings) -> Callable[[pa.Table], Tally]:
         width = len(items.distinct)
         pair, at = np.unique(users.code * width + items.code, return_inverse=True)
         place, test_rating = np.full(len(pair), np.inf), np.full(len(pair), -1.0)
-        place[at[~tested]], test_rating[at[tested]] = rank[~tested], rating[tested]
+        listed = np.where(rank >= 1, rank, np.inf)  # what is no rank is counted as a fault
+        place[at[~tested]], test_rating[at[tested]] = listed[~tested], rating[tested]
         counts |= _faults(tested, rank, rating, at, settings)
         shown = {
             OfModel(0, Measure(Kind.COVERAGE, k)): np.bincount(pair[place <= k] % width, minlength=width) > 0

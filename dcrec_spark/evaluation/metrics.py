@@ -2,7 +2,7 @@
 
 :func:`evaluate` ranks each user's test items by their predictions, and measures the errors. :func:`evaluate_ranking`
 judges lists of recommendations drawn from the whole catalogue, which is what users get to see. Both take one job with
-one exchange of the rows, by user, and a small one of sums by item; only sums reach the driver.
+one exchange of the rows, by user, and one of the errors, by item; only sums reach the driver.
 
     metrics = evaluate(model.transform(test))
     metrics.as_dict()                      {"ndcg": 0.78, "ndcg@5": 0.71, "recall@5": 0.64, ..., "item_mae": 1.1}

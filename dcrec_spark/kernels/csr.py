@@ -11,6 +11,9 @@ Pointers = NDArray[np.int64]
 
 # A heavy row is taken in pieces of this many nonzeros, so that the gathered source rows stay small.
 PIECE = 1 << 15
+# Rows of fewer numbers on average are worked on together: three times faster at 100 nonzeros of 10 numbers, no faster
+# at 200 of 50. So many numbers of either side are gathered at a time, a megabyte in double precision.
+LONG_ROW, GATHERED = 4096, 1 << 17
 
 
 def pieces(row_ptr: Pointers) -> Iterator[tuple[int, int, int]]:
@@ -24,11 +27,23 @@ def pieces(row_ptr: Pointers) -> Iterator[tuple[int, int, int]]:
             start = piece_end
 
 
+def are_short(row_ptr: Pointers, width: int) -> bool:
+    """Whether the rows, of so many numbers a nonzero, are too short for a step of Python each."""
+    return bool(row_ptr[-1] * width < LONG_ROW * (len(row_ptr) - 1))
+
+
 def inner_products(row_ptr: Pointers, col: NDArray[Any], rows: Floats, cols: Floats) -> Floats:
     """Compute rows[u] . cols[i] of each nonzero (u, i), in row order; (nnz,). rows (n, F), cols (m, F), col (nnz,)."""
     products = np.empty(len(col), cols.dtype)
-    for row, start, end in pieces(row_ptr):
-        products[start:end] = cols[col[start:end]] @ rows[row]
+    if not are_short(row_ptr, cols.shape[1]):
+        for row, start, end in pieces(row_ptr):
+            products[start:end] = cols[col[start:end]] @ rows[row]
+        return products
+    row_of = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
+    step = max(1, GATHERED // max(1, cols.shape[1]))
+    for start in range(0, len(col), step):
+        at = slice(start, start + step)
+        products[at] = np.einsum("nf,nf->n", rows[row_of[at]], cols[col[at]])
     return products
 
 

@@ -4,7 +4,8 @@
 
 Least squares: the row of user u solves A x = right + sum_j pull_j s_j with s_j = [beta_j; a_hat_uj], so that with
 v_i = A^-1 [beta_i; 0] the contribution is pull_j v_i . s_j, and the baseline v_i . right. The weights stand in A, too:
-a contribution is what the rating pulls, given how much all of them weigh.
+a contribution is what the rating pulls, given how much all of them weigh. Biases are left as they are:
+A has a row more, v_i another 0, and theta . beta alone is taken apart.
 
 Poisson: what the user's shapes have above their prior comes from the ratings, by the shares that they have in it,
 
@@ -90,7 +91,9 @@ def _ridge_parts(block: RatingBlock, system: System, wanted: Wanted) -> Iterator
     bordered = system.border.shape[1] > 0
     for row, (matrix, _) in enumerate(assembled(block, system)):
         start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
-        of_pair = solve(matrix, system.sources[wanted.of_row(row)].T).T
+        sought = np.zeros((len(wanted.of_row(row)), len(matrix)), matrix.dtype)
+        sought[:, : system.rank] = system.sources[wanted.of_row(row), : system.rank]
+        of_pair = solve(matrix, sought.T).T
         of_rating = gather(system.sources, block, start, end, bordered) * system.pull[start:end, None]
         yield _Parts(of_pair @ system.right[row], of_pair, of_rating)
 

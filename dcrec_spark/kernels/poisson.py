@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dcrec_spark.kernels.csr import inner_products, pieces
+from dcrec_spark.kernels.csr import are_short, inner_products, pieces, row_sums
 from dcrec_spark.kernels.gamma import Floats
 
 NOTHING = np.empty(0)
@@ -50,13 +50,28 @@ def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: F
     -------
     (n, F), each >= prior. Without an offset a row sums to its priors plus its total count.
     """
-    shape = np.zeros_like(row_geometric_mean)
-    for row, start, end in pieces(block.row_ptr):
-        source = _sources(block, cols, start, end)
-        shape[row] += (block.counts[start:end] / _rates(block, source, row_geometric_mean[row], start, end)) @ source
+    shape = _drawn(block, row_geometric_mean, cols)
     shape *= row_geometric_mean
     shape += prior
     return shape
+
+
+def _drawn(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
+    """Return sum_i y_ui g_ik / rate_ui of each row, (n, F)."""
+    drawn = np.zeros_like(row_geometric_mean)
+    if not are_short(block.row_ptr, cols.shape[1]):
+        for row, start, end in pieces(block.row_ptr):
+            source = _sources(block, cols, start, end)
+            drawn[row] += (
+                block.counts[start:end] / _rates(block, source, row_geometric_mean[row], start, end)
+            ) @ source
+        return drawn
+    share = (block.counts / rates(block, row_geometric_mean, cols)).astype(cols.dtype, copy=False)
+    of_factors = np.asarray(csr_array((share, block.col, block.row_ptr), shape=(len(drawn), len(cols))) @ cols)
+    drawn[:, : cols.shape[1]] = of_factors
+    if len(block.a_hat):
+        drawn[:, -1] = row_sums(block.row_ptr, share * block.a_hat)
+    return drawn
 
 
 def rates(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
@@ -71,8 +86,7 @@ def rates(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats
 def weighted_sums(row_ptr: NDArray[np.int64], col: NDArray[np.int32], weight: Floats, means: Floats) -> Floats:
     """Add up weight_ui E[beta_i] over the nonzeros of each row; (n, K), float64. weight (nnz,), means (m, K)."""
     shape = len(row_ptr) - 1, len(means)
-    sums: Floats = csr_array((weight.astype(np.float64), col, row_ptr), shape=shape) @ means.astype(np.float64)
-    return sums
+    return np.asarray(csr_array((weight.astype(np.float64), col, row_ptr), shape=shape) @ means.astype(np.float64))
 
 
 def log_rates(block: CountBlock, rate: Floats) -> float:

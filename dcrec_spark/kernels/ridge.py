@@ -1,12 +1,18 @@
-"""Exact least squares over all pairs, at the cost of the observed ones.
+"""Exact least squares over all pairs, at the cost of the observed ones: the normal equations of each row.
 
-    J = sum_{all u,i} w_ui (y_ui - m_ui - gamma_u a_hat_ui - beta_0)^2 + regularisers
+    J = sum_{all u,i} w_ui (y_ui - m_ui - gamma_u h_ui - beta_0)^2 + regularisers
 
-w_ui is ``weight`` on the observed pairs and ``unobserved`` (w0) off them; m_ui = theta_u . beta_i on the observed
-pairs, and off them too when ``everywhere`` (z = 1: weighted MF; z = 0: probabilistic MF). The rows of ``users`` are
-[theta_u, gamma_u] where each user has a confounder weight, else theta_u; those of ``items`` are beta_i; ``exposure`` is
-E[pi_u] or E[lambda_i], and a_hat their product. Since a_hat is of low rank, every sum over all pairs is a product of
-Gram matrices. The intercept and a global gamma are ``shared`` by all pairs and solved together.
+w_ui is ``weight`` on the observed pairs and ``unobserved`` (w0) off them; m_ui = theta_u . beta_i (+ b_u + c_i) on the
+observed pairs, and off them too when ``everywhere`` (z = 1: weighted MF; z = 0: probabilistic MF). The rows of users
+are [theta_u (, b_u) (, gamma_u)], those of items [beta_i (, c_i)]; h_ui is the confounder: a_hat_ui, or made from it.
+``exposure`` has what h is the product of, so that every sum over all pairs is a product of Gram matrices
+(:mod:`dcrec_spark.kernels.ridge_sums`). What all pairs share, the intercept and a common gamma, is solved there too.
+
+    users   unknown [theta_u, b_u, gamma_u]   sources [beta_i, 1, h_ui]    offset beta_0 + c_i
+    items   unknown [beta_i, c_i]             sources [theta_u, 1]         offset beta_0 + b_u + gamma_u h_ui
+
+A gamma_u that departs from a common gamma has it as the mean of its prior. Where a pair has no vote of its own in h,
+h is another number on the observed pairs than the product that stands in the sums over all pairs: ``low_rank``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,15 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv, sposv
 
-from dcrec_spark.kernels.csr import inner_products, pieces, row_sums
+from dcrec_spark.kernels.csr import pieces, row_sums
 from dcrec_spark.kernels.gamma import Floats
+
+_NONE: Floats = np.empty(0)
 
 
 class RatingBlock(NamedTuple):
     """Observed pairs of one block in row order; a_hat is zero-length where the model carries no confounder.
 
-    row_ptr (n + 1,), col (nnz,) places in the inbox, rating, weight (nnz,), a_hat (nnz,) or (0,),
+    row_ptr (n + 1,), col (nnz,) places in the inbox, rating, weight (nnz,), a_hat (nnz,) or (0,): the confounder h.
     exposure (n, L): the exposure factors of the rows, L = 0 without a confounder.
+    low_rank : (nnz,) the product of the exposures, where ``a_hat`` is another number; else (0,).
+    variance : (nnz,) the variance of h, where it counts; else (0,).
     """
 
     row_ptr: NDArray[np.int64]
@@ -33,64 +43,142 @@ class RatingBlock(NamedTuple):
     weight: Floats
     a_hat: Floats
     exposure: Floats
+    low_rank: Floats = _NONE
+    variance: Floats = _NONE
 
     @property
     def has_confounder(self) -> bool:
-        """Whether the model has the term gamma a_hat."""
+        """Whether the model has the term gamma h."""
         return bool(self.exposure.shape[1] > 0)
+
+    @property
+    def product(self) -> Floats:
+        """What the sums over all pairs have in the place of h, (nnz,)."""
+        return self.low_rank if len(self.low_rank) else self.a_hat
+
+    @property
+    def weighted_variance(self) -> Floats:
+        """Weight times variance of h, (nnz,); zeros where it does not count."""
+        return self.weight * self.variance if len(self.variance) else np.zeros(len(self.col))
 
 
 class Design(NamedTuple):
-    """Which pairs carry which term.
+    """Which pairs and rows carry which term.
 
     unobserved : w0, the weight of the unobserved pairs. everywhere : whether they carry the preference term (z).
     per_user : whether each user has a confounder weight of his own; else one is shared by all.
+    pooled : whether the users' weights depart from a common one. biases : whether each row has one.
     """
 
     unobserved: float
     everywhere: bool
     per_user: bool = True
+    pooled: bool = False
+    biases: bool = False
 
     @property
     def on_preference(self) -> float:
         """Weight z w0 of an unobserved pair in the preference term."""
         return self.unobserved if self.everywhere else 0.0
 
+    @property
+    def shares_gamma(self) -> bool:
+        """Whether there is one gamma for all users, be it the users' only one or the one that theirs depart from."""
+        return self.pooled or not self.per_user
+
 
 class Regulariser(NamedTuple):
-    """1 / prior variance of each part, with unit noise."""
+    """1 / prior variance of each part, with unit noise; of factors and biases times the row's ratings if by_count."""
 
     user: float
     item: float
     confounder: float
     intercept: float
+    user_bias: float = 1.0
+    item_bias: float = 1.0
+    by_count: bool = False
+
+    def of_rows(self, row_ptr: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> NDArray[np.float64]:
+        """Return that of the factors and the bias of each row, (n, rank (+ 1)); a row without ratings counts as one."""
+        factor, bias = (self.user, self.user_bias) if is_user else (self.item, self.item_bias)
+        each = np.array([factor] * rank + [bias] * design.biases)
+        count = np.maximum(np.diff(row_ptr), 1) if self.by_count else np.ones(len(row_ptr) - 1)
+        return np.asarray(count[:, None] * each)
 
 
 class Shared(NamedTuple):
-    """What all pairs share: beta_0, and gamma where there is one for all users (else 0)."""
+    """What all pairs share: beta_0, and gamma where there is one for all users (else 0).
+
+    confounder_reg : 1 / variance of the users' departures from it, where it is estimated; else 0.
+    """
 
     intercept: float = 0.0
     gamma: float = 0.0
+    confounder_reg: float = 0.0
+
+    def reg_of_departures(self, reg: Regulariser) -> float:
+        """Return 1 / prior variance of the users' confounder weights: as estimated, or as set."""
+        return self.confounder_reg or reg.confounder
 
 
 Array = NDArray[Any]
 Sums = dict[str, NDArray[np.float64]]
 
 
+class Columns(NamedTuple):
+    """Where the terms stand in the augmented rows of a side, of whose Gram matrix all sums over all pairs are made.
+
+    users [theta, (b,) 1, (gamma pi,) (pi)]         items [beta, 1, (c,) lambda]
+
+    preference : what meets its like of the other side in m: [theta, b, 1] and [beta, 1, c], or the factors alone.
+    sources : what the other side's unknowns are multiplied with. one : the ones. other : the biases of this side.
+    weighted, exposure : gamma_u pi_u and pi_u; of items both are lambda_i. A term that there is not, is empty.
+    """
+
+    preference: slice
+    sources: list[int]
+    one: int
+    other: slice
+    weighted: slice
+    exposure: slice
+
+    @property
+    def terms(self) -> tuple[slice, slice, slice, slice]:
+        """Where preference, the rows' own weight of the confounder, the common one and the ones stand."""
+        return self.preference, self.weighted, self.exposure, slice(self.one, self.one + 1)
+
+    @classmethod
+    def of_users(cls, rank: int, exposure_rank: int, design: Design) -> "Columns":
+        """Locate the terms of users."""
+        one, end = rank + design.biases, rank + design.biases + 1
+        weighted = slice(end, end + exposure_rank * design.per_user)
+        common = slice(weighted.stop, weighted.stop + exposure_rank * design.shares_gamma)
+        sources = [*range(rank), *[one] * design.biases]
+        return cls(slice(end if design.biases else rank), sources, one, slice(rank, one), weighted, common)
+
+    @classmethod
+    def of_items(cls, rank: int, exposure_rank: int, design: Design) -> "Columns":
+        """Locate the terms of items."""
+        end = rank + 1 + design.biases
+        both = slice(end, end + exposure_rank)
+        sources = [*range(rank + design.biases)]
+        return cls(slice(end if design.biases else rank), sources, rank, slice(rank + 1, end), both, both)
+
+
 def update_users(
     block: RatingBlock, items: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
 ) -> Floats:
-    """Solve for the preference and the confounder weight of each user jointly: one Cholesky solve in K (+ 1) unknowns.
+    """Solve for the preference and the confounder weight of each user jointly: one Cholesky solve of each row.
 
     Parameters
     ----------
-    block : the ratings of n users. items : (m, K), the items of the inbox.
-    sums : of :func:`item_sums`, over all items.
+    block : the ratings of n users. items : (m, K (+ 1)), the items of the inbox.
+    sums : of :func:`dcrec_spark.kernels.ridge_sums.item_sums`, over all items.
     shared : the terms of all pairs. design, reg : of the model.
 
     Returns
     -------
-    (n, K + 1), the confounder weight last, or (n, K) where the users have none of their own.
+    (n, K (+ 1) (+ 1)), the bias after the factors, the confounder weight last, where the users have them.
     """
     return _solve_rows(block, users_system(block, items, sums, shared, design, reg))
 
@@ -102,115 +190,181 @@ def update_items(
 
     Parameters
     ----------
-    block : the ratings of n items. users : (m, K + 1) with the confounder weight last, or (m, K).
-    sums : :func:`user_sums` over all users.
+    block : the ratings of n items. users : (m, K (+ 1) (+ 1)) as :func:`update_users` returns them.
+    sums : :func:`dcrec_spark.kernels.ridge_sums.user_sums` over all users.
     shared : the terms of all pairs. design, reg : of the model.
 
     Returns
     -------
-    (n, K).
+    (n, K (+ 1)), the bias last.
     """
-    gamma_per_user = block.has_confounder and design.per_user
-    rank = users.shape[1] - gamma_per_user
-    confounding = _confounding(block, users, rank, shared, design)
-    theta = np.ascontiguousarray(users[:, :rank])
-    gamma = 1.0 if gamma_per_user else shared.gamma
-    return _solve_rows(
-        block, preference_system(block, theta, sums, confounding, gamma, shared.intercept, design, reg.item)
-    )
+    return _solve_rows(block, items_system(block, users, sums, shared, design, reg))
 
 
 class System(NamedTuple):
-    """The normal equations of each row: (base + border + X' diag(curvature) X) x = right + X' pull, X the sources.
+    """The normal equations of each row: (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull.
 
-    base : (F, F) the same for all rows. border : (n, F) the last row of each row's matrix, or (n, 0); with a border,
-    the last column of X is a_hat, and the sources only hold its place. right : (n, F). curvature, pull : (nnz,).
+    X : the sources, (m, F). base : (F, F) the same for all rows. ridge : (n, F) the row's regularisers.
+    border : (n, F) the last row of each row's matrix, or (n, 0); with a border, the last column of X is h, and the
+    sources only hold its place. right : (n, F). curvature, pull : (nnz,). rank : factors, the first of the unknowns.
     """
 
     sources: Floats
     curvature: Floats
     pull: Floats
     base: Floats
+    ridge: Floats
     border: Floats
     right: Floats
+    rank: int
 
 
 def users_system(
     block: RatingBlock, items: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
 ) -> System:
     """Set up the normal equations that :func:`update_users` solves."""
-    if block.has_confounder and design.per_user:
-        return joint_system(block, items, sums, shared.intercept, design, reg)
-    confounding = shared.gamma * block.a_hat if block.has_confounder else np.zeros(len(block.col), items.dtype)
-    return preference_system(block, items, sums, confounding, shared.gamma, shared.intercept, design, reg.user)
+    rank, gram = items.shape[1] - design.biases, sums["augmented"]
+    at = Columns.of_items(rank, block.exposure.shape[1], design)
+    offset = np.full(len(block.col), shared.intercept)
+    everyone = shared.intercept * gram[at.sources, at.one]
+    if design.biases:
+        offset += items[block.col, rank]
+        everyone = everyone + gram[at.sources, at.other].sum(axis=1)
+    everyones = np.tile(everyone, (len(block.row_ptr) - 1, 1))
+    shown = offset
+    own_weight = block.has_confounder and design.per_user
+    if block.has_confounder and not own_weight:
+        everyones += shared.gamma * (block.exposure @ gram[at.exposure, at.sources])
+        offset, shown = offset + shared.gamma * block.a_hat, offset + shared.gamma * block.product
+    system = System(
+        sources=_with_ones(items[:, :rank], design),
+        **_pulls(block, offset, shown, design, items.dtype),
+        base=design.on_preference * gram[np.ix_(at.sources, at.sources)],
+        ridge=reg.of_rows(block.row_ptr, rank, True, design),
+        border=np.zeros((len(everyones), 0)),
+        right=-design.on_preference * everyones,
+        rank=rank,
+    )
+    if own_weight:
+        system = _with_confounder(system, block, sums, offset, shared, design, reg)
+    return _in_precision(system, items.dtype)
 
 
-def joint_system(
-    block: RatingBlock, items: Floats, sums: Mapping[str, Array], intercept: float, design: Design, reg: Regulariser
+def items_system(
+    block: RatingBlock, users: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
 ) -> System:
-    """Set up the users' system where each of them has a confounder weight."""
-    n, rank = len(block.row_ptr) - 1, items.shape[1]
-    dtype, size = items.dtype, rank + 1
-    w0, z_w0 = design.unobserved, design.on_preference
+    """Set up the normal equations that :func:`update_items` solves."""
+    own_weight = block.has_confounder and design.per_user
+    rank, gram = users.shape[1] - design.biases - own_weight, sums["augmented"]
+    at = Columns.of_users(rank, block.exposure.shape[1], design)
+    offset = np.full(len(block.col), shared.intercept)
+    everyone = shared.intercept * gram[at.sources, at.one]
+    if design.biases:
+        offset += users[block.col, rank]
+        everyone = everyone + gram[at.sources, at.other].sum(axis=1)
+    everyones = np.tile(everyone, (len(block.row_ptr) - 1, 1))
+    shown = offset
+    if block.has_confounder:
+        gamma = users[block.col, -1] if own_weight else shared.gamma
+        drawn = gram[at.weighted, at.sources] if own_weight else shared.gamma * gram[at.exposure, at.sources]
+        everyones += block.exposure @ drawn
+        offset, shown = offset + gamma * block.a_hat, offset + gamma * block.product
+    system = System(
+        sources=_with_ones(users[:, :rank], design),
+        **_pulls(block, offset, shown, design, users.dtype),
+        base=design.on_preference * gram[np.ix_(at.sources, at.sources)],
+        ridge=reg.of_rows(block.row_ptr, rank, False, design),
+        border=np.zeros((len(everyones), 0)),
+        right=-design.on_preference * everyones,
+        rank=rank,
+    )
+    return _in_precision(system, users.dtype)
 
-    base = np.zeros((size, size), dtype)
-    base[:rank, :rank] = z_w0 * sums["gram"] + reg.user * np.eye(rank)
+
+def confounder_curvature(block: RatingBlock, sums: Mapping[str, Array], design: Design) -> NDArray[np.float64]:
+    """Compute what J curves in each user's confounder weight, without its regulariser; (n,).
+
+    sums : of :func:`dcrec_spark.kernels.ridge_sums.item_sums`, over all items.
+    """
     exposure = block.exposure.astype(np.float64)
-    border = np.empty((n, size), dtype)
-    border[:, :rank] = z_w0 * (exposure @ sums["cross"].T)
-    border[:, rank] = w0 * np.einsum("ul,lm,um->u", exposure, sums["exposure_gram"], exposure) + reg.confounder
-    right = np.empty((n, size), dtype)
-    right[:, :rank] = -z_w0 * intercept * sums["total"]
-    right[:, rank] = -w0 * intercept * (exposure @ sums["exposure_total"])
-    # On observed pairs the confounder stands off the observed part with w0, the preference with z w0.
-    border[:, rank] -= (w0 - z_w0) * row_sums(block.row_ptr, np.square(block.a_hat))
-    right[:, rank] += (w0 - z_w0) * intercept * row_sums(block.row_ptr, block.a_hat)
-    return System(
-        sources=np.hstack([items, np.zeros((len(items), 1), dtype)]),
-        curvature=block.weight - dtype.type(z_w0),
-        pull=block.weight * (block.rating - dtype.type(intercept)) + dtype.type(z_w0 * intercept),
+    everywhere = np.einsum("ul,lm,um->u", exposure, _last(sums["augmented"], exposure.shape[1]), exposure)
+    observed = block.weight * np.square(block.a_hat) + block.weighted_variance
+    observed = observed - design.unobserved * np.square(block.product)
+    return np.asarray(design.unobserved * everywhere + row_sums(block.row_ptr, observed))
+
+
+def _with_confounder(
+    system: System,
+    block: RatingBlock,
+    sums: Mapping[str, Array],
+    offset: Floats,
+    shared: Shared,
+    design: Design,
+    reg: Regulariser,
+) -> System:
+    """Add each user's confounder weight to the unknowns.
+
+    On observed pairs the sources bring curvature h^2 and pull h. What the confounder stands off the unobserved part of
+    J by w0 and the preference by z w0, and what h and the product differ by, the border and the right side make up for.
+    """
+    n, size = system.right.shape
+    w0, z_w0, gram = design.unobserved, design.on_preference, sums["augmented"]
+    at = Columns.of_items(system.rank, block.exposure.shape[1], design)
+    exposure, prior = block.exposure.astype(np.float64), shared.reg_of_departures(reg)
+    border, right = np.empty((n, size + 1)), np.empty((n, size + 1))
+    border[:, :size] = z_w0 * (exposure @ gram[at.exposure, at.sources])
+    if len(block.low_rank) and z_w0:
+        border[:, :size] += z_w0 * _row_products(block, block.a_hat - block.low_rank, system.sources)
+    border[:, size] = confounder_curvature(block, sums, design)
+    border[:, size] -= row_sums(block.row_ptr, system.curvature * np.square(block.a_hat))
+    right[:, :size] = system.right
+    biases = gram[at.exposure, at.other].sum(axis=1)
+    everyone = shared.intercept * gram[at.exposure, at.one] + design.everywhere * biases
+    right[:, size] = prior * shared.gamma - w0 * (exposure @ everyone)
+    shown = w0 * (offset if design.everywhere else shared.intercept) * block.product
+    right[:, size] += row_sums(block.row_ptr, shown - z_w0 * offset * block.a_hat)
+    base = np.zeros((size + 1, size + 1))
+    base[:size, :size] = system.base
+    return system._replace(
+        sources=np.hstack([system.sources, np.zeros((len(system.sources), 1), system.sources.dtype)]),
         base=base,
+        ridge=np.column_stack([system.ridge, np.full(n, prior)]),
         border=border,
         right=right,
     )
 
 
-def preference_system(
-    block: RatingBlock,
-    sources: Floats,
-    sums: Mapping[str, Array],
-    confounding: Floats,
-    gamma: float,
-    intercept: float,
-    design: Design,
-    reg: float,
-) -> System:
-    """Set up the system of rows of preference alone, users or items, given the confounder.
+def _last(gram: Array, width: int) -> Array:
+    """Return the lower right corner, (width, width)."""
+    return gram[len(gram) - width :, len(gram) - width :]
 
-    confounding : (nnz,) gamma a_hat of each nonzero. gamma : what ``sums["cross"]`` is still to be multiplied with.
+
+def _with_ones(factors: Floats, design: Design) -> Floats:
+    ones = np.ones((len(factors), int(design.biases)), factors.dtype)
+    return np.ascontiguousarray(np.hstack([factors, ones]))
+
+
+def _pulls(block: RatingBlock, offset: Floats, shown: Floats, design: Design, dtype: Any) -> dict[str, Floats]:
+    """Return curvature and pull of each nonzero.
+
+    offset : what is known of its mean. shown : what the sums over all pairs have of it, where they have the preference.
     """
-    n, rank = len(block.row_ptr) - 1, sources.shape[1]
-    dtype, z_w0 = sources.dtype, design.on_preference
-    right = np.tile(-z_w0 * intercept * sums["total"], (n, 1))
-    if block.has_confounder:
-        right -= z_w0 * gamma * (block.exposure @ sums["cross"].T)
-    shift = confounding + dtype.type(intercept)
-    return System(
-        sources=sources,
-        curvature=block.weight - dtype.type(z_w0),
-        pull=block.weight * (block.rating - shift) + dtype.type(z_w0) * shift,
-        base=(z_w0 * sums["gram"] + reg * np.eye(rank)).astype(dtype),
-        border=np.zeros((n, 0), dtype),
-        right=right.astype(dtype),
-    )
+    z_w0 = design.on_preference
+    pull = block.weight * (block.rating - offset) + z_w0 * shown
+    return {"curvature": block.weight - np.dtype(dtype).type(z_w0), "pull": pull}
 
 
-def _confounding(block: RatingBlock, users: Floats, rank: int, shared: Shared, design: Design) -> Floats:
-    """Compute gamma a_hat_ui of each nonzero of an item block."""
-    if not block.has_confounder:
-        return np.zeros(len(block.col), users.dtype)
-    gamma = users[block.col, rank] if design.per_user else users.dtype.type(shared.gamma)
-    return np.asarray(gamma * block.a_hat)
+def _in_precision(system: System, dtype: Any) -> System:
+    arrays = {name: value.astype(dtype, copy=False) for name, value in system._asdict().items() if name != "rank"}
+    return system._replace(**arrays)
+
+
+def _row_products(block: RatingBlock, values: Floats, sources: Floats) -> Floats:
+    """Add up value times source of each row's nonzeros, (n, F)."""
+    products = np.zeros((len(block.row_ptr) - 1, sources.shape[1]))
+    for row, start, end in pieces(block.row_ptr):
+        products[row] += values[start:end] @ sources[block.col[start:end]]
+    return products
 
 
 def _solve_rows(block: RatingBlock, system: System) -> Floats:
@@ -223,14 +377,16 @@ def _solve_rows(block: RatingBlock, system: System) -> Floats:
 
 def assembled(block: RatingBlock, system: System) -> Iterator[tuple[Floats, Floats]]:
     """Assemble each row's matrix, lower triangle, and right-hand side, in arrays that the next row overwrites."""
-    sources, curvature, pull, base, border, right = system
+    sources, curvature, pull, base, ridge, border, right, _ = system
     bordered = border.shape[1] > 0
-    matrix, row_right = np.empty_like(base), np.empty_like(right[:1])[0]
+    matrix, row_right = np.empty_like(base, order="C"), np.empty_like(right[:1])[0]
+    diagonal = matrix.reshape(-1)[:: len(base) + 1]
     scale = np.sqrt(curvature) if len(curvature) == 0 or curvature.min() >= 0 else None
     walk = pieces(block.row_ptr)
     piece = next(walk, None)
     for row in range(len(right)):
         matrix[:] = base
+        diagonal += ridge[row]
         row_right[:] = right[row]
         if bordered:
             matrix[-1] += border[row]
@@ -264,129 +420,3 @@ def gather(sources: Floats, block: RatingBlock, start: int, end: int, bordered: 
     if bordered:
         gathered[:, -1] = block.a_hat[start:end]
     return gathered
-
-
-def item_sums(attributes: Floats, exposure: Floats) -> Sums:
-    """Compute what the users need of all items: G_bb, sum beta, G_bl, G_ll, sum lambda (float64)."""
-    b, e = attributes.astype(np.float64), exposure.astype(np.float64)
-    return {
-        "gram": b.T @ b,
-        "total": b.sum(axis=0),
-        "cross": b.T @ e,
-        "exposure_gram": e.T @ e,
-        "exposure_total": e.sum(axis=0),
-    }
-
-
-def user_sums(users: Floats, exposure: Floats, design: Design) -> Sums:
-    """Compute what the items, the shared terms and the objective need of all users (float64).
-
-    gram, total : Theta'Theta, sum theta. cross : Theta' diag(gamma) Pi. confounder_gram : Pi' diag(gamma^2) Pi.
-    confounder_total : sum gamma pi. confounder_square : |gamma|^2. Where gamma is shared, it is left out of them.
-    """
-    gamma_per_user = exposure.shape[1] > 0 and design.per_user
-    theta = users[:, : users.shape[1] - gamma_per_user].astype(np.float64)
-    weighted = exposure.astype(np.float64)
-    gamma = users[:, -1].astype(np.float64) if gamma_per_user else np.zeros(0)
-    if gamma_per_user:
-        weighted = weighted * gamma[:, None]
-    return {
-        "gram": theta.T @ theta,
-        "total": theta.sum(axis=0),
-        "cross": theta.T @ weighted,
-        "confounder_gram": weighted.T @ weighted,
-        "confounder_total": weighted.sum(axis=0),
-        "confounder_square": np.array(gamma @ gamma),
-    }
-
-
-def observed_sums(block: RatingBlock, attributes: Floats, users: Floats, design: Design) -> Sums:
-    """Compute what the shared terms and the objective need of the observed pairs of an item block.
-
-    The shared terms are x = [beta_0 (, gamma)]. With d = [1 (, a_hat)], e = y - p - gamma_u a_hat and
-    q = gamma_u a_hat + z p, where gamma_u = 0 if gamma is shared:
-    sum (w e^2 - w0 q^2), sum (w e + w0 q) d, sum (w - w0) d d'  (float64).
-    """
-    error, shown, design_rows = _residuals(block, attributes, users, design)
-    weight, w0 = block.weight.astype(np.float64), design.unobserved
-    return {
-        "square": np.array(weight @ np.square(error) - w0 * (shown @ shown)),
-        "linear": design_rows @ (weight * error + w0 * shown),
-        "curvature": (design_rows * (weight - w0)) @ design_rows.T,
-    }
-
-
-def held_out_sums(block: RatingBlock, attributes: Floats, users: Floats, design: Design) -> Sums:
-    """Compute sum e^2, sum e d, sum d d' of held-out pairs, as :func:`observed_sums` has them (float64)."""
-    error, _, design_rows = _residuals(block, attributes, users, design)
-    return {
-        "held_square": np.array(error @ error),
-        "held_linear": design_rows @ error,
-        "held_curvature": design_rows @ design_rows.T,
-    }
-
-
-def held_out_error(items: Mapping[str, Array], shared: Shared) -> float:
-    """Compute the mean squared error of the held-out pairs from the sums of :func:`held_out_sums`."""
-    x = np.array(shared)[: len(items["held_linear"])]
-    total = items["held_square"] - 2.0 * x @ items["held_linear"] + x @ items["held_curvature"] @ x
-    return float(total / items["held_curvature"][0, 0])
-
-
-def _residuals(block: RatingBlock, attributes: Floats, users: Floats, design: Design) -> tuple[Array, Array, Array]:
-    """Compute e, q and the rows of d, (1, nnz) or (2, nnz)."""
-    gamma_per_user = block.has_confounder and design.per_user
-    rank = attributes.shape[1]
-    theta = np.ascontiguousarray(users[:, :rank])
-    preference = inner_products(block.row_ptr, block.col, attributes, theta).astype(np.float64)
-    confounding = _confounding(block, users, rank, Shared(), design).astype(np.float64)
-    ones = np.ones((1, len(block.col)))
-    rows = ones if gamma_per_user or not block.has_confounder else np.vstack([ones, block.a_hat])
-    return block.rating - preference - confounding, confounding + preference * design.everywhere, rows
-
-
-def shared_and_objective(
-    users: Mapping[str, Array],
-    items: Mapping[str, Array],
-    n_pairs: float,
-    design: Design,
-    reg: Regulariser,
-    fit_intercept: bool,
-) -> tuple[Shared, float]:
-    """Solve for the shared terms that minimise J given all factors, and J there. J is quadratic in them.
-
-    Parameters
-    ----------
-    users : :func:`user_sums` of all users. items : :func:`item_sums` and :func:`observed_sums` of all items.
-    n_pairs : U x I.
-    design, reg : of the model. fit_intercept : whether beta_0 is free; else it is 0.
-    """
-    w0, z = design.unobserved, float(design.everywhere)
-    confounding_square = np.vdot(users["confounder_gram"], items["exposure_gram"])
-    confounding_total = users["confounder_total"] @ items["exposure_total"]
-    product = z * np.vdot(users["cross"], items["cross"])
-    global_gamma = len(items["linear"]) == 2
-    preference = z * (users["total"] @ items["total"])
-
-    slope, curvature = items["linear"].copy(), items["curvature"].copy()
-    slope[0] -= w0 * (preference + (0.0 if global_gamma else confounding_total))
-    curvature[0, 0] += w0 * n_pairs + reg.intercept
-    if global_gamma:
-        slope[1] -= w0 * product
-        curvature[1, 1] += w0 * confounding_square + reg.confounder
-        curvature[0, 1] += w0 * confounding_total
-        curvature[1, 0] += w0 * confounding_total
-    at_zero = (
-        items["square"]
-        + w0 * z * np.vdot(users["gram"], items["gram"])
-        + (0.0 if global_gamma else w0 * (confounding_square + 2.0 * product))
-        + reg.user * np.trace(users["gram"])
-        + reg.item * np.trace(items["gram"])
-        + reg.confounder * users["confounder_square"]
-    )
-    solution = np.zeros(len(slope))
-    free = slice(0 if fit_intercept else 1, None)
-    if len(solution[free]):
-        solution[free] = np.linalg.lstsq(curvature[free, free], slope[free])[0]
-    objective = at_zero - 2.0 * solution @ slope + solution @ curvature @ solution
-    return Shared(*map(float, solution)), float(objective)

@@ -1,6 +1,8 @@
 """The best unseen items of each user, by one blocked product.
 
 score_ui = theta_u . beta_i + gamma_u a_hat_ui + beta_0 = [theta_u, gamma_u pi_u] . [beta_i, lambda_i] + beta_0
+
+With a link of a_hat the scores are no one product: the link is taken of a block of products at a time.
 """
 
 from typing import NamedTuple
@@ -8,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.gamma import Floats
 
 # Scores held at a time: 4M doubles are 32 MB, whatever the size of the catalogue.
@@ -29,6 +32,41 @@ class Ranked(NamedTuple):
     confounder: Floats
 
 
+class Link(NamedTuple):
+    """The confounder's part of scores where it is no product of vectors: (last of the row + last of the column) h.
+
+    rows, cols : (rows, L + 1) and (cols, L + 1), whose product is a_hat. form : h of a_hat.
+    """
+
+    rows: Floats
+    cols: Floats
+    form: Form
+
+    def block(self, rows: slice) -> Floats:
+        """Return that of some rows and all columns."""
+        weight = self.rows[rows, -1][:, None] + self.cols[:, -1]
+        return np.asarray(weight * self.form.of(self.rows[rows] @ self.cols.T))
+
+    def at(self, row: NDArray[np.int64], col: NDArray[np.int64]) -> Floats:
+        """Return that of some pairs, (n,)."""
+        a_hat = np.einsum("nl,nl->n", self.rows[row], self.cols[col])
+        return np.asarray((self.rows[row, -1] + self.cols[col, -1]) * self.form.of(a_hat))
+
+    @property
+    def rounding(self) -> Floats:
+        """Bound how far rounding may take two equal parts of a row apart, (rows,): a_hat adds up what is not negative.
+
+        So its relative error is that of so many additions, which no link makes larger than it makes h.
+        """
+        longest = np.linalg.norm(self.cols[:, :-1], axis=1).max(initial=0.0)
+        most = np.abs(self.form.linked(np.linalg.norm(self.rows[:, :-1], axis=1) * longest)) + abs(self.form.mean) + 1.0
+        if self.form.link == "log":
+            most += abs(np.log(self.form.offset))
+        weight = np.abs(self.rows[:, -1]) + np.abs(self.cols[:, -1]).max(initial=0.0)
+        additions = self.rows.shape[1] + 4
+        return np.asarray(2 * additions * np.finfo(self.rows.dtype).eps * weight * most / self.form.scale)
+
+
 def top_n(
     n: int,
     preference: tuple[Floats, Floats],
@@ -36,6 +74,7 @@ def top_n(
     intercept: float,
     seen_ptr: NDArray[np.int64],
     seen_col: NDArray[np.int64],
+    form: Form = PLAIN,
 ) -> Ranked:
     """Rank the ``n`` best columns of each row that are not among those seen; fewer where fewer are unseen.
 
@@ -46,23 +85,29 @@ def top_n(
     confounder : gamma * E[pi] (rows, L) and E[lambda] (cols, L); L = 0 without a confounder.
     intercept : beta_0, the same for all.
     seen_ptr, seen_col : CSR of the columns to leave out; (rows + 1,), (seen,).
+    form : how the confounder is made from a_hat. Where it is no product of vectors, ``confounder`` is [E[pi], gamma]
+        and [E[lambda], 0], or with rows and columns exchanged: see :class:`Link`.
 
     Notes
     -----
     Equal scores are ordered by column, so that the result is a total order and does not depend on blocks.
     """
-    rows = np.hstack([preference[0], confounder[0]])
-    cols = np.ascontiguousarray(np.hstack([preference[1], confounder[1]]).T)
-    rounding = _rounding(rows, cols)
+    link = None if form.is_low_rank else Link(*confounder, form)
+    parts = (preference, confounder) if link is None else (preference,)
+    rows = np.hstack([part[0] for part in parts])
+    cols = np.ascontiguousarray(np.hstack([part[1] for part in parts]).T)
+    rounding = _rounding(rows, cols) + (0.0 if link is None else link.rounding)
     at_once = max(1, SCORES // max(1, cols.shape[1]))
     ranked_pieces = []
     for start in range(0, max(1, len(rows)), at_once):
         end = min(len(rows), start + at_once)
         scores = rows[start:end] @ cols
+        if link is not None:
+            scores += link.block(slice(start, end))
         seen = seen_col[seen_ptr[start] : seen_ptr[end]]
         scores[np.repeat(np.arange(end - start), np.diff(seen_ptr[start : end + 1])), seen] = -np.inf
         row, col = _candidates(scores, n, rounding[start:end])
-        ranked_pieces.append(_ranked(n, row + start, col, preference, confounder, intercept))
+        ranked_pieces.append(_ranked(n, row + start, col, preference, confounder, link, intercept))
     return Ranked(*map(np.concatenate, zip(*ranked_pieces, strict=True)))
 
 
@@ -95,11 +140,12 @@ def _ranked(
     col: NDArray[np.int64],
     preference: tuple[Floats, Floats],
     confounder: tuple[Floats, Floats],
+    link: Link | None,
     intercept: float,
 ) -> Ranked:
     """Rank the n best candidates of each row, by the sum of the parts: the product's rounding depends on places."""
     preferred = np.einsum("nk,nk->n", preference[0][row], preference[1][col])
-    confounded = np.einsum("nl,nl->n", confounder[0][row], confounder[1][col])
+    confounded = np.einsum("nl,nl->n", confounder[0][row], confounder[1][col]) if link is None else link.at(row, col)
     score = preferred + confounded + intercept
     order = np.lexsort((col, -score, row))
     place = _place_in_row(row[order])

@@ -13,6 +13,7 @@ import numpy as np
 from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.engine.half_step import State, held_memory
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.local.layout import LocalLayout, lay_out
 from dcrec_spark.local.ratings import Ints, Ratings
@@ -32,12 +33,24 @@ from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 class Exposure:
     """Posterior means of the exposure model: a_hat_ui = users[u] . items[i].
 
-    users, items : (U, L) and (I, L). elbo : after each iteration.
+    users, items : (U, L) and (I, L). elbo : after each iteration. user_rate, item_rate : as large, of the posteriors;
+    None where a_hat comes from no posterior: then there is no vote of a pair to leave out, and no variance.
     """
 
     users: Floats
     items: Floats
     elbo: tuple[float, ...] = ()
+    user_rate: Floats | None = None
+    item_rate: Floats | None = None
+
+    def memories(self) -> tuple[State, State]:
+        """Return both sides as the states of their blocks."""
+        rates = [
+            np.ones_like(mean) if rate is None else rate
+            for mean, rate in ((self.users, self.user_rate), (self.items, self.item_rate))
+        ]
+        users, items = self.users * rates[0], self.items * rates[1]
+        return held_memory({"shape": users, "rate": rates[0]}), held_memory({"shape": items, "rate": rates[1]})
 
     def at(self, user: Ints, item: Ints) -> Floats:
         """a_hat of these pairs, (n,)."""
@@ -46,10 +59,10 @@ class Exposure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A fitted outcome model: y_ui(1) = users[u] . items[i] + gamma[u] a_hat_ui + intercept.
+    """A fitted outcome model: y_ui(1) = users[u] . items[i] + biases + gamma[u] a_hat_ui + intercept.
 
     users : (U, K). items : (I, K). gamma : (U,), all equal for a global one, 0 without a confounder.
-    facts : how the fit went.
+    facts : how the fit went. user_bias, item_bias : (U,) and (I,); None without biases.
     """
 
     users: Floats
@@ -58,6 +71,9 @@ class Outcome:
     intercept: float
     exposure: Exposure | None
     facts: FitFacts
+    user_bias: Floats | None = None
+    item_bias: Floats | None = None
+    form: Form = PLAIN
 
     @property
     def objective(self) -> tuple[float, ...]:
@@ -67,7 +83,13 @@ class Outcome:
     def scores(self, user: Ints, item: Ints) -> Floats:
         """Return the potential rating of these pairs, (n,)."""
         preference = _pair_products(self.users, self.items, user, item) + self.intercept
-        return preference if self.exposure is None else preference + self.gamma[user] * self.exposure.at(user, item)
+        if self.user_bias is not None and self.item_bias is not None:
+            preference += self.user_bias[user] + self.item_bias[item]
+        return (
+            preference
+            if self.exposure is None
+            else preference + self.gamma[user] * self.form.of(self.exposure.at(user, item))
+        )
 
 
 def fit_exposure(ratings: Ratings, estimator: PoissonFactorization) -> Exposure:
@@ -87,9 +109,10 @@ def fit_outcome(ratings: Ratings, estimator: DeconfoundedMF, exposure: Exposure 
     """
     family = _local_family(estimator, exposure)
     with FitScope() as scope:
-        layout = _outcome_layout(ratings, estimator, _propensity(ratings, estimator), exposure, scope)
+        layout = _outcome_layout(ratings, estimator, _propensity(ratings, estimator))
+        layout, form = _with_confounder(layout, family, exposure, scope)
         fit = fit_factors(estimator, family, layout, _quiet)
-        return _outcome(layout, family, fit.users, fit.items, fit, FitFacts.of(family, layout, fit), exposure)
+        return _outcome(layout, family, fit.users, fit.items, fit, FitFacts.of(family, layout, fit), exposure, form)
 
 
 def fit_and_fold_in(
@@ -106,13 +129,13 @@ def fit_and_fold_in(
     known, folded = exposures or (None, None)
     family, propensity = _local_family(estimator, known), _propensity(ratings, estimator)
     with FitScope() as scope:
-        layout = _outcome_layout(ratings, estimator, propensity, known, scope)
+        layout, form = _with_confounder(_outcome_layout(ratings, estimator, propensity), family, known, scope)
         fit = fit_factors(estimator, family, layout, _quiet)
         items = layout.table(False, fit.items, family, fit.shared)
-        new_layout = _outcome_layout(new, estimator, propensity, folded, scope)
+        new_layout, _ = _with_confounder(_outcome_layout(new, estimator, propensity), family, folded, scope, form)
         states = fold_in(new_layout, True, items, family, fit.shared, scope)
         facts = FitFacts.of(family, layout, fit)
-        return _outcome(new_layout, family, states[True], states[False], fit, facts, folded)
+        return _outcome(new_layout, family, states[True], states[False], fit, facts, folded, form)
 
 
 def _fit_and_fold_in_exposure(
@@ -138,22 +161,21 @@ def _exposure_layout(ratings: Ratings, estimator: PoissonFactorization) -> Local
     return lay_out(ratings, {"exposure_count": np.ones(len(ratings.rating))}, estimator.getOrDefault("precision"))
 
 
-def _outcome_layout(
-    ratings: Ratings,
-    estimator: DeconfoundedMF,
-    propensity: Propensity | None,
-    exposure: Exposure | None,
-    scope: FitScope,
-) -> LocalLayout:
-    values: dict[str, Floats] = {"rating": ratings.rating}
+def _outcome_layout(ratings: Ratings, estimator: DeconfoundedMF, propensity: Propensity | None) -> LocalLayout:
+    values: dict[str, Floats] = {"rating": ratings.rating, "exposure_count": np.ones(len(ratings.rating))}
     if propensity is not None:
         values["weight"] = propensity.weights(ratings.rating)
-    layout = lay_out(ratings, values, estimator.getOrDefault("precision"))
+    return lay_out(ratings, values, estimator.getOrDefault("precision"))
+
+
+def _with_confounder(
+    layout: LocalLayout, family: OutcomeFamily, exposure: Exposure | None, scope: FitScope, form: Form | None = None
+) -> tuple[LocalLayout, Form]:
+    """Return the layout with the confounder of each pair, and its form; as found by a fit, if one is given."""
     if exposure is None:
-        return layout
-    # Of the exposure factors only the means matter from here on.
-    means = [held_memory({"shape": side, "rate": np.ones_like(side)}) for side in (exposure.users, exposure.items)]
-    return attach_confounder(layout, means[0], means[1], scope)
+        return layout, PLAIN
+    term = family.exposure_term if exposure.user_rate is not None else family.exposure_term.of_means()
+    return attach_confounder(layout, *exposure.memories(), term, scope, form)
 
 
 def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | None:
@@ -185,7 +207,7 @@ def _quiet(stage: str, iteration: int, objective: float) -> None:
 def _exposure(layout: LocalLayout, family: PoissonExposure, users: State, items: State, fit: Fit) -> Exposure:
     tables = [layout.table(is_user, state, family, fit.shared) for is_user, state in ((True, users), (False, items))]
     means = [_posterior_mean(table) for table in tables]
-    return Exposure(means[0], means[1], tuple(fit.objective))
+    return Exposure(means[0], means[1], tuple(fit.objective), tables[0]["rate"], tables[1]["rate"])
 
 
 def _posterior_mean(table: Mapping[str, Floats]) -> Floats:
@@ -200,11 +222,13 @@ def _outcome(
     fit: Fit,
     facts: FitFacts,
     exposure: Exposure | None,
+    form: Form,
 ) -> Outcome:
     users = layout.table(True, user_state, family, fit.shared)
     items = layout.table(False, item_state, family, fit.shared)
     intercept = family.shared_numbers(fit.shared).intercept
-    return Outcome(users["features"], items["features"], users["gamma"], intercept, exposure, facts)
+    biases = users.get("bias"), items.get("bias")
+    return Outcome(users["features"], items["features"], users["gamma"], intercept, exposure, facts, *biases, form)
 
 
 def _pair_products(users: Floats, items: Floats, user: Ints, item: Ints) -> Floats:

@@ -109,7 +109,8 @@ class Bench:
             if failure is not None:
                 self.failures[name] = failure
             else:
-                self.exposures[name] = Exposure(result["users"].copy(), result["items"].copy(), tuple(result["elbo"]))
+                posterior = {of: result[of].copy() for of in ("users", "items", "user_rate", "item_rate")}
+                self.exposures[name] = Exposure(**posterior, elbo=tuple(result["elbo"]))
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ def _fit_exposure(data: Mapping[str, Parts], trial: Trial) -> Result:
         exposure = fit_exposure(rows.ratings, PoissonFactorization(**dict(trial.exposure or {})))
     except FitError as error:
         return _as_result(error)
-    return {"users": exposure.users, "items": exposure.items, "elbo": np.array(exposure.elbo)}
+    posterior = {of: getattr(exposure, of) for of in ("users", "items", "user_rate", "item_rate")}
+    return {**posterior, "elbo": np.array(exposure.elbo)}
 
 
 def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Trial) -> Result:
@@ -190,7 +192,7 @@ def _failure(result: Result) -> FitError | None:
 
 
 def confounder(fitted: Exposure, ratings: Ratings, kind: Confounder) -> Exposure:
-    """Return the exposure model's a_hat, or the placebo that takes its place."""
+    """Return the exposure model's a_hat, or the placebo that takes its place, which has seen no pair."""
     if kind == "fitted":
         return fitted
     if kind == "permuted":

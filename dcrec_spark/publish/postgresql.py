@@ -14,7 +14,7 @@ it lives: what is staged under a token that nobody holds is left over, and goes.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 
@@ -234,10 +234,11 @@ class PostgresqlWarehouse(Warehouse):
         with self._swap(f"before ({table})") as connection:
             self._show(connection, {table: place})
 
-    def undo(self, staged: StagedTables, tables: Sequence[str]) -> None:
+    def undo(self, staged: StagedTables) -> None:
         """Show what was shown when staging began, all views at once; the publication is no longer recorded."""
         with self._swap(staged.run_id) as connection:
-            self._show(connection, dict(staged.base))
+            ours = [table for table in staged.places if self.is_shown(staged, table)]
+            self._show(connection, {table: staged.base[table] for table in ours})
             query = "update {schema}.dcrec_runs set published_at = null where token = %s"
             connection.execute(self._sql(query), [staged.token])
 
@@ -271,7 +272,7 @@ class PostgresqlWarehouse(Warehouse):
             if row != (content.rows,) or self.now(table) != staged.token:
                 differing.append(table)
         if differing:
-            self.undo(staged, differing)
+            self.undo(staged)
             raise DcrecError(
                 f"{self.setting}: run {staged.run_id} was published, and {', '.join(differing)} found different from "
                 "what was written; the tables of before are back"

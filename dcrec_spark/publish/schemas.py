@@ -50,13 +50,16 @@ def recommendations(user_type: DataType, item_type: DataType) -> StructType:
 
 
 def user_factors(id_type: DataType) -> StructType:
-    """Factors of users, one row each. ``gamma`` weighs the confounder; a classical fit has null for the exposure."""
+    """Factors of users, one row each. ``gamma`` weighs the confounder; a classical fit has null for the exposure.
+
+    ``bias`` is null where the model has none.
+    """
     gamma = StructField("gamma", DoubleType(), nullable=False)
     return _factors(id_type, [gamma])
 
 
 def item_factors(id_type: DataType) -> StructType:
-    """Factors of items, one row each. Exposure columns are null for a classical fit."""
+    """Factors of items, one row each. Exposure columns are null for a classical fit, ``bias`` without biases."""
     return _factors(id_type, [])
 
 
@@ -65,6 +68,7 @@ def _factors(id_type: DataType, of_side: list[StructField]) -> StructType:
         [
             StructField("id", id_type, nullable=False),
             StructField("features", _FACTORS, nullable=False),
+            StructField("bias", DoubleType(), nullable=True),
             *of_side,
             StructField("exposure_shape", _FACTORS, nullable=True),
             StructField("exposure_rate", _FACTORS, nullable=True),

@@ -149,4 +149,4 @@ class Several:
         with ExitStack() as cleanup:
             for warehouse in warehouses:
                 there = staged.warehouses[warehouse.kind]
-                cleanup.callback(warehouse.undo, there, tuple(there.places))
+                cleanup.callback(warehouse.undo, there)

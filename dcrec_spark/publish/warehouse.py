@@ -9,7 +9,7 @@ them at once overrides ``commit``, as PostgreSQL does. A table that a run does n
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import NamedTuple
@@ -182,14 +182,11 @@ class Warehouse(ABC):
             Another run was shown since staging began; nothing has changed.
         """
         self.require_unchanged(staged)
-        shown: list[str] = []
         try:
-            for table in staged.places:
-                shown.append(self.show(staged, table))
+            return ", ".join([self.show(staged, table) for table in staged.places])
         except BaseException:
-            self.undo(staged, tuple(staged.places)[: len(shown)])
+            self.undo(staged)
             raise
-        return ", ".join(shown)
 
     def verify(self, staged: StagedTables) -> None:
         """Read what readers find now, and compare it with what was staged.
@@ -201,7 +198,7 @@ class Warehouse(ABC):
         """
         differing = [name for name, content in staged.contents.items() if content_of(self.shown(name)) != content]
         if differing:
-            self.undo(staged, tuple(staged.places))
+            self.undo(staged)
             raise DcrecError(
                 f"{self.setting}: run {staged.run_id} was published, and {', '.join(differing)} found different from "
                 "what was written; the tables of before are back"
@@ -212,10 +209,11 @@ class Warehouse(ABC):
         for table in staged.base:
             self.drop(staged, table)
 
-    def undo(self, staged: StagedTables, tables: Sequence[str]) -> None:
-        """Bring what readers had when staging began back; tables that were not there yet are left as they are."""
-        for table in tables:
-            self.put_back(table, staged.base[table])
+    def undo(self, staged: StagedTables) -> None:
+        """Bring what readers had when staging began back, unless they have another publisher's tables by now."""
+        for table in staged.places:
+            if self.is_shown(staged, table):
+                self.put_back(table, staged.base[table])
 
     def require_unchanged(self, staged: StagedTables) -> None:
         """Compare what readers find with what they found when staging began.

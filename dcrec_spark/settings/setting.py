@@ -15,6 +15,14 @@ def camel(name: str) -> str:
 
 
 @dataclass(frozen=True)
+class Fixed:
+    """The only value that a setting can have beside a certain choice, and the reason."""
+
+    value: Any
+    reason: str
+
+
+@dataclass(frozen=True)
 class Setting:
     """A setting of an estimator, of a configuration section, or of both.
 
@@ -29,6 +37,7 @@ class Setting:
     section : the configuration section that has it; empty where only estimators do.
     is_param : whether estimators have it.
     concerns : setting -> the choices for which this one has an effect; empty: always.
+    fixed : choice of ``outcome`` -> the only value beside it.
     of_model : whether it also steers how a fitted model answers, and can be set there.
     of_fit : whether fitted models do not have it.
     """
@@ -41,6 +50,7 @@ class Setting:
     section: str = ""
     is_param: bool = True
     concerns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    fixed: Mapping[str, Fixed] = field(default_factory=dict)
     of_model: bool = False
     of_fit: bool = False
     job_kind: Kind | None = None

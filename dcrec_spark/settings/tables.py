@@ -7,7 +7,7 @@ writes anew what is generated.
 """
 
 from dcrec_spark.settings.kinds import Choice, Column, Flag, Instance, Number
-from dcrec_spark.settings.setting import Setting
+from dcrec_spark.settings.setting import Fixed, Setting
 
 # Below, exp(E[log .]) underflows and the responsibilities lose their meaning.
 SMALLEST_SHAPE = 0.01
@@ -33,6 +33,7 @@ OUTCOMES: dict[str, str] = {
 _GAUSSIAN = {"outcome": ("weighted", "probabilistic")}
 _POISSON = {"outcome": ("poisson",)}
 _IPW = {"adjustment": ("ipw",)}
+_DECONFOUNDED = {"adjustment": ("deconfounded",)}
 
 IDS = (
     Setting("user_col", Column(), "user", "column of user ids: integers or strings", of_model=True),
@@ -197,10 +198,17 @@ OUTCOME: tuple[Setting, ...] = (
     ),
     Setting(
         "confounder_weight",
-        Choice({"user": "each user has a gamma", "global": "one gamma for all"}),
+        Choice(
+            {
+                "user": "each user has a gamma",
+                "global": "one gamma for all",
+                "pooled": "one for all, and each user's departure from it",
+            }
+        ),
         "user",
         "whose weight of the confounder is fitted",
-        concerns={"adjustment": ("deconfounded",)},
+        concerns=_DECONFOUNDED,
+        fixed={"poisson": Fixed("global", "which has no departures from a common gamma")},
         section="outcome",
     ),
     RANK.having(doc="number of preference factors", section="outcome"),
@@ -245,6 +253,80 @@ OUTCOME: tuple[Setting, ...] = (
             "confounder": "gamma",
             "intercept": "the intercept",
         }.items()
+    ),
+    Setting(
+        "confounder_link",
+        Choice({"identity": "as it is", "sqrt": "its square root", "log": "its logarithm, off the mean of all pairs"}),
+        "identity",
+        "what is made of a_hat; all but identity need {unobserved_weight}=0",
+        concerns={**_GAUSSIAN, **_DECONFOUNDED},
+        fixed={"poisson": Fixed("identity", "which has a_hat as it is")},
+        section="outcome",
+    ),
+    Setting(
+        "standardize_confounder",
+        Flag(),
+        False,
+        "whether the confounder is given mean 0 and spread 1",
+        concerns={**_GAUSSIAN, **_DECONFOUNDED},
+        fixed={"poisson": Fixed(False, "which has a_hat as it is")},
+        section="outcome",
+    ),
+    Setting(
+        "leave_one_out",
+        Flag(),
+        False,
+        "whether a rated pair's own exposure is left out of its a_hat",
+        concerns={**_GAUSSIAN, **_DECONFOUNDED},
+        fixed={"poisson": Fixed(False, "which has a_hat as it is")},
+        section="outcome",
+    ),
+    Setting(
+        "confounder_variance",
+        Flag(),
+        False,
+        "whether the variance of a_hat counts, and shrinks gamma",
+        concerns={**_GAUSSIAN, **_DECONFOUNDED},
+        fixed={"poisson": Fixed(False, "which has a_hat as it is")},
+        section="outcome",
+    ),
+    Setting(
+        "estimate_confounder_reg",
+        Flag(),
+        False,
+        "whether the gammas' variance is estimated",
+        concerns={**_GAUSSIAN, **_DECONFOUNDED},
+        fixed={"poisson": Fixed(False, "which has a Gamma prior")},
+        section="outcome",
+    ),
+    Setting(
+        "fit_biases",
+        Flag(),
+        False,
+        "whether each user and each item has a bias, part of the preference",
+        concerns=_GAUSSIAN,
+        fixed={"poisson": Fixed(False, "which has none")},
+        section="outcome",
+    ),
+    *(
+        Setting(
+            f"{of}_bias_reg",
+            _PRECISION,
+            1.0,
+            f"1 / prior variance of the {of}s' biases, with unit noise",
+            concerns=_GAUSSIAN,
+            section="outcome",
+        )
+        for of in ("user", "item")
+    ),
+    Setting(
+        "reg_by_count",
+        Flag(),
+        False,
+        "whether each row's number of ratings multiplies its regularisers",
+        concerns=_GAUSSIAN,
+        fixed={"poisson": Fixed(False, "which has no regularisers")},
+        section="outcome",
     ),
     *(
         prior.having(concerns=_POISSON, section="outcome")
@@ -317,7 +399,7 @@ OUTCOME: tuple[Setting, ...] = (
         "preference_col",
         Column(optional=True),
         None,
-        "output column: theta . beta, the preference; None: no such column",
+        "output column: theta . beta and the biases, the preference; None: no such column",
         of_model=True,
     ),
     Setting(

@@ -1,6 +1,7 @@
 """Evaluation on Spark against plain loops, whatever the partitions; intervals, differences, and what is refused."""
 
 import math
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -11,12 +12,13 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.measures import Measure
-from dcrec_spark.evaluation.metrics import evaluate, join_predictions
+from dcrec_spark.evaluation.metrics import evaluate, evaluate_arrays, join_predictions
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.kernels.bootstrap import poisson_weights
 from tests.reference import metrics as slow
 from tests.reference.metrics import Row, Variant
+from tests.reference.poisson import Array
 
 USERS = ["", "zoë", "a`tick", "ж", "用户", "🦊", "u7", "u8", "u9"]
 ITEMS = [-(2**40), 3, 5, 10, 2**33, 2**62, 7]
@@ -42,6 +44,22 @@ def frame(spark: SparkSession, rows: list[Row], partitions: int = 2, order: int 
     return spark.createDataFrame(shuffled, schema).repartition(partitions)
 
 
+def here(
+    rows: list[Row], settings: MetricSettings = SETTINGS, catalogue_size: int | None = None, **more: Array
+) -> Metrics:
+    """The same of arrays, in this process: what is not about Spark is measured there."""
+    users, items = (sorted({row[side] for row in rows}, key=str) for side in (0, 1))
+    item = np.array([items.index(row.item) for row in rows])
+    pairs = {
+        "user_key": np.array([1000 + users.index(row.user) for row in rows]),
+        "item": item,
+        "item_key": item,
+        "rating": np.array([row.rating for row in rows]),
+    }
+    prediction = {"prediction": np.array([row.prediction for row in rows])}
+    return evaluate_arrays(pairs, {**prediction, **more}, settings, catalogue_size)
+
+
 def assert_is(found: Metrics, expected: dict[str, tuple[float, int]]) -> None:
     estimates = found.estimates()
     assert estimates.keys() == expected.keys()
@@ -53,17 +71,15 @@ def assert_is(found: Metrics, expected: dict[str, tuple[float, int]]) -> None:
 # Values
 
 
-@pytest.mark.parametrize(
-    ("settings", "variant"),
-    [
-        (SETTINGS, Variant()),
-        (MetricSettings(KS, relevance=4.0, gain="2^(rel-1)", clip=(1.0, 5.0)), Variant("2^(rel-1)", 4.0)),
-    ],
-    ids=["usual", "papers-gain-clipped"],
-)
-def test_every_metric_is_the_loops(spark: SparkSession, settings: MetricSettings, variant: Variant) -> None:
+def test_every_metric_is_the_loops(spark: SparkSession) -> None:
     rows = draw()
-    assert_is(evaluate(frame(spark, rows), settings=settings), slow.evaluate(rows, KS, variant, settings.clip))
+    for found in (evaluate(frame(spark, rows), settings=SETTINGS), here(rows)):
+        assert_is(found, slow.evaluate(rows, KS, Variant()))
+
+
+def test_every_metric_is_the_loops_with_the_papers_gain_and_clipped_predictions() -> None:
+    settings = MetricSettings(KS, relevance=4.0, gain="2^(rel-1)", clip=(1.0, 5.0))
+    assert_is(here(draw(), settings), slow.evaluate(draw(), KS, Variant("2^(rel-1)", 4.0), settings.clip))
 
 
 def test_equal_predictions_share_their_places_whatever_the_ids(spark: SparkSession) -> None:
@@ -94,22 +110,22 @@ def test_order_and_partitions_change_nothing(spark: SparkSession) -> None:
         np.testing.assert_allclose(score.resampled, again.resampled, rtol=1e-12, atol=1e-14)
 
 
-def test_coverage_is_the_share_of_the_catalogue_that_somebody_sees(spark: SparkSession) -> None:
+def test_coverage_is_the_share_of_the_catalogue_that_somebody_sees() -> None:
     """First places: item 1 for both users; first two: items 1, 2 and 3."""
     rows = [
         Row(user, item, 3.0, -float(place))
         for user, items in (("u", [1, 2]), ("v", [1, 3]))
         for place, item in enumerate(items)
     ]
-    found = evaluate(frame(spark, rows), settings=MetricSettings((1, 2)), catalogue_size=10)
-    assert found.estimates()["coverage@1"] == (1 / 10, None, None, 10)
-    assert found.estimates()["coverage@2"] == (3 / 10, None, None, 10)
+    found = here(rows, MetricSettings((1, 2)), 10).estimates()
+    assert found["coverage@1"] == (1 / 10, None, None, 10)
+    assert found["coverage@2"] == (3 / 10, None, None, 10)
     with pytest.raises(ConfigError, match="catalogue_size: found 2, expected at least the 3 items"):
-        evaluate(frame(spark, rows), settings=MetricSettings((1, 2)), catalogue_size=2)
+        here(rows, MetricSettings((1, 2)), 2)
 
 
-def test_a_metric_that_nobody_has_is_not_a_number(spark: SparkSession) -> None:
-    found = evaluate(frame(spark, [Row("u", 1, 0.0, 2.0), Row("v", 2, 0.0, 1.0)]), settings=SETTINGS).estimates()
+def test_a_metric_that_nobody_has_is_not_a_number() -> None:
+    found = here([Row("u", 1, 0.0, 2.0), Row("v", 2, 0.0, 1.0)]).estimates()
     for measure in ("ndcg", "recall@1", "map@3"):
         assert math.isnan(found[measure].value)
         assert found[measure][1:] == (None, None, 0)
@@ -119,9 +135,9 @@ def test_a_metric_that_nobody_has_is_not_a_number(spark: SparkSession) -> None:
 # Intervals and differences
 
 
-def test_one_user_has_no_interval(spark: SparkSession) -> None:
+def test_one_user_has_no_interval() -> None:
     """Whatever the number of his ratings; the items have one."""
-    found = evaluate(frame(spark, [Row("u", item, 3.0, float(item)) for item in range(5)])).estimates()
+    found = here([Row("u", item, 3.0, float(item)) for item in range(5)], MetricSettings()).estimates()
     assert [found[measure].ci_low for measure in ("ndcg", "recall@5", "mse", "mae")] == [None] * 4
     assert (found["mse"].n, found["ndcg"].n) == (5, 1)
     assert found["item_mse"].ci_low is not None
@@ -187,31 +203,29 @@ def test_models_meet_the_same_resamples_together_or_apart(spark: SparkSession) -
             assert score.n == mine.n
 
 
-def test_the_difference_of_a_model_to_itself_is_certainly_zero(spark: SparkSession) -> None:
-    twice = frame(spark, draw(8)).withColumn("again", F.col("prediction"))
-    found = evaluate(twice, {"one": "prediction", "two": "again"}).difference("one", "two")
+def test_the_difference_of_a_model_to_itself_is_certainly_zero() -> None:
+    rows = draw(8)
+    found = here(rows, two=np.array([row.prediction for row in rows])).difference("prediction", "two")
     for measure, estimate in found.estimates().items():
         assert estimate[:3] == (0.0, 0.0, 0.0), measure
 
 
-def test_what_cannot_be_compared_is_refused(spark: SparkSession) -> None:
+def test_what_cannot_be_compared_is_refused() -> None:
     rows = draw(9)
-    one = evaluate(frame(spark, rows), settings=SETTINGS)
-    fewer = evaluate(frame(spark, rows[1:]).withColumnRenamed("prediction", "fewer"), "fewer", settings=SETTINGS)
+    one, other = here(rows), here(rows[1:])
+    fewer = replace(other, scores={"fewer": other.scores["prediction"]})
     with pytest.raises(DataError, match="a paired difference needs the same test ratings"):
         one.joined(fewer).difference("prediction", "fewer")
     with pytest.raises(ConfigError, match="model 'prediction' is in both"):
         one.joined(one)
     with pytest.raises(ConfigError, match="metrics of different settings"):
-        one.joined(evaluate(frame(spark, rows), settings=MetricSettings(seed=1, replications=0)))
+        one.joined(here(rows, MetricSettings(seed=1, replications=0)))
     with pytest.raises(ConfigError, match="model: found 'third', expected one of 'prediction'"):
         one.as_dict("third")
 
 
-def test_rows_for_the_table_name_the_variants(spark: SparkSession) -> None:
-    found = evaluate(
-        frame(spark, draw()), settings=MetricSettings((3,), 4.0, "2^(rel-1)", (1.0, 5.0)), catalogue_size=7
-    )
+def test_rows_for_the_table_name_the_variants() -> None:
+    found = here(draw(), MetricSettings((3,), 4.0, "2^(rel-1)", (1.0, 5.0)), 7)
     rows = {row.metric: row for row in found.rows("test")}
     assert list(rows) == [
         "ndcg(2^(rel-1))",
@@ -266,18 +280,25 @@ def test_missing_predictions_are_counted_and_refused_or_dropped_for_all(spark: S
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        ({"user": None}, "1 of 2 rows cannot be evaluated: user or item is null"),
-        ({"item": None}, "1 of 2 rows cannot be evaluated: user or item is null"),
-        ({"rating": None}, "1 of 2 rows cannot be evaluated: rating is null, infinite, negative"),
+        ({"rating": math.nan}, "1 of 2 rows cannot be evaluated: rating is null, infinite, negative"),
         ({"rating": -1.0}, "1 of 2 rows cannot be evaluated: rating is null, infinite, negative"),
         ({"rating": 2000.0}, "over 1000 where gain is a power of 2"),
         ({"user": "u", "item": 1}, "1 of 2 rows cannot be evaluated: they repeat a pair of user and item"),
     ],
 )
-def test_rows_that_cannot_be_used_are_refused(spark: SparkSession, spoil: dict[str, Any], message: str) -> None:
-    rows = [Row("u", 1, 3.0, 2.0), Row("v", 2, 4.0, 1.0)._replace(**spoil)]
+def test_rows_that_cannot_be_used_are_refused(spoil: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        evaluate(frame(spark, rows))
+        here([Row("u", 1, 3.0, 2.0), Row("v", 2, 4.0, 1.0)._replace(**spoil)])
+
+
+def test_rows_without_an_id_or_a_rating_are_refused(spark: SparkSession) -> None:
+    rows = [Row("u", 1, 3.0, 2.0), Row("v", 2, 4.0, 1.0), Row("w", 3, 4.0, 1.0)]
+    spoilt = [rows[0], rows[1]._replace(user=None), rows[2]._replace(item=None)]
+    with pytest.raises(DataError, match="2 of 3 rows cannot be evaluated: user or item is null"):
+        evaluate(frame(spark, spoilt))
+    without = frame(spark, rows).withColumn("rating", F.when(F.col("user") != "v", F.col("rating")))
+    with pytest.raises(DataError, match="1 of 3 rows cannot be evaluated: rating is null, infinite, negative"):
+        evaluate(without)
 
 
 def test_frames_that_cannot_be_used_are_refused(spark: SparkSession) -> None:
@@ -296,9 +317,9 @@ def test_frames_that_cannot_be_used_are_refused(spark: SparkSession) -> None:
         evaluate(join_predictions(lacking), {"a": "a", "b": "b"})
 
 
-def test_counts_beyond_the_range_of_powers_have_linear_gains(spark: SparkSession) -> None:
+def test_counts_beyond_the_range_of_powers_have_linear_gains() -> None:
     rows = [Row("u", 1, 2000.0, 1.0), Row("u", 2, 1000.0, 2.0)]
-    found = evaluate(frame(spark, rows), settings=MetricSettings(gain="rel", replications=0))
+    found = here(rows, MetricSettings(gain="rel", replications=0))
     assert_is(found, slow.evaluate(rows, (5,), Variant("rel")))
 
 

@@ -1,13 +1,16 @@
 """Lists from the whole catalogue against loops: hits, misses, users without a list, and what is refused."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.evaluation.entries import ranking_tally
 from dcrec_spark.evaluation.metrics import evaluate_ranking
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from tests.reference import metrics as slow
@@ -111,41 +114,53 @@ def test_two_tables_are_compared_on_the_same_users(spark: SparkSession) -> None:
     assert difference.value > 0
 
 
-def spoilt(answers: Answers, spark: SparkSession, fault: str) -> tuple[DataFrame, DataFrame]:
-    listed, test = answers.recommendations(spark), answers.rated(spark)
-    first = (F.col("user_id") == "ü3") & (F.col("rank") == 1)
-    changes: dict[str, Any] = {
-        "rank twice": (listed.withColumn("rank", F.when(first, F.lit(2)).otherwise(F.col("rank"))), test),
-        "rank 0": (listed.withColumn("rank", F.when(first, F.lit(0)).otherwise(F.col("rank"))), test),
-        "item twice": (listed.union(listed.where(first).withColumn("rank", F.lit(6))), test),
-        "pair twice": (listed, test.union(test.limit(1))),
-        "null id": (listed.withColumn("item_id", F.when(~first, F.col("item_id"))), test),
-        "negative": (listed, test.withColumn("rating", -F.col("rating") - 1)),
-        "short": (listed.where("rank <= 3"), test),
-        "no rank": (listed.drop("rank"), test),
-        "nothing": (listed.limit(0), test.limit(0)),
-    }
-    return changes[fault]  # type: ignore[no-any-return]
+Rows = list[tuple[int, int, float | None, float | None, bool]]
+
+
+def counted(rows: Rows) -> Mapping[str, Any]:
+    """What one partition finds wrong with rows of user, item, rank, rating, and whether they are of the test."""
+    names = ["user_key", "item_key", "rank", "rating", "tested"]
+    types = [pa.int64(), pa.int64(), pa.float64(), pa.float64(), pa.bool_()]
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
+    return ranking_tally(SETTINGS)(pa.table(dict(zip(names, columns, strict=True)))).counts
+
+
+LISTED: Rows = [(1, item, float(rank), None, False) for rank, item in enumerate((5, 6, 7, 8), start=1)]
+TESTED: Rows = [(1, 6, None, 4.0, True), (1, 9, None, 2.0, True)]
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
+    ("more", "fault"),
     [
-        ("rank twice", "1 of .* rows cannot be evaluated: they repeat a rank of their user"),
-        ("rank 0", "1 of .* rows cannot be evaluated: rank is null, or below 1"),
-        ("item twice", "1 of .* rows cannot be evaluated: they repeat a pair of user and item"),
-        ("pair twice", "1 of .* rows cannot be evaluated: they repeat a pair of user and item"),
-        ("null id", "1 of .* rows cannot be evaluated: user or item is null"),
-        ("negative", "rating is null, infinite, negative"),
-        ("short", "no user with test ratings has a list of 4 recommendations"),
-        ("no rank", "column 'rank' is missing"),
-        ("nothing", "there is nothing to evaluate"),
+        ((1, 10, 2.0, None, False), "ranks_given_twice"),
+        ((1, 10, 0.0, None, False), "unusable_ranks"),
+        ((1, 5, 5.0, None, False), "duplicates"),
+        ((1, 6, None, 3.0, True), "duplicates"),
+        ((None, 6, None, 3.0, True), "null_ids"),
+        ((1, 10, None, -1.0, True), "unusable_ratings"),
     ],
 )
-def test_tables_that_cannot_be_used_are_refused(spark: SparkSession, fault: str, message: str) -> None:
-    listed, test = spoilt(draw(), spark, fault)
-    with pytest.raises(DataError, match=message):
-        evaluate_ranking(listed, test, N_ITEMS, settings=SETTINGS)
+def test_rows_that_cannot_be_used_are_counted(more: Any, fault: str) -> None:
+    faults = ("ranks_given_twice", "unusable_ranks", "duplicates", "null_ids", "unusable_ratings")
+    assert [int(counted([*LISTED, *TESTED])[name]) for name in faults] == [0] * 5
+    found = counted([*LISTED, *TESTED, more])
+    assert {name for name in faults if found[name]} == {fault}
+
+
+def test_tables_that_cannot_be_used_are_refused(spark: SparkSession) -> None:
+    answers = draw()
+    listed, test = answers.recommendations(spark), answers.rated(spark)
+    first = (F.col("user_id") == "ü3") & (F.col("rank") == 1)
+    twice = listed.withColumn("rank", F.when(first, F.lit(2)).otherwise(F.col("rank")))
+    refused = [
+        (twice, test, "1 of .* rows cannot be evaluated: they repeat a rank of their user"),
+        (listed.where("rank <= 3"), test, "no user with test ratings has a list of 4 recommendations"),
+        (listed.drop("rank"), test, "column 'rank' is missing"),
+        (listed.limit(0), test.limit(0), "there is nothing to evaluate"),
+    ]
+    for recommendations, ratings, message in refused:
+        with pytest.raises(DataError, match=message):
+            evaluate_ranking(recommendations, ratings, N_ITEMS, settings=SETTINGS)
 
 
 def test_a_catalogue_smaller_than_what_is_shown_is_refused(spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import explain, ridge
+from dcrec_spark.kernels import explain, ridge, ridge_sums
 from dcrec_spark.kernels.explain import Explained, UserGammas, Wanted, explain_poisson, explain_ridge
 from dcrec_spark.kernels.gamma import geometric_mean
 from dcrec_spark.kernels.ridge import Design, Shared
@@ -34,7 +34,7 @@ def every_pair(n_users: int, n_items: int, nonzeros: int, reasons: int = 99) -> 
 
 
 def system_of(p: RatingProblem) -> ridge.System:
-    sums = ridge.item_sums(p.factors.item_attribute, p.items.exposure)
+    sums = ridge_sums.item_sums(p.factors.item_attribute, p.items.exposure, p.design)
     shared = Shared(p.factors.intercept, 0.0 if p.design.per_user else float(p.factors.confounder_weight[0]))
     return ridge.users_system(p.users, p.factors.item_attribute, sums, shared, p.design, p.reg)
 
@@ -45,7 +45,7 @@ def by_ridge(p: RatingProblem, **wanted: Any) -> Explained:
 
 
 def users_of(p: RatingProblem) -> Array:
-    sums = ridge.item_sums(p.factors.item_attribute, p.items.exposure)
+    sums = ridge_sums.item_sums(p.factors.item_attribute, p.items.exposure, p.design)
     shared = Shared(p.factors.intercept, 0.0 if p.design.per_user else float(p.factors.confounder_weight[0]))
     rank = p.factors.item_attribute.shape[1]
     return ridge.update_users(p.users, p.factors.item_attribute, sums, shared, p.design, p.reg)[:, :rank]
@@ -206,7 +206,7 @@ def test_of_equal_contributions_the_one_that_comes_first_in_the_order_is_named()
     p = ridge.users_system(
         block,
         item,
-        ridge.item_sums(item, np.empty((1, 0))),
+        ridge_sums.item_sums(item, np.empty((1, 0)), Design(0.0, False)),
         Shared(),
         Design(0.0, False),
         ridge.Regulariser(1, 1, 1, 1),

@@ -1,5 +1,6 @@
 """Poisson factorization: every invariant of coordinate ascent, and the dense twin step by step."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,6 +21,14 @@ from tests.reference.poisson import Array
 PRIORS = dense.Priors(0.3, 0.4, 0.5, 0.6)
 SEEDS = st.integers(0, 2**32)
 examples = settings(max_examples=25)
+
+
+@pytest.fixture(scope="module", autouse=True, params=[0, csr.LONG_ROW], ids=["row by row", "rows together"])
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Long rows are worked on one by one, short ones together."""
+    before, csr.LONG_ROW = csr.LONG_ROW, request.param
+    yield
+    csr.LONG_ROW = before
 
 
 class Side(NamedTuple):
@@ -159,8 +168,10 @@ def test_heavy_rows_in_pieces_give_the_same(piece: int, monkeypatch: pytest.Monk
         block = count_block(counts)
         arguments = block, users.geometric_mean, items.geometric_mean
         monkeypatch.setattr(csr, "PIECE", 1 << 15)
+        monkeypatch.setattr(csr, "GATHERED", 1 << 17)
         shape, fitted = update_shape(0.3, *arguments), rates(*arguments)
         monkeypatch.setattr(csr, "PIECE", piece)
+        monkeypatch.setattr(csr, "GATHERED", piece)
         np.testing.assert_allclose(update_shape(0.3, *arguments), shape, rtol=1e-13)
         np.testing.assert_allclose(rates(*arguments), fitted, rtol=1e-14)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import csr, ridge
+from dcrec_spark.kernels import csr, ridge, ridge_sums
 from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser, Shared
 from tests.problems import RatingProblem, assert_same, rating_problem, user_rows
 from tests.reference import ridge as dense
@@ -31,13 +31,13 @@ def problem_of(seed: int, design: Design, confounder: bool, **settings: Any) -> 
 
 
 def users_by_kernel(p: RatingProblem, factors: dense.Factors) -> Array:
-    sums = ridge.item_sums(factors.item_attribute, p.items.exposure)
+    sums = ridge_sums.item_sums(factors.item_attribute, p.items.exposure, p.design)
     return ridge.update_users(p.users, factors.item_attribute, sums, shared_of(p, factors), p.design, p.reg)
 
 
 def items_by_kernel(p: RatingProblem, factors: dense.Factors) -> Array:
     users = user_rows(factors, has_own_weights(p))
-    sums = ridge.user_sums(users, p.users.exposure, p.design)
+    sums = ridge_sums.user_sums(users, p.users.exposure, p.design)
     return ridge.update_items(p.items, users, sums, shared_of(p, factors), p.design, p.reg)
 
 
@@ -50,14 +50,17 @@ def shared_of(p: RatingProblem, factors: dense.Factors) -> Shared:
 
 
 def shared_and_objective(p: RatingProblem, factors: dense.Factors, fit_intercept: bool = True) -> tuple[Shared, float]:
-    users = user_rows(factors, has_own_weights(p))
+    users, now = user_rows(factors, has_own_weights(p)), shared_of(p, factors)
     items = {
-        **ridge.item_sums(factors.item_attribute, p.items.exposure),
-        **ridge.observed_sums(p.items, factors.item_attribute, users, p.design),
+        **ridge_sums.item_sums(factors.item_attribute, p.items.exposure, p.design),
+        **ridge_sums.observed_sums(p.items, factors.item_attribute, users, now, p.design),
+        **ridge_sums.penalty(factors.item_attribute, p.items, False, now, p.design, p.reg),
     }
-    user_sums = ridge.user_sums(users, p.users.exposure, p.design)
-    n_pairs = float(p.twin.ratings.size)
-    return ridge.shared_and_objective(user_sums, items, n_pairs, p.design, p.reg, fit_intercept)
+    of_users = {
+        **ridge_sums.user_sums(users, p.users.exposure, p.design),
+        **ridge_sums.penalty(users, p.users, True, now, p.design, p.reg),
+    }
+    return ridge_sums.shared_and_objective(of_users, items, now, p.design, p.reg, fit_intercept)
 
 
 def with_shared(p: RatingProblem, factors: dense.Factors, shared: Shared) -> dense.Factors:
@@ -161,10 +164,10 @@ def test_the_error_of_held_out_pairs_is_that_of_the_predictions(seed: int, desig
     """Here the observed pairs stand in for them; the shared terms may come later than the sums."""
     p = problem_of(seed, design, confounder)
     users, shared = user_rows(p.factors, has_own_weights(p)), shared_of(p, p.factors)
-    sums = ridge.held_out_sums(p.items, p.factors.item_attribute, users, p.design)
+    sums = ridge_sums.held_out_sums(p.items, p.factors.item_attribute, users, shared, p.design)
     at = np.repeat(np.arange(len(p.items.row_ptr) - 1), np.diff(p.items.row_ptr))
     error = (p.twin.ratings - dense.predict(p.twin, p.factors))[p.items.col, at]
-    assert ridge.held_out_error(sums, shared) == pytest.approx(np.square(error).mean(), rel=1e-10)
+    assert ridge_sums.held_out_error(sums, shared) == pytest.approx(np.square(error).mean(), rel=1e-10)
 
 
 @with_and_without
@@ -221,7 +224,7 @@ def test_single_precision_agrees_to_a_thousandth(seed: int, design: Design, conf
     assert users.dtype == items.dtype == np.float32
     assert_same(users, users_by_kernel(p, p.factors), 1e-3)
     assert_same(items, items_by_kernel(p, p.factors), 1e-3)
-    sums = ridge.user_sums(users, small.users.exposure, design)
+    sums = ridge_sums.user_sums(users, small.users.exposure, design)
     assert {array.dtype for array in sums.values()} == {np.dtype(np.float64)}
 
 

@@ -17,7 +17,7 @@ def test_columns_of_the_contract() -> None:
         "model_version:string,run_id:string,run_date:date>"
     )
     assert schemas.user_factors(LongType()).simpleString() == (
-        "struct<id:bigint,features:array<double>,gamma:double,exposure_shape:array<double>,"
+        "struct<id:bigint,features:array<double>,bias:double,gamma:double,exposure_shape:array<double>,"
         "exposure_rate:array<double>,model_version:string,run_id:string,run_date:date>"
     )
     assert "gamma" not in schemas.item_factors(LongType()).fieldNames()

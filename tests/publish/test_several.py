@@ -1,20 +1,49 @@
 """Several places in one run: all are staged before the first changes, the directory last; failures take all back."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import AuditError, ConflictError, DcrecError
 from dcrec_spark.publish.content import Content, content_of
 from dcrec_spark.publish.current import current_run, current_run_id
-from dcrec_spark.publish.parquet import ParquetSink
+from dcrec_spark.publish.manifest import fingerprint
+from dcrec_spark.publish.parquet import ParquetSink, StagedRun
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.several import LOCK, Several, StagedEverywhere
 from dcrec_spark.publish.warehouse import Kept, StagedTables, Warehouse
+
+
+class Rows(NamedTuple):
+    """Stands for a DataFrame: so many rows of one run."""
+
+    run_id: str
+    count: int = 3
+    schema: None = None
+
+
+class HandMade(ParquetSink):
+    """A directory that is staged without Spark."""
+
+    def stage(self, run_id: str, tables: Mapping[str, Any], folders: Mapping[str, Any]) -> StagedRun:
+        path = f"{self.root}/.staging-{run_id}"
+        for name, rows in tables.items():
+            Path(path, name).mkdir(parents=True)
+            pq.write_table(pa.table({"run_id": [rows.run_id] * rows.count}), f"{path}/{name}/part-0.parquet")
+        written = {name: fingerprint(self.files, f"{path}/{name}", rows.count) for name, rows in tables.items()}
+        return StagedRun(self.files, self.root, run_id, path, current_run_id(self.given), written)
+
+
+def read_rows(uri: str) -> Rows:
+    found = pq.read_table(uri.removeprefix("file://"), partitioning=None)["run_id"].to_pylist()
+    return Rows(found[0], len(found))
 
 
 class Shelf(Warehouse):
@@ -23,7 +52,7 @@ class Shelf(Warehouse):
     def __init__(self, kind: str, log: list[str]) -> None:
         super().__init__(kind, 3, None)
         self.kind, self.log = kind, log
-        self.rows: dict[str, DataFrame] = {}
+        self.rows: dict[str, Rows] = {}
         self.labels: dict[str, str] = {}
         self.failing: Callable[[str], None] = lambda step: None
 
@@ -32,19 +61,19 @@ class Shelf(Warehouse):
         self.log.append(f"{self.kind} {step}")
 
     def check(self) -> None: ...
-    def prepare(self, table: str, rows: DataFrame) -> None: ...
+    def prepare(self, table: str, rows: Any) -> None: ...
     def prune(self, table: str) -> None: ...
     def close(self) -> None: ...
 
     def now(self, table: str) -> str | None:
         return self.labels.get(table)
 
-    def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
+    def write(self, staged: StagedTables, table: str, rows: Any) -> str:
         self._note("write")
         self.rows[staged.token] = rows
         return staged.token
 
-    def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
+    def read(self, staged: StagedTables, table: str, schema: Any) -> Any:
         return self.rows[staged.token]
 
     def show(self, staged: StagedTables, table: str) -> str:
@@ -58,7 +87,7 @@ class Shelf(Warehouse):
         if place is not None:
             self.labels[table] = place
 
-    def shown(self, table: str) -> DataFrame:
+    def shown(self, table: str) -> Any:
         return self.rows[self.labels[table]]
 
     def drop(self, staged: StagedTables, table: str) -> None:
@@ -79,23 +108,26 @@ def log() -> list[str]:
 
 
 @pytest.fixture
-def sinks(spark: SparkSession, tmp_path: Path, log: list[str]) -> Several:
+def sinks(tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch) -> Several:
     """A directory and two shelves, with one run."""
+    for module in ("several", "warehouse"):
+        monkeypatch.setattr(f"dcrec_spark.publish.{module}.content_of", lambda rows: Content(rows.count, rows.run_id))
+    reader: Any = SimpleNamespace(read=SimpleNamespace(parquet=read_rows))
     shelves = [Shelf("left", log), Shelf("right", log)]
-    made = Several(spark, ParquetSink.open(str(tmp_path), spark), shelves, ["items"])
+    made = Several(reader, HandMade.open(str(tmp_path)), shelves, ["items"])
     run(made, "first")
     log.clear()
     return made
 
 
 def run(sinks: Several, run_id: str, audit: Callable[[StagedEverywhere], None] | None = None) -> None:
-    tables = {name: sinks.spark.range(3).selectExpr("id", f"'{run_id}' as run_id") for name in ("items", "others")}
+    tables: dict[str, Any] = {name: Rows(run_id) for name in ("items", "others")}
     publish(sinks, run_id, tables, lambda _: {"run_id": run_id}, audit)
 
 
 def found(sinks: Several) -> set[str]:
     """run_ids in all places."""
-    shelves = {row["run_id"] for shelf in sinks.warehouses for row in shelf.shown("items").collect()}
+    shelves = {str(shelf.shown("items").run_id) for shelf in sinks.warehouses}  # type: ignore[attr-defined]
     return {str(current_run_id(sinks.directory.given)), *shelves}
 
 
@@ -137,7 +169,8 @@ def test_a_place_that_fails_takes_those_before_it_back(sinks: Several, log: list
 
 def test_a_directory_that_moved_on_keeps_the_warehouses_as_they_were(sinks: Several, log: list[str]) -> None:
     def overtake(_: StagedEverywhere) -> None:
-        publish(sinks.directory, "other", {"items": sinks.spark.range(1)}, lambda _: {})
+        other: dict[str, Any] = {"items": Rows("other")}
+        publish(sinks.directory, "other", other, lambda _: {})
 
     with pytest.raises(ConflictError, match="went from run first to run other"):
         run(sinks, "second", audit=overtake)
@@ -160,7 +193,7 @@ def test_a_place_found_different_afterwards_takes_all_back(sinks: Several) -> No
     def spoil(staged: StagedTables, record: object) -> str:
         where = Warehouse.commit(right, staged, {})
         assert isinstance(right, Shelf)
-        right.rows[staged.token] = sinks.spark.range(1).selectExpr("id", "'spoilt' as run_id")
+        right.rows[staged.token] = Rows("spoilt", 1)
         return where
 
     right.commit = spoil  # type: ignore[method-assign]

@@ -204,7 +204,7 @@ def outcome_sweep(state: OutcomeState, data: OutcomeData, priors: OutcomePriors 
 
 
 def settled_users(
-    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors(), updates: int = 200
+    state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors(), updates: int = 2000
 ) -> OutcomeState:
     """The users where all else holds them: equal shares of each user's ratings to start from, then step by step."""
     per_user = data.confounder == "user" and bool(data.a_hat.any())

@@ -6,7 +6,7 @@ from pathlib import Path
 from dcrec_spark.spark.jars import listed_jars
 
 ROOT = Path(__file__).resolve().parents[2]
-JARS = Path(os.environ.get("DCREC_JARS") or ROOT / ".venv" / "jars")
+JARS = Path(os.environ.get("DCREC_JARS") or ROOT / ".venv" / "jars").resolve()
 
 
 def session_settings(scratch: Path) -> dict[str, str]:

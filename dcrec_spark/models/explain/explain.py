@@ -29,7 +29,7 @@ from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
-NUMBERS = ["preference", "confounder", "baseline", "others", "implied", "fitted"]
+NUMBERS = ["preference", "confounder", "user_bias", "item_bias", "baseline", "others", "implied", "fitted"]
 REASON = {"item_idx": "long", "rating": "double", "contribution": "double"}
 
 
@@ -94,7 +94,8 @@ def _with_confounder(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) 
             scope.add(layout.place(is_user, fitted.exposure_table(is_user), fitted.exposure.family))
             for is_user in (True, False)
         )
-    return attach_confounder(layout, users, items, scope)
+    layout, _ = attach_confounder(layout, users, items, fitted.family.exposure_term, scope, fitted.form)
+    return layout
 
 
 def _frame(fitted: FittedOutcome, side: AnySide, state: State) -> DataFrame:
@@ -163,6 +164,8 @@ def _with_ids(
         "preference",
         "confounder",
         F.lit(intercept).alias("intercept"),
+        "user_bias",
+        "item_bias",
         "baseline",
         F.transform("reasons", _reason).alias("reasons"),
         "others",

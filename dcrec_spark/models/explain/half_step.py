@@ -66,11 +66,16 @@ def _memory_of(block: Block, explanation: BlockExplanation, row: Array, item: Ar
     row : (P,) of each pair. item : (m,) idx of the rows of the inbox.
     """
     parts, pairs, rated = explanation.parts, block.held_out, block.fitted
+    none = np.zeros(len(row))
+    user_bias = none if explanation.user_bias is None else explanation.user_bias[row]
+    item_bias = none if explanation.item_bias is None else explanation.item_bias[pairs.col]
     return {
         "row": row,
         "item_idx": item[pairs.col],
-        "preference": parts.preference,
-        "confounder": explanation.gamma[row] * pairs.value("a_hat") if pairs.has("a_hat") else np.zeros(len(row)),
+        "preference": parts.preference + user_bias + item_bias,
+        "user_bias": user_bias,
+        "item_bias": item_bias,
+        "confounder": explanation.gamma[row] * pairs.value("a_hat") if pairs.has("a_hat") else none,
         "baseline": parts.baseline,
         "others": parts.others,
         "implied": explanation.implied,

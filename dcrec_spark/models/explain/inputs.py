@@ -12,10 +12,10 @@ from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.models.fitting.values import require_ratings, weighted_ratings
+from dcrec_spark.models.fitting.values import exposure_values, require_ratings, weighted_ratings
 
 PAIR = ["user_id", "item_id"]
-WANTED = "__wanted"
+WANTED, COUNT = "__wanted", "__count"
 
 
 def pairs_of(fitted: FittedOutcome, dataset: DataFrame) -> DataFrame:
@@ -73,6 +73,16 @@ def lay_out_pairs(fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, 
     require_ratings(ratings, fitted.params, fitted.propensity)
     user, item = fitted.id_columns
     weighted, values = weighted_ratings(ratings, fitted.params.getOrDefault("ratingCol"), fitted.propensity)
+    if fitted.exposure is not None and fitted.family.exposure_term.leave_one_out:
+        count = fitted.exposure.count_column
+        require_columns(ratings, [user, item], [count] if count else [])
+        weighted, values = (
+            weighted.withColumn(COUNT, F.expr(exposure_values(count)["exposure_count"])),
+            {
+                **values,
+                "exposure_count": f"`{COUNT}`",
+            },
+        )
     columns = [expression.strip("`") for expression in values.values()]
     rated = weighted.select(
         quoted(user).alias("user_id"),

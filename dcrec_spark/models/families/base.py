@@ -25,6 +25,7 @@ from dcrec_spark.engine.half_step import Kernel, Turn
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.explain import Explained, Wanted
 from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.models.families.exposure_term import ExposureTerm
 
 
 class Objective(NamedTuple):
@@ -82,9 +83,10 @@ class FamilySteps(Steps, Protocol):
 class BlockExplanation(NamedTuple):
     """What a family says of the wanted pairs of one block.
 
-    parts : the preferences taken apart. gamma : (n,) confounder weight of each row of the block.
+    parts : theta . beta taken apart. gamma : (n,) confounder weight of each row of the block.
     preference, attribute : (n, K) and (m, K) factors of the rows and of the inbox.
-    implied, fitted : (P,) preference of each pair, as the given ratings make it, and as the model has it.
+    implied, fitted : (P,) theta . beta of each pair, as the given ratings make it, and as the model has it.
+    user_bias, item_bias : (n,) and (m,) of the rows and of the inbox; None where there are none.
     """
 
     parts: Explained
@@ -93,6 +95,8 @@ class BlockExplanation(NamedTuple):
     attribute: Floats
     implied: Floats
     fitted: Floats
+    user_bias: Floats | None = None
+    item_bias: Floats | None = None
 
 
 Explainer = Callable[[Turn, Wanted], BlockExplanation]
@@ -181,9 +185,10 @@ class SharedNumbers(NamedTuple):
 
 
 class OutcomeFamily(Family):
-    """A family of rating models: y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0.
+    """A family of rating models: y_ui(1) = theta_u . beta_i (+ b_u + c_i) + gamma_u a_hat_ui + beta_0.
 
-    The tables of users have the columns ``features`` and ``gamma``, those of items ``features``, whatever else.
+    The tables of users have the columns ``features`` and ``gamma``, those of items ``features``, both ``bias`` where
+    there are biases, whatever else.
 
     Attributes
     ----------
@@ -210,7 +215,26 @@ class OutcomeFamily(Family):
     @property
     def gamma_per_user(self) -> bool:
         """Whether each user has a gamma, not one gamma all users."""
-        return self.has_confounder and self.settings["confounderWeight"] == "user"
+        return self.has_confounder and self.settings["confounderWeight"] != "global"
+
+    @property
+    def shares_gamma(self) -> bool:
+        """Whether there is a gamma for all users, be it their only one or the one that theirs depart from."""
+        return self.has_confounder and self.settings["confounderWeight"] != "user"
+
+    @property
+    def has_biases(self) -> bool:
+        """Whether each row has a bias."""
+        return False
+
+    @property
+    def exposure_term(self) -> ExposureTerm:
+        """What the model wants of a_hat: by default a_hat itself."""
+        return ExposureTerm()
+
+    def exposure_row_width(self, exposure: Family) -> int:
+        """How many numbers a row of the exposure model sends to the other side at most, on its way into the blocks."""
+        return max(exposure.row_width, 3 * exposure.rank if self.exposure_term.needs_posterior else 0)
 
     def require_consistent(self) -> None:
         """Refuse settings that contradict each other, beyond what the table of settings says of them.

@@ -15,7 +15,8 @@ from scipy.special import ndtri
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.half_step import Kernel, Turn, Update
-from dcrec_spark.kernels import ridge
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.kernels import ridge, ridge_sums
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
@@ -30,6 +31,7 @@ from dcrec_spark.models.families.base import (
     TableColumn,
     filled,
 )
+from dcrec_spark.models.families.exposure_term import ExposureTerm
 
 _START_SCALE = 0.1
 
@@ -44,7 +46,12 @@ class LeastSquares(OutcomeFamily):
 
     objective = Objective("J", rises=False)
     everywhere: ClassVar[bool]
-    reads = ("alpha", "unobservedWeight", "userReg", "itemReg", "confounderReg", "interceptReg", "fitIntercept")
+    reads = (
+        *("alpha", "unobservedWeight", "userReg", "itemReg", "confounderReg", "interceptReg", "fitIntercept"),
+        *("fitBiases", "userBiasReg", "itemBiasReg", "regByCount", "estimateConfounderReg"),
+        *("confounderLink", "standardizeConfounder", "leaveOneOut", "confounderVariance"),
+    )
+    warm_start_settings = ("outcome", "rank", "fitBiases")
 
     @property
     @abstractmethod
@@ -59,20 +66,47 @@ class LeastSquares(OutcomeFamily):
     def steps(self, observed: Observed, restart: int = 0, precision: str | None = None) -> "GaussianSteps":
         """Alternating least squares; a fit begins at :meth:`first_intercept`."""
         get = self.settings.__getitem__
-        given = get("unobservedWeight")
-        unobserved = self.default_unobserved_weight if given is None else float(given)
+        unobserved, weight = self.unobserved_weight, get("confounderWeight")
+        regs = ("userReg", "itemReg", "confounderReg", "interceptReg", "userBiasReg", "itemBiasReg", "regByCount")
         return GaussianSteps(
             rank=self.rank,
-            design=Design(unobserved, self.everywhere, get("confounderWeight") == "user"),
-            reg=Regulariser(get("userReg"), get("itemReg"), get("confounderReg"), get("interceptReg")),
+            design=Design(unobserved, self.everywhere, weight != "global", weight == "pooled", self.has_biases),
+            reg=Regulariser(*map(get, regs)),
             alpha=self.alpha,
             fit_intercept=get("fitIntercept"),
+            estimates_reg=self.gamma_per_user and get("estimateConfounderReg"),
             seed=self.seed_of(restart),
-            n_pairs=observed.n_pairs,
             precision=precision or get("precision"),
             validates=observed.held_out,
             first_intercept=self.first_intercept(observed, unobserved) if get("fitIntercept") else 0.0,
         )
+
+    @property
+    def unobserved_weight(self) -> float:
+        """The weight w0 of unobserved pairs."""
+        given = self.settings["unobservedWeight"]
+        return self.default_unobserved_weight if given is None else float(given)
+
+    @property
+    def has_biases(self) -> bool:
+        """As set."""
+        return bool(self.settings["fitBiases"])
+
+    @property
+    def exposure_term(self) -> ExposureTerm:
+        """As set."""
+        names = ("confounderLink", "standardizeConfounder", "leaveOneOut", "confounderVariance")
+        term = ExposureTerm(*[self.settings[name] for name in names])
+        return term._replace(over_all_pairs=self.unobserved_weight > 0)
+
+    def require_consistent(self) -> None:
+        """Refuse a link where all pairs take part: it is no product of vectors, and no sum over all pairs is exact."""
+        link = self.settings["confounderLink"]
+        if self.has_confounder and link != "identity" and self.unobserved_weight > 0:
+            raise ConfigError(
+                f"confounderLink={link} with unobservedWeight={self.unobserved_weight:g}: only the identity adds up "
+                "over all pairs; set unobservedWeight=0, or leave confounderLink out"
+            )
 
     def first_intercept(self, observed: Observed, unobserved_weight: float) -> float:
         """About where J is smallest while all factors are 0, every rating taken for a mean one.
@@ -88,38 +122,40 @@ class LeastSquares(OutcomeFamily):
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
         """Solved rows; the columns of a posterior are empty."""
+        bias = [TableColumn("bias", None)] if self.has_biases else []
         gamma = [TableColumn("gamma", None, remembered=self.gamma_per_user)] if is_user else []
         posterior = [TableColumn(name, 0, remembered=False) for name in ("outcome_shape", "outcome_rate")]
-        return (TableColumn("features", self.rank), *gamma, *posterior)
+        return (TableColumn("features", self.rank), *bias, *gamma, *posterior)
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Shared) -> dict[str, Array]:
-        """Rows are [theta (, gamma)], [beta]."""
+        """Rows are [theta (, b) (, gamma)], [beta (, c)]."""
         rows = memory["rows"]
         empty = np.empty((len(rows), 0))
         table = {"features": rows[:, : self.rank], "outcome_shape": empty, "outcome_rate": empty}
+        if self.has_biases:
+            table["bias"] = rows[:, self.rank]
         if is_user:
-            table["gamma"] = rows[:, self.rank] if self.gamma_per_user else filled(len(rows), shared.gamma)
+            table["gamma"] = rows[:, -1] if self.gamma_per_user else filled(len(rows), shared.gamma)
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
         """Return the rows as a half-step sends them."""
-        if is_user and self.gamma_per_user:
-            return {"rows": np.column_stack([columns["features"], columns["gamma"]])}
-        return {"rows": columns["features"]}
+        beside = ["bias"] * self.has_biases + ["gamma"] * (is_user and self.gamma_per_user)
+        return {"rows": np.column_stack([columns["features"], *[columns[name] for name in beside]])}
 
     @classmethod
     def shared_as_json(cls, shared: Shared) -> dict[str, Any]:
-        """Two numbers."""
+        """Three numbers."""
         return dict(shared._asdict())
 
     @classmethod
     def shared_from_json(cls, values: Mapping[str, Any]) -> Shared:
-        """Two numbers."""
+        """Three numbers."""
         return Shared(**values)
 
     @classmethod
     def shared_numbers(cls, shared: Shared) -> SharedNumbers:
-        """Two numbers."""
+        """Return the intercept and the common gamma."""
         return SharedNumbers(shared.intercept, shared.gamma)
 
     def explainer(self, steps: "GaussianSteps", shared: Shared) -> Explainer | None:
@@ -164,7 +200,8 @@ class GaussianSteps:
     """The steps of a least-squares model.
 
     alpha : an observed pair weighs 1 + alpha * rating, times its inverse propensity where there is one.
-    n_pairs : U x I. validates : whether there are held-out pairs. first_intercept : beta_0 where a fit begins.
+    validates : whether there are held-out pairs. first_intercept : beta_0 where a fit begins.
+    estimates_reg : whether the variance of the users' confounder weights is estimated.
     """
 
     rank: int
@@ -173,10 +210,10 @@ class GaussianSteps:
     alpha: float
     fit_intercept: bool
     seed: int
-    n_pairs: float
     precision: str = "float64"
     validates: bool = False
     first_intercept: float = 0.0
+    estimates_reg: bool = False
 
     stage = "outcome"
     rises = False
@@ -209,46 +246,55 @@ class GaussianSteps:
 
     def conclude(self, users: Arrays, items: Arrays, shared: Shared) -> tuple[float, Shared]:
         """Return the shared terms that minimise J, and J there."""
-        best, objective = ridge.shared_and_objective(
-            users, items, self.n_pairs, self.design, self.reg, self.fit_intercept
+        best, objective = ridge_sums.shared_and_objective(
+            users, items, shared, self.design, self.reg, self.fit_intercept
         )
         return objective, best
 
     def held_out_loss(self, items: Arrays, shared: Shared) -> float | None:
         """Return the held-out pairs' mean squared error."""
-        return ridge.held_out_error(items, shared) if "held_square" in items else None
+        return ridge_sums.held_out_error(items, shared) if "held_square" in items else None
 
 
 def start(turn: Turn, *, model: GaussianSteps) -> Update:
-    """Small normal factors, by noise that depends on (seed, id) alone; with a memory, known rows start there."""
+    """Small normal factors by noise of (seed, id) alone, biases of 0; with a memory, known rows start there."""
     uniform = np.clip(noise(model.seed, turn.block.row_key, model.rank), 2.0**-53, 1 - 2.0**-53)
     rows = (_START_SCALE * ndtri(uniform)).astype(model.precision)
+    if model.design.biases:
+        rows = np.column_stack([rows, np.zeros(len(rows), rows.dtype)])
     if turn.memory:
         known = np.isfinite(turn.memory["rows"]).all(axis=1)
         rows[known] = turn.memory["rows"][known]
-    return Update(rows, ridge.item_sums(rows, _exposure(turn.block, model.precision)), {})
+    return Update(rows, ridge_sums.item_sums(rows, _exposure(turn.block, model.precision), model.design), {})
 
 
 def resume_users(turn: Turn, *, model: GaussianSteps) -> Update:
     """Users as the memory has them, with their sums."""
     rows = turn.memory["rows"].astype(model.precision)
-    return Update(rows, ridge.user_sums(rows, _exposure(turn.block, model.precision), model.design), {})
+    return Update(rows, ridge_sums.user_sums(rows, _exposure(turn.block, model.precision), model.design), {})
 
 
 def user_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
     """Users given the items."""
     ratings = rating_block(turn.block, model)
     rows = ridge.update_users(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg)
-    return Update(rows, ridge.user_sums(rows, ratings.exposure, model.design), {})
+    sums = ridge_sums.user_sums(rows, ratings.exposure, model.design)
+    sums |= ridge_sums.penalty(rows, ratings, True, shared, model.design, model.reg)
+    if model.estimates_reg:
+        sums |= ridge_sums.departure_variances(ratings, turn.source_sums, shared, model.design, model.reg)
+    return Update(rows, sums, {})
 
 
 def item_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
     """Items given the users, and what the observed pairs then add to the objective."""
     ratings = rating_block(turn.block, model)
     rows = ridge.update_items(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg)
-    sums = ridge.item_sums(rows, ratings.exposure) | ridge.observed_sums(ratings, rows, turn.inbox, model.design)
+    sums = ridge_sums.item_sums(rows, ratings.exposure, model.design)
+    sums |= ridge_sums.penalty(rows, ratings, False, shared, model.design, model.reg)
+    sums |= ridge_sums.observed_sums(ratings, rows, turn.inbox, shared, model.design)
     if model.validates:
-        sums |= ridge.held_out_sums(rating_block(turn.block, model, held_out=True), rows, turn.inbox, model.design)
+        held_out = rating_block(turn.block, model, held_out=True)
+        sums |= ridge_sums.held_out_sums(held_out, rows, turn.inbox, shared, model.design)
     return Update(rows, sums, {})
 
 
@@ -257,10 +303,12 @@ def explain_rows(turn: Turn, wanted: Wanted, *, model: GaussianSteps, shared: Sh
     ratings, rows = rating_block(turn.block, model), turn.memory["rows"]
     system = ridge.users_system(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg)
     parts = explain_ridge(ratings, system, wanted)
-    theta = np.ascontiguousarray(rows[:, : model.rank])
-    gamma = rows[:, model.rank] if rows.shape[1] > model.rank else filled(len(rows), shared.gamma)
-    fitted = inner_products(wanted.row_ptr, wanted.col, theta, turn.inbox)
-    return BlockExplanation(parts, gamma, theta, turn.inbox, parts.preference, fitted)
+    theta, beta = (np.ascontiguousarray(side[:, : model.rank]) for side in (rows, turn.inbox))
+    has_weight = ratings.has_confounder and model.design.per_user
+    gamma = rows[:, -1] if has_weight else filled(len(rows), shared.gamma)
+    fitted = inner_products(wanted.row_ptr, wanted.col, theta, beta)
+    biases = [side[:, model.rank] for side in (rows, turn.inbox)] if model.design.biases else []
+    return BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted, *biases)
 
 
 def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> RatingBlock:
@@ -270,8 +318,13 @@ def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> 
     weight = 1 + rating.dtype.type(model.alpha) * rating
     if not held_out and pairs.has("weight"):
         weight *= pairs.value("weight").astype(model.precision)
-    a_hat = (pairs.value("a_hat") if pairs.has("a_hat") else np.empty(0)).astype(model.precision, copy=False)
-    return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, _exposure(block, model.precision))
+    confounders = [
+        (pairs.value(name) if pairs.has(name) else np.empty(0)).astype(model.precision, copy=False)
+        for name in ("a_hat", "a_hat_product", "a_hat_variance")
+    ]
+    a_hat, product, variance = confounders
+    exposure = _exposure(block, model.precision)
+    return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, exposure, product, variance)
 
 
 def _exposure(block: Block, dtype: str) -> Floats:

@@ -1,44 +1,66 @@
-"""The substitute confounder joined onto the ratings: a_hat of each pair, once, in the blocks."""
+"""The substitute confounder joined onto the ratings: h of each pair, made from a_hat, once, in the blocks."""
 
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
 from dcrec_spark.engine.half_step import State, Turn, Update, half_step, rebuild
-from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.exposure import Form
+from dcrec_spark.models.families.exposure_term import ExposureTerm
+from dcrec_spark.models.fitting.confounder_form import fit_form
+from dcrec_spark.models.fitting.exposure_term import a_hats, means_of, products, sent, variance_of
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.scope import FitScope
 
 AnyLayout = TypeVar("AnyLayout", bound=Layout)
 
 
-def attach_confounder(layout: AnyLayout, user_exposure: State, item_exposure: State, scope: FitScope) -> AnyLayout:
-    """Add a_hat of each pair, and the mean exposure factors of each row, to the blocks of a layout.
+def attach_confounder(
+    layout: AnyLayout,
+    user_exposure: State,
+    item_exposure: State,
+    term: ExposureTerm,
+    scope: FitScope,
+    form: Form | None = None,
+) -> tuple[AnyLayout, Form]:
+    """Add the confounder of each pair, and the vectors of each row that it is the product of, to a layout's blocks.
 
     Parameters
     ----------
     user_exposure, item_exposure : states whose memories hold shape and rate of the exposure factors.
+    term : what the model wants of a_hat. form : as a fit found it; None: to be found here.
+
+    Raises
+    ------
+    DataError : the confounder is to be standardised, and the same for all pairs.
     """
     with layout.fixed_placement():
-        user_means = scope.add(half_step(layout.users, means, previous=user_exposure))
-        item_means = scope.add(half_step(layout.items, means, previous=item_exposure))
-        users = scope.add(rebuild(layout.users, add_confounder, item_means, user_exposure))
-        items = scope.add(rebuild(layout.items, add_confounder, user_means, item_exposure))
+        user_means = scope.add(half_step(layout.users, partial(sent, term=term), previous=user_exposure))
+        item_means = scope.add(half_step(layout.items, partial(sent, term=term), previous=item_exposure))
+        form = form or fit_form(layout, user_means, item_means, item_exposure, term, scope)
+        of_users, of_items = (
+            partial(add_confounder, term=term, form=form, is_user=is_user) for is_user in (True, False)
+        )
+        users = scope.add(rebuild(layout.users, of_users, item_means, user_exposure))
+        items = scope.add(rebuild(layout.items, of_items, user_means, item_exposure))
     layout.users.release()
     layout.items.release()
-    return layout.with_sides(users, items)
+    return layout.with_sides(users, items), form
 
 
-def means(turn: Turn) -> Update:
-    """Send the posterior means of exposure factors to the other side."""
-    return Update(turn.memory["shape"] / turn.memory["rate"], {}, {})
-
-
-def add_confounder(turn: Turn) -> Update:
-    """Add a_hat of each pair, held-out ones too, and the mean exposure of each row to a block."""
-    block, row_mean = turn.block, turn.memory["shape"] / turn.memory["rate"]
+def add_confounder(turn: Turn, *, term: ExposureTerm, form: Form, is_user: bool) -> Update:
+    """Add the confounder of each pair, held-out ones too, and the vector of each row to a block."""
+    block = turn.block
     contents = dict(block)
-    for pairs in block.parts:
-        contents.pop(pairs.named("exposure_count"), None)  # of stage 1 only
-        contents[pairs.named("a_hat")] = inner_products(pairs.row_ptr, pairs.col, row_mean, turn.inbox)
-    return Update(np.empty((len(row_mean), 0)), {}, {**contents, "exposure": row_mean})
+    for pairs, is_fitted in zip(block.parts, (True, False), strict=False):
+        a_hat = a_hats(turn, pairs, term, is_fitted)
+        contents.pop(pairs.named("exposure_count"), None)  # of stage 1, and of what has been done with it here
+        contents[pairs.named("a_hat")] = form.of(a_hat)
+        if is_fitted and term.leave_one_out and term.over_all_pairs:
+            contents["a_hat_product"] = form.of(products(turn, pairs, term))
+        if is_fitted and term.variance:
+            contents["a_hat_variance"] = form.variance(products(turn, pairs, term), variance_of(turn, pairs))
+    means = means_of(turn)
+    contents["exposure"] = form.row_vectors(means, is_user)
+    return Update(np.empty((len(means), 0)), {}, contents)

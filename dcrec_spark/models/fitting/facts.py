@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from dcrec_spark.engine.ascent import Fit
+from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import Family, OutcomeFamily
 from dcrec_spark.models.fitting.degeneracies import Degeneracy, find_degeneracies
 from dcrec_spark.models.fitting.layout import Layout
@@ -64,13 +65,14 @@ class OutcomeFacts:
     """What the fit of an outcome model finds out.
 
     shared : the terms that all pairs share, as the family's steps take them. mean_rating : of the training ratings.
-    propensity : of adjustment="ipw", else None.
+    propensity : of adjustment="ipw", else None. form : of the confounder; None without one.
     """
 
     shared: Any
     mean_rating: float
     fit: FitFacts
     propensity: Propensity | None = None
+    form: Form | None = None
 
     def as_json(self, family: type[OutcomeFamily]) -> dict[str, Any]:
         """Return the facts as JSON holds them."""
@@ -79,15 +81,17 @@ class OutcomeFacts:
             "shared": family.shared_as_json(self.shared),
             "mean_rating": self.mean_rating,
             "propensity": None if self.propensity is None else self.propensity.as_json(),
+            "form": None if self.form is None else self.form._asdict(),
         }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], family: type[OutcomeFamily]) -> Self:
         """Return the facts that :meth:`as_json` gave; other names are passed over."""
-        propensity = values["propensity"]
+        propensity, form = values["propensity"], values["form"]
         return cls(
             family.shared_from_json(values["shared"]),
             values["mean_rating"],
             FitFacts.from_json(values),
             None if propensity is None else Propensity.from_json(propensity),
+            None if form is None else Form(**form),
         )

@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.ml.param import Params
 from pyspark.sql import DataFrame
 
+from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import Family, OutcomeFamily
 from dcrec_spark.models.fitting.propensity import Propensity
 
@@ -22,7 +23,8 @@ class FittedExposure:
 class FittedOutcome:
     """A fitted outcome model.
 
-    params : of the model. shared : the terms that all pairs share. users, items : ``idx, id``, the family's columns,
+    params : of the model. shared : the terms that all pairs share. form : of the confounder; None without one.
+    users, items : ``idx, id``, the family's columns,
     ``exposure_shape, exposure_rate``.
     """
 
@@ -33,6 +35,7 @@ class FittedOutcome:
     users: DataFrame
     items: DataFrame
     exposure: FittedExposure | None
+    form: Form | None = None
 
     @property
     def id_columns(self) -> tuple[str, str]:
@@ -42,7 +45,8 @@ class FittedOutcome:
     @property
     def row_width(self) -> int:
         """How many numbers a row of either stage has at most."""
-        return max(self.family.row_width, 0 if self.exposure is None else self.exposure.family.row_width)
+        exposure = 0 if self.exposure is None else self.family.exposure_row_width(self.exposure.family)
+        return max(self.family.row_width, exposure)
 
     def table(self, is_user: bool) -> DataFrame:
         """Return the users or the items."""

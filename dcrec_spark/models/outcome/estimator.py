@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from dcrec_spark.engine.ascent import Fit, Start
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.exposure.estimator import (
     ExposureFit,
     PoissonFactorization,
@@ -100,7 +101,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
     >>> model.transform(ratings.limit(1)).columns
     ['user', 'item', 'rating', 'prediction']
     >>> model.userFactors.columns
-    ['id', 'features', 'gamma']
+    ['id', 'features', 'bias', 'gamma']
     >>> model.release()
     """
 
@@ -122,6 +123,15 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         itemReg: float = 1.0,
         confounderReg: float = 1.0,
         interceptReg: float = 1.0,
+        confounderLink: str = "identity",
+        standardizeConfounder: bool = False,
+        leaveOneOut: bool = False,
+        confounderVariance: bool = False,
+        estimateConfounderReg: bool = False,
+        fitBiases: bool = False,
+        userBiasReg: float = 1.0,
+        itemBiasReg: float = 1.0,
+        regByCount: bool = False,
         userShapePrior: float = 0.3,
         userRatePrior: float = 0.3,
         itemShapePrior: float = 0.3,
@@ -162,17 +172,19 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
         family = consistent_family_of(self)
         exposure = self._exposure() if family.has_confounder else None
-        self._require_usable(dataset, exposure)
+        self._require_usable(dataset, family, exposure)
         propensity = self._propensity(dataset)
         with FitScope() as scope:
             layout = self._lay_out(dataset, family, exposure, propensity, scope)
             stage_one = None if exposure is None else self._stage_one(exposure, layout, scope)
+            form = None
             if stage_one is not None:
-                layout = attach_confounder(layout, stage_one.users, stage_one.items, scope)
+                factors = stage_one.users, stage_one.items
+                layout, form = attach_confounder(layout, *factors, family.exposure_term, scope)
             start = self._start(family, layout, scope)
             with listening(self, family.stage) as listener:
                 fit = scope.add(fit_factors(self, family, layout, listener, start))
-            return self._model(family, layout, fit, propensity, stage_one and stage_one.model)
+            return self._model(family, layout, fit, propensity, stage_one and stage_one.model, form)
 
     def checkInitialModel(self, dataset: DataFrame) -> None:
         """Refuse an initialModel that a fit to ``dataset`` could not start from; nothing is computed.
@@ -205,12 +217,12 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
 
     # ---- stages
 
-    def _require_usable(self, dataset: DataFrame, exposure: Exposure | None) -> None:
+    def _require_usable(self, dataset: DataFrame, family: OutcomeFamily, exposure: Exposure | None) -> None:
         get = self.getOrDefault
         numbers = [get("ratingCol")]
         if get("adjustment") == "ipw" and get("propensityCol"):
             numbers.append(get("propensityCol"))
-        if isinstance(exposure, PoissonFactorization) and exposure.getOrDefault("countCol"):
+        if exposure is not None and self._needs_counts(exposure, family) and exposure.getOrDefault("countCol"):
             numbers.append(exposure.getOrDefault("countCol"))
         ids, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
         require_columns(dataset, ids, numbers, [held_out] if held_out else [])
@@ -236,11 +248,18 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
     ) -> AnyLayout:
         get = self.getOrDefault
         dataset, values = weighted_ratings(dataset, get("ratingCol"), propensity)
-        if isinstance(exposure, PoissonFactorization):  # else its factors are there, and need no counts
+        # A stage 1 that is fitted already has its factors, and needs the counts for what is left out of them alone.
+        if exposure is not None and self._needs_counts(exposure, family):
             values |= exposure_values(exposure.getOrDefault("countCol"))
-        width = max(family.row_width, 0 if exposure is None else PoissonExposure.of(exposure).row_width)
+        width = max(
+            family.row_width, 0 if exposure is None else family.exposure_row_width(PoissonExposure.of(exposure))
+        )
         names, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
         return lay_out(dataset, *names, values, layout_settings(self, width), scope, held_out)
+
+    @staticmethod
+    def _needs_counts(exposure: Exposure, family: OutcomeFamily) -> bool:
+        return isinstance(exposure, PoissonFactorization) or family.exposure_term.leave_one_out
 
     def _stage_one(self, exposure: Exposure, layout: AnyLayout, scope: FitScope) -> ExposureFit:
         """Return the exposure model, fitted to these blocks or given, and its factors where the blocks need them."""
@@ -271,6 +290,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         fit: Fit,
         propensity: Propensity | None,
         exposure: PoissonFactorizationModel | None,
+        form: Form | None,
     ) -> DeconfoundedMFModel:
         """Return the tables and facts of a fit as a model with this estimator's parameters."""
         facts = FitFacts.of(family, layout, fit).warn()
@@ -280,7 +300,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
             with_exposure(users, exposure.userFactors if exposure else None),
             with_exposure(items, exposure.itemFactors if exposure else None),
         )
-        outcome = OutcomeFacts(fit.shared, layout.means["rating"], facts, propensity)
+        outcome = OutcomeFacts(fit.shared, layout.means["rating"], facts, propensity, form)
         was_given = exposure is not None and exposure is self.getOrDefault("exposureModel")
         model = DeconfoundedMFModel(tables, outcome, exposure, releasesExposureModel=not was_given)
         self._copyValues(model._resetUid(self.uid)).clear(model.initialModel)

@@ -44,7 +44,9 @@ def _fold_in_exposure(
     known, family = fitted.exposure_table(not new_is_user), exposure.family
     states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, scope)
     table = layout.table(new_is_user, states[new_is_user], family, NOTHING_SHARED).drop("idx")
-    return attach_confounder(layout, states[True], states[False], scope), scope.cache(table)
+    term = fitted.family.exposure_term
+    layout, _ = attach_confounder(layout, states[True], states[False], term, scope, fitted.form)
+    return layout, scope.cache(table)
 
 
 def _lay_out(fitted: FittedOutcome, dataset: DataFrame, frozen: dict[str, DataFrame], scope: FitScope) -> AnyLayout:

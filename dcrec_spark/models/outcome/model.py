@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
+from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
@@ -40,11 +41,11 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
 
     Attributes
     ----------
-    userFactors : DataFrame[id, features: array<double>, gamma: double]
-        theta_u, ``rank`` numbers, and gamma_u, which is 0 without a confounder and the same for all where it is global.
-        With outcome="poisson" posterior means.
-    itemFactors : DataFrame[id, features: array<double>]
-        beta_i.
+    userFactors : DataFrame[id, features: array<double>, bias: double, gamma: double]
+        theta_u, ``rank`` numbers; b_u, null without biases; and gamma_u, which is 0 without a confounder and the same
+        for all where it is global. With outcome="poisson" posterior means.
+    itemFactors : DataFrame[id, features: array<double>, bias: double]
+        beta_i, and c_i, null without biases.
     intercept : float
         beta_0.
     exposureModel : PoissonFactorizationModel or None
@@ -79,13 +80,13 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
 
     @property
     def userFactors(self) -> DataFrame:
-        """DataFrame[id, features: array<double>, gamma: double]."""
-        return self._tables.users.select("id", "features", "gamma")
+        """DataFrame[id, features: array<double>, bias: double, gamma: double]."""
+        return self._tables.users.select("id", "features", "bias", "gamma")
 
     @property
     def itemFactors(self) -> DataFrame:
-        """DataFrame[id, features: array<double>]."""
-        return self._tables.items.select("id", "features")
+        """DataFrame[id, features: array<double>, bias: double]."""
+        return self._tables.items.select("id", "features", "bias")
 
     @property
     def intercept(self) -> float:
@@ -94,10 +95,9 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
 
     @property
     def globalGamma(self) -> float | None:
-        """The gamma of all users, where there is one."""
+        """The gamma of all users, where there is one: the only one, or that which theirs depart from."""
         family = family_of(self)
-        is_global = family.has_confounder and not family.gamma_per_user
-        return family.shared_numbers(self.facts.shared).gamma if is_global else None
+        return family.shared_numbers(self.facts.shared).gamma if family.shares_gamma else None
 
     @property
     def objectiveHistory(self) -> list[float]:
@@ -136,8 +136,8 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
 
         Returns
         -------
-        tuple of DataFrame[id, features, (gamma,) exposure_shape, exposure_rate]
-            The exposure columns are null without a confounder.
+        tuple of DataFrame[id, features, bias, (gamma,) exposure_shape, exposure_rate]
+            The bias is null where there is none, the exposure columns without a confounder.
         """
         known = self.exposureModel is not None
         exposure = {name: F.when(F.lit(known), F.col(name)) for name in ("exposure_shape", "exposure_rate")}
@@ -147,8 +147,9 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
     def scoringVectors(self) -> ScoringVectors:
         """Return the vectors whose inner products are the two parts of every score."""
         users, items = self.tables()
-        vectors = scoring_vectors(users, is_user=True), scoring_vectors(items, is_user=False)
-        return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept)
+        biases, form = family_of(self).has_biases, self.facts.form or Form()
+        vectors = scoring_vectors(users, True, biases, form), scoring_vectors(items, False, biases, form)
+        return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         """Add predictionCol and, where they are set, preferenceCol and confounderCol.
@@ -191,7 +192,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
 
         Returns
         -------
-        DataFrame[id, features, gamma, outcome_shape, outcome_rate, exposure_shape, exposure_rate]
+        DataFrame[id, features, bias, gamma, outcome_shape, outcome_rate, exposure_shape, exposure_rate]
             To be read, or handed to :meth:`extended` or :meth:`withUsers`; arrays that the model has no use for are
             empty. Cached; unpersist it when done.
 
@@ -385,7 +386,9 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         if stage_one is not None:
             exposure = FittedExposure(PoissonExposure.of(stage_one), stage_one.getOrDefault("countCol"))
         facts = self.facts
-        return FittedOutcome(self, family_of(self), facts.shared, facts.propensity, *self.tables(), exposure)
+        return FittedOutcome(
+            self, family_of(self), facts.shared, facts.propensity, *self.tables(), exposure, facts.form
+        )
 
     def _few_partitions(self) -> AbstractContextManager[None]:
         """Plan shuffles for tables about as large as this model's."""

@@ -32,6 +32,15 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     itemReg: Param[float] = declared(_OF["itemReg"])
     confounderReg: Param[float] = declared(_OF["confounderReg"])
     interceptReg: Param[float] = declared(_OF["interceptReg"])
+    confounderLink: Param[str] = declared(_OF["confounderLink"])
+    standardizeConfounder: Param[bool] = declared(_OF["standardizeConfounder"])
+    leaveOneOut: Param[bool] = declared(_OF["leaveOneOut"])
+    confounderVariance: Param[bool] = declared(_OF["confounderVariance"])
+    estimateConfounderReg: Param[bool] = declared(_OF["estimateConfounderReg"])
+    fitBiases: Param[bool] = declared(_OF["fitBiases"])
+    userBiasReg: Param[float] = declared(_OF["userBiasReg"])
+    itemBiasReg: Param[float] = declared(_OF["itemBiasReg"])
+    regByCount: Param[bool] = declared(_OF["regByCount"])
     userShapePrior: Param[float] = declared(_OF["userShapePrior"])
     userRatePrior: Param[float] = declared(_OF["userRatePrior"])
     itemShapePrior: Param[float] = declared(_OF["itemShapePrior"])
@@ -127,6 +136,42 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
         """Value of ``interceptReg``: 1 / prior variance of the intercept, with unit noise."""
         return self.getOrDefault(self.interceptReg)
 
+    def getConfounderLink(self) -> str:
+        """Value of ``confounderLink``: what is made of a_hat; all but identity need unobservedWeight=0."""
+        return self.getOrDefault(self.confounderLink)
+
+    def getStandardizeConfounder(self) -> bool:
+        """Value of ``standardizeConfounder``: whether the confounder is given mean 0 and spread 1."""
+        return self.getOrDefault(self.standardizeConfounder)
+
+    def getLeaveOneOut(self) -> bool:
+        """Value of ``leaveOneOut``: whether a rated pair's own exposure is left out of its a_hat."""
+        return self.getOrDefault(self.leaveOneOut)
+
+    def getConfounderVariance(self) -> bool:
+        """Value of ``confounderVariance``: whether the variance of a_hat counts, and shrinks gamma."""
+        return self.getOrDefault(self.confounderVariance)
+
+    def getEstimateConfounderReg(self) -> bool:
+        """Value of ``estimateConfounderReg``: whether the gammas' variance is estimated."""
+        return self.getOrDefault(self.estimateConfounderReg)
+
+    def getFitBiases(self) -> bool:
+        """Value of ``fitBiases``: whether each user and each item has a bias, part of the preference."""
+        return self.getOrDefault(self.fitBiases)
+
+    def getUserBiasReg(self) -> float:
+        """Value of ``userBiasReg``: 1 / prior variance of the users' biases, with unit noise."""
+        return self.getOrDefault(self.userBiasReg)
+
+    def getItemBiasReg(self) -> float:
+        """Value of ``itemBiasReg``: 1 / prior variance of the items' biases, with unit noise."""
+        return self.getOrDefault(self.itemBiasReg)
+
+    def getRegByCount(self) -> bool:
+        """Value of ``regByCount``: whether each row's number of ratings multiplies its regularisers."""
+        return self.getOrDefault(self.regByCount)
+
     def getUserShapePrior(self) -> float:
         """Value of ``userShapePrior``: shape of the Gamma prior of the users' factors."""
         return self.getOrDefault(self.userShapePrior)
@@ -220,11 +265,11 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
         return self._set(predictionCol=value)
 
     def getPreferenceCol(self) -> str | None:
-        """Value of ``preferenceCol``: output column: theta . beta, the preference; None: no such column."""
+        """Value of ``preferenceCol``: output column: theta . beta and the biases, the preference."""
         return self.getOrDefault(self.preferenceCol)
 
     def setPreferenceCol(self, value: str | None) -> Self:
-        """Set ``preferenceCol``: output column: theta . beta, the preference; None: no such column."""
+        """Set ``preferenceCol``: output column: theta . beta and the biases, the preference."""
         return self._set(preferenceCol=value)
 
     def getConfounderCol(self) -> str | None:

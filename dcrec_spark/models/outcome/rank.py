@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array, pack, unpack
+from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.topn import top_n
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.spark.lineage import cores
@@ -33,7 +34,8 @@ _FACTORS = ["idx", "preference", "confounder"]
 class Ranking:
     """What is ranked: both frames have ``idx long, preference array<double>, confounder array<double>``.
 
-    A pair's score is the product of the preferences, plus that of the confounders, plus the intercept.
+    A pair's score is the product of the preferences, plus that of the confounders, plus the intercept; form : see
+    :func:`dcrec_spark.kernels.topn.top_n`.
     """
 
     rows: DataFrame
@@ -41,6 +43,7 @@ class Ranking:
     n_rows: int
     n_cols: int
     intercept: float
+    form: Form = PLAIN
 
 
 def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
@@ -56,7 +59,7 @@ def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
     n_pieces = -(-what.n_cols // PIECE_COLS)
     chunks = _chunks(what.rows, seen, n_chunks)
     pieces = _pieces(what.cols, n_pieces)
-    best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(_scorer(n, what.intercept), _RANKED)
+    best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(_scorer(n, what), _RANKED)
     return best if n_pieces == 1 else _merge(best, n)
 
 
@@ -102,16 +105,20 @@ def _factors(table: pa.Table, idx: Array) -> dict[str, Array]:
     }
 
 
-def _scorer(n: int, intercept: float) -> ArrowMap:
+def _scorer(n: int, what: Ranking) -> ArrowMap:
+    intercept, form = what.intercept, what.form
+
     def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for chunk, piece in zip(batch["chunk_data"], batch["piece_data"], strict=True):
-                yield _score_cells(unpack(chunk.as_buffer()), unpack(piece.as_buffer()), n, intercept)
+                yield _score_cells(unpack(chunk.as_buffer()), unpack(piece.as_buffer()), n, intercept, form)
 
     return score
 
 
-def _score_cells(rows: dict[str, Array], cols: dict[str, Array], n: int, intercept: float) -> pa.RecordBatch:
+def _score_cells(
+    rows: dict[str, Array], cols: dict[str, Array], n: int, intercept: float, form: Form
+) -> pa.RecordBatch:
     seen_at = np.searchsorted(cols["idx"], rows["seen_col"])
     seen_at[seen_at == len(cols["idx"])] = 0
     here = cols["idx"][seen_at] == rows["seen_col"]
@@ -123,6 +130,7 @@ def _score_cells(rows: dict[str, Array], cols: dict[str, Array], n: int, interce
         intercept,
         seen_ptr,
         seen_at[here],
+        form,
     )
     return pa.RecordBatch.from_arrays(
         [

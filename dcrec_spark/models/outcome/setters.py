@@ -38,6 +38,15 @@ class OutcomeSetters(OutcomeParams):
         itemReg: float = 1.0,
         confounderReg: float = 1.0,
         interceptReg: float = 1.0,
+        confounderLink: str = "identity",
+        standardizeConfounder: bool = False,
+        leaveOneOut: bool = False,
+        confounderVariance: bool = False,
+        estimateConfounderReg: bool = False,
+        fitBiases: bool = False,
+        userBiasReg: float = 1.0,
+        itemBiasReg: float = 1.0,
+        regByCount: bool = False,
         userShapePrior: float = 0.3,
         userRatePrior: float = 0.3,
         itemShapePrior: float = 0.3,
@@ -120,6 +129,42 @@ class OutcomeSetters(OutcomeParams):
     def setInterceptReg(self, value: float) -> Self:
         """Set ``interceptReg``: 1 / prior variance of the intercept, with unit noise."""
         return self._set(interceptReg=value)
+
+    def setConfounderLink(self, value: str) -> Self:
+        """Set ``confounderLink``: what is made of a_hat; all but identity need unobservedWeight=0."""
+        return self._set(confounderLink=value)
+
+    def setStandardizeConfounder(self, value: bool) -> Self:
+        """Set ``standardizeConfounder``: whether the confounder is given mean 0 and spread 1."""
+        return self._set(standardizeConfounder=value)
+
+    def setLeaveOneOut(self, value: bool) -> Self:
+        """Set ``leaveOneOut``: whether a rated pair's own exposure is left out of its a_hat."""
+        return self._set(leaveOneOut=value)
+
+    def setConfounderVariance(self, value: bool) -> Self:
+        """Set ``confounderVariance``: whether the variance of a_hat counts, and shrinks gamma."""
+        return self._set(confounderVariance=value)
+
+    def setEstimateConfounderReg(self, value: bool) -> Self:
+        """Set ``estimateConfounderReg``: whether the gammas' variance is estimated."""
+        return self._set(estimateConfounderReg=value)
+
+    def setFitBiases(self, value: bool) -> Self:
+        """Set ``fitBiases``: whether each user and each item has a bias, part of the preference."""
+        return self._set(fitBiases=value)
+
+    def setUserBiasReg(self, value: float) -> Self:
+        """Set ``userBiasReg``: 1 / prior variance of the users' biases, with unit noise."""
+        return self._set(userBiasReg=value)
+
+    def setItemBiasReg(self, value: float) -> Self:
+        """Set ``itemBiasReg``: 1 / prior variance of the items' biases, with unit noise."""
+        return self._set(itemBiasReg=value)
+
+    def setRegByCount(self, value: bool) -> Self:
+        """Set ``regByCount``: whether each row's number of ratings multiplies its regularisers."""
+        return self._set(regByCount=value)
 
     def setUserShapePrior(self, value: float) -> Self:
         """Set ``userShapePrior``: shape of the Gamma prior of the users' factors."""

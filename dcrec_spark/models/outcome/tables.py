@@ -41,7 +41,14 @@ class FactorTables:
 
 
 def with_exposure(factors: DataFrame, exposure: DataFrame | None) -> DataFrame:
-    """Return the factors and ``exposure_shape, exposure_rate``, which are empty arrays without an exposure model."""
+    """Return the factors, ``bias`` after them, and ``exposure_shape, exposure_rate``.
+
+    Without an exposure model these are empty arrays; ``bias`` is null where the model has none.
+    """
+    if "bias" not in factors.columns:
+        at = factors.columns.index("features") + 1
+        bias = F.lit(None).cast("double").alias("bias")
+        factors = factors.select(*factors.columns[:at], bias, *factors.columns[at:])
     if exposure is None:
         empty = F.expr("cast(array() as array<double>)")
         return factors.withColumns({"exposure_shape": empty, "exposure_rate": empty})

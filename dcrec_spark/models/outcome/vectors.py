@@ -2,8 +2,9 @@
 
     score_ui = preference_u . preference_i + confounder_u . confounder_i + intercept
 
-with preference_u = theta_u, confounder_u = gamma_u E[pi_u], preference_i = beta_i, confounder_i = E[lambda_i]. Whatever
-else is to be scored in the same way, such as the preference alone, is given as vectors of its own.
+with preference_u = theta_u, confounder_u = gamma_u E[pi_u], preference_i = beta_i, confounder_i = E[lambda_i]; biases
+make it preference_u = [theta_u, b_u, 1] and preference_i = [beta_i, 1, c_i]. Whatever else is to be scored in the same
+way, such as the preference alone, is given as vectors of its own.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
+from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.outcome.rank import Ranking, rank
 
@@ -20,13 +22,18 @@ _OTHER = {"user": "item", "item": "user"}
 
 @dataclass(frozen=True)
 class ScoringVectors:
-    """users, items : ``idx, id, preference: array<double>, confounder: array<double>``, idx from 0 without gaps."""
+    """users, items : ``idx, id, preference: array<double>, confounder: array<double>``, idx from 0 without gaps.
+
+    form : of the confounder. Where it is no product of vectors, the vectors are [E[pi_u], gamma_u] and
+    [E[lambda_i], 0]: a_hat is their product, and the sum of their last numbers is what h is multiplied with.
+    """
 
     users: DataFrame
     items: DataFrame
     n_users: int
     n_items: int
     intercept: float
+    form: Form = PLAIN
 
     def join(self, pairs: DataFrame, user: str, item: str) -> tuple[DataFrame, Column, Column]:
         """Return the pairs joined to the vectors, and both parts of their scores; null for unknown ids.
@@ -40,7 +47,7 @@ class ScoringVectors:
             names = {"id": column, "preference": f"__{side}_preference", "confounder": f"__{side}_confounder"}
             pairs = pairs.join(vectors.drop("idx").withColumnsRenamed(names), column, "left")
         parts = [dot(F.col(f"__user_{part}"), F.col(f"__item_{part}")) for part in ("preference", "confounder")]
-        return pairs, parts[0], parts[1]
+        return pairs, parts[0], parts[1] if self.form.is_low_rank else _linked(parts[1], self.form)
 
     def score(self, pairs: DataFrame, output: str) -> DataFrame:
         """``pairs``, with columns ``user_id`` and ``item_id``, and their scores in a column ``output``."""
@@ -67,7 +74,7 @@ class ScoringVectors:
         other = _OTHER[side]
         rows = tables[side] if chosen is None else tables[side].join(chosen, "id", "left_semi")
         cols, names = tables[other], {side: "row_idx", other: "col_idx"}
-        ranking = Ranking(rows.drop("id"), cols.drop("id"), counts[side], counts[other], self.intercept)
+        ranking = Ranking(rows.drop("id"), cols.drop("id"), counts[side], counts[other], self.intercept, self.form)
         ranked = rank(ranking, n, None if seen is None else self._indexed(seen, names))
         for name, table in ((side, rows), (other, cols)):
             ids = table.select(F.col("idx").alias(names[name]), F.col("id").alias(f"{name}_id"))
@@ -80,9 +87,30 @@ class ScoringVectors:
         return seen.join(users, "user_id").join(items, "item_id").select("row_idx", "col_idx")
 
 
-def scoring_vectors(factors: DataFrame, is_user: bool) -> DataFrame:
+def _linked(a_hat: Column, form: Form) -> Column:
+    """Return gamma_u h_ui of the joined pairs."""
+    linked = F.sqrt(a_hat) if form.link == "sqrt" else F.log(a_hat + F.lit(form.offset))
+    gamma = F.element_at("__user_confounder", -1) + F.element_at("__item_confounder", -1)
+    return gamma * (linked - F.lit(form.mean)) / F.lit(form.scale)
+
+
+def scoring_vectors(factors: DataFrame, is_user: bool, has_biases: bool, form: Form = PLAIN) -> DataFrame:
     """``idx, id, preference, confounder`` of a table of fitted users or items."""
+    preference = F.col("features")
+    if has_biases:
+        bias, one = F.col("bias"), F.lit(1.0)
+        preference = F.concat(preference, F.array(bias, one) if is_user else F.array(one, bias))
     confounder = gamma_mean(F.col("exposure_shape"), F.col("exposure_rate"))
-    if is_user:
-        confounder = F.transform(confounder, lambda x: x * F.col("gamma"))
-    return factors.select("idx", "id", F.col("features").alias("preference"), confounder.alias("confounder"))
+    if not form.is_low_rank:
+        confounder = F.concat(confounder, F.array(F.col("gamma") if is_user else F.lit(0.0)))
+    elif is_user:
+        confounder = _extended(confounder, F.lit(-form.mean), form)
+        confounder = F.transform(confounder, lambda x: x * F.col("gamma") / F.lit(form.scale))
+    else:
+        confounder = _extended(confounder, F.lit(1.0), form)
+    return factors.select("idx", "id", preference.alias("preference"), confounder.alias("confounder"))
+
+
+def _extended(vector: Column, last: Column, form: Form) -> Column:
+    """Return the vector with what the mean of h takes off, where it is not plainly a_hat."""
+    return vector if form == PLAIN else F.concat(vector, F.array(last))

@@ -34,7 +34,7 @@ from dcrec_spark.storage.protocol import Files
 from dcrec_spark.storage.staging import require_writable
 from dcrec_spark.version import __version__
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 SETTING = "the path of a model"
 FOLDER = "metadata"
 METADATA = f"{FOLDER}/part-00000"

@@ -50,7 +50,7 @@ def of_users(spark: SparkSession, *users: str) -> DataFrame:
 def rows_of(table: DataFrame, ids: list[str]) -> dict[str, Any]:
     columns = by_id(table)
     at = [columns["id"].index(i) for i in ids]
-    return {name: values[at] for name, values in columns.items() if name != "id"}
+    return {name: values[at] for name, values in columns.items() if name not in ("id", "bias")}  # no biases here
 
 
 def test_ids_of_another_kind_are_refused(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
@@ -120,6 +120,7 @@ def test_a_new_item_is_where_its_users_hold_it(spark: SparkSession, fitted: Deco
     assert folded.columns == [
         "id",
         "features",
+        "bias",
         *[f"{m}_{p}" for m in ("outcome", "exposure") for p in ("shape", "rate")],
     ]
     users, item = by_id(fitted.tables()[0]), by_id(folded)
@@ -179,3 +180,14 @@ def test_a_folded_in_row_starts_at_its_own_rate() -> None:
     turn = Turn(Block({"row_key": np.arange(2)}), {"shape": shape, "rate": rate}, np.empty((0, 0)), {})
     update = start(turn, model=model, is_user=False)
     np.testing.assert_array_equal(update.rows[:, 2:], shape / rate)
+
+
+def test_where_rows_have_rates_of_their_own_a_new_one_starts_at_the_priors() -> None:
+    """Its shapes come from the seed, as in a cold start; the others stay where they were."""
+    shape, rate = np.array([[2.0, 3.0], [np.nan, np.nan]]), np.array([[4.0, 8.0], [np.nan, np.nan]])
+    model = GammaPoisson("outcome", "rating", 2, GammaPrior(0.3, 0.4), GammaPrior(0.5, 0.6), 0, unobserved=0.2)
+    keys = Block({"row_key": np.arange(2)})
+    warm = start(Turn(keys, {"shape": shape, "rate": rate}, np.empty((0, 0)), {}), model=model, is_user=False)
+    cold = start(Turn(keys, {}, np.empty((0, 0)), {}), model=model, is_user=False)
+    np.testing.assert_array_equal(warm.memory["rate"], [[4.0, 8.0], [0.6, 0.6]])
+    np.testing.assert_array_equal(warm.memory["shape"], [shape[0], cold.memory["shape"][1]])

@@ -1,0 +1,127 @@
+"""What becomes of the exposure model's posterior on single pairs: a_hat without the pair's own vote, its variance, h.
+
+    phi_uik = g_uk g_ik / (g_u . g_i)                       the share of component k in the exposure a_ui
+    a_hat_ui without itself = sum_k (s_uk - a_ui phi_uik) / r_uk * (s_ik - a_ui phi_uik) / r_ik
+    Var(a_hat_ui) = sum_k E[pi_uk^2] E[lambda_ik^2] - E[pi_uk]^2 E[lambda_ik]^2
+    h_ui = (f(a_hat_ui) - mean) / scale                     f: the link
+
+A pair that was in the fit of the exposure model has pulled its own a_hat up; one that is predicted has not.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcrec_spark.kernels.csr import pieces
+from dcrec_spark.kernels.gamma import Floats, geometric_mean
+
+
+class Form(NamedTuple):
+    """How the confounder h is made from a_hat.
+
+    link : "identity", "sqrt" or "log", of a_hat + offset. mean, scale : what is then subtracted, and divided by.
+    """
+
+    link: str = "identity"
+    offset: float = 0.0
+    mean: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def is_low_rank(self) -> bool:
+        """Whether h is a product of vectors, as a_hat is."""
+        return self.link == "identity"
+
+    def of(self, a_hat: Floats) -> Floats:
+        """Make h from a_hat, of any shape."""
+        return np.asarray((self.linked(a_hat) - self.mean) / self.scale)
+
+    def linked(self, a_hat: Floats) -> Floats:
+        """Make f(a_hat)."""
+        if self.link == "sqrt":
+            return np.asarray(np.sqrt(a_hat))
+        return np.asarray(np.log(a_hat + self.offset)) if self.link == "log" else a_hat
+
+    def variance(self, a_hat: Floats, variance: Floats) -> Floats:
+        """Make Var(h) from a_hat and its variance, a link by its slope at a_hat."""
+        if self.link == "sqrt":
+            variance = variance / (4.0 * np.maximum(a_hat, np.finfo(np.float64).tiny))
+        elif self.link == "log":
+            variance = variance / np.square(a_hat + self.offset)
+        return np.asarray(variance / self.scale**2)
+
+    def row_vectors(self, means: Floats, is_user: bool) -> Floats:
+        """Return the vectors whose products are h, from E[pi] or E[lambda] (n, L); of a link the means as they are."""
+        if self == Form() or not self.is_low_rank:
+            return means
+        last = np.full((len(means), 1), -self.mean / self.scale if is_user else 1.0)
+        return np.hstack([means / self.scale if is_user else means, last])
+
+
+class Posterior(NamedTuple):
+    """Of each row, (n, L): mean, 1 / rate and exp(E[log .]) of its exposure factors."""
+
+    mean: Floats
+    inverse_rate: Floats
+    geometric_mean: Floats
+
+    @classmethod
+    def of(cls, shape: Floats, rate: Floats) -> "Posterior":
+        """Take it from shape (n, L) and rate (L,) or (n, L)."""
+        rate = np.broadcast_to(rate, shape.shape)
+        return cls(shape / rate, 1.0 / rate, geometric_mean(shape, rate))
+
+    @classmethod
+    def of_rows(cls, rows: Floats) -> "Posterior":
+        """Read it from rows as :meth:`rows` makes them."""
+        return cls(*np.split(rows, 3, axis=1))
+
+    def rows(self) -> Floats:
+        """Lay it out in one row each, (n, 3 L)."""
+        return np.hstack(self)
+
+    @property
+    def second_moment(self) -> Floats:
+        """E[x^2] = s (s + 1) / r^2."""
+        return self.mean * (self.mean + self.inverse_rate)
+
+
+def leave_one_out(
+    row_ptr: NDArray[np.int64], col: NDArray[np.int32], count: Floats, rows: Posterior, cols: Posterior
+) -> Floats:
+    """Compute a_hat of each nonzero without its own count, (nnz,).
+
+    Parameters
+    ----------
+    row_ptr (n + 1,), col (nnz,), count (nnz,) : the exposures. rows, cols : of the n rows and of the inbox.
+
+    Notes
+    -----
+    What is left of a mean is never below 0: shapes settle to a tolerance only, and a row that is folded in may meet
+    others that have not seen it.
+    """
+    a_hat = np.empty(len(col))
+    for row, start, end in pieces(row_ptr):
+        at = col[start:end]
+        share = rows.geometric_mean[row] * cols.geometric_mean[at]
+        share *= (count[start:end] / share.sum(axis=1))[:, None]
+        left_of_row = np.maximum(rows.mean[row] - share * rows.inverse_rate[row], 0.0)
+        left_of_col = np.maximum(cols.mean[at] - share * cols.inverse_rate[at], 0.0)
+        a_hat[start:end] = np.einsum("nl,nl->n", left_of_row, left_of_col)
+    return a_hat
+
+
+def variances(row_ptr: NDArray[np.int64], col: NDArray[np.int32], rows: Posterior, cols: Posterior) -> Floats:
+    """Compute Var(a_hat) of each nonzero, (nnz,); parameters as for :func:`leave_one_out`."""
+    found = np.empty(len(col))
+    row_second, col_second = rows.second_moment, cols.second_moment
+    row_square, col_square = np.square(rows.mean), np.square(cols.mean)
+    for row, start, end in pieces(row_ptr):
+        at = col[start:end]
+        found[start:end] = col_second[at] @ row_second[row] - col_square[at] @ row_square[row]
+    return found
+
+
+# a_hat as it is.
+PLAIN = Form()

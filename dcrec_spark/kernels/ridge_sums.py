@@ -1,0 +1,249 @@
+"""Sums over all pairs in the cost of both sides' rows, and what comes of them: shared terms, objective, held-out error.
+
+What the model says of any pair is a sum of terms, each a product of a part of the augmented row of its user and one of
+its item (:class:`dcrec_spark.kernels.ridge.Columns`)::
+
+    preference  [theta_u, b_u, 1] . [beta_i, 1, c_i]          own     gamma_u pi_u . lambda_i
+    one         1 . 1                                         common  pi_u . lambda_i
+
+So the sum over all pairs of one term times another is the product of two blocks of the sides' Gram matrices, and J is
+quadratic in the shared terms with numbers that these products give.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.kernels.ridge import (
+    Array,
+    Columns,
+    Design,
+    RatingBlock,
+    Regulariser,
+    Shared,
+    Sums,
+    confounder_curvature,
+)
+
+# Departures that are all alike leave nothing to estimate a variance from.
+LARGEST_REG = 1e12
+
+
+def item_sums(rows: Floats, exposure: Floats, design: Design) -> Sums:
+    """Compute what the users need of all items (float64).
+
+    gram : (K, K) of the factors. augmented : of the rows [beta, 1, (c,) lambda].
+
+    Parameters
+    ----------
+    rows : (n, K (+ 1)) [beta (, c)]. exposure : (n, L).
+    """
+    rank = rows.shape[1] - design.biases
+    one = np.ones((len(rows), 1))
+    return _grams(rank, rows[:, :rank], one, rows[:, rank:], exposure)
+
+
+def user_sums(rows: Floats, exposure: Floats, design: Design) -> Sums:
+    """Compute what the items, the shared terms and the objective need of all users (float64).
+
+    gram : (K, K) of the factors. augmented : of the rows [theta, (b,) 1, (gamma pi,) (pi)].
+
+    Parameters
+    ----------
+    rows : (n, K (+ 1) (+ 1)) [theta (, b) (, gamma)]. exposure : (n, L).
+    """
+    own_weight = exposure.shape[1] > 0 and design.per_user
+    rank = rows.shape[1] - design.biases - own_weight
+    pi = exposure.astype(np.float64)
+    parts = [rows[:, : rank + design.biases], np.ones((len(rows), 1))]
+    if own_weight:
+        parts.append(pi * rows[:, -1:])
+    if design.shares_gamma:
+        parts.append(pi)
+    return _grams(rank, *parts)
+
+
+def _grams(rank: int, *parts: Floats) -> Sums:
+    augmented = np.hstack([part.astype(np.float64, copy=False) for part in parts])
+    gram = augmented.T @ augmented
+    return {"gram": np.ascontiguousarray(gram[:rank, :rank]), "augmented": gram}
+
+
+def penalty(
+    rows: Floats, block: RatingBlock, is_user: bool, shared: Shared, design: Design, reg: Regulariser
+) -> dict[str, Array]:
+    """Compute the regularisers of a block's rows: of factors and biases, and the users' squared departures (float64).
+
+    Parameters
+    ----------
+    rows : the block's, as :func:`item_sums` or :func:`user_sums` take them.
+    """
+    own_weight = is_user and block.has_confounder and design.per_user
+    preference = rows[:, : rows.shape[1] - own_weight].astype(np.float64)
+    regs = reg.of_rows(block.row_ptr, preference.shape[1] - design.biases, is_user, design)
+    sums = {"penalty": np.array(np.vdot(regs, np.square(preference)))}
+    if own_weight:
+        departure = rows[:, -1].astype(np.float64) - shared.gamma
+        sums["departure_square"] = np.array(departure @ departure)
+    return sums
+
+
+def departure_variances(
+    block: RatingBlock, items: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
+) -> dict[str, Array]:
+    """Add up the posterior variances of the users' departures, and their logarithms, given all else (float64).
+
+    items : :func:`item_sums` over all items.
+    """
+    variance = 1.0 / (confounder_curvature(block, items, design) + shared.reg_of_departures(reg))
+    return {
+        "n_rows": np.array(float(len(variance))),
+        "departure_variance": np.array(variance.sum()),
+        "departure_log_variance": np.array(np.log(variance).sum()),
+    }
+
+
+def observed_sums(block: RatingBlock, rows: Floats, users: Floats, shared: Shared, design: Design) -> Sums:
+    """Compute what the shared terms and the objective need of the observed pairs of an item block.
+
+    The shared terms are x = [beta_0 (, gamma)], delta_u = gamma_u - gamma is what a user has of his own. With
+    d = [1 (, h)], e = y - p - delta_u h and q = delta_u h + z p these are sum (w e^2 - w0 q^2), sum (w e d + w0 q d),
+    sum (w - w0) d d', w0 meeting h as the product of the exposures; to which h, where it is not sure, adds
+    w Var (delta_u + gamma)^2 (float64).
+
+    Parameters
+    ----------
+    rows : (n, K (+ 1)) of the block's items. users : of the inbox. shared : the terms that the users were solved with.
+    """
+    pairs = _Residuals.of(block, rows, users, shared, design)
+    weight, w0 = block.weight.astype(np.float64), design.unobserved
+    square = weight @ np.square(pairs.error) - w0 * (pairs.shown @ pairs.shown)
+    linear = pairs.drawn @ (weight * pairs.error) + w0 * (pairs.product @ pairs.shown)
+    curvature = (pairs.drawn * weight) @ pairs.drawn.T - w0 * (pairs.product @ pairs.product.T)
+    if len(block.variance):
+        unsure = block.weighted_variance
+        square += unsure @ np.square(pairs.departure)
+        if design.shares_gamma:
+            linear[1] -= unsure @ pairs.departure
+            curvature[1, 1] += unsure.sum()
+    return {"square": np.array(square), "linear": linear, "curvature": curvature}
+
+
+def held_out_sums(block: RatingBlock, rows: Floats, users: Floats, shared: Shared, design: Design) -> Sums:
+    """Compute sum e^2, sum e d, sum d d' of held-out pairs, as :func:`observed_sums` has them (float64)."""
+    pairs = _Residuals.of(block, rows, users, shared, design)
+    return {
+        "held_square": np.array(pairs.error @ pairs.error),
+        "held_linear": pairs.drawn @ pairs.error,
+        "held_curvature": pairs.drawn @ pairs.drawn.T,
+    }
+
+
+def held_out_error(items: Mapping[str, Array], shared: Shared) -> float:
+    """Compute the mean squared error of the held-out pairs from the sums of :func:`held_out_sums`."""
+    x = np.array(shared)[: len(items["held_linear"])]
+    total = items["held_square"] - 2.0 * x @ items["held_linear"] + x @ items["held_curvature"] @ x
+    return float(total / items["held_curvature"][0, 0])
+
+
+class _Residuals(NamedTuple):
+    """Of each pair e, q, delta_u, and the rows of d, (1, nnz) or (2, nnz): with h, or the product in its place."""
+
+    error: Array
+    shown: Array
+    departure: Array
+    drawn: Array
+    product: Array
+
+    @classmethod
+    def of(cls, block: RatingBlock, rows: Floats, users: Floats, shared: Shared, design: Design) -> "_Residuals":
+        rank = rows.shape[1] - design.biases
+        factors, theta = (np.ascontiguousarray(side[:, :rank]) for side in (rows, users))
+        preference = inner_products(block.row_ptr, block.col, factors, theta).astype(np.float64)
+        if design.biases:
+            preference += users[block.col, rank] + np.repeat(rows[:, rank], np.diff(block.row_ptr))
+        ones = np.ones((1, len(block.col)))
+        departure = np.zeros(len(block.col))
+        if not block.has_confounder:
+            return cls(block.rating - preference, preference * design.everywhere, departure, ones, ones)
+        if design.per_user:
+            departure = users[block.col, -1] - shared.gamma
+        error = block.rating - preference - departure * block.a_hat
+        shown = departure * block.product + preference * design.everywhere
+        if not design.shares_gamma:
+            return cls(error, shown, departure, ones, ones)
+        return cls(error, shown, departure, np.vstack([ones, block.a_hat]), np.vstack([ones, block.product]))
+
+
+def shared_and_objective(
+    users: Mapping[str, Array],
+    items: Mapping[str, Array],
+    shared: Shared,
+    design: Design,
+    reg: Regulariser,
+    fit_intercept: bool,
+) -> tuple[Shared, float]:
+    """Solve for the shared terms that minimise J given all else, and J there. J is quadratic in them.
+
+    Parameters
+    ----------
+    users : :func:`user_sums` of all users and their :func:`penalty`, with :func:`departure_variances` where their
+        variance is to be estimated. items : :func:`item_sums`, :func:`observed_sums`, :func:`penalty` of all items.
+    shared : the terms that the rows were solved with.
+    design, reg : of the model. fit_intercept : whether beta_0 is free; else it is 0.
+
+    Notes
+    -----
+    Where the variance of the departures is estimated, J is the variational bound that their posterior variances v give
+    it: + sum v (curvature + r) - log(r v) - 1 over the users, r = 1 / variance. Then J falls with r, too.
+    """
+    w0, has_gamma = design.unobserved, len(items["linear"]) == 2
+    product = _products(users, items, design)
+    # z p + delta_u h: what departs from gamma is gamma_u - gamma, where the users have a weight of their own.
+    residual = np.array([float(design.everywhere), 1.0, -shared.gamma * design.per_user, 0.0])
+    drawn = np.array([[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]])[: 1 + has_gamma]
+    regs = [reg.intercept, 0.0 if design.pooled else reg.confounder][: 1 + has_gamma]
+    slope = items["linear"] - w0 * drawn @ product @ residual
+    curvature = items["curvature"] + w0 * drawn @ product @ drawn.T + np.diag(regs)
+    at_zero = items["square"] + w0 * residual @ product @ residual + users["penalty"] + items["penalty"]
+    solution = np.zeros(len(slope))
+    free = slice(0 if fit_intercept else 1, None)
+    if len(solution[free]):
+        solution[free] = np.linalg.lstsq(curvature[free, free], slope[free])[0]
+    departures, reg_of_departures = _departures(users, items, shared, reg)
+    objective = at_zero - 2.0 * solution @ slope + solution @ curvature @ solution + departures
+    intercept, gamma = [*map(float, solution), 0.0][:2]
+    return Shared(intercept, gamma, reg_of_departures), float(objective)
+
+
+def _departures(
+    users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, reg: Regulariser
+) -> tuple[float, float]:
+    """Return what the users' departures add to J, and 1 / their variance where it is estimated, else 0."""
+    square = float(users.get("departure_square", 0.0))
+    if "departure_variance" not in users:
+        return shared.reg_of_departures(reg) * square, shared.confounder_reg
+    n_users, before = float(users["n_rows"]), shared.reg_of_departures(reg)
+    variance = float(users["departure_variance"])
+    after = min(n_users / (square + variance), LARGEST_REG)
+    # Before r moved, v (curvature + r) was 1 for each user.
+    unsure = (after - before) * variance - n_users * np.log(after) - float(users["departure_log_variance"])
+    return after * square + unsure, after
+
+
+def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: Design) -> NDArray[np.float64]:
+    """Add up, over all pairs, each product of two of the terms preference, own, common and one; (4, 4)."""
+    rank, user_gram, item_gram = len(users["gram"]), users["augmented"], items["augmented"]
+    exposure_rank = len(item_gram) - rank - 1 - design.biases
+    of_users = Columns.of_users(rank, exposure_rank, design).terms
+    of_items = Columns.of_items(rank, exposure_rank, design).terms
+    products = np.zeros((4, 4))
+    for a, b in np.ndindex(4, 4):
+        user_block = user_gram[of_users[a], of_users[b]]
+        if user_block.size:
+            products[a, b] = np.vdot(user_block, item_gram[of_items[a], of_items[b]])
+    return products

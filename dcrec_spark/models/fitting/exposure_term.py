@@ -1,0 +1,49 @@
+"""a_hat of the pairs of a block: as it is, without the pair's own vote, and how sure it is."""
+
+import numpy as np
+
+from dcrec_spark.engine.blocks import Pairs
+from dcrec_spark.engine.half_step import Turn, Update
+from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.exposure import Posterior, leave_one_out, variances
+from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.models.families.exposure_term import ExposureTerm
+
+
+def sent(turn: Turn, *, term: ExposureTerm) -> Update:
+    """Send the exposure factors of a side to the other: posterior means, and what else a term needs.
+
+    The sums hold the total and the second moments of the means, (L,) and (L, L).
+    """
+    mean = means_of(turn)
+    sums = {"total": mean.sum(axis=0, dtype=np.float64), "second": (mean.T @ mean).astype(np.float64)}
+    return Update(posterior_of(turn).rows() if term.needs_posterior else mean, sums, {})
+
+
+def means_of(turn: Turn) -> Floats:
+    """Return the posterior means of the block's rows, whose memory holds shape and rate; (n, L)."""
+    return np.asarray(turn.memory["shape"] / turn.memory["rate"])
+
+
+def posterior_of(turn: Turn) -> Posterior:
+    """Return the posterior of the block's rows."""
+    return Posterior.of(turn.memory["shape"], turn.memory["rate"])
+
+
+def a_hats(turn: Turn, pairs: Pairs, term: ExposureTerm, is_fitted: bool) -> Floats:
+    """Return a_hat of some pairs, (nnz,): those of a fit without their own vote, where the term asks for that."""
+    if not (is_fitted and term.leave_one_out):
+        return products(turn, pairs, term)
+    count = pairs.value("exposure_count").astype(np.float64)
+    return leave_one_out(pairs.row_ptr, pairs.col, count, posterior_of(turn), Posterior.of_rows(turn.inbox))
+
+
+def products(turn: Turn, pairs: Pairs, term: ExposureTerm) -> Floats:
+    """Return E[pi_u] . E[lambda_i] of some pairs, (nnz,)."""
+    cols = np.ascontiguousarray(Posterior.of_rows(turn.inbox).mean) if term.needs_posterior else turn.inbox
+    return inner_products(pairs.row_ptr, pairs.col, means_of(turn), cols)
+
+
+def variance_of(turn: Turn, pairs: Pairs) -> Floats:
+    """Return Var(a_hat) of some pairs, (nnz,)."""
+    return variances(pairs.row_ptr, pairs.col, posterior_of(turn), Posterior.of_rows(turn.inbox))

@@ -1,0 +1,207 @@
+"""Biases, a pooled, standardised confounder without the pair's own vote: the dense twin, on Spark and in process."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from scipy.special import ndtri
+
+from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.kernels.gamma import noise
+from dcrec_spark.local.fits import Exposure, Outcome, fit_outcome
+from dcrec_spark.local.ratings import Ratings
+from tests.models.world import NAMES, OUTCOME, by_id, exposure, outcome
+from tests.problems import assert_same
+from tests.reference import biased
+from tests.reference import exposure as dense_exposure
+from tests.reference.poisson import Array
+
+REGS = {"userBiasReg": 0.9, "itemBiasReg": 1.7}
+ALL: dict[str, Any] = {
+    "fitBiases": True,
+    **REGS,
+    "confounderWeight": "pooled",
+    "standardizeConfounder": True,
+    "leaveOneOut": True,
+    "confounderVariance": True,
+    "estimateConfounderReg": True,
+    "maxIter": 3,
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "everywhere": {**ALL, "outcome": "weighted", "numUserBlocks": 2, "numItemBlocks": 3, "exchange": "blocks"},
+    "rated": {**ALL, "outcome": "probabilistic", "unobservedWeight": 0.0, "confounderLink": "sqrt", "regByCount": True},
+}
+OBSERVED = NAMES.counts > 0
+
+
+class Posterior(NamedTuple):
+    """Shapes and rates of the exposure factors, of users and of items."""
+
+    users: tuple[Array, Array]
+    items: tuple[Array, Array]
+
+    @classmethod
+    def of(cls, model: PoissonFactorizationModel) -> "Posterior":
+        users, items = by_id(model.userFactors), by_id(model.itemFactors)
+        return cls((users["shape"], users["rate"]), (items["shape"], items["rate"]))
+
+    @property
+    def a_hat(self) -> Array:
+        return np.asarray((self.users[0] / self.users[1]) @ (self.items[0] / self.items[1]).T)
+
+
+def confounder_of(posterior: Posterior, link: str) -> tuple[Array, Array, Array]:
+    """h of rated and other pairs, h as it is predicted, and its variance on the rated ones; (U, I) each."""
+    a_hat, rated = posterior.a_hat, OBSERVED.astype(float)
+    alone = np.where(OBSERVED, dense_exposure.leave_one_out(*posterior, rated), a_hat)
+    variance = dense_exposure.variance(*posterior)
+    if link == "sqrt":
+        mean, scale = dense_exposure.standardised(np.sqrt(alone[OBSERVED]))
+        a_hat, alone, variance = np.sqrt(a_hat), np.sqrt(alone), variance / (4 * a_hat)
+    else:
+        mean, scale = dense_exposure.standardised(a_hat)
+    return (alone - mean) / scale, (a_hat - mean) / scale, np.where(OBSERVED, variance / scale**2, 0.0)
+
+
+def twin_of(spark: SparkSession, posterior: Posterior, kind: str) -> tuple[list[float], biased.Unknowns, Array]:
+    """Objectives of the sweeps, the unknowns at the end, with users solved once more, and all predictions."""
+    settings, everywhere = KINDS[kind], kind == "everywhere"
+    h, predicted, variance = confounder_of(posterior, settings.get("confounderLink", "identity"))
+    ratings = np.where(OBSERVED, NAMES.ratings, 0.0)
+    weights = np.where(OBSERVED, 1.0 + OUTCOME["alpha"] * ratings if everywhere else 1.0, float(everywhere))
+    count = [OBSERVED.sum(axis=a) if settings.get("regByCount") else np.ones(ratings.shape[1 - a]) for a in (1, 0)]
+    names = ("userReg", "itemReg", "confounderReg", "interceptReg", "userBiasReg", "itemBiasReg")
+    regs = [{**OUTCOME, **settings}[name] for name in names]
+    mask = np.where(OBSERVED, 1.0, float(everywhere))
+    problem = biased.Problem(ratings, weights, mask, h, variance, "pooled", count[0], count[1], True, *regs, True)
+    uniform = np.clip(noise(OUTCOME["seed"], NAMES.keys(spark)[1], OUTCOME["rank"]), 2.0**-53, 1 - 2.0**-53)
+    mean, rated = ratings[OBSERVED].mean(), OBSERVED.sum() * (1.0 + OUTCOME["alpha"] * everywhere * 1.0)
+    rated = OBSERVED.sum() * (1.0 + OUTCOME["alpha"] * ratings[OBSERVED].mean() * everywhere)
+    first = mean * rated / (rated + everywhere * (~OBSERVED).sum() + OUTCOME["interceptReg"])
+    x, history = biased.start(problem, 0.1 * ndtri(uniform), OUTCOME["rank"], float(first)), []
+    for _ in range(settings["maxIter"]):
+        posteriors = 1.0 / (biased.curvature(problem) + x.reg)
+        x = biased.sweep(problem, x)
+        history.append(biased.objective(problem, x))
+        assert_same(x.posterior, posteriors, 1e-12)
+    x = biased.update_users(problem, x)
+    scores = biased.preference(x) + x.weight[:, None] * predicted + x.intercept
+    return history, x, scores
+
+
+@pytest.fixture(scope="module")
+def stage_one(spark: SparkSession) -> Iterator[PoissonFactorizationModel]:
+    model = exposure().fit(NAMES.frame(spark))
+    yield model
+    model.release()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def fitted(spark: SparkSession, stage_one: PoissonFactorizationModel, kind: str) -> Iterator[DeconfoundedMFModel]:
+    model = outcome(**KINDS[kind], exposureModel=stage_one, preferenceCol="liked", confounderCol="drawn").fit(
+        NAMES.frame(spark)
+    )
+    yield model
+    model.release()
+
+
+def all_pairs(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([(u, i) for u in NAMES.users for i in NAMES.items], "user string, item string")
+
+
+def scores_of(frame: DataFrame, columns: list[str]) -> Array:
+    found = {(row.user, row.item): [row[c] for c in columns] for row in frame.collect()}
+    rows = [found[u, i] for u in NAMES.users for i in NAMES.items]
+    return np.array(rows).T.reshape(len(columns), len(NAMES.users), len(NAMES.items))
+
+
+def test_a_fit_is_the_dense_twin_and_its_parts_add_up(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel, kind: str
+) -> None:
+    history, x, expected = twin_of(spark, Posterior.of(stage_one), kind)
+    np.testing.assert_allclose(fitted.objectiveHistory, history, rtol=1e-8)
+    users, items = by_id(fitted.userFactors), by_id(fitted.itemFactors)
+    for found, wanted in (
+        *((users["features"], x.theta), (users["bias"], x.user_bias), (users["gamma"], x.weight)),
+        *((items["features"], x.beta), (items["bias"], x.item_bias)),
+    ):
+        assert_same(found, wanted, 1e-7)
+    assert (fitted.intercept, fitted.globalGamma) == pytest.approx((x.intercept, x.gamma), rel=1e-7)
+    assert fitted.facts.shared.confounder_reg == pytest.approx(x.reg, rel=1e-7)
+    score, liked, drawn = scores_of(fitted.transform(all_pairs(spark)), ["prediction", "liked", "drawn"])
+    assert_same(score, expected, 1e-7)
+    assert_same(liked, biased.preference(x), 1e-7)
+    assert_same(score, liked + drawn + fitted.intercept, 1e-12)
+    ranked = fitted.recommendationTable(2).orderBy("user_id", "rank").collect()
+    best = np.argsort(-expected, axis=1)[:, :2]
+    assert [row.item_id for row in ranked] == [NAMES.items[i] for row in best for i in row]
+    assert_same(np.array([row.score for row in ranked]), np.take_along_axis(expected, best, 1).ravel(), 1e-7)
+    by_item = fitted.recommendForAllItems(1).collect()
+    assert {r.item: r.recommendations[0].user for r in by_item} == {
+        item: NAMES.users[expected[:, i].argmax()] for i, item in enumerate(NAMES.items)
+    }
+
+
+def test_one_process_finds_the_same(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel, kind: str
+) -> None:
+    (s_u, r_u), (s_i, r_i) = Posterior.of(stage_one)
+    first = Exposure(s_u / r_u, s_i / r_i, (), r_u, r_i)
+    user, item = np.nonzero(OBSERVED)
+    ratings = Ratings(user, item, NAMES.ratings[user, item], *NAMES.keys(spark))
+    here: Outcome = fit_outcome(ratings, outcome(**KINDS[kind]), first)
+    np.testing.assert_allclose(here.objective, fitted.objectiveHistory, rtol=1e-9)
+    everyone = np.nonzero(np.ones(OBSERVED.shape))
+    expected = scores_of(fitted.transform(all_pairs(spark)), ["prediction"])[0]
+    assert_same(here.scores(*everyone), expected.ravel(), 1e-7)
+
+
+def test_it_is_saved_folded_into_explained_and_started_from(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel, kind: str, tmp_path: Path
+) -> None:
+    ratings, some = NAMES.frame(spark), ["zoë", "🦊"]
+    pairs = all_pairs(spark).where(F.col("user").isin(some))
+    fitted.save(str(tmp_path / "model"))
+    loaded = DeconfoundedMFModel.load(str(tmp_path / "model"))
+    assert loaded.facts == fitted.facts
+    before = {(r.user, r.item): r.prediction for r in fitted.transform(pairs).collect()}
+    assert {(r.user, r.item): r.prediction for r in loaded.transform(pairs).collect()} == before
+    folded = loaded.foldInUsers(ratings.where(F.col("user").isin(some)))
+    served = {(r.user, r.item): r.prediction for r in loaded.withUsers(folded).transform(pairs).collect()}
+    assert served == pytest.approx(before, rel=1e-6)
+    explained = loaded.explain(pairs, ratings, n=2).collect()
+    assert len(explained) == len(before)
+    for row in explained:
+        named = sum(reason.contribution for reason in row.reasons)
+        parts = row.user_bias, row.item_bias, row.baseline, named, row.others
+        assert row.preference == pytest.approx(sum(parts), rel=1e-9, abs=1e-9)
+        assert row.score == pytest.approx(row.preference + row.confounder + row.intercept, rel=1e-12)
+        assert row.score == pytest.approx(before[row.user_id, row.item_id], rel=1e-6)
+        assert row.user_bias != 0
+    warm = outcome(**{**KINDS[kind], "maxIter": 1}, exposureModel=stage_one, initialModel=fitted).fit(ratings)
+    assert warm.objectiveHistory[0] < fitted.objectiveHistory[-1]
+    with pytest.raises(ConfigError, match=r"fitBiases=True \(here False\)"):
+        outcome(outcome=KINDS[kind]["outcome"], exposureModel=stage_one, initialModel=fitted).fit(ratings)
+    for model in (warm, loaded):
+        model.release()
+    folded.unpersist()
+
+
+def test_what_can_t_be_is_refused(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
+    for settings, message in (
+        ({"outcome": "poisson", "confounderWeight": "pooled"}, "confounderWeight=pooled with outcome=poisson"),
+        ({"outcome": "poisson", "fitBiases": True}, "fitBiases=True with outcome=poisson"),
+        ({"outcome": "weighted", "confounderLink": "log"}, "confounderLink=log with unobservedWeight=1"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            outcome(**settings, exposureModel=stage_one).fit(NAMES.frame(spark))

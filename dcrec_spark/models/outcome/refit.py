@@ -3,7 +3,6 @@
 ratings -> blocks -> min(1 / p, c) of each, by the exposure model -> predictions of each -> sweeps -> a new model
 """
 
-
 from pyspark.sql import DataFrame
 
 from dcrec_spark.errors import ConfigError

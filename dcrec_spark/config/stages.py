@@ -185,6 +185,12 @@ class OutcomeConfig(Section):
         default=True,
         description="whether there is an intercept",
     )
+    propensity_source: Literal["ratings", "exposure"] = Field(
+        default="ratings",
+        description="what propensities come from, where there is no column of them (adjustment=ipw). ratings: the "
+        "higher the rating, the more likely it is seen; exposure: 1 - exp(-a_hat), by an exposure model "
+        "without the pair's own vote",
+    )
     propensity_mean: Annotated[Real, Field(ge=1e-09, le=1)] = Field(
         default=0.05,
         description="mean propensity of all pairs, where propensities come from the ratings (adjustment=ipw)",

@@ -4,10 +4,12 @@ A model supplies its ``Steps``: kernels for both sides, and what becomes of thei
 come and go, the checkpoints, the history, the early stop.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
 
 from dcrec_spark.engine.blocks import AnySide
 from dcrec_spark.engine.cells import Arrays
@@ -88,13 +90,15 @@ class Past:
     """What a fit has been through: all that its next sweep depends on besides the states.
 
     objective : after each sweep. settled : whether it has ended. small_gains : in succession, up to the last sweep.
-    length : of the next sweep's steps.
+    length : of the next sweep's steps. sums : those of the items' last sweep that are plain numbers; where no sweep
+        follows, settling asks for what only a sweep adds up.
     """
 
     objective: Sequence[float] = ()
     settled: bool = False
     small_gains: int = 0
     length: float = 1.0
+    sums: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -216,7 +220,8 @@ def alternate(
                 best = now
             live.keep_only((now.users, now.items, best.users, best.items))
             if after_sweep is not None:
-                so_far = Past(tuple(history.values), history.settled, history.small_gains, pace.length)
+                values, numbers = tuple(history.values), _plain_numbers(now.items.sums)
+                so_far = Past(values, history.settled, history.small_gains, pace.length, numbers)
                 after_sweep(now.users, now.items, now.shared, so_far)
             if history.settled or patience.exhausted:
                 break
@@ -243,8 +248,15 @@ class _Moment:
 def _begin(users: AnySide, items: AnySide, steps: Steps, start: Start | None, live: LiveStates) -> _Moment:
     user_start, item_start = (start.users, start.items) if start else (None, None)
     user_state = live.add(half_step(users, steps.start_users(), previous=user_start)) if steps.remembers else None
-    item_state = live.add(half_step(items, steps.start_items(), previous=item_start))
-    return _Moment(user_state, item_state, start.shared if start else steps.shared)
+    item_state = half_step(items, steps.start_items(), previous=item_start)
+    if start:
+        earlier = {name: np.array(value) for name, value in start.past.sums.items()}
+        item_state = replace(item_state, sums={**earlier, **item_state.sums})
+    return _Moment(user_state, live.add(item_state), start.shared if start else steps.shared)
+
+
+def _plain_numbers(sums: Arrays) -> dict[str, float]:
+    return {name: float(value) for name, value in sums.items() if np.ndim(value) == 0}
 
 
 def _climb(

@@ -369,10 +369,25 @@ def _row_products(block: RatingBlock, values: Floats, sources: Floats) -> Floats
 
 def _solve_rows(block: RatingBlock, system: System) -> Floats:
     """Solve each row's :class:`System`. A row whose matrix is not positive definite comes back as NaN."""
+    if _is_one_matrix(system):
+        return _solve_together(block, system)
     solved = np.empty_like(system.right)
     for row, (matrix, right) in enumerate(assembled(block, system)):
         solved[row] = solve(matrix, right)
     return solved
+
+
+def _is_one_matrix(system: System) -> bool:
+    """Whether all rows have the same matrix: every pair weighs the same, and every row is regularised alike."""
+    alike = not system.curvature.any() and system.border.shape[1] == 0
+    return alike and len(system.ridge) > 0 and not np.ptp(system.ridge, axis=0).any()
+
+
+def _solve_together(block: RatingBlock, system: System) -> Floats:
+    """Solve rows of one matrix at once: O(nnz F + n F^2)."""
+    right = system.right + _row_products(block, system.pull, system.sources).astype(system.right.dtype, copy=False)
+    matrix = system.base + np.diag(system.ridge[0])
+    return np.ascontiguousarray(solve(matrix, right.T).T)
 
 
 def assembled(block: RatingBlock, system: System) -> Iterator[tuple[Floats, Floats]]:

@@ -186,6 +186,7 @@ def shared_and_objective(
     design: Design,
     reg: Regulariser,
     fit_intercept: bool,
+    fit_gamma: bool = True,
 ) -> tuple[Shared, float]:
     """Solve for the shared terms that minimise J given all else, and J there. J is quadratic in them.
 
@@ -194,7 +195,8 @@ def shared_and_objective(
     users : :func:`user_sums` of all users and their :func:`penalty`, with :func:`departure_variances` where their
         variance is to be estimated. items : :func:`item_sums`, :func:`observed_sums`, :func:`penalty` of all items.
     shared : the terms that the rows were solved with.
-    design, reg : of the model. fit_intercept : whether beta_0 is free; else it is 0.
+    design, reg : of the model. fit_intercept : whether beta_0 is free; else it is 0. fit_gamma : whether a common gamma
+        is free; else it stays as it is.
 
     Notes
     -----
@@ -210,10 +212,11 @@ def shared_and_objective(
     slope = items["linear"] - w0 * drawn @ product @ residual
     curvature = items["curvature"] + w0 * drawn @ product @ drawn.T + np.diag(regs)
     at_zero = items["square"] + w0 * residual @ product @ residual + users["penalty"] + items["penalty"]
-    solution = np.zeros(len(slope))
-    free = slice(0 if fit_intercept else 1, None)
-    if len(solution[free]):
-        solution[free] = np.linalg.lstsq(curvature[free, free], slope[free])[0]
+    solution = np.array([0.0, 0.0 if fit_gamma else shared.gamma])[: len(slope)]
+    free = np.flatnonzero([fit_intercept, fit_gamma][: len(slope)])
+    if len(free):
+        left = slope[free] - curvature[free] @ solution
+        solution[free] += np.linalg.lstsq(curvature[np.ix_(free, free)], left)[0]
     departures, reg_of_departures = _departures(users, items, shared, reg)
     objective = at_zero - 2.0 * solution @ slope + solution @ curvature @ solution + departures
     intercept, gamma = [*map(float, solution), 0.0][:2]

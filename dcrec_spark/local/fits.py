@@ -22,6 +22,7 @@ from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.exposure_propensity import attach_weights
 from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, propensity_from_counts
 from dcrec_spark.models.fitting.scope import FitScope
@@ -110,7 +111,7 @@ def fit_outcome(ratings: Ratings, estimator: DeconfoundedMF, exposure: Exposure 
     family = _local_family(estimator, exposure)
     with FitScope() as scope:
         layout = _outcome_layout(ratings, estimator, _propensity(ratings, estimator))
-        layout, form = _with_confounder(layout, family, exposure, scope)
+        layout, form, _ = _with_exposure(layout, estimator, family, exposure, scope)
         fit = fit_factors(estimator, family, layout, _quiet)
         return _outcome(layout, family, fit.users, fit.items, fit, FitFacts.of(family, layout, fit), exposure, form)
 
@@ -129,10 +130,13 @@ def fit_and_fold_in(
     known, folded = exposures or (None, None)
     family, propensity = _local_family(estimator, known), _propensity(ratings, estimator)
     with FitScope() as scope:
-        layout, form = _with_confounder(_outcome_layout(ratings, estimator, propensity), family, known, scope)
+        layout = _outcome_layout(ratings, estimator, propensity)
+        layout, form, weights = _with_exposure(layout, estimator, family, known, scope)
         fit = fit_factors(estimator, family, layout, _quiet)
         items = layout.table(False, fit.items, family, fit.shared)
-        new_layout, _ = _with_confounder(_outcome_layout(new, estimator, propensity), family, folded, scope, form)
+        new_layout = _outcome_layout(new, estimator, propensity)
+        mean_weight = None if weights is None else weights.mean_weight
+        new_layout, *_ = _with_exposure(new_layout, estimator, family, folded, scope, form, mean_weight)
         states = fold_in(new_layout, True, items, family, fit.shared, scope)
         facts = FitFacts.of(family, layout, fit)
         return _outcome(new_layout, family, states[True], states[False], fit, facts, folded, form)
@@ -168,18 +172,32 @@ def _outcome_layout(ratings: Ratings, estimator: DeconfoundedMF, propensity: Pro
     return lay_out(ratings, values, estimator.getOrDefault("precision"))
 
 
-def _with_confounder(
-    layout: LocalLayout, family: OutcomeFamily, exposure: Exposure | None, scope: FitScope, form: Form | None = None
-) -> tuple[LocalLayout, Form]:
-    """Return the layout with the confounder of each pair, and its form; as found by a fit, if one is given."""
+def _with_exposure(
+    layout: LocalLayout,
+    estimator: DeconfoundedMF,
+    family: OutcomeFamily,
+    exposure: Exposure | None,
+    scope: FitScope,
+    form: Form | None = None,
+    mean_weight: float | None = None,
+) -> tuple[LocalLayout, Form, Propensity | None]:
+    """Return the layout with each pair's confounder or weight, and what a fit has found out about them.
+
+    form, mean_weight : as a fit found them; None: to be found here.
+    """
     if exposure is None:
-        return layout, PLAIN
+        return layout, PLAIN, None
+    if family.weighs_by_exposure:
+        settings = PropensitySettings.of(estimator)
+        layout, propensity = attach_weights(layout, *exposure.memories(), settings, scope, mean_weight)
+        return layout, PLAIN, propensity
     term = family.exposure_term if exposure.user_rate is not None else family.exposure_term.of_means()
-    return attach_confounder(layout, *exposure.memories(), term, scope, form)
+    layout, form = attach_confounder(layout, *exposure.memories(), term, scope, form)
+    return layout, form, None
 
 
 def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | None:
-    if estimator.getOrDefault("adjustment") != "ipw":
+    if estimator.getOrDefault("adjustment") != "ipw" or PropensitySettings.of(estimator).of_exposure:
         return None
     value, count = np.unique(ratings.rating, return_counts=True)
     return propensity_from_counts(value, count.astype(np.float64), PropensitySettings.of(estimator))
@@ -188,7 +206,7 @@ def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | Non
 def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> OutcomeFamily:
     """Return the estimator's family, where a fit in this process has all that the estimator asks for."""
     family, get = consistent_family_of(estimator), estimator.getOrDefault
-    if family.has_confounder != (exposure is not None):
+    if family.uses_exposure != (exposure is not None):
         given = "none" if exposure is None else "an exposure model"
         raise ConfigError(f"adjustment={get('adjustment')} with {given}: deconfounded needs one, the others have none")
     beyond = [n for n in ("propensityCol", "initialModel", "validationIndicatorCol") if get(n) is not None]

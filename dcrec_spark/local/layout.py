@@ -13,7 +13,7 @@ from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.half_step import State, held_memory, memory_of
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.local.ratings import Ratings
-from dcrec_spark.models.families.base import Family
+from dcrec_spark.models.families.base import Family, Remembered
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LocalLayout:
         """There is one place only."""
         return nullcontext()
 
-    def place(self, is_user: bool, table: Mapping[str, Array], family: Family) -> State:
+    def place(self, is_user: bool, table: Mapping[str, Array], family: Remembered) -> State:
         """Return the family's columns, one row of each row of the side, as the state of its block."""
         return held_memory(family.memory_of(table, is_user))
 

@@ -345,6 +345,19 @@ OUTCOME: tuple[Setting, ...] = (
         concerns=_IPW,
     ),
     Setting(
+        "propensity_source",
+        Choice(
+            {
+                "ratings": "the higher the rating, the more likely it is seen",
+                "exposure": "1 - exp(-a_hat), by an exposure model without the pair's own vote",
+            }
+        ),
+        "ratings",
+        "what propensities come from, where there is no column of them",
+        concerns=_IPW,
+        section="outcome",
+    ),
+    Setting(
         "propensity_mean",
         Number(float, 1e-9, 1),
         0.05,

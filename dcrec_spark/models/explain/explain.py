@@ -23,6 +23,7 @@ from dcrec_spark.models.explain.half_step import AGREEMENT, Request, explaining
 from dcrec_spark.models.explain.inputs import PAIR, lay_out_pairs, pairs_of, ratings_of, require_known
 from dcrec_spark.models.explain.text import look_up
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.exposure_propensity import attach_weights
 from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.lay_out import AnyLayout
 from dcrec_spark.models.fitting.scope import FitScope
@@ -86,7 +87,7 @@ def _request(fitted: FittedOutcome, layout: AnyLayout, n: int) -> Request:
 
 
 def _with_confounder(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) -> AnyLayout:
-    """a_hat of each pair, from the exposure factors that the model has."""
+    """Attach the confounder or the weight of each pair, from the exposure factors that the model has."""
     if fitted.exposure is None:
         return layout
     with layout.fixed_placement():
@@ -94,6 +95,10 @@ def _with_confounder(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) 
             scope.add(layout.place(is_user, fitted.exposure_table(is_user), fitted.exposure.family))
             for is_user in (True, False)
         )
+    if fitted.family.weighs_by_exposure and fitted.propensity is not None:
+        settings, mean = fitted.propensity.settings, fitted.propensity.mean_weight
+        layout, _ = attach_weights(layout, users, items, settings, scope, mean)
+        return layout
     layout, _ = attach_confounder(layout, users, items, fitted.family.exposure_term, scope, fitted.form)
     return layout
 

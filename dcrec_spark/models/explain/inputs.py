@@ -73,7 +73,8 @@ def lay_out_pairs(fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, 
     require_ratings(ratings, fitted.params, fitted.propensity)
     user, item = fitted.id_columns
     weighted, values = weighted_ratings(ratings, fitted.params.getOrDefault("ratingCol"), fitted.propensity)
-    if fitted.exposure is not None and fitted.family.exposure_term.leave_one_out:
+    leaves_out = fitted.family.exposure_term.leave_one_out or fitted.family.weighs_by_exposure
+    if fitted.exposure is not None and leaves_out:
         count = fitted.exposure.count_column
         require_columns(ratings, [user, item], [count] if count else [])
         weighted, values = (

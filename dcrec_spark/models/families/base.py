@@ -184,6 +184,16 @@ class SharedNumbers(NamedTuple):
     gamma: float
 
 
+class Remembered(Protocol):
+    """What the tables of fitted rows hold, and what their blocks remember of it: half of a :class:`Family`."""
+
+    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
+        """Return the columns of a side's table after ``idx`` and ``id``."""
+
+    def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
+        """Return the remembered columns of some rows as what their block remembers."""
+
+
 class OutcomeFamily(Family):
     """A family of rating models: y_ui(1) = theta_u . beta_i (+ b_u + c_i) + gamma_u a_hat_ui + beta_0.
 
@@ -200,7 +210,10 @@ class OutcomeFamily(Family):
     value = "rating"
     unrated_are_zeros: ClassVar[bool]
     warm_start_settings: ClassVar[tuple[str, ...]] = ("outcome", "rank")
-    _all_read = ("outcome", "rank", "seed", "precision", "adjustment", "confounderWeight")
+    _all_read = (
+        *("outcome", "rank", "seed", "precision", "adjustment", "confounderWeight"),
+        *("propensitySource", "propensityCol"),
+    )
 
     @property
     def row_width(self) -> int:
@@ -211,6 +224,17 @@ class OutcomeFamily(Family):
     def has_confounder(self) -> bool:
         """Whether a_hat takes part."""
         return bool(self.settings["adjustment"] == "deconfounded")
+
+    @property
+    def weighs_by_exposure(self) -> bool:
+        """Whether the ratings are weighted by inverse propensities of an exposure model."""
+        get = self.settings.__getitem__
+        return get("adjustment") == "ipw" and get("propensitySource") == "exposure" and get("propensityCol") is None
+
+    @property
+    def uses_exposure(self) -> bool:
+        """Whether there is an exposure model, for the confounder or for the weights."""
+        return self.has_confounder or self.weighs_by_exposure
 
     @property
     def gamma_per_user(self) -> bool:
@@ -234,7 +258,8 @@ class OutcomeFamily(Family):
 
     def exposure_row_width(self, exposure: Family) -> int:
         """How many numbers a row of the exposure model sends to the other side at most, on its way into the blocks."""
-        return max(exposure.row_width, 3 * exposure.rank if self.exposure_term.needs_posterior else 0)
+        needs_posterior = self.exposure_term.needs_posterior or self.weighs_by_exposure
+        return max(exposure.row_width, 3 * exposure.rank if needs_posterior else 0)
 
     def require_consistent(self) -> None:
         """Refuse settings that contradict each other, beyond what the table of settings says of them.

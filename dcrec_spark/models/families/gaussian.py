@@ -202,6 +202,7 @@ class GaussianSteps:
     alpha : an observed pair weighs 1 + alpha * rating, times its inverse propensity where there is one.
     validates : whether there are held-out pairs. first_intercept : beta_0 where a fit begins.
     estimates_reg : whether the variance of the users' confounder weights is estimated.
+    refits : whether the confounder is another model's prediction, and stays with the weight that it begins with.
     """
 
     rank: int
@@ -214,6 +215,7 @@ class GaussianSteps:
     validates: bool = False
     first_intercept: float = 0.0
     estimates_reg: bool = False
+    refits: bool = False
 
     stage = "outcome"
     rises = False
@@ -221,8 +223,8 @@ class GaussianSteps:
 
     @property
     def shared(self) -> Shared:
-        """The first intercept, and no global gamma."""
-        return Shared(self.first_intercept)
+        """The first intercept, and no global gamma; -1 where it is another model's prediction that is to be met."""
+        return Shared(self.first_intercept, -float(self.refits))
 
     def start_users(self) -> Kernel:
         """Users as they were fitted: a fit itself begins with the items."""
@@ -247,7 +249,7 @@ class GaussianSteps:
     def conclude(self, users: Arrays, items: Arrays, shared: Shared) -> tuple[float, Shared]:
         """Return the shared terms that minimise J, and J there."""
         best, objective = ridge_sums.shared_and_objective(
-            users, items, shared, self.design, self.reg, self.fit_intercept
+            users, items, shared, self.design, self.reg, self.fit_intercept, not self.refits
         )
         return objective, best
 
@@ -324,7 +326,19 @@ def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> 
     ]
     a_hat, product, variance = confounders
     exposure = _exposure(block, model.precision)
+    if model.refits:
+        rating, weight, a_hat = _refitted(rating, weight, a_hat, held_out)
     return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, exposure, product, variance)
+
+
+def _refitted(rating: Floats, weight: Floats, predicted: Floats, held_out: bool) -> tuple[Floats, Floats, Floats]:
+    """Return rating, weight and confounder, of gamma -1, of pairs whose target is y^ + weight (y - y^).
+
+    Held-out ratings are predicted as they are.
+    """
+    if held_out:
+        return rating, np.ones_like(rating), np.zeros_like(predicted)
+    return weight * (rating - predicted), np.ones_like(rating), predicted
 
 
 def _exposure(block: Block, dtype: str) -> Floats:

@@ -96,8 +96,8 @@ def _is_text(kind: DataType) -> bool:
     return isinstance(kind, StringType)
 
 
-def require_all_known(ids: DataFrame, factors: DataFrame, name: str) -> None:
-    """Refuse ids without factors.
+def require_all_known(ids: DataFrame, factors: DataFrame, name: str, model: str = "fitted exposure model") -> None:
+    """Refuse ids without factors in a model.
 
     Raises
     ------
@@ -108,6 +108,6 @@ def require_all_known(ids: DataFrame, factors: DataFrame, name: str) -> None:
     if count:
         example = missing.orderBy("idx").first()
         raise DataError(
-            f"{count} {name} ids, such as {example['id'] if example else None!r}, are not in the fitted "
-            "exposure model: fit it on the same ratings, or fold them in first"
+            f"{count} {name} ids, such as {example['id'] if example else None!r}, are not in the {model}: fit it on "
+            "the same ratings, or fold them in first"
         )

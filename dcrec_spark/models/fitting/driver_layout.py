@@ -21,7 +21,7 @@ from dcrec_spark.engine.blocks import LocalSide
 from dcrec_spark.engine.build import local_side
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.half_step import State, held_memory, memory_of
-from dcrec_spark.models.families.base import Family, TableColumn
+from dcrec_spark.models.families.base import Family, Remembered, TableColumn
 from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
 
@@ -83,7 +83,7 @@ class DriverLayout:
         """Nothing to fix: no block moves."""
         return nullcontext()
 
-    def place(self, is_user: bool, table: DataFrame, family: Family) -> State:
+    def place(self, is_user: bool, table: DataFrame, family: Remembered) -> State:
         """Rows ``id`` and the family's columns as the state of a side's block; an id without a row gets NaN."""
         ids = self.row_users if is_user else self.row_items
         columns = [column for column in family.columns(is_user) if column.remembered]

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from dcrec_spark.engine.blocks import AnySide
 from dcrec_spark.engine.half_step import State
-from dcrec_spark.models.families.base import Family
+from dcrec_spark.models.families.base import Family, Remembered
 
 
 class Layout(Protocol):
@@ -51,7 +51,7 @@ class Layout(Protocol):
     def fixed_placement(self) -> AbstractContextManager[None]:
         """Where the work on these blocks has to be done, so that they stay where they are."""
 
-    def place(self, is_user: bool, table: Any, family: Family) -> State:
+    def place(self, is_user: bool, table: Any, family: Remembered) -> State:
         """Fitted rows as the state of a side's blocks; an id without a row gets NaN."""
 
     def table(self, is_user: bool, state: State, family: Family, shared: Any) -> Any:

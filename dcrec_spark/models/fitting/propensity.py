@@ -30,6 +30,7 @@ class PropensitySettings:
     """How propensities are computed. column : the one that holds p, or None: from the ratings.
 
     mean, decay, pivot : of p from the ratings, see :mod:`dcrec_spark.kernels.propensity`. cap : of 1 / p, or None.
+    source : "ratings" or "exposure", of p without a column.
     """
 
     column: str | None
@@ -37,17 +38,24 @@ class PropensitySettings:
     decay: float
     pivot: float
     cap: float | None
+    source: str = "ratings"
+
+    @property
+    def of_exposure(self) -> bool:
+        """Whether propensities come from an exposure model."""
+        return self.column is None and self.source == "exposure"
 
     @classmethod
     def of(cls, params: Params) -> Self:
         """Return the settings of an estimator."""
-        names = ("propensityCol", "propensityMean", "propensityDecay", "propensityPivot", "weightCap")
+        of_ratings = ("propensityMean", "propensityDecay", "propensityPivot")
+        names = ("propensityCol", *of_ratings, "weightCap", "propensitySource")
         return cls(*[params.getOrDefault(name) for name in names])
 
 
 @dataclass(frozen=True)
 class Propensity:
-    """Propensities as they were fitted: their scale k (None with a column) and the mean raw weight."""
+    """Propensities as they were fitted: their scale k (None unless from the ratings) and the mean raw weight."""
 
     settings: PropensitySettings
     scale: float | None

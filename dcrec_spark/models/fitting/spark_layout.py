@@ -13,7 +13,7 @@ from dcrec_spark.data.ids import encode, index_ids
 from dcrec_spark.engine.blocks import Side
 from dcrec_spark.engine.build import block_count, build_side
 from dcrec_spark.engine.half_step import State
-from dcrec_spark.models.families.base import Family
+from dcrec_spark.models.families.base import Family, Remembered
 from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
 from dcrec_spark.models.fitting.factors import factor_frame, place_factors
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
@@ -65,7 +65,7 @@ class SparkLayout:
         """Return the session's settings that leave blocks where they are."""
         return fixed_placement(self.users.frame.sparkSession)
 
-    def place(self, is_user: bool, table: DataFrame, family: Family) -> State:
+    def place(self, is_user: bool, table: DataFrame, family: Remembered) -> State:
         """Rows ``id`` and the family's columns as the state of a side's blocks; an id without a row gets NaN."""
         columns = [column for column in family.columns(is_user) if column.remembered]
         return place_factors(*self.side(is_user), table, columns, partial(family.memory_of, is_user=is_user))

@@ -27,6 +27,7 @@ from dcrec_spark.models.fitting.checks import (
     require_same_ids,
 )
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.exposure_propensity import attach_weights
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
 from dcrec_spark.models.fitting.layout_settings import layout_settings
@@ -37,6 +38,7 @@ from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values, weighted_ratings
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.refit import refit_model
 from dcrec_spark.models.outcome.setters import OutcomeSetters
 from dcrec_spark.models.outcome.tables import FactorTables, with_exposure
 from dcrec_spark.models.params import initialise, keyword_only
@@ -142,6 +144,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         interceptRatePrior: float = 0.3,
         fitIntercept: bool = True,
         propensityCol: str | None = None,
+        propensitySource: str = "ratings",
         propensityMean: float = 0.05,
         propensityDecay: float = 0.25,
         propensityPivot: float = 4.0,
@@ -171,20 +174,53 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
 
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
         family = consistent_family_of(self)
-        exposure = self._exposure() if family.has_confounder else None
+        exposure = self._exposure() if family.uses_exposure else None
         self._require_usable(dataset, family, exposure)
-        propensity = self._propensity(dataset)
+        propensity = None if family.weighs_by_exposure else self._propensity(dataset)
         with FitScope() as scope:
             layout = self._lay_out(dataset, family, exposure, propensity, scope)
             stage_one = None if exposure is None else self._stage_one(exposure, layout, scope)
             form = None
-            if stage_one is not None:
+            if stage_one is not None and family.weighs_by_exposure:
+                settings = PropensitySettings.of(self)
+                layout, propensity = attach_weights(layout, stage_one.users, stage_one.items, settings, scope)
+            elif stage_one is not None:
                 factors = stage_one.users, stage_one.items
                 layout, form = attach_confounder(layout, *factors, family.exposure_term, scope)
             start = self._start(family, layout, scope)
             with listening(self, family.stage) as listener:
                 fit = scope.add(fit_factors(self, family, layout, listener, start))
             return self._model(family, layout, fit, propensity, stage_one and stage_one.model, form)
+
+    def refit(self, model: DeconfoundedMFModel, ratings: DataFrame, doublyRobust: bool = True) -> DeconfoundedMFModel:
+        """Fit matrix factorization with biases to a model's predictions of all pairs, put right by the ratings.
+
+        Every pair weighs 1 and has the model's prediction as its target; a rated one that and min(1 / p, c) of what the
+        rating differs from it, p = 1 - exp(-a_hat) without the pair's own vote, c being ``weightCap``.
+
+        Parameters
+        ----------
+        model : DeconfoundedMFModel
+            The model whose predictions are the targets; with ``confounderLink="identity"``.
+        ratings : DataFrame
+            The columns of a fit, of users and items that the model knows.
+        doublyRobust : bool
+            Without it a rated pair's target is its rating, whatever its propensity.
+
+        Returns
+        -------
+        DeconfoundedMFModel
+            A model without a confounder, of this estimator's rank, regularisers, seed and sweeps. It scores and ranks;
+            new users and items are folded into ``model``, and explanations are asked of it.
+
+        Raises
+        ------
+        DataError
+            The ratings can't be used, or are of users or items that the model does not know.
+        ConfigError
+            The model has a link, or no exposure model to take propensities from.
+        """
+        return refit_model(self, model, ratings, doublyRobust)
 
     def checkInitialModel(self, dataset: DataFrame) -> None:
         """Refuse an initialModel that a fit to ``dataset`` could not start from; nothing is computed.
@@ -210,7 +246,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         require_same_kind(family, self, warm)
         names = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
         require_ids_alike(dataset, names, warm.tables())
-        exposure = self._exposure() if family.has_confounder else None
+        exposure = self._exposure() if family.uses_exposure else None
         first = exposure.getOrDefault("initialModel") if isinstance(exposure, PoissonFactorization) else None
         if exposure is not None and isinstance(first, PoissonFactorizationModel):
             require_exposure_rank(first, exposure.getOrDefault("rank"))
@@ -259,7 +295,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
 
     @staticmethod
     def _needs_counts(exposure: Exposure, family: OutcomeFamily) -> bool:
-        return isinstance(exposure, PoissonFactorization) or family.exposure_term.leave_one_out
+        leaves_out = family.exposure_term.leave_one_out or family.weighs_by_exposure
+        return isinstance(exposure, PoissonFactorization) or leaves_out
 
     def _stage_one(self, exposure: Exposure, layout: AnyLayout, scope: FitScope) -> ExposureFit:
         """Return the exposure model, fitted to these blocks or given, and its factors where the blocks need them."""

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
@@ -380,7 +381,17 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
             self.exposureModel.release()
 
     def _fitted(self) -> FittedOutcome:
-        """Return the model as folding in and explaining need it."""
+        """Return the model as folding in and explaining need it.
+
+        Raises
+        ------
+        ConfigError : the model was refitted to another one's predictions, which new ratings alone do not have.
+        """
+        if self.facts.refitted:
+            raise ConfigError(
+                "this model was refitted to the predictions of another one: fold new users and items into that one, "
+                "ask it for explanations, and refit"
+            )
         stage_one = self.exposureModel
         exposure = None
         if stage_one is not None:
@@ -392,7 +403,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
 
     def _few_partitions(self) -> AbstractContextManager[None]:
         """Plan shuffles for tables about as large as this model's."""
-        settings = layout_settings(self, self._fitted().row_width)
+        settings = layout_settings(self, family_of(self).row_width)
         size = settings.bytes_of({"user": self.numUsers, "item": self.numItems})
         return few_partitions(self._tables.users.sparkSession, size)
 

@@ -51,6 +51,7 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     interceptRatePrior: Param[float] = declared(_OF["interceptRatePrior"])
     fitIntercept: Param[bool] = declared(_OF["fitIntercept"])
     propensityCol: Param[str | None] = declared(_OF["propensityCol"])
+    propensitySource: Param[str] = declared(_OF["propensitySource"])
     propensityMean: Param[float] = declared(_OF["propensityMean"])
     propensityDecay: Param[float] = declared(_OF["propensityDecay"])
     propensityPivot: Param[float] = declared(_OF["propensityPivot"])
@@ -211,6 +212,10 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     def getPropensityCol(self) -> str | None:
         """Value of ``propensityCol``: column of propensities, in (0, 1]; None: from the ratings."""
         return self.getOrDefault(self.propensityCol)
+
+    def getPropensitySource(self) -> str:
+        """Value of ``propensitySource``: what propensities come from, where there is no column of them."""
+        return self.getOrDefault(self.propensitySource)
 
     def getPropensityMean(self) -> float:
         """Value of ``propensityMean``: mean propensity of all pairs, where propensities come from the ratings."""

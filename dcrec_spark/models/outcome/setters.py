@@ -57,6 +57,7 @@ class OutcomeSetters(OutcomeParams):
         interceptRatePrior: float = 0.3,
         fitIntercept: bool = True,
         propensityCol: str | None = None,
+        propensitySource: str = "ratings",
         propensityMean: float = 0.05,
         propensityDecay: float = 0.25,
         propensityPivot: float = 4.0,
@@ -205,6 +206,10 @@ class OutcomeSetters(OutcomeParams):
     def setPropensityCol(self, value: str | None) -> Self:
         """Set ``propensityCol``: column of propensities, in (0, 1]; None: from the ratings."""
         return self._set(propensityCol=value)
+
+    def setPropensitySource(self, value: str) -> Self:
+        """Set ``propensitySource``: what propensities come from, where there is no column of them."""
+        return self._set(propensitySource=value)
 
     def setPropensityMean(self, value: float) -> Self:
         """Set ``propensityMean``: mean propensity of all pairs, where propensities come from the ratings."""

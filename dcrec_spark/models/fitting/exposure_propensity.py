@@ -1,0 +1,70 @@
+"""Inverse propensities from the exposure model: p_ui = 1 - exp(-a_hat_ui), a_hat without the pair's own vote."""
+
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from dcrec_spark.engine.half_step import State, Turn, Update, half_step, rebuild
+from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.models.families.exposure_term import ExposureTerm
+from dcrec_spark.models.fitting.exposure_term import a_hats, sent
+from dcrec_spark.models.fitting.layout import Layout
+from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings
+from dcrec_spark.models.fitting.scope import FitScope
+
+# Of a rated pair that nothing but itself speaks for: a larger weight would leave the fit to a few of them.
+SMALLEST = 1e-3
+_TERM = ExposureTerm(leave_one_out=True)
+AnyLayout = TypeVar("AnyLayout", bound=Layout)
+
+
+def attach_weights(
+    layout: AnyLayout,
+    user_exposure: State,
+    item_exposure: State,
+    settings: PropensitySettings,
+    scope: FitScope,
+    mean_weight: float | None = None,
+) -> tuple[AnyLayout, Propensity]:
+    """Add the weight min(1 / p, cap) / mean of each rated pair to the blocks of a layout, which have its exposure.
+
+    Parameters
+    ----------
+    user_exposure, item_exposure : states whose memories hold shape and rate of the exposure factors.
+    mean_weight : as a fit found it; None: the mean of these pairs.
+    """
+    with layout.fixed_placement():
+        users = scope.add(half_step(layout.users, partial(sent, term=_TERM), previous=user_exposure))
+        items = scope.add(half_step(layout.items, partial(sent, term=_TERM), previous=item_exposure))
+        if mean_weight is None:
+            added = scope.add(half_step(layout.items, partial(added_up, cap=settings.cap), users, item_exposure))
+            mean_weight = float(added.sums["weight"] / added.sums["count"])
+        weigh = partial(add_weight, cap=settings.cap, mean=mean_weight)
+        user_side = scope.add(rebuild(layout.users, weigh, items, user_exposure))
+        item_side = scope.add(rebuild(layout.items, weigh, users, item_exposure))
+    layout.users.release()
+    layout.items.release()
+    return layout.with_sides(user_side, item_side), Propensity(settings, None, mean_weight)
+
+
+def added_up(turn: Turn, *, cap: float | None) -> Update:
+    """Add up the weights of the rated pairs."""
+    weight = inverse_propensities(turn, cap)
+    sums = {"weight": np.array(weight.sum()), "count": np.array(float(len(weight)))}
+    return Update(np.empty((len(turn.block.row_key), 0)), sums, {})
+
+
+def add_weight(turn: Turn, *, cap: float | None, mean: float) -> Update:
+    """Add the weight of each rated pair to a block; held-out ones have none."""
+    contents = dict(turn.block)
+    for pairs in turn.block.parts:
+        contents.pop(pairs.named("exposure_count"), None)
+    contents["weight"] = inverse_propensities(turn, cap) / mean
+    return Update(np.empty((len(turn.block.row_key), 0)), {}, contents)
+
+
+def inverse_propensities(turn: Turn, cap: float | None) -> Floats:
+    """Return min(1 / p, cap) of each rated pair of a block, (nnz,)."""
+    p = np.maximum(-np.expm1(-a_hats(turn, turn.block.fitted, _TERM, is_fitted=True)), SMALLEST)
+    return 1.0 / p if cap is None else np.minimum(1.0 / p, cap)

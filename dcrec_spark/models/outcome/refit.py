@@ -1,0 +1,113 @@
+"""A model refitted to its own predictions of all pairs, put right by the ratings where there are any.
+
+ratings -> blocks -> min(1 / p, c) of each, by the exposure model -> predictions of each -> sweeps -> a new model
+"""
+
+from pyspark.sql import DataFrame
+
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.models.families.exposure_term import ExposureTerm
+from dcrec_spark.models.families.poisson_exposure import PoissonExposure
+from dcrec_spark.models.families.refit import Predictions, Refit
+from dcrec_spark.models.fitting.checks import require_all_known, require_columns, require_ids_alike
+from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.exposure_propensity import attach_weights
+from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
+from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
+from dcrec_spark.models.fitting.layout_settings import layout_settings
+from dcrec_spark.models.fitting.progress import listening
+from dcrec_spark.models.fitting.propensity import PropensitySettings
+from dcrec_spark.models.fitting.scope import FitScope
+from dcrec_spark.models.fitting.stages import fit_factors
+from dcrec_spark.models.fitting.values import exposure_values
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.params import OutcomeParams
+from dcrec_spark.models.outcome.tables import FactorTables, with_exposure
+
+# What the refitted model says of itself: a classical one with biases, whatever the estimator's settings.
+_OF_MODEL = {"outcome": "probabilistic", "adjustment": "none", "fitBiases": True, "unobservedWeight": 1.0}
+
+
+def refit_model(
+    estimator: OutcomeParams, model: DeconfoundedMFModel, ratings: DataFrame, doubly_robust: bool
+) -> DeconfoundedMFModel:
+    """Return what :meth:`DeconfoundedMF.refit` returns.
+
+    Raises
+    ------
+    DataError, ConfigError : see there.
+    """
+    if model.facts.form is not None and not model.facts.form.is_low_rank:
+        raise ConfigError(
+            f"confounderLink={model.facts.form.link}: its predictions are no product of vectors, which a refit to all "
+            "pairs takes; refit a model with confounderLink=identity"
+        )
+    stage_one = model.exposureModel
+    if doubly_robust and stage_one is None:
+        raise ConfigError(
+            "doublyRobust takes propensities from the exposure model, and this model has none: refit with "
+            "doublyRobust=False, or fit with adjustment=deconfounded"
+        )
+    family = Refit.of(estimator)
+    with FitScope() as scope:
+        layout = _lay_out(estimator, family, model, ratings, doubly_robust, scope)
+        if stage_one is not None and doubly_robust:
+            exposures = PoissonExposure.of(stage_one)
+            with layout.fixed_placement():
+                users = scope.add(layout.place(True, stage_one.userFactors, exposures))
+                items = scope.add(layout.place(False, stage_one.itemFactors, exposures))
+            settings = PropensitySettings.of(estimator)
+            layout, _ = attach_weights(layout, users, items, settings, scope, mean_weight=1.0)
+        layout = _with_predictions(layout, model, scope)
+        with listening(estimator, family.stage) as listener:
+            fit = scope.add(fit_factors(estimator, family, layout, listener))
+        facts = FitFacts.of(family, layout, fit).warn()
+        shared = fit.shared._replace(gamma=0.0)
+        sides = [layout.table(is_user, s, family, shared) for is_user, s in ((True, fit.users), (False, fit.items))]
+        tables = FactorTables.cached(*[with_exposure(side, None) for side in sides])
+        outcome = OutcomeFacts(shared, layout.means["rating"], facts, refitted=True)
+        refitted = DeconfoundedMFModel(tables, outcome)
+        estimator._copyValues(refitted._resetUid(estimator.uid)).clear(refitted.initialModel)
+        return refitted._set(**_OF_MODEL)
+
+
+def _lay_out(
+    estimator: OutcomeParams,
+    family: Refit,
+    model: DeconfoundedMFModel,
+    ratings: DataFrame,
+    doubly_robust: bool,
+    scope: FitScope,
+) -> AnyLayout:
+    """Return the blocks of the ratings, with the exposures that the propensities need; all ids are the model's."""
+    get = estimator.getOrDefault
+    ids, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
+    values, numbers = {"rating": f"`{get('ratingCol')}`"}, [get("ratingCol")]
+    if doubly_robust and model.exposureModel is not None:
+        count = model.exposureModel.getOrDefault("countCol")
+        values |= exposure_values(count)
+        numbers += [count] if count else []
+    require_columns(ratings, ids, numbers, [held_out] if held_out else [])
+    require_ids_alike(ratings, ids, model.tables())
+    width = max(family.row_width, sum(_widths(model)) + 1)
+    layout = lay_out(ratings, *ids, values, layout_settings(estimator, width), scope, held_out)
+    for name, known, table in zip(("user", "item"), (layout.user_ids, layout.item_ids), model.tables(), strict=True):
+        require_all_known(known, table, name, "model")
+    return layout
+
+
+def _widths(model: DeconfoundedMFModel) -> tuple[int, int]:
+    """Return how many numbers preference and confounder have in the model's vectors."""
+    row = model.scoringVectors().users.first()
+    return (0, 0) if row is None else (len(row["preference"]), len(row["confounder"]))
+
+
+def _with_predictions(layout: AnyLayout, model: DeconfoundedMFModel, scope: FitScope) -> AnyLayout:
+    """Return the layout with the model's prediction in the confounder's place."""
+    vectors = model.scoringVectors()
+    predictions = Predictions(_widths(model), vectors.intercept)
+    with layout.fixed_placement():
+        users = scope.add(layout.place(True, vectors.users, predictions))
+        items = scope.add(layout.place(False, vectors.items, predictions))
+    layout, _ = attach_confounder(layout, users, items, ExposureTerm(), scope)
+    return layout

@@ -28,6 +28,8 @@ _SHARED = {
     "rank": 5,
     "userReg": 10.0,
     "itemReg": 10.0,
+    "userBiasReg": 3.0,
+    "itemBiasReg": 3.0,
     "maxIter": 50,
     "tol": 1e-4,
 }
@@ -35,8 +37,8 @@ _CONFOUNDER = {
     "adjustment": "deconfounded",
     "fitBiases": True,
     "confounderWeight": "pooled",
+    "confounderReg": 30.0,
     "standardizeConfounder": True,
-    "leaveOneOut": True,
 }
 EXPOSURE = {"rank": 5, "maxIter": 100}
 

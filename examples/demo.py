@@ -39,10 +39,11 @@ SHOWN: tuple[Confounding, int] = ("lowers", 0)
 SHOWN_USERS, SHOWN_ITEMS = 3, 5
 
 _STORY = """\
-Ratings exist only where somebody came across an item, and what brings people to items may also shape what they think \
-of them: it confounds the ratings. This demo draws worlds in which that is so, in either direction or not at all, and in \
-which, unlike in yours, the truth is known: what every user would have rated every item. Five recommenders learn from \
-the same ratings, with the same settings. Who is close to the truth, without being told which world it is?
+Ratings exist only where somebody came across an item, and what brings people to items may also shape what they \
+think of them: it confounds the ratings. This demo draws worlds in which that is so, in either direction or not at \
+all, and in which, unlike in yours, the truth is known: what every user would have rated every item. Five \
+recommenders learn from the same ratings, with the same settings. Who is close to the truth, without being told \
+which world it is?
 
     {size} users x {size} items, {ratings:,} ratings in each world ({share:.0%} of all pairs), {seeds} draws of each
     {test:,} random pairs of each are withheld, with their true ratings"""

@@ -90,7 +90,7 @@ class FairWorld:
     n_segments: int = 5
     effect: float = 0.7
     rated: float = 0.05
-    concentration: float = 0.3
+    concentration: float = 0.1
     test_pairs_per_user: int = 40
     seed: int = 0
 

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
@@ -13,10 +13,12 @@ import yaml
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from dcrec_spark.config import RetrainConfig, load_config
 from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.parquet import verify
+from dcrec_spark.settings.setting import camel
 from dcrec_spark.spark.session import conf_directory
-from examples import demo
+from examples import closeness, demo
 
 
 @pytest.fixture
@@ -24,10 +26,13 @@ def output(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Where the demo's tables go: its own settings, but for a few iterations."""
     settings = yaml.safe_load((conf_directory() / "demo.yaml").read_text(encoding="utf-8"))
     settings["exposure"] |= {"max_iter": 5, "rank": 3}
-    settings["outcome"] |= {"max_iter": 4, "rank": 3}
+    settings["outcome"] |= {"max_iter": 4, "rank": 3, "user_reg": 1, "item_reg": 1}  # few ratings
     (tmp_path / "demo.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     monkeypatch.setattr(demo, "conf_directory", lambda: tmp_path)
-    monkeypatch.setattr(demo, "WORLD", replace(demo.WORLD, n_users=60, n_items=50, test_pairs_per_user=10))
+    monkeypatch.setattr(demo, "SIZE", 60)
+    for module in (demo, closeness):
+        monkeypatch.setattr(module, "SEEDS", (0, 1))
+    monkeypatch.setattr(closeness, "EXPOSURE", {"rank": 2, "maxIter": 5})
     monkeypatch.setattr(demo, "OUTPUT", tmp_path / "demo")
     monkeypatch.setenv("COLUMNS", "200")
     yield tmp_path / "demo"
@@ -46,20 +51,38 @@ def row_of(name: str, text: str) -> list[float]:
     return [float(number) for number in re.findall(r"-?\d+\.\d+", line)]
 
 
-def test_both_models_are_compared_with_the_truth(output: Path) -> None:
+def test_five_recommenders_are_compared_with_the_truth_in_three_kinds_of_world(output: Path) -> None:
     text = printed()
 
-    assert re.search(r"60 users x 50 items, [\d,]+ ratings", text)
-    assert re.search(r"\d\.\d\d is the average of what was rated; that of all pairs, seen or not, is \d\.\d\d", text)
-    assert "600 random pairs are withheld" in text
-    for name in ("deconfounded", "classical", "intercept-free", "average"):
-        error, worth = row_of(name, text)
-        assert 0 < error < 16, name
-        assert 1 <= worth <= 5, name
+    assert re.search(r"60 users x 60 items, [\d,]+ ratings in each world \(\d+% of all pairs\), 2 draws of each", text)
+    assert "1,800 random pairs of each are withheld" in text
+    worst = {}
+    for name in closeness.ROWS:
+        *cells, worst[name] = row_of(name, text)
+        errors, biases = cells[::2], cells[1::2]
+        assert len(errors) == len(biases) == 3, name
+        assert worst[name] == max(errors), name
+        assert all(abs(bias) < 4 for bias in biases), name
+    first = re.search(r"the smallest worst error is that of the\s+(\S+)\s+model", text)
+    assert first is not None
+    assert worst[first[1]] == min(worst.values())
+    assert text.count("the confounder changes the error of the biased model by") == 3
+    svg = ElementTree.parse(output / "closeness.svg").getroot()
+    assert svg.tag.endswith("svg")
+
     assert "Recommended by the deconfounded model" in text
-    assert "score = preference + confounder" in text
-    for name in demo.MODELS:
-        verify(f"{output / name}/run_id={current_run_id(str(output / name))}")
+    assert "true rating" in text
+    verify(f"{output / 'deconfounded'}/run_id={current_run_id(str(output / 'deconfounded'))}")
+
+
+def test_settings_of_the_nightly_job_are_those_of_the_comparison() -> None:
+    """The tables that the demo publishes come from the row that it has shown."""
+    config = load_config(RetrainConfig, conf_directory() / "demo.yaml", ["outcome.adjustment=deconfounded"])
+    shown = {**closeness._SHARED, **closeness.ROWS["deconfounded"].settings}
+    asked = {camel(name): value for name, value in config.outcome.model_dump().items()}
+    assert {name: asked[name] for name in shown if name != "maxIter" and name != "tol"} == {
+        name: value for name, value in shown.items() if name not in ("maxIter", "tol")
+    }
 
 
 def test_a_movielens_file_is_recommended_from_by_title(output: Path, data_folder: Path, tmp_path: Path) -> None:

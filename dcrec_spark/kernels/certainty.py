@@ -125,9 +125,9 @@ def noise(users: Mapping[str, Array], items: Mapping[str, Array]) -> Noise:
     return Noise(float(users["square"]) / freedom, float(users["weight"]) / count, freedom)
 
 
-def half_width(variance: Floats, coverage: float) -> Floats:
-    """Compute how far an interval of normal errors reaches to either side, (P,). coverage : in (0, 1)."""
-    return np.asarray(ndtri(0.5 + coverage / 2.0) * np.sqrt(variance))
+def reach(coverage: float) -> float:
+    """Compute to how many standard deviations an interval of normal errors reaches. coverage : in (0, 1)."""
+    return float(ndtri(0.5 + coverage / 2.0))
 
 
 def effective_size(weight: Floats) -> float:

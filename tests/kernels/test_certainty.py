@@ -129,9 +129,8 @@ def test_a_row_without_a_solution_is_nan() -> None:
     assert np.isnan(of_users.pairs[: p.twin.ratings.shape[1]]).all()
 
 
-def test_an_interval_of_normal_errors() -> None:
-    """90 % within 1.645 standard deviations."""
-    np.testing.assert_allclose(certainty.half_width(np.array([4.0, 0.0]), 0.9), [2 * 1.6448536269514722, 0.0])
+def test_ninety_of_a_hundred_normal_errors_are_within_1_645_standard_deviations() -> None:
+    assert certainty.reach(0.9) == pytest.approx(1.6448536269514722)
 
 
 @settings(max_examples=40)

@@ -10,7 +10,7 @@ from dcrec_spark.models.families.registry import FAMILIES
 PACKAGE = Path(dcrec_spark.__file__).parent
 MODELS = "dcrec_spark.models."
 # From the ground up. Each room uses those before it; what lies in no room belongs to the first floor.
-FLOORS = ["families", "params", "persistence", "fitting", "exposure", "explain", "outcome"]
+FLOORS = ["families", "params", "persistence", "fitting", "exposure", "explain", "certainty", "outcome"]
 
 
 def trees() -> Iterator[tuple[str, ast.AST]]:

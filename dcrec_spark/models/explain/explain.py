@@ -20,10 +20,15 @@ from dcrec_spark.engine.cells import Array, unpack
 from dcrec_spark.engine.half_step import State, half_step, memories, memory_of
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.explain.half_step import AGREEMENT, Request, explaining
-from dcrec_spark.models.explain.inputs import PAIR, lay_out_pairs, pairs_of, ratings_of, require_known
+from dcrec_spark.models.explain.inputs import (
+    PAIR,
+    lay_out_pairs,
+    pairs_of,
+    ratings_of,
+    require_known,
+    with_exposure_term,
+)
 from dcrec_spark.models.explain.text import look_up
-from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.exposure_propensity import attach_weights
 from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.lay_out import AnyLayout
 from dcrec_spark.models.fitting.scope import FitScope
@@ -62,7 +67,7 @@ def _cut(frame: DataFrame, scope: FitScope) -> DataFrame:
 def _explained(fitted: FittedOutcome, layout: AnyLayout, n: int, scope: FitScope) -> DataFrame:
     """``user_idx, item_idx``, NUMBERS and ``reasons`` of each wanted pair, in double precision whatever the fit's."""
     family = fitted.family
-    layout = _with_confounder(fitted, layout, scope)
+    layout = with_exposure_term(fitted, layout, scope)
     steps = family.steps(layout, precision="float64")
     explainer = family.explainer(steps, fitted.shared)
     if explainer is None:
@@ -84,23 +89,6 @@ def _explained(fitted: FittedOutcome, layout: AnyLayout, n: int, scope: FitScope
 def _request(fitted: FittedOutcome, layout: AnyLayout, n: int) -> Request:
     tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
     return Request(n, layout.items.n_rows, layout.items.n_blocks, tolerance)
-
-
-def _with_confounder(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) -> AnyLayout:
-    """Attach the confounder or the weight of each pair, from the exposure factors that the model has."""
-    if fitted.exposure is None:
-        return layout
-    with layout.fixed_placement():
-        users, items = (
-            scope.add(layout.place(is_user, fitted.exposure_table(is_user), fitted.exposure.family))
-            for is_user in (True, False)
-        )
-    if fitted.family.weighs_by_exposure and fitted.propensity is not None:
-        settings, mean = fitted.propensity.settings, fitted.propensity.mean_weight
-        layout, _ = attach_weights(layout, users, items, settings, scope, mean)
-        return layout
-    layout, _ = attach_confounder(layout, users, items, fitted.family.exposure_term, scope, fitted.form)
-    return layout
 
 
 def _frame(fitted: FittedOutcome, side: AnySide, state: State) -> DataFrame:

@@ -1,4 +1,4 @@
-"""What an explanation is made from: known pairs, and their users' ratings in blocks, as a fit has them."""
+"""What an explanation, or an interval, is made from: known pairs, and ratings in blocks, as a fit has them."""
 
 from dataclasses import replace
 
@@ -6,9 +6,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
+from dcrec_spark.engine.half_step import State
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
-from dcrec_spark.models.fitting.fitted import FittedOutcome
+from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.exposure_propensity import attach_weights
+from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.scope import FitScope
@@ -39,8 +42,10 @@ def ratings_of(fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame) -> 
     return ratings.join(wanted.select(F.col("user_id").alias(user)).distinct(), user, "left_semi")
 
 
-def require_known(fitted: FittedOutcome, wanted: DataFrame, rated: DataFrame) -> None:
+def require_known(fitted: FittedOutcome, wanted: DataFrame, rated: DataFrame, verb: str = "explain") -> None:
     """Refuse pairs of users or items that the model does not know, and users without ratings to explain by.
+
+    verb : what is to be done with the pairs.
 
     Raises
     ------
@@ -58,22 +63,28 @@ def require_known(fitted: FittedOutcome, wanted: DataFrame, rated: DataFrame) ->
         outputs += [F.count_if(missing).alias(f"missing_{at}"), F.min(F.when(missing, F.col(column))).alias(f"id_{at}")]
     counts = flagged.agg(*outputs).collect()[0]
     if not counts["pairs"]:
-        raise DataError("there are no pairs to explain: expected at least one row of a user and an item")
+        raise DataError(f"there are no pairs to {verb}: expected at least one row of a user and an item")
     for at, sentence in enumerate(known):
         if counts[f"missing_{at}"]:
             raise DataError(
-                f"{counts[f'missing_{at}']} of {counts['pairs']} pairs cannot be explained: "
+                f"{counts[f'missing_{at}']} of {counts['pairs']} pairs cannot be {verb}ed: "
                 f"{sentence.format(counts[f'id_{at}'])} (for example); expected pairs of the model's users and items, "
                 "and the ratings that its users were fitted or folded in with"
             )
 
 
-def lay_out_pairs(fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, scope: FitScope) -> AnyLayout:
-    """Blocks of the users' ratings, in which the wanted pairs stand as held-out ones."""
+def lay_out_pairs(
+    fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, scope: FitScope, everyone: bool = False
+) -> AnyLayout:
+    """Blocks of ratings, in which the wanted pairs stand as held-out ones.
+
+    everyone : whether all users of the model have a row, under the model's ``idx``, and exposures stay known; else the
+        users are those of the ratings, and exposures are there where the confounder asks for them.
+    """
     require_ratings(ratings, fitted.params, fitted.propensity)
     user, item = fitted.id_columns
     weighted, values = weighted_ratings(ratings, fitted.params.getOrDefault("ratingCol"), fitted.propensity)
-    leaves_out = fitted.family.exposure_term.leave_one_out or fitted.family.weighs_by_exposure
+    leaves_out = fitted.family.exposure_term.leave_one_out or fitted.family.weighs_by_exposure or everyone
     if fitted.exposure is not None and leaves_out:
         count = fitted.exposure.count_column
         require_columns(ratings, [user, item], [count] if count else [])
@@ -94,9 +105,11 @@ def lay_out_pairs(fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, 
     _require_distinct(rated)
     asked = wanted.select(*PAIR, *[F.lit(1.0).alias(c) for c in columns], F.lit(True).alias(WANTED))
     settings = replace(layout_settings(fitted.params, fitted.row_width), precision="float64")
-    items = {"item": fitted.items.select("id", "idx")}
+    given = {"item": fitted.items.select("id", "idx")}
+    if everyone:
+        given["user"] = fitted.users.select("id", "idx")
     pairs = rated.unionByName(asked)
-    return lay_out(pairs, "user_id", "item_id", values, settings, scope, WANTED, items, distinct=False)
+    return lay_out(pairs, "user_id", "item_id", values, settings, scope, WANTED, given, distinct=False)
 
 
 def _require_distinct(rated: DataFrame) -> None:
@@ -106,3 +119,28 @@ def _require_distinct(rated: DataFrame) -> None:
             f"user {several['user_id']!r} has {several['count']} ratings of item {several['item_id']!r}: every (user, "
             "item) pair may occur once; give the ratings as they were in the fit"
         )
+
+
+def with_exposure_term(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) -> AnyLayout:
+    """Attach the confounder or the weight of each pair, from the exposure factors that the model has."""
+    if fitted.exposure is None:
+        return layout
+    users, items = exposure_states(fitted, fitted.exposure, layout, scope)
+    if fitted.family.weighs_by_exposure and fitted.propensity is not None:
+        settings, mean = fitted.propensity.settings, fitted.propensity.mean_weight
+        layout, _ = attach_weights(layout, users, items, settings, scope, mean)
+        return layout
+    layout, _ = attach_confounder(layout, users, items, fitted.family.exposure_term, scope, fitted.form)
+    return layout
+
+
+def exposure_states(
+    fitted: FittedOutcome, exposure: FittedExposure, layout: AnyLayout, scope: FitScope
+) -> tuple[State, State]:
+    """Return the exposure factors of the model's users and items as the states of a layout's blocks."""
+    with layout.fixed_placement():
+        states = [
+            scope.add(layout.place(is_user, fitted.exposure_table(is_user), exposure.family))
+            for is_user in (True, False)
+        ]
+    return states[0], states[1]

@@ -102,6 +102,24 @@ class BlockExplanation(NamedTuple):
 Explainer = Callable[[Turn, Wanted], BlockExplanation]
 
 
+class BlockCertainty(NamedTuple):
+    """What a family leaves open of the scores of one block, of users or of items.
+
+    spread : (P,) x' A^-1 x of each wanted pair. prediction : (P,) their scores; empty for a block of items.
+    sums : "leverage"; of users what :func:`dcrec_spark.kernels.certainty.noise` needs besides.
+    solved, fitted : (n, F) the rows as the given ratings make them, and as the model has them.
+    """
+
+    spread: Floats
+    prediction: Floats
+    sums: Arrays
+    solved: Floats
+    fitted: Floats
+
+
+Assessor = Callable[[Turn], BlockCertainty]
+
+
 class Family(ABC):
     """One kind of factor model, with the settings of one estimator.
 
@@ -203,12 +221,14 @@ class OutcomeFamily(Family):
     Attributes
     ----------
     unrated_are_zeros : whether unrated pairs are fitted as 0, so that predictions lie below the scale of the ratings.
+    has_certainty : whether it says how sure a score is: :meth:`assessor`.
     warm_start_settings : Params in which a model has to agree with the fit that it starts.
     """
 
     stage = "outcome"
     value = "rating"
     unrated_are_zeros: ClassVar[bool]
+    has_certainty: ClassVar[bool] = False
     warm_start_settings: ClassVar[tuple[str, ...]] = ("outcome", "rank")
     _all_read = (
         *("outcome", "rank", "seed", "precision", "adjustment", "confounderWeight"),
@@ -287,6 +307,10 @@ class OutcomeFamily(Family):
     def explainer(self, steps: Any, shared: Any) -> Explainer | None:
         """Return what takes the preferences of a block's users apart by ratings; None where the family can't."""
         return None
+
+    def assessor(self, steps: Any, shared: Any, is_user: bool) -> Assessor:
+        """Return what says how sure the scores of a block's held-out pairs are; for families that ``has_certainty``."""
+        raise NotImplementedError(type(self).__name__)
 
     def variation(self, observed: Observed) -> float:
         """All pairs, each as large as a mean rating."""

@@ -16,12 +16,14 @@ from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.half_step import Kernel, Turn, Update
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.kernels import ridge, ridge_sums
+from dcrec_spark.kernels import certainty, ridge, ridge_sums
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
 from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser, Shared
 from dcrec_spark.models.families.base import (
+    Assessor,
+    BlockCertainty,
     BlockExplanation,
     Explainer,
     Objective,
@@ -46,6 +48,7 @@ class LeastSquares(OutcomeFamily):
 
     objective = Objective("J", rises=False)
     everywhere: ClassVar[bool]
+    has_certainty = True
     reads = (
         *("alpha", "unobservedWeight", "userReg", "itemReg", "confounderReg", "interceptReg", "fitIntercept"),
         *("fitBiases", "userBiasReg", "itemBiasReg", "regByCount", "estimateConfounderReg"),
@@ -161,6 +164,10 @@ class LeastSquares(OutcomeFamily):
     def explainer(self, steps: "GaussianSteps", shared: Shared) -> Explainer | None:
         """Explain by the users' normal equations, solved once more for each wanted pair."""
         return partial(explain_rows, model=steps, shared=shared)
+
+    def assessor(self, steps: "GaussianSteps", shared: Shared, is_user: bool) -> Assessor:
+        """By the inverse of each row's system."""
+        return partial(assess_rows, model=steps, shared=shared, is_user=is_user)
 
 
 class Weighted(LeastSquares):
@@ -311,6 +318,21 @@ def explain_rows(turn: Turn, wanted: Wanted, *, model: GaussianSteps, shared: Sh
     fitted = inner_products(wanted.row_ptr, wanted.col, theta, beta)
     biases = [side[:, model.rank] for side in (rows, turn.inbox)] if model.design.biases else []
     return BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted, *biases)
+
+
+def assess_rows(turn: Turn, *, model: GaussianSteps, shared: Shared, is_user: bool) -> BlockCertainty:
+    """Say how sure the held-out pairs of a block are; the memory is what the model has of its rows."""
+    ratings, wanted = (rating_block(turn.block, model, held_out) for held_out in (False, True))
+    rows, inbox = turn.memory["rows"], turn.inbox
+    set_up = ridge.users_system if is_user else ridge.items_system
+    system = set_up(ratings, inbox, turn.source_sums, shared, model.design, model.reg)
+    found = certainty.spreads(ratings, system, wanted)
+    sums: dict[str, Array] = {"leverage": np.array(found.leverage)}
+    if not is_user:
+        return BlockCertainty(found.pairs, np.empty(0), sums, found.solved, rows)
+    rated, predicted = (certainty.predictions(p, rows, inbox, shared, model.design) for p in (ratings, wanted))
+    sums |= certainty.residual_sums(ratings, rated)
+    return BlockCertainty(found.pairs, predicted, sums, found.solved, rows)
 
 
 def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> RatingBlock:

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from dcrec_spark.engine.blocks import Pairs
 from dcrec_spark.engine.half_step import State, Turn, Update, half_step, rebuild
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.families.exposure_term import ExposureTerm
@@ -15,7 +16,7 @@ from dcrec_spark.models.fitting.scope import FitScope
 
 # Of a rated pair that nothing but itself speaks for: a larger weight would leave the fit to a few of them.
 SMALLEST = 1e-3
-_TERM = ExposureTerm(leave_one_out=True)
+WITHOUT_OWN_VOTE = ExposureTerm(leave_one_out=True)
 AnyLayout = TypeVar("AnyLayout", bound=Layout)
 
 
@@ -35,8 +36,8 @@ def attach_weights(
     mean_weight : as a fit found it; None: the mean of these pairs.
     """
     with layout.fixed_placement():
-        users = scope.add(half_step(layout.users, partial(sent, term=_TERM), previous=user_exposure))
-        items = scope.add(half_step(layout.items, partial(sent, term=_TERM), previous=item_exposure))
+        users = scope.add(half_step(layout.users, partial(sent, term=WITHOUT_OWN_VOTE), previous=user_exposure))
+        items = scope.add(half_step(layout.items, partial(sent, term=WITHOUT_OWN_VOTE), previous=item_exposure))
         if mean_weight is None:
             added = scope.add(half_step(layout.items, partial(added_up, cap=settings.cap), users, item_exposure))
             mean_weight = float(added.sums["weight"] / added.sums["count"])
@@ -66,5 +67,13 @@ def add_weight(turn: Turn, *, cap: float | None, mean: float) -> Update:
 
 def inverse_propensities(turn: Turn, cap: float | None) -> Floats:
     """Return min(1 / p, cap) of each rated pair of a block, (nnz,)."""
-    p = np.maximum(-np.expm1(-a_hats(turn, turn.block.fitted, _TERM, is_fitted=True)), SMALLEST)
+    p = np.maximum(propensities(turn, turn.block.fitted, is_fitted=True), SMALLEST)
     return 1.0 / p if cap is None else np.minimum(1.0 / p, cap)
+
+
+def propensities(turn: Turn, pairs: Pairs, is_fitted: bool) -> Floats:
+    """Return p of some pairs, (nnz,); the inbox is what :data:`WITHOUT_OWN_VOTE` has the other side send.
+
+    is_fitted : whether they are rated, and p is without their own vote.
+    """
+    return np.asarray(-np.expm1(-a_hats(turn, pairs, WITHOUT_OWN_VOTE, is_fitted)))

@@ -9,6 +9,8 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import Form
+from dcrec_spark.models.certainty.intervals import predict_intervals
+from dcrec_spark.models.certainty.overlap import overlap_of
 from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
@@ -355,6 +357,74 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         names = {"user_id": self.getOrDefault("userCol"), "item_id": self.getOrDefault("itemCol")}
         return self.explain(ranked.select(*names).withColumnsRenamed(names), ratings, n)
 
+    def predictIntervals(self, pairs: DataFrame, ratings: DataFrame, coverage: float = 0.9) -> DataFrame:
+        """Predict potential ratings with intervals that should hold ``coverage`` of them, if the model is right.
+
+        Parameters
+        ----------
+        pairs : DataFrame
+            User and item columns as in training, such as those of a list of recommendations; duplicates are left out.
+        ratings : DataFrame
+            The columns of training: all ratings of the fit, and those of users that were folded in since. Those that
+            validationIndicatorCol marks are left out.
+        coverage : float
+            Share of the intervals that should hold their rating, between 0 and 1.
+
+        Returns
+        -------
+        DataFrame[user_id, item_id, prediction, low, high, extrapolates]
+            In units of the rating, not cut off at the ends of its scale. extrapolates : whether the pair is less likely
+            to be seen than all that the user has rated, by the exposure model; null without one. Cached; unpersist it
+            when done.
+
+        Raises
+        ------
+        ValueError
+            ``coverage`` is not between 0 and 1.
+        DataError
+            An unknown user or item, a user without ratings, ratings of users that the model does not have, or ratings
+            by which its users would be others.
+        ConfigError
+            The outcome is not of least squares, the model was refitted, or the fit leaves nothing of the ratings to
+            estimate their noise from.
+
+        Notes
+        -----
+        The half-width is z sigma sqrt(1 / w + x' A_u^-1 x + v' A_i^-1 v): the systems A that the fit solved, each with
+        the other side taken as known, x and v what the pair is in them, w the mean weight of a rating. What the model
+        gets wrong in kind is not in it. O(nnz K^2 + (U + I) K^3), as a sweep.
+        """
+        return predict_intervals(self._fitted(), pairs, ratings, coverage)
+
+    def overlap(self, ratings: DataFrame, odds: float = 2.0) -> DataFrame:
+        """Say how much of each user the ratings show, and what a hidden reason for choosing could do to their mean.
+
+        Parameters
+        ----------
+        ratings : DataFrame
+            The columns of training. Ratings of unknown users or items are left out, and so are those that
+            validationIndicatorCol marks.
+        odds : float
+            By what factor the odds of seeing an item may differ from those of the exposure model; 1: not at all.
+
+        Returns
+        -------
+        DataFrame[user_id, ratings, effective_ratings, smallest_propensity, mean_rating, mean_low, mean_high]
+            With p = 1 - exp(-a_hat) of each rated pair, without its own vote: (sum 1/p)^2 / sum 1/p^2, the smallest p,
+            the mean of the user's ratings weighted by 1/p, and its bounds. Weights are at most 1000. Cached; unpersist
+            it when done.
+
+        Raises
+        ------
+        ValueError
+            ``odds`` is not finite, or below 1.
+        DataError
+            A column is missing, a value can't be used, or none of the items is known.
+        ConfigError
+            The outcome is not of least squares, the model was refitted, or it has no exposure model.
+        """
+        return overlap_of(self._fitted(), ratings, odds)
+
     def recommendForItemSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Recommend the n best users for each known item of ``dataset``, as MLlib's ALS does.
 
@@ -390,7 +460,7 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         if self.facts.refitted:
             raise ConfigError(
                 "this model was refitted to the predictions of another one: fold new users and items into that one, "
-                "ask it for explanations, and refit"
+                "ask it for explanations and intervals, and refit"
             )
         stage_one = self.exposureModel
         exposure = None

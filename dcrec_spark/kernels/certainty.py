@@ -1,0 +1,165 @@
+"""How sure a score is, how much of a user was seen, and what a hidden reason for choosing could do to a mean.
+
+    Var(y_ui - score_ui) = sigma^2 (1 / w + x' A_u^-1 x + v' A_i^-1 v)
+
+x and v are the designs of the pair in the systems A of its user and of its item, which the fit solved one after the
+other; w is the mean weight of a rating, 1 where ratings are not weighted. sigma^2 is the noise of a pair of weight 1,
+
+    sigma^2 = sum_rated w residual^2 / freedom           freedom = n (1 - E_users / n) (1 - E_items / n)
+
+with E = sum_rated w x' A^-1 x the effective degrees of freedom of a side. The product is exact for two balanced sides
+of biases, where the sum E_users + E_items would count the level of all ratings twice.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dcrec_spark.kernels import csr
+from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.kernels.ridge import Array, Design, RatingBlock, Shared, System, assembled, gather, solve
+
+
+class Spreads(NamedTuple):
+    """What a side leaves open.
+
+    pairs : (P,) x' A^-1 x of each wanted pair. leverage : E, the sum of w x' A^-1 x over the rated ones.
+    solved : (n, F) the solution of each row's system. All NaN for a row whose matrix is not positive definite.
+    """
+
+    pairs: Floats
+    leverage: float
+    solved: Floats
+
+
+class Noise(NamedTuple):
+    """sigma^2, the mean weight of a rating, and the degrees of freedom that the fit leaves of the ratings."""
+
+    variance: float
+    weight: float
+    freedom: float
+
+
+class Bounds(NamedTuple):
+    """The mean of potential ratings, and the least and the largest that it could be."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def spreads(block: RatingBlock, system: System, wanted: RatingBlock) -> Spreads:
+    """Compute how far a score may move with its row: O(F^2) a pair, O(F^3) a row.
+
+    Parameters
+    ----------
+    block : the ratings of n rows. system : their normal equations. wanted : P pairs of the same rows.
+    """
+    bordered, size = system.border.shape[1] > 0, system.right.shape[1]
+    found, leverage, solved = np.empty(len(wanted.col)), 0.0, np.empty_like(system.right)
+    for row, (matrix, right) in enumerate(assembled(block, system)):
+        solution = solve(matrix, np.column_stack([np.eye(size, dtype=right.dtype), right]))
+        inverse, solved[row] = solution[:, :size], solution[:, size]
+        for start, end in _pieces_of(block, row):
+            leverage += float(
+                block.weight[start:end] @ _quadratic(gather(system.sources, block, start, end, bordered), inverse)
+            )
+        for start, end in _pieces_of(wanted, row):
+            found[start:end] = _quadratic(gather(system.sources, wanted, start, end, bordered), inverse)
+    return Spreads(found, leverage, solved)
+
+
+def _pieces_of(block: RatingBlock, row: int) -> Iterator[tuple[int, int]]:
+    begin, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
+    for start in range(begin, end, csr.PIECE):
+        yield start, min(end, start + csr.PIECE)
+
+
+def _quadratic(designs: Floats, matrix: Floats) -> Floats:
+    """Return x' M x of each row x, (n,)."""
+    return np.asarray(np.einsum("nf,nf->n", designs @ matrix, designs))
+
+
+def predictions(pairs: RatingBlock, users: Floats, items: Floats, shared: Shared, design: Design) -> Floats:
+    """Predict the pairs of a block of users, (P,).
+
+    Parameters
+    ----------
+    pairs : of n users; their ratings do not count. users : (n, K (+ 1) (+ 1)) [theta (, b) (, gamma)].
+    items : (m, K (+ 1)) [beta (, c)], of the inbox.
+    """
+    rank = items.shape[1] - design.biases
+    row = np.repeat(np.arange(len(users)), np.diff(pairs.row_ptr))
+    theta, beta = (np.ascontiguousarray(side[:, :rank]) for side in (users, items))
+    found = inner_products(pairs.row_ptr, pairs.col, theta, beta) + shared.intercept
+    if design.biases:
+        found += users[row, rank] + items[pairs.col, rank]
+    if pairs.has_confounder:
+        found += (users[row, -1] if design.per_user else shared.gamma) * pairs.a_hat
+    return np.asarray(found)
+
+
+def residual_sums(block: RatingBlock, predicted: Floats) -> dict[str, Array]:
+    """Add up what :func:`noise` needs of the ratings of a block: how many, their weights, w residual^2 (float64)."""
+    weight = block.weight.astype(np.float64)
+    return {
+        "count": np.array(float(len(weight))),
+        "weight": np.array(weight.sum()),
+        "square": np.array(weight @ np.square(block.rating - predicted)),
+    }
+
+
+def noise(users: Mapping[str, Array], items: Mapping[str, Array]) -> Noise:
+    """Estimate sigma^2 from the sums over all blocks.
+
+    Parameters
+    ----------
+    users : :func:`residual_sums` and "leverage" of all users. items : "leverage" of all items.
+    """
+    count = float(users["count"])
+    freedom = count * float((1.0 - users["leverage"] / count) * (1.0 - items["leverage"] / count))
+    return Noise(float(users["square"]) / freedom, float(users["weight"]) / count, freedom)
+
+
+def reach(coverage: float) -> float:
+    """Compute to how many standard deviations an interval of normal errors reaches. coverage : in (0, 1)."""
+    return float(ndtri(0.5 + coverage / 2.0))
+
+
+def effective_size(weight: Floats) -> float:
+    """Compute (sum w)^2 / sum w^2: how many equally weighted pairs would tell as much. weight : (n,), n > 0."""
+    return float(weight.sum() ** 2 / (weight @ weight))
+
+
+def sensitivity_bounds(value: Floats, propensity: Floats, odds: float) -> Bounds:
+    """Bound the inverse-propensity mean of values if each pair's odds of exposure were wrong by a factor.
+
+    The marginal sensitivity model (Tan 2006; Zhao, Small, Bhattacharya 2019): 1 / p may be anything from
+    1 + (1 / p - 1) / odds to 1 + (1 / p - 1) odds. The mean is extreme where all values below some threshold weigh as
+    little as they may, and all above as much, or the other way round: O(n log n).
+
+    Parameters
+    ----------
+    value : (n,), n > 0. propensity : (n,) in (0, 1]. odds : >= 1; 1 takes the propensities for right.
+    """
+    against = 1.0 / propensity - 1.0
+    least, most = 1.0 + against / odds, 1.0 + against * odds
+    order = np.argsort(value, kind="stable")
+    ordered = value[order], least[order], most[order]
+    mean = float((1.0 + against) @ value / (1.0 + against).sum())
+    return Bounds(mean, -_largest_mean(-ordered[0][::-1], *(w[::-1] for w in ordered[1:])), _largest_mean(*ordered))
+
+
+def _largest_mean(value: Floats, least: Floats, most: Floats) -> float:
+    """Return the largest weighted mean of ascending values, of all numbers of them that weigh least."""
+
+    def totals(weight_low: NDArray[np.floating], weight_high: NDArray[np.floating]) -> Floats:
+        below = np.concatenate([[0.0], np.cumsum(weight_low)])
+        above = np.concatenate([np.cumsum(weight_high[::-1])[::-1], [0.0]])
+        return np.asarray(below + above)
+
+    return float((totals(least * value, most * value) / totals(least, most)).max())

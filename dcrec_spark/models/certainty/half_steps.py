@@ -1,0 +1,122 @@
+"""The half-steps that say how sure scores are: each block leaves numbers of its rows, or of its wanted pairs.
+
+The wanted pairs stand in the blocks of both sides as held-out ones. What a block remembers is read as a table with the
+``idx`` of its rows, and of pairs the ``idx`` of the other side, by :func:`memory_frame`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.engine.blocks import AnySide, LocalSide, Side, index_at
+from dcrec_spark.engine.cells import Array, Arrays, unpack
+from dcrec_spark.engine.half_step import Kernel, State, Turn, Update, half_step, memories, memory_of
+from dcrec_spark.kernels.certainty import effective_size, sensitivity_bounds
+from dcrec_spark.models.families.base import Assessor
+from dcrec_spark.models.fitting.exposure_propensity import SMALLEST, propensities
+from dcrec_spark.models.fitting.scope import FitScope
+
+# Of a row, its place in the block; of a pair, that of its row.
+ROW = "row"
+OVERLAP = ("effective_ratings", "smallest_propensity", "mean_rating", "mean_low", "mean_high")
+
+
+class Other(NamedTuple):
+    """The other side: its rows and its blocks."""
+
+    n_rows: int
+    n_blocks: int
+
+    def idx(self, turn: Turn) -> Array:
+        """Return the ``idx`` of the other side's row of each wanted pair, (P,)."""
+        return np.asarray(index_at(self.n_rows, self.n_blocks, turn.block.need_at)[turn.block.held_out.col])
+
+
+def assess(turn: Turn, *, assessor: Assessor, other: Other, tolerance: float) -> Update:
+    """Assess the wanted pairs of one block by the family's assessor, and count the rows that disagree with the model.
+
+    tolerance : how far a row that the ratings make may be from the model's, relative to its size.
+    """
+    found = assessor(turn)
+    distance, size = (np.linalg.norm(rows, axis=1) for rows in (found.solved - found.fitted, found.fitted))
+    disagreeing = ~(distance <= tolerance * size)
+    memory = {ROW: _row_of_pairs(turn), "other_idx": other.idx(turn), "spread": found.spread}
+    if len(found.prediction):
+        memory["prediction"] = found.prediction
+    sums = {**found.sums, "disagreeing": np.array(float(disagreeing.sum()))}
+    return Update(np.empty((len(distance), 0)), sums, memory)
+
+
+def beyond(turn: Turn, *, other: Other) -> Update:
+    """Say of each wanted pair of a block of users whether its p lies below that of all that the user has rated."""
+    block = turn.block
+    smallest = _smallest(block.fitted.row_ptr, propensities(turn, block.fitted, is_fitted=True))
+    row = _row_of_pairs(turn)
+    beyond = propensities(turn, block.held_out, is_fitted=False) < smallest[row]
+    memory = {ROW: row, "other_idx": other.idx(turn), "extrapolates": beyond}
+    return Update(np.empty((len(smallest), 0)), {}, memory)
+
+
+def overlap(turn: Turn, *, odds: float) -> Update:
+    """Compute what a block of users has seen: of each row how many ratings, and OVERLAP."""
+    rated = turn.block.fitted
+    p, rating = propensities(turn, rated, is_fitted=True), rated.value("rating").astype(np.float64)
+    row_ptr, floored = rated.row_ptr, np.maximum(p, SMALLEST)
+    table = np.full((len(row_ptr) - 1, len(OVERLAP)), np.nan)
+    table[:, 1] = _smallest(row_ptr, p)
+    for row in np.flatnonzero(np.diff(row_ptr)):
+        of_row = slice(row_ptr[row], row_ptr[row + 1])
+        bounds = sensitivity_bounds(rating[of_row], floored[of_row], odds)
+        table[row, [0, 2, 3, 4]] = effective_size(1.0 / floored[of_row]), *bounds
+    columns = dict(zip(OVERLAP, np.ascontiguousarray(table.T), strict=True))
+    memory = {ROW: np.arange(len(table)), "ratings": np.diff(row_ptr), **columns}
+    return Update(np.empty((len(table), 0)), {}, memory)
+
+
+def _smallest(row_ptr: Array, p: Array) -> Array:
+    """Return each row's smallest p, (n,); infinite for a row without any."""
+    smallest = np.full(len(row_ptr) - 1, np.inf)
+    np.minimum.at(smallest, np.repeat(np.arange(len(smallest)), np.diff(row_ptr)), p)
+    return smallest
+
+
+def _row_of_pairs(turn: Turn) -> Array:
+    row_ptr = turn.block.held_out.row_ptr
+    return np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
+
+
+def left_by(side: AnySide, kernel: Kernel, source: State, previous: State, scope: FitScope) -> tuple[AnySide, State]:
+    """Run a half-step for what its blocks remember, which stays on the cluster, however few the rows are."""
+    side = replace(side, held=False) if isinstance(side, Side) else side
+    return side, scope.add(half_step(side, kernel, source, previous))
+
+
+def memory_frame(
+    spark: SparkSession, side: AnySide, state: State, row_idx: str, columns: Mapping[str, tuple[str, str]]
+) -> DataFrame:
+    """Return what the blocks of a side remember as a table: the rows' ``idx`` as ``row_idx``, and ``columns``.
+
+    columns : name in the memory -> name and SQL type in the table.
+    """
+    n_blocks = side.n_blocks
+
+    def table_of(block: int, memory: Arrays) -> pa.RecordBatch:
+        idx = np.asarray(memory[ROW], np.int64) * n_blocks + block
+        return pa.RecordBatch.from_pydict(
+            {row_idx: pa.array(idx), **{name: pa.array(memory[key]) for key, (name, _) in columns.items()}}
+        )
+
+    if isinstance(side, LocalSide):
+        return spark.createDataFrame(pa.Table.from_batches([table_of(0, memory_of(state))]))
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for block, data in zip(batch["block"].to_pylist(), batch["data"], strict=True):
+                yield table_of(block, unpack(data.as_buffer()))
+
+    schema = ", ".join([f"{row_idx} long", *(f"{name} {kind}" for name, kind in columns.values())])
+    return memories(side, state).mapInArrow(rows, schema)

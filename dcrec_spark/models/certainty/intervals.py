@@ -1,0 +1,173 @@
+"""Intervals for the potential ratings of chosen pairs: what the noise and both sides' systems leave open.
+
+    all ratings, the pairs as held-out ones ─ blocks of both sides ─┬─ exposures ─ p below any rated one?
+                                                                    ├─ users' systems ─ score, x' A_u^-1 x ─┐
+                                                                    └─ items' systems ─ v' A_i^-1 v ────────┴─ interval
+
+The systems are those that the fit solved, made anew from its ratings and the model's factors; nothing is fitted.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.engine.blocks import AnySide
+from dcrec_spark.engine.half_step import State, half_step
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.kernels.certainty import Noise, noise, reach
+from dcrec_spark.models.certainty.half_steps import Other, assess, beyond, left_by, memory_frame
+from dcrec_spark.models.certainty.overlap import by_exposure, require_certainty
+from dcrec_spark.models.explain.half_step import AGREEMENT
+from dcrec_spark.models.explain.inputs import PAIR, lay_out_pairs, pairs_of, require_known, with_exposure_term
+from dcrec_spark.models.fitting.checks import observed
+from dcrec_spark.models.fitting.fitted import FittedOutcome
+from dcrec_spark.models.fitting.lay_out import AnyLayout
+from dcrec_spark.models.fitting.scope import FitScope
+from dcrec_spark.spark.lineage import keep
+from dcrec_spark.spark.planning import few_partitions
+
+_PLACES = ["user_idx", "item_idx"]
+
+
+class _Assessed(NamedTuple):
+    """One side's half-step: its blocks, and what they are left with."""
+
+    side: AnySide
+    state: State
+
+
+def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, coverage: float) -> DataFrame:
+    """Return what :meth:`DeconfoundedMFModel.predictIntervals` returns, cached.
+
+    Raises
+    ------
+    DataError, ConfigError, ValueError : see there.
+    """
+    if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0.0 < coverage < 1.0:
+        raise ValueError(
+            f"coverage: found {coverage!r}, expected a share of the intervals between 0 and 1, such as 0.9"
+        )
+    require_certainty(fitted)
+    with FitScope() as scope:
+        scope.enter(few_partitions(pairs.sparkSession))
+        # Both are read several times; uncut, a long plan of the caller's would be repeated each time.
+        wanted = scope.add(keep(pairs_of(fitted, pairs).distinct())).frame
+        pairs_of(fitted, ratings)
+        rated = scope.add(keep(observed(ratings, fitted.params.getOrDefault("validationIndicatorCol")))).frame
+        known = pairs_of(fitted, rated)
+        _require_raters(fitted, known)
+        require_known(fitted, wanted, known, "assess")
+        layout = lay_out_pairs(fitted, wanted, rated, scope, everyone=True)
+        intervals = _with_ids(fitted, _intervals(fitted, layout, float(coverage), scope)).persist()
+        intervals.count()
+    return intervals
+
+
+def _require_raters(fitted: FittedOutcome, rated: DataFrame) -> None:
+    """Refuse ratings of users that the model does not have: its items were fitted with them.
+
+    Raises
+    ------
+    DataError : names one of them.
+    """
+    stranger = rated.join(fitted.users.select(F.col("id").alias("user_id")), "user_id", "left_anti").first()
+    if stranger:
+        raise DataError(
+            f"ratings has user {stranger['user_id']!r}, who is not in the model: how sure an item is, depends on all "
+            "who rated it; fold in new users and ask the extended model, not one of the new users alone"
+        )
+
+
+def _intervals(fitted: FittedOutcome, layout: AnyLayout, coverage: float, scope: FitScope) -> DataFrame:
+    """``user_idx, item_idx, prediction, low, high, extrapolates`` of each wanted pair."""
+    spark = fitted.users.sparkSession
+    outside = None
+    if fitted.exposure is not None:
+        columns = {"other_idx": ("item_idx", "long"), "extrapolates": ("extrapolates", "boolean")}
+        kernel = partial(beyond, other=_other(layout.items))
+        outside = by_exposure(fitted, fitted.exposure, layout, kernel, columns, scope)
+    layout = with_exposure_term(fitted, layout, scope)
+    users, items = _assessed(fitted, layout, scope)
+    _require_agreement(users.state)
+    level = _level(users.state, items.state)
+    prediction, spread = ("prediction", "double"), "double"
+    of_users = {"other_idx": ("item_idx", "long"), "prediction": prediction, "spread": ("user_spread", spread)}
+    of_items = {"other_idx": ("user_idx", "long"), "spread": ("item_spread", spread)}
+    found = memory_frame(spark, *users, "user_idx", of_users).join(
+        memory_frame(spark, *items, "item_idx", of_items), _PLACES
+    )
+    found = (
+        found.withColumn("extrapolates", F.lit(None).cast("boolean"))
+        if outside is None
+        else found.join(outside, _PLACES)
+    )
+    variance = F.lit(level.variance) * (F.lit(1.0 / level.weight) + F.col("user_spread") + F.col("item_spread"))
+    width = F.lit(reach(coverage)) * F.sqrt(variance)
+    low, high = (F.col("prediction") - width).alias("low"), (F.col("prediction") + width).alias("high")
+    return found.select(*_PLACES, "prediction", low, high, "extrapolates")
+
+
+def _assessed(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) -> tuple[_Assessed, _Assessed]:
+    """Run one half-step of each side, in double precision, from the other side as the model has it."""
+    family = fitted.family
+    steps = family.steps(layout, precision="float64")
+    tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
+    with layout.fixed_placement():
+        users, items = (scope.add(layout.place(is_user, fitted.table(is_user), family)) for is_user in (True, False))
+        from_users = scope.add(half_step(layout.users, steps.start_users(), previous=users))
+        from_items = scope.add(half_step(layout.items, steps.start_items(), previous=items))
+        found = []
+        for is_user, side, source, memory, other in (
+            (True, layout.users, from_items, users, layout.items),
+            (False, layout.items, from_users, items, layout.users),
+        ):
+            assessor = family.assessor(steps, fitted.shared, is_user)
+            kernel = partial(assess, assessor=assessor, other=_other(other), tolerance=tolerance)
+            found.append(_Assessed(*left_by(side, kernel, source, memory, scope)))
+    return found[0], found[1]
+
+
+def _other(side: AnySide) -> Other:
+    return Other(side.n_rows, side.n_blocks)
+
+
+def _level(users: State, items: State) -> Noise:
+    """Return the noise of the ratings.
+
+    Raises
+    ------
+    ConfigError : the ratings determine no system, or nothing of them is left to estimate it from.
+    """
+    level = noise(users.sums, items.sums)
+    if not (np.isfinite(level.freedom) and level.freedom > 0.0):
+        raise ConfigError(
+            f"the fit leaves {level.freedom:.3g} degrees of freedom of {float(users.sums['count']):.0f} ratings, and "
+            "their noise can't be estimated: raise userReg and itemReg, or lower the rank, and fit again"
+        )
+    return level
+
+
+def _require_agreement(users: State) -> None:
+    """Refuse ratings that make other users than the model has. Items move on after their last turn, and may differ.
+
+    Raises
+    ------
+    DataError : says how many users disagree.
+    """
+    disagreeing = int(users.sums["disagreeing"])
+    if disagreeing:
+        raise DataError(
+            f"the ratings are not those that the model was fitted with: {disagreeing} of its users would have other "
+            "factors by them; give all ratings of the fit, and of the users that were folded in, and no others"
+        )
+
+
+def _with_ids(fitted: FittedOutcome, intervals: DataFrame) -> DataFrame:
+    """Return the intervals with ids in place of indices."""
+    for name, table in (("user", fitted.users), ("item", fitted.items)):
+        ids = table.select(F.col("idx").alias(f"{name}_idx"), F.col("id").alias(f"{name}_id"))
+        intervals = intervals.join(ids, f"{name}_idx")
+    return intervals.select(*PAIR, "prediction", "low", "high", "extrapolates")

@@ -1,0 +1,159 @@
+"""How sure a score is: the dense twin's variances, effective sizes, and bounds that no weights within reach exceed."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcrec_spark.kernels import certainty, csr, ridge, ridge_sums
+from dcrec_spark.kernels.certainty import Noise, Spreads
+from dcrec_spark.kernels.ridge import RatingBlock, Shared
+from tests.kernels.test_ridge_sums import KINDS, Extended, problem_of, rows_of
+from tests.problems import assert_same
+from tests.problems import csr as entries_of
+from tests.reference import biased
+from tests.reference import certainty as twin
+from tests.reference.poisson import Array
+
+SEEDS = st.integers(0, 2**32)
+
+
+def confounder_of(p: Extended) -> Array:
+    """h of every pair as it is predicted: the product of the exposures."""
+    return np.asarray(p.users.exposure @ p.items.exposure.T)
+
+
+def every_pair(p: Extended, is_user: bool) -> RatingBlock:
+    h, block = (confounder_of(p), p.users) if is_user else (confounder_of(p).T, p.items)
+    pairs, none = entries_of(np.ones(h.shape)), np.empty(0)
+    beside = h.ravel() if block.has_confounder else none
+    return RatingBlock(pairs.row_ptr, pairs.col, np.zeros(h.size), np.zeros(h.size), beside, block.exposure)
+
+
+def fitted(p: Extended) -> biased.Unknowns:
+    """Two sweeps, and the users solved last, as a fit ends."""
+    return biased.update_users(p.twin, biased.sweep(p.twin, biased.sweep(p.twin, p.start)))
+
+
+def sides(p: Extended, x: biased.Unknowns) -> tuple[Spreads, Spreads, Noise]:
+    users, items = rows_of(p, x)
+    shared = Shared(x.intercept, x.gamma, x.reg if p.twin.estimates_reg else 0.0)
+    user_sums = ridge_sums.user_sums(users, p.users.exposure, p.design)
+    item_sums = ridge_sums.item_sums(items, p.items.exposure, p.design)
+    user_system = ridge.users_system(p.users, items, item_sums, shared, p.design, p.reg)
+    item_system = ridge.items_system(p.items, users, user_sums, shared, p.design, p.reg)
+    of_users = certainty.spreads(p.users, user_system, every_pair(p, True))
+    of_items = certainty.spreads(p.items, item_system, every_pair(p, False))
+    residuals = certainty.residual_sums(p.users, certainty.predictions(p.users, users, items, shared, p.design))
+    sums = [{"leverage": np.array(side.leverage)} for side in (of_users, of_items)]
+    return of_users, of_items, certainty.noise({**residuals, **sums[0]}, sums[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=8)
+@given(seed=SEEDS)
+def test_variances_are_the_dense_twins(seed: int, kind: str) -> None:
+    p = problem_of(seed, kind)
+    x = fitted(p)
+    of_users, of_items, noise = sides(p, x)
+    observed = np.zeros(p.twin.ratings.shape, bool)
+    observed[np.repeat(np.arange(len(observed)), np.diff(p.users.row_ptr)), p.users.col] = True
+    expected = twin.certainty(p.twin, x, observed, confounder_of(p))
+    assert_same(of_users.pairs.reshape(observed.shape), expected.user_spread, 1e-8)
+    assert_same(of_items.pairs.reshape(observed.shape[::-1]).T, expected.item_spread, 1e-8)
+    assert (of_users.leverage, of_items.leverage) == pytest.approx(expected.leverage, rel=1e-9)
+    assert noise.variance == pytest.approx(expected.noise, rel=1e-7)
+    assert noise.weight == pytest.approx(p.twin.weights[observed].mean(), rel=1e-12)
+    assert 0.0 < noise.freedom < observed.sum()
+    assert_same(of_users.solved, rows_of(p, x)[0], 1e-7)
+
+
+def test_biases_of_a_balanced_table_leave_the_freedom_of_two_ways() -> None:
+    """Without regularisation rows and columns take U + I - 1 degrees of freedom, not U + I."""
+    n_users, n_items, ones = 5, 7, np.ones((5, 7))
+    ratings, design = np.random.default_rng(1).normal(3.0, 1.0, ones.shape), ridge.Design(0.0, False, biases=True)
+    reg = ridge.Regulariser(1.0, 1.0, 1.0, 0.0, 1e-12, 1e-12)
+    leverages = []
+    for table, setup in ((ratings, ridge.users_system), (ratings.T, ridge.items_system)):
+        pairs, n, m = entries_of(np.ones(table.shape)), *table.shape
+        block = RatingBlock(pairs.row_ptr, pairs.col, table.ravel(), np.ones(table.size), np.empty(0), np.empty((n, 0)))
+        sums = (ridge_sums.item_sums if n == n_users else ridge_sums.user_sums)(
+            np.zeros((m, 2)), np.empty((m, 0)), design
+        )
+        system = setup(block, np.zeros((m, 2)), sums, Shared(), design, reg)
+        leverages.append({"leverage": np.array(certainty.spreads(block, system, block).leverage)})
+    two_way = ratings - ratings.mean(axis=1, keepdims=True) - ratings.mean(axis=0) + ratings.mean()
+    square = {"count": np.array(35.0), "weight": np.array(35.0), "square": np.array(np.sum(two_way**2))}
+    found = certainty.noise({**square, **leverages[0]}, leverages[1])
+    assert found.freedom == pytest.approx((n_users - 1) * (n_items - 1), rel=1e-9)
+    assert found.variance == pytest.approx(np.sum(two_way**2) / 24.0, rel=1e-9)
+
+
+@settings(max_examples=10)
+@given(seed=SEEDS, factor=st.floats(0.01, 100.0))
+def test_weights_and_regularisers_of_another_unit_change_no_variance(seed: int, factor: float) -> None:
+    p = problem_of(seed, "pooled-rated-alone")
+    p = p._replace(twin=p.twin.__class__(**{**vars(p.twin), "estimates_reg": False}))
+    x = fitted(p)
+    reg = p.reg._replace(**{name: factor * getattr(p.reg, name) for name in p.reg._fields[:6]})
+    heavier = [block._replace(weight=factor * block.weight) for block in (p.users, p.items)]
+    q = p._replace(users=heavier[0], items=heavier[1], reg=reg)
+    variances = []
+    for problem in (p, q):
+        of_users, _, noise = sides(problem, x)
+        variances.append(noise.variance * (1.0 / noise.weight + of_users.pairs))
+    assert_same(variances[1], variances[0], 1e-8)
+
+
+@settings(max_examples=10)
+@given(seed=SEEDS)
+def test_rows_in_pieces_give_the_same(seed: int) -> None:
+    p = problem_of(seed, "pooled")
+    x, whole = fitted(p), csr.PIECE
+    expected = sides(p, x)
+    try:
+        csr.PIECE = 2
+        found = sides(p, x)
+    finally:
+        csr.PIECE = whole
+    for side, other in zip(found[:2], expected[:2], strict=True):
+        assert_same(side.pairs, other.pairs, 1e-9)
+        assert side.leverage == pytest.approx(other.leverage, rel=1e-9)
+
+
+def test_a_row_without_a_solution_is_nan() -> None:
+    p = problem_of(3, "biases")
+    p = p._replace(reg=ridge.Regulariser(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    of_users, _, _ = sides(p, p.start)
+    assert np.isnan(of_users.solved[0]).all()
+    assert np.isnan(of_users.pairs[: p.twin.ratings.shape[1]]).all()
+
+
+def test_ninety_of_a_hundred_normal_errors_are_within_1_645_standard_deviations() -> None:
+    assert certainty.reach(0.9) == pytest.approx(1.6448536269514722)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.floats(0.5, 50.0), min_size=1, max_size=20))
+def test_an_effective_size_is_between_one_and_all(weights: list[float]) -> None:
+    found = certainty.effective_size(np.array(weights))
+    assert 1.0 - 1e-12 <= found <= len(weights) * (1.0 + 1e-12)
+    assert certainty.effective_size(np.full(len(weights), 3.0)) == pytest.approx(len(weights))
+
+
+@settings(max_examples=40)
+@given(
+    pairs=st.lists(st.tuples(st.integers(0, 5), st.floats(0.01, 1.0)), min_size=1, max_size=8),
+    odds=st.floats(1.0, 20.0),
+)
+def test_bounds_are_those_of_the_worst_weights(pairs: list[tuple[int, float]], odds: float) -> None:
+    """No corner of the weights within reach has a smaller or larger mean; with odds of 1 there is but one."""
+    value, propensity = (np.array(column, float) for column in zip(*pairs, strict=True))
+    found = certainty.sensitivity_bounds(value, propensity, odds)
+    assert (found.low, found.high) == pytest.approx(
+        twin.sensitivity_bounds(value, propensity, odds), rel=1e-9, abs=1e-12
+    )
+    assert found.low - 1e-9 <= found.mean <= found.high + 1e-9
+    alone = certainty.sensitivity_bounds(value, propensity, 1.0)
+    weights = 1.0 / propensity
+    assert (alone.low, alone.high) == pytest.approx([weights @ value / weights.sum()] * 2, rel=1e-9, abs=1e-12)

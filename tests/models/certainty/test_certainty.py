@@ -1,0 +1,175 @@
+"""How sure a score is, on Spark and in process: the dense twin's intervals, and what the ratings show of each user."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from scipy.stats import norm
+
+from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
+from dcrec_spark.errors import ConfigError, DataError
+from tests.models.outcome.test_extended import ALL, KINDS, Posterior, confounder_of
+from tests.models.world import NAMES, OUTCOME, by_id, cached, exposure, outcome
+from tests.problems import assert_same
+from tests.reference import biased
+from tests.reference import certainty as twin
+from tests.reference import exposure as dense_exposure
+from tests.reference.poisson import Array
+
+OBSERVED = NAMES.counts > 0
+CLASSICAL: dict[str, Any] = {"outcome": "probabilistic", "adjustment": "ipw", "maxIter": 3}
+
+
+@pytest.fixture(scope="module")
+def stage_one(spark: SparkSession) -> Iterator[PoissonFactorizationModel]:
+    model = exposure().fit(NAMES.frame(spark))
+    yield model
+    model.release()
+
+
+@pytest.fixture(scope="module")
+def fitted(spark: SparkSession, stage_one: PoissonFactorizationModel) -> Iterator[DeconfoundedMFModel]:
+    model = outcome(**KINDS["rated"], exposureModel=stage_one).fit(NAMES.frame(spark))
+    yield model
+    model.release()
+
+
+def all_pairs(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([(u, i) for u in NAMES.users for i in NAMES.items], "user string, item string")
+
+
+def table_of(frame: DataFrame, column: str, user: str = "user_id", item: str = "item_id") -> Array:
+    found = {(row[user], row[item]): row[column] for row in frame.collect()}
+    return np.array([[found[u, i] for i in NAMES.items] for u in NAMES.users])
+
+
+def problem_of(settings: dict[str, Any], h: Array, variance: Array) -> biased.Problem:
+    """What a fit of NAMES with these settings minimised."""
+    everywhere, ratings = settings["outcome"] == "weighted", np.where(OBSERVED, NAMES.ratings, 0.0)
+    weights = 1.0 + OUTCOME["alpha"] * ratings if everywhere else np.ones(ratings.shape)
+    weights *= NAMES.inverse_propensity() if settings.get("adjustment") == "ipw" else 1.0
+    mask = np.where(OBSERVED, 1.0, float(everywhere))
+    count = [OBSERVED.sum(axis=a) if settings.get("regByCount") else np.ones(ratings.shape[1 - a]) for a in (1, 0)]
+    names = ("userReg", "itemReg", "confounderReg", "interceptReg")
+    regs = [OUTCOME[name] for name in names] + [ALL["userBiasReg"], ALL["itemBiasReg"]]
+    weight_of = settings.get("confounderWeight", "none")
+    return biased.Problem(
+        ratings, np.where(OBSERVED, weights, float(everywhere)), mask, h, variance, weight_of, *count,
+        settings.get("fitBiases", False), *regs, settings.get("estimateConfounderReg", False),
+    )  # fmt: skip
+
+
+def unknowns_of(model: DeconfoundedMFModel) -> biased.Unknowns:
+    users, items, shared = by_id(model.userFactors), by_id(model.itemFactors), model.facts.shared
+    none = np.zeros(len(users["id"])), np.zeros(len(items["id"]))
+    has = model.getOrDefault("fitBiases")
+    biases = (users["bias"], items["bias"]) if has else none
+    return biased.Unknowns(
+        *(users["features"], biases[0], users["gamma"], items["features"], biases[1]),
+        *(shared.intercept, shared.gamma, shared.confounder_reg, none[0]),
+    )
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "classical"])
+def test_intervals_are_the_dense_twins(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel, kind: str
+) -> None:
+    """Of every pair, rated or not, around the prediction of the model, for any coverage."""
+    settings, nothing = KINDS.get(kind, CLASSICAL), np.zeros(OBSERVED.shape)
+    posterior = Posterior.of(stage_one)
+    h, predicted, variance = (
+        (nothing, nothing, nothing)
+        if kind == "classical"
+        else confounder_of(posterior, settings.get("confounderLink", "identity"))
+    )
+    given = {} if kind == "classical" else {"exposureModel": stage_one}
+    model = fitted if kind == "rated" else outcome(**settings, **given).fit(NAMES.frame(spark))
+    found = model.predictIntervals(all_pairs(spark), NAMES.frame(spark, seed=3), coverage=0.8)
+    assert found.columns == ["user_id", "item_id", "prediction", "low", "high", "extrapolates"]
+    expected = twin.certainty(problem_of(settings, h, variance), unknowns_of(model), OBSERVED, predicted)
+    width = norm.ppf(0.9) * np.sqrt(expected.variance)
+    scores = table_of(model.transform(all_pairs(spark)), "prediction", "user", "item")
+    assert_same(table_of(found, "prediction"), scores, 1e-9)
+    assert_same(table_of(found, "low"), scores - width, 1e-6)
+    assert_same(table_of(found, "high"), scores + width, 1e-6)
+    if kind == "classical":
+        assert found.where("extrapolates is not null").count() == 0
+    else:
+        rated = np.where(OBSERVED, propensities(posterior), np.inf).min(axis=1, keepdims=True)
+        beyond = 1.0 - np.exp(-posterior.a_hat) < rated
+        assert 0 < beyond.sum() < beyond.size
+        assert (table_of(found, "extrapolates") == beyond).all()
+    found.unpersist()
+    if model is not fitted:
+        model.release()
+
+
+def propensities(posterior: Posterior) -> Array:
+    """p of the rated pairs, without their own vote."""
+    return np.asarray(1.0 - np.exp(-dense_exposure.leave_one_out(*posterior, OBSERVED.astype(float))))
+
+
+def test_overlap_says_how_much_of_a_user_was_seen(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel
+) -> None:
+    unknown = NAMES.frame(spark).limit(2).withColumn("user", F.lit("who?"))
+    table = fitted.overlap(NAMES.frame(spark).unionByName(unknown), odds=3.0)
+    found = {row.user_id: row for row in table.collect()}
+    p = propensities(Posterior.of(stage_one))
+    assert set(found) == set(NAMES.users)
+    for u, user in enumerate(NAMES.users):
+        rated, row = OBSERVED[u], found[user]
+        weights, values = 1.0 / np.maximum(p[u, rated], 1e-3), NAMES.ratings[u, rated]
+        assert row.ratings == rated.sum()
+        assert row.effective_ratings == pytest.approx(weights.sum() ** 2 / np.sum(weights**2), rel=1e-6)
+        assert row.smallest_propensity == pytest.approx(p[u, rated].min(), rel=1e-6, abs=1e-12)
+        assert row.mean_rating == pytest.approx(weights @ values / weights.sum(), rel=1e-6)
+        bounds = twin.sensitivity_bounds(values, 1.0 / weights, 3.0)
+        assert (row.mean_low, row.mean_high) == pytest.approx(bounds, rel=1e-6)
+    table.unpersist()
+
+
+def test_what_has_no_interval_is_named(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
+    ratings, before = NAMES.frame(spark), cached(spark)
+    one = all_pairs(spark).where("user = 'zoë' and item = '10'")
+    zoe = ratings.where("user = 'zoë'")
+    refused: list[tuple[DataFrame, DataFrame, str]] = [
+        (
+            one.withColumn("item", F.lit("what?")),
+            ratings,
+            r"cannot be assessed: the item, 'what\?', is not in the model",
+        ),
+        (one, ratings.where("user != 'zoë'"), "the user, 'zoë', has no row in ratings"),
+        (one, zoe, r"not those .* \d+ of its users would have other factors"),
+        (one, ratings.unionByName(zoe.withColumn("user", F.lit("new"))), "user 'new', who is not in the model"),
+        (one.limit(0), ratings, "no pairs to assess"),
+    ]
+    for pairs, given, message in refused:
+        with pytest.raises(DataError, match=message):
+            fitted.predictIntervals(pairs, given)
+    for coverage in (0.0, 1.0, True):
+        with pytest.raises(ValueError, match=f"coverage: found {coverage}"):
+            fitted.predictIntervals(one, ratings, coverage)
+    with pytest.raises(ValueError, match=r"odds: found 0\.5, expected a finite number >= 1"):
+        fitted.overlap(ratings, odds=0.5)
+    assert cached(spark) == before
+
+
+def test_models_that_cannot_say_how_sure_they_are_refuse(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
+    ratings, pairs = NAMES.frame(spark), all_pairs(spark)
+    poisson = fitted.copy({fitted.outcome: "poisson"})
+    refitted, alone = fitted.copy(), fitted.copy()
+    refitted.facts, alone.exposureModel = replace(fitted.facts, refitted=True), None
+    for model, message in ((poisson, "outcome=poisson does not say how sure"), (refitted, "refitted .* intervals")):
+        with pytest.raises(ConfigError, match=message):
+            model.predictIntervals(pairs, ratings)
+        with pytest.raises(ConfigError, match=message):
+            model.overlap(ratings)
+    with pytest.raises(
+        ConfigError, match="overlap takes propensities from the exposure model, and this model has none"
+    ):
+        alone.overlap(ratings)

@@ -17,7 +17,7 @@ PLAIN    := $(if $(MAKE_TERMOUT),\033[0m)
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-clusters test-processes test-docs test-warehouse test-wheel jars lint format bench nine-rows reproduce submit docs docs-serve clean
+.PHONY: help demo test coverage test-clusters test-jobs test-processes test-docs test-warehouse test-wheel jars lint format bench nine-rows reproduce submit docs docs-serve clean
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
@@ -35,6 +35,9 @@ coverage: test  ## Run the tests, and show which lines none of them reaches
 
 test-clusters: $(READY)  ## Run the tests on real executors: local-cluster, and a standalone cluster on loopback
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m cluster $(ARGS)
+
+test-jobs: $(READY)  ## Run the tests of whole jobs, of the studies and of the demo
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m job $(ARGS)
 
 test-processes: $(READY)  ## Run the tests that start, stop and kill jobs in processes of their own
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=load -m process $(ARGS)

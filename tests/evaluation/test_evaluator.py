@@ -105,7 +105,7 @@ ALPHAS = [0.5, 8.0]
 
 def quick(**changes: Any) -> DeconfoundedMF:
     """A fit that takes little time; folds leave users and items without training."""
-    return outcome(maxIter=1, coldStartStrategy="drop", numUserBlocks=1, numItemBlocks=1, **changes)
+    return outcome(**{"maxIter": 1, "coldStartStrategy": "drop", "exchange": "local", **changes})
 
 
 def two(estimator: DeconfoundedMF) -> list[Any]:
@@ -143,7 +143,7 @@ def test_cross_validation_is_fits_by_hand(spark: SparkSession) -> None:
 def test_train_validation_split_in_two_threads_is_fits_by_hand(spark: SparkSession, tmp_path: Path) -> None:
     """Both stages in each fit; the larger NDCG wins, and the session is left as it was. Saved, it comes back."""
     there, adaptive = NAMES.frame(spark).persist(), spark.conf.get("spark.sql.adaptive.enabled")
-    estimator, evaluator = quick(exposureModel=exposure(maxIter=1)), RatingEvaluator()
+    estimator, evaluator = quick(exposureModel=exposure(maxIter=1), exchange="broadcast"), RatingEvaluator()
     validator = TrainValidationSplit(
         estimator=estimator,
         estimatorParamMaps=two(estimator),

@@ -20,6 +20,8 @@ from dcrec_spark.settings.setting import camel
 from dcrec_spark.spark.session import conf_directory
 from examples import closeness, demo
 
+pytestmark = pytest.mark.job
+
 
 @pytest.fixture
 def output(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

@@ -16,6 +16,8 @@ from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.staging import LEASE
 from tests.jobs.job import SMALL, names_in, read_table, record_of, run_directory, run_retrain
 
+pytestmark = pytest.mark.job
+
 FILES = LocalFiles()
 
 

@@ -28,7 +28,7 @@ FIT = {
 }
 RANK = {"recommend.top_n": 3, "validation.scale_min": 1, "validation.scale_max": 5}
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
 
 def ratings() -> pd.DataFrame:

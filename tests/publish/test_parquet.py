@@ -259,7 +259,7 @@ def test_a_read_only_output_is_refused(tmp_path: Path) -> None:
         ("ftp://host/out", "ftp: is not supported"),
         ("file://host/out", "file: is not supported"),
         ("hdfs://namenode/out", "HDFS needs a driver with a JVM"),
-        ("/out/*", "without any of the characters"),
+        ("/out/*", "without line breaks and any of the characters"),
         ("a:b", "a: is not supported"),
         (" ", "expected a path"),
     ],

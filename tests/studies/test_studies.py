@@ -22,6 +22,8 @@ from studies.summary import difference, figure
 from studies.units import read, units
 from tests.jobs.job import failure_of, record_of, run_job
 
+pytestmark = pytest.mark.job
+
 TINY = Budget(draws=1, most_rank=2, max_iter=3)
 WORLD = OfSimulation("rate", 24, 3, 1, TINY, preference=(0.5,), outcome=(3.0,), test_pairs_per_user=8, ranks=(2,))
 

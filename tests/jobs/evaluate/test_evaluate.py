@@ -35,7 +35,7 @@ EVALUATION = {
 }
 TITLES = "item,title\n" + "".join(f"i{i:02},Emma & <i>Ivanhoe</i> {i}\n" for i in range(15))
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
 
 def drawn() -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -26,7 +26,7 @@ SETTINGS = {
 }
 SPACE = {"tuning.space.exposure.rank": "[1,2]", "tuning.space.outcome.rank": "[1,2]"}
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
 
 @pytest.fixture(scope="module")

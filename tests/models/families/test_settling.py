@@ -8,6 +8,7 @@ from dcrec_spark.engine.ascent import Fit, Stopping, alternate
 from dcrec_spark.engine.half_step import half_step, held_memory, memory_of
 from dcrec_spark.local.layout import LocalLayout, lay_out
 from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.models.families.exposure_term import ExposureTerm
 from dcrec_spark.models.families.gamma_poisson import GammaPrior
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps
 from dcrec_spark.models.fitting.confounder import attach_confounder
@@ -82,7 +83,8 @@ def test_the_elbo_at_rest_is_the_dense_twins_where_pairs_weigh_differently(per_u
     model = GammaPoissonSteps("outcome", "rating", 3, PRIOR, PRIOR, 1, n_pairs=layout.n_pairs, **of)
     with FitScope() as scope:
         means = [held_memory({"shape": side, "rate": np.ones_like(side)}) for side in (pi, lam)]
-        result = fit(attach_confounder(layout, means[0], means[1], scope), model, 4)
+        attached, _ = attach_confounder(layout, means[0], means[1], ExposureTerm(), scope)
+        result = fit(attached, model, 4)
     users, items, shared = memory_of(result.users), memory_of(result.items), result.shared
     gamma = (users["gamma_shape"][:, 0], users["gamma_rate"][:, 0]) if per_user else map(np.atleast_1d, shared.gamma)
     state = dense.OutcomeState(

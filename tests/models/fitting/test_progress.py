@@ -81,7 +81,7 @@ def test_a_fit_that_fails_leaves_its_bar_where_it_was(terminal: Callable[[], Ter
     with pytest.raises(ValueError, match="astray"):
         fit()
     (line,) = screen.lines()
-    assert "/100" in line
+    assert "/300" in line
 
 
 def test_a_listener_of_ones_own_takes_the_place_of_the_bar(terminal: Callable[[], Terminal]) -> None:

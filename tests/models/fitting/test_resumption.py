@@ -58,9 +58,8 @@ def numbers(model: DeconfoundedMFModel) -> np.ndarray[Any, np.dtype[np.float64]]
     ("outcome", "weight", "exchange", "sweeps"),
     [
         ("probabilistic", "user", "local", [2, 6, 8, 11]),
-        ("weighted", "global", "local", [8]),
+        ("weighted", "global", "blocks", [8]),
         ("poisson", "user", "local", [8]),
-        ("poisson", "global", "blocks", [8]),
     ],
 )
 def test_an_interrupted_fit_ends_as_one_that_was_not(

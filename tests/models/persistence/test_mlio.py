@@ -103,7 +103,7 @@ def test_metadata_are_those_of_pyspark_and_more(first: Path) -> None:
     metadata = json.loads(line)
     assert metadata["class"] == "dcrec_spark.PoissonFactorizationModel"
     assert {"uid", "timestamp", "sparkVersion", "paramMap"} < metadata.keys()
-    assert (metadata["formatVersion"], metadata["dcrecVersion"]) == (2, __version__)
+    assert (metadata["formatVersion"], metadata["dcrecVersion"]) == (3, __version__)
     assert metadata["facts"]["elboHistory"] == [1.0]
     assert metadata["frames"]["users"]["rows"] == 3
     assert names_in(first) == [metadata["data"], "metadata"]
@@ -171,7 +171,7 @@ def test_an_empty_folder_may_be_overwritten(spark: SparkSession, tmp_path: Path)
     ("path", "why"),
     [
         ("s3a://bucket/model", "object store"),
-        ("/models/*", "without any of the characters"),
+        ("/models/*", "without line breaks and any of the characters"),
         (f"{__file__}/model", "where this user can not write"),
     ],
 )
@@ -283,7 +283,7 @@ def test_a_newer_format_is_refused_and_may_be_overwritten(spark: SparkSession, s
 
 def test_an_older_format_is_refused(spark: SparkSession, saved: Path) -> None:
     edit(saved, formatVersion=1)
-    with pytest.raises(ConfigError, match=r"saved in format 1; .*which reads format 2: fit the model again"):
+    with pytest.raises(ConfigError, match=r"saved in format 1; .*which reads format 3: fit the model again"):
         load(saved)
 
 

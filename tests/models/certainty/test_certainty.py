@@ -78,7 +78,7 @@ def unknowns_of(model: DeconfoundedMFModel) -> biased.Unknowns:
 def test_intervals_are_the_dense_twins(
     spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel, kind: str
 ) -> None:
-    """Of every pair, rated or not, around the prediction of the model, for any coverage."""
+    """Of every pair, rated or not, for any coverage; of one pair alone, which most blocks know nothing of, too."""
     settings, nothing = KINDS.get(kind, CLASSICAL), np.zeros(OBSERVED.shape)
     posterior = Posterior.of(stage_one)
     h, predicted, variance = (
@@ -103,7 +103,10 @@ def test_intervals_are_the_dense_twins(
         beyond = 1.0 - np.exp(-posterior.a_hat) < rated
         assert 0 < beyond.sum() < beyond.size
         assert (table_of(found, "extrapolates") == beyond).all()
-    found.unpersist()
+    one = model.predictIntervals(all_pairs(spark).where("user = 'zoë' and item = '10'"), NAMES.frame(spark), 0.8)
+    assert one.first().low == pytest.approx(found.where("user_id = 'zoë' and item_id = '10'").first().low, rel=1e-9)
+    for frame in (found, one):
+        frame.unpersist()
     if model is not fitted:
         model.release()
 

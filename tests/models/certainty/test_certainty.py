@@ -176,3 +176,24 @@ def test_models_that_cannot_say_how_sure_they_are_refuse(spark: SparkSession, fi
         ConfigError, match="overlap takes propensities from the exposure model, and this model has none"
     ):
         alone.overlap(ratings)
+
+
+def test_folded_in_users_have_intervals_beside_those_of_the_fit(
+    spark: SparkSession, fitted: DeconfoundedMFModel
+) -> None:
+    """In the extended model; one of the new users alone lacks those who made its items what they are."""
+    ratings = NAMES.frame(spark)
+    new = ratings.where("user = 'zoë'").withColumn("user", F.lit("new"))
+    folded = fitted.foldInUsers(new)
+    both, pair = ratings.unionByName(new), spark.createDataFrame([("new", "10")], "user string, item string")
+    extended, alone = fitted.extended(users=folded), fitted.withUsers(folded)
+    found = extended.predictIntervals(pair, both)
+    row, score = found.first(), extended.transform(pair).first().prediction
+    assert row.prediction == pytest.approx(score, rel=1e-9)
+    assert row.low < score < row.high
+    with pytest.raises(DataError, match="who is not in the model: how sure an item is"):
+        alone.predictIntervals(pair, both)
+    found.unpersist()
+    folded.unpersist()
+    for model in (extended, alone):
+        model.release()

@@ -45,7 +45,7 @@ def assess(turn: Turn, *, assessor: Assessor, other: Other, tolerance: float) ->
     distance, size = (np.linalg.norm(rows, axis=1) for rows in (found.solved - found.fitted, found.fitted))
     disagreeing = ~(distance <= tolerance * size)
     memory = {ROW: _row_of_pairs(turn), "other_idx": other.idx(turn), "spread": found.spread}
-    if len(found.prediction):
+    if found.prediction is not None:
         memory["prediction"] = found.prediction
     sums = {**found.sums, "disagreeing": np.array(float(disagreeing.sum()))}
     return Update(np.empty((len(distance), 0)), sums, memory)

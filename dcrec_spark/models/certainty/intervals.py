@@ -30,6 +30,11 @@ from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
 _PLACES = ["user_idx", "item_idx"]
+# What the blocks remember -> what it is called in a table, and its type.
+_ITEM, _USER = {"other_idx": ("item_idx", "long")}, {"other_idx": ("user_idx", "long")}
+_OUTSIDE = {**_ITEM, "extrapolates": ("extrapolates", "boolean")}
+_OF_USERS = {**_ITEM, "prediction": ("prediction", "double"), "spread": ("user_spread", "double")}
+_OF_ITEMS = {**_USER, "spread": ("item_spread", "double")}
 
 
 class _Assessed(NamedTuple):
@@ -86,24 +91,18 @@ def _intervals(fitted: FittedOutcome, layout: AnyLayout, coverage: float, scope:
     spark = fitted.users.sparkSession
     outside = None
     if fitted.exposure is not None:
-        columns = {"other_idx": ("item_idx", "long"), "extrapolates": ("extrapolates", "boolean")}
         kernel = partial(beyond, other=_other(layout.items))
-        outside = by_exposure(fitted, fitted.exposure, layout, kernel, columns, scope)
+        outside = by_exposure(fitted, fitted.exposure, layout, kernel, _OUTSIDE, scope)
     layout = with_exposure_term(fitted, layout, scope)
     users, items = _assessed(fitted, layout, scope)
     _require_agreement(users.state)
     level = _level(users.state, items.state)
-    prediction, spread = ("prediction", "double"), "double"
-    of_users = {"other_idx": ("item_idx", "long"), "prediction": prediction, "spread": ("user_spread", spread)}
-    of_items = {"other_idx": ("user_idx", "long"), "spread": ("item_spread", spread)}
-    found = memory_frame(spark, *users, "user_idx", of_users).join(
-        memory_frame(spark, *items, "item_idx", of_items), _PLACES
-    )
-    found = (
-        found.withColumn("extrapolates", F.lit(None).cast("boolean"))
-        if outside is None
-        else found.join(outside, _PLACES)
-    )
+    found = memory_frame(spark, *users, "user_idx", _OF_USERS)
+    found = found.join(memory_frame(spark, *items, "item_idx", _OF_ITEMS), _PLACES)
+    if outside is None:
+        found = found.withColumn("extrapolates", F.lit(None).cast("boolean"))
+    else:
+        found = found.join(outside, _PLACES)
     variance = F.lit(level.variance) * (F.lit(1.0 / level.weight) + F.col("user_spread") + F.col("item_spread"))
     width = F.lit(reach(coverage)) * F.sqrt(variance)
     low, high = (F.col("prediction") - width).alias("low"), (F.col("prediction") + width).alias("high")

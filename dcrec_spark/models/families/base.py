@@ -105,13 +105,13 @@ Explainer = Callable[[Turn, Wanted], BlockExplanation]
 class BlockCertainty(NamedTuple):
     """What a family leaves open of the scores of one block, of users or of items.
 
-    spread : (P,) x' A^-1 x of each wanted pair. prediction : (P,) their scores; empty for a block of items.
+    spread : (P,) x' A^-1 x of each wanted pair. prediction : (P,) their scores; None for a block of items.
     sums : "leverage"; of users what :func:`dcrec_spark.kernels.certainty.noise` needs besides.
     solved, fitted : (n, F) the rows as the given ratings make them, and as the model has them.
     """
 
     spread: Floats
-    prediction: Floats
+    prediction: Floats | None
     sums: Arrays
     solved: Floats
     fitted: Floats

@@ -329,7 +329,7 @@ def assess_rows(turn: Turn, *, model: GaussianSteps, shared: Shared, is_user: bo
     found = certainty.spreads(ratings, system, wanted)
     sums: dict[str, Array] = {"leverage": np.array(found.leverage)}
     if not is_user:
-        return BlockCertainty(found.pairs, np.empty(0), sums, found.solved, rows)
+        return BlockCertainty(found.pairs, None, sums, found.solved, rows)
     rated, predicted = (certainty.predictions(p, rows, inbox, shared, model.design) for p in (ratings, wanted))
     sums |= certainty.residual_sums(ratings, rated)
     return BlockCertainty(found.pairs, predicted, sums, found.solved, rows)

@@ -78,7 +78,7 @@ def unknowns_of(model: DeconfoundedMFModel) -> biased.Unknowns:
 def test_intervals_are_the_dense_twins(
     spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel, kind: str
 ) -> None:
-    """Of every pair, rated or not, around the prediction of the model, for any coverage."""
+    """Of every pair, rated or not, for any coverage; of one pair alone, which most blocks know nothing of, too."""
     settings, nothing = KINDS.get(kind, CLASSICAL), np.zeros(OBSERVED.shape)
     posterior = Posterior.of(stage_one)
     h, predicted, variance = (
@@ -103,7 +103,10 @@ def test_intervals_are_the_dense_twins(
         beyond = 1.0 - np.exp(-posterior.a_hat) < rated
         assert 0 < beyond.sum() < beyond.size
         assert (table_of(found, "extrapolates") == beyond).all()
-    found.unpersist()
+    one = model.predictIntervals(all_pairs(spark).where("user = 'zoë' and item = '10'"), NAMES.frame(spark), 0.8)
+    assert one.first().low == pytest.approx(found.where("user_id = 'zoë' and item_id = '10'").first().low, rel=1e-9)
+    for frame in (found, one):
+        frame.unpersist()
     if model is not fitted:
         model.release()
 
@@ -173,3 +176,24 @@ def test_models_that_cannot_say_how_sure_they_are_refuse(spark: SparkSession, fi
         ConfigError, match="overlap takes propensities from the exposure model, and this model has none"
     ):
         alone.overlap(ratings)
+
+
+def test_folded_in_users_have_intervals_beside_those_of_the_fit(
+    spark: SparkSession, fitted: DeconfoundedMFModel
+) -> None:
+    """In the extended model; one of the new users alone lacks those who made its items what they are."""
+    ratings = NAMES.frame(spark)
+    new = ratings.where("user = 'zoë'").withColumn("user", F.lit("new"))
+    folded = fitted.foldInUsers(new)
+    both, pair = ratings.unionByName(new), spark.createDataFrame([("new", "10")], "user string, item string")
+    extended, alone = fitted.extended(users=folded), fitted.withUsers(folded)
+    found = extended.predictIntervals(pair, both)
+    row, score = found.first(), extended.transform(pair).first().prediction
+    assert row.prediction == pytest.approx(score, rel=1e-9)
+    assert row.low < score < row.high
+    with pytest.raises(DataError, match="who is not in the model: how sure an item is"):
+        alone.predictIntervals(pair, both)
+    found.unpersist()
+    folded.unpersist()
+    for model in (extended, alone):
+        model.release()

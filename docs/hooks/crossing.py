@@ -19,6 +19,7 @@ SETTINGS = {
     "exposure.max_iter": 2,
     "outcome.rank": 2,
     "outcome.max_iter": 2,
+    "engine.exchange": "blocks",
 }
 
 

@@ -274,8 +274,8 @@ def test_a_model_of_another_class_is_refused(spark: SparkSession, saved: Path) -
 
 def test_a_newer_format_is_refused_and_may_be_overwritten(spark: SparkSession, saved: Path) -> None:
     """By whoever goes back to an older version."""
-    edit(saved, formatVersion=3, dcrecVersion="7.0.1")
-    with pytest.raises(ConfigError, match=rf"format 3 by dcrec-spark 7\.0\.1; this is {__version__}.*up to 2: upgrade"):
+    edit(saved, formatVersion=4, dcrecVersion="7.0.1")
+    with pytest.raises(ConfigError, match=rf"format 4 by dcrec-spark 7\.0\.1; this is {__version__}.*up to 3: upgrade"):
         load(saved)
     PoissonFactorization().write().overwrite().save(str(saved))
     assert PoissonFactorization.load(str(saved)).uid

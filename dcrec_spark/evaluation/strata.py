@@ -101,6 +101,14 @@ def evaluate_strata(
         ``most`` is below 1.
     DataError
         As by :func:`dcrec_spark.evaluate`.
+
+    Examples
+    --------
+    >>> training = spark.createDataFrame([(1, 1, 4.0), (2, 1, 3.0), (2, 2, 5.0)], "user int, item int, rating double")
+    >>> columns = "user int, item int, rating double, prediction double"
+    >>> predictions = spark.createDataFrame([(1, 2, 5.0, 4.0), (2, 3, 2.0, 4.0)], columns)
+    >>> [(part.side, part.lowest, part.highest, part.members) for part in evaluate_strata(predictions, training)]
+    [('user', 1, 1, 1), ('user', 2, 2, 1), ('item', 0, 0, 1), ('item', 1, 1, 1)]
     """
     if most < 1:
         raise ConfigError(f"most: found {most}, expected a number of strata from 1 on")

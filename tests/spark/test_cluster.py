@@ -105,7 +105,7 @@ def told(model: Any) -> dict[str, Any]:
     """Everything that a fit estimates, as plain numbers."""
     tables = dict(zip(("users", "items"), model.factorTables(), strict=True))
     rows = {
-        name: [[v for c in row.asDict() if c != "id" for v in np.ravel(row[c]).tolist()] for row in
+        name: [[v for c in row.asDict() if c not in ("id", "bias") for v in np.ravel(row[c]).tolist()] for row in
                table.orderBy("id").collect()]
         for name, table in tables.items()
     }  # fmt: skip

@@ -15,6 +15,8 @@ from dcrec_spark.models.exposure import predictive_check
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import SMALL, failure_of, record_of, run_directory, run_retrain
 
+pytestmark = pytest.mark.job
+
 PAIRS = [(user, item) for user in range(8) for item in range(6) if (user + item) % 3]
 
 

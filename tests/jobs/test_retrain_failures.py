@@ -24,7 +24,7 @@ HEADER = "user,item,rating"
 GOOD = [f"u{user},i{item},{1 + (user * item) % 5}" for user in range(6) for item in range(6) if (user + item) % 3]
 CSV = {**SMALL, "input.format": "csv", "validation.scale_min": 1, "validation.scale_max": 5}
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
 
 def write_csv(path: Path, rows: Iterable[str], header: str = HEADER) -> Path:

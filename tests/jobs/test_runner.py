@@ -24,7 +24,7 @@ from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.storage.local import LocalFiles
 from tests.jobs.job import Outcome, failure_of, names_in, read_table, record_of, run_directory, run_job
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
 
 class GreetConfig(JobConfig):

@@ -15,7 +15,7 @@ from tests.jobs.job import read_table, record_of, run_directory, run_job
 
 WORLD = {"simulation.n_users": 60, "simulation.n_items": 40, "simulation.n_factors": 4, "run.seed": 7}
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
 
 def simulated(output: Path, **more: Any) -> Path:

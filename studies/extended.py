@@ -30,8 +30,8 @@ from studies.units import Unit, read
 
 # MLlib's ALS chooses among as many settings as each row draws.
 ALS_SETTINGS = [(rank, reg) for rank in (2, 5, 10, 20) for reg in (0.03, 0.1, 0.3)]
-BUDGET = Budget(draws=len(ALS_SETTINGS), most_rank=20, max_iter=50)
-_FEW = Budget(draws=6, most_rank=20, max_iter=30)
+BUDGET = Budget(draws=len(ALS_SETTINGS), max_iter=50)
+_FEW = Budget(draws=6, max_iter=30)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ exposure draw its settings beside them, and their placebos draw the same. None i
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ class ExtendedRow:
     name: str
     fixed: Mapping[str, Any]
     confounder: Confounder = "fitted"
-    links: tuple[str, ...] = field(default=("identity",))
+    links: tuple[str, ...] = ("identity",)
 
     @property
     def has_confounder(self) -> bool:

@@ -90,8 +90,8 @@ def dcrec() -> None:
 def _doctor(config: Path | None, overrides: tuple[str, ...]) -> None:
     """Look at what `dcrec retrain` needs with these settings.
 
-    Packages, Java, Spark, its Python workers, checkpoints, input and output: each line says what was found, or what is
-    wrong and the cure. Writes nothing. Exit code 2 where something is wrong.
+    Packages, Java, Spark, its Python workers, checkpoints, input, output and warehouses: each line says what was found,
+    or what is wrong and the cure. Writes nothing. Exit code 2 where something is wrong.
     """
     with reported_errors() as reporter:
         doctor = import_module("dcrec_spark.jobs.doctor")

@@ -16,11 +16,11 @@ import pyspark
 from pyspark.sql import SparkSession
 from rich.table import Table
 
-from dcrec_spark.config import RetrainConfig
+from dcrec_spark.config import RetrainConfig, WarehousesConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.errors import EXTRAS, ConfigError, DcrecError, MissingExtraError, require_extra
 from dcrec_spark.jobs.runner import output_path, start_session
-from dcrec_spark.publish import parquet
+from dcrec_spark.jobs.sinks import check_places
 from dcrec_spark.spark.java import ensure_java
 from dcrec_spark.spark.lineage import checkpoint_directory
 from dcrec_spark.spark.preflight import require_workers
@@ -143,8 +143,9 @@ def _output(config: RetrainConfig, spark: SparkSession) -> str:
     if config.output.path is None:
         raise _NotAsked("setting output.path is not set")
     output = output_path(config)
-    parquet.check_writable(output, spark)
-    return f"{output} can be written to{_room(output)}"
+    check_places(config, spark, output)
+    besides = " and the warehouses" if config.warehouses != WarehousesConfig() else ""
+    return f"{output}{besides} can be written to{_room(output)}"
 
 
 def _room(output: str) -> str:

@@ -1,0 +1,54 @@
+"""The study of the extended model: rows that are tuned alike, worlds as parts, and a page of what there is."""
+
+from pathlib import Path
+
+import numpy as np
+
+from studies.compare import Cell
+from studies.extended import ALS_SETTINGS, BUDGET, STUDIES, fair_world, units
+from studies.extended_page import write_extended_page
+from studies.extended_rows import BIASED, DECONFOUNDED, ROWS, SHUFFLED
+from studies.rows import Budget
+
+BY_NAME = {row.name: row for row in ROWS}
+OF_PREFERENCE = ("rank", "regByCount", "userReg", "itemReg", "maxIter", "tol", "seed")
+
+
+def test_all_rows_choose_among_the_same_settings_of_the_preference_and_als_among_as_many() -> None:
+    drawn = {row.name: list(row.settings(Budget(draws=5), seed=3)) for row in ROWS}
+    of_preference = {
+        name: [[outcome[setting] for setting in OF_PREFERENCE] for outcome, _ in samples]
+        for name, samples in drawn.items()
+    }
+    assert all(samples == of_preference[BIASED] for samples in of_preference.values())
+    assert drawn[DECONFOUNDED] == drawn[SHUFFLED]
+    assert BY_NAME[SHUFFLED].confounder == "permuted"
+    assert len(ALS_SETTINGS) == BUDGET.draws
+    for name, row in BY_NAME.items():
+        assert all((exposure is not None) == row.has_confounder for _, exposure in drawn[name])
+
+
+def test_a_world_keeps_its_test_pairs_out_of_the_fit(tmp_path: Path) -> None:
+    parts = fair_world("lowers", 80, None, tmp_path, 1)  # type: ignore[arg-type]  # worlds are drawn without Spark
+    pairs = {name: set(zip(of["user"].tolist(), of["item"].tolist(), strict=True)) for name, of in parts.of.items()}
+    assert not pairs["test"] & (pairs["train"] | pairs["validation"])
+    assert not pairs["train"] & pairs["validation"]
+    assert 0.7 < len(pairs["train"]) / (len(pairs["train"]) + len(pairs["validation"])) < 0.95
+    assert np.isin(parts.of["test"]["item"], parts.ratings("train", "validation").item).all()
+
+
+def test_every_study_has_its_seeds_as_units(tmp_path: Path) -> None:
+    names = [unit.name for unit in units(tmp_path)]
+    assert len(set(names)) == len(names) == sum(study.seeds for study in STUDIES.values())
+    assert {"coat-seed-4", "world-single-item-seed-2"} <= set(names)
+
+
+def test_the_page_tells_what_was_run_and_what_was_not(tmp_path: Path) -> None:
+    figures = {BIASED: [1.25, 1.24, 1.26], DECONFOUNDED: [1.0, 1.01, 0.99], SHUFFLED: [1.5, 1.51, 1.49]}
+    metrics = {row: dict.fromkeys(("mse", "ndcg", "item_mse"), values) for row, values in figures.items()}
+    cells: list[Cell] = [{"test": 7, "mse": {"metrics": metrics, "groups": {}}} for _ in range(2)]
+    page = write_extended_page({"a": ("Here", cells), "b": ("There", [])}, tmp_path).read_text(encoding="utf-8")
+    assert "| biased | 1.250 | 1.250 | 1.250 |" in page
+    assert f"| {DECONFOUNDED} - biased | " in page
+    assert "-0.250 [" in page
+    assert "Not run: There." in page

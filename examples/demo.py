@@ -231,8 +231,8 @@ def _next_steps(picture: Path | None = None) -> Panel:
          user_factors, item_factors, rejects, runs, as Parquet;
          {OUTPUT}/deconfounded/CURRENT names the run to read
 try      make demo DATA=path/to/u.data        your own MovieLens file
-         .venv/bin/dcrec --help            the jobs, the nightly one first
-         conf/base.yaml                     every setting explained"""
+         .venv/bin/dcrec --help               the jobs, the nightly one first
+         conf/base.yaml                       every setting explained"""
     return Panel(text, title="Where things are", border_style="cyan")
 
 

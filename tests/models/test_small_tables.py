@@ -1,4 +1,4 @@
-"""A small model stays one of few tasks in a session that plans 200 partitions for every shuffle."""
+"""A small model stays one of few tasks in a plain session, which plans 200 partitions for every shuffle."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,10 +16,13 @@ FEW = 150
 
 @pytest.fixture(scope="module")
 def wide(spark: SparkSession) -> Iterator[SparkSession]:
-    before = spark.conf.get(SHUFFLE_PARTITIONS)
-    spark.conf.set(SHUFFLE_PARTITIONS, "200")
+    plain = {SHUFFLE_PARTITIONS: "200", "spark.sql.adaptive.enabled": "true"}
+    before = {key: str(spark.conf.get(key)) for key in plain}
+    for key, value in plain.items():
+        spark.conf.set(key, value)
     yield spark
-    spark.conf.set(SHUFFLE_PARTITIONS, before)
+    for key, value in before.items():
+        spark.conf.set(key, value)
 
 
 def tasks_of(spark: SparkSession, work: Callable[[], object]) -> int:

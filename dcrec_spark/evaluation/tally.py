@@ -21,7 +21,6 @@ from dcrec_spark.kernels.bootstrap import Cells, Pooled, Seeds, resampled_sums
 from dcrec_spark.kernels.metrics import PerRow, error_means, rows_of
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
-from dcrec_spark.spark.worker import forget_zip_importers
 
 _CELLS = "bucket int, part long, data binary"
 _USERS = -1
@@ -129,13 +128,11 @@ def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: R
     n_buckets = cores(by_user.sparkSession)
 
     def to_cells(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        forget_zip_importers()
         filled = [batch for batch in batches if batch.num_rows]
         if filled:
             yield _cells(tally(pa.Table.from_batches(filled)), resampling, n_buckets)
 
     def merge(cells: pa.Table) -> pa.Table:
-        forget_zip_importers()
         bucket = cells["bucket"][0].as_py()
         parts = [unpack(cell) for cell in cells.sort_by("part")["data"].to_pylist()]
         sums = _added(parts) if bucket == _USERS else _item_sums(parts, resampling)

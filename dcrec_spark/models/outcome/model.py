@@ -10,6 +10,7 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.certainty.intervals import predict_intervals
+from dcrec_spark.models.certainty.lists import sure_lists
 from dcrec_spark.models.certainty.overlap import overlap_of
 from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
@@ -396,7 +397,45 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         """
         return predict_intervals(self._fitted(), pairs, ratings, coverage)
 
-    def overlap(self, ratings: DataFrame, odds: float = 2.0) -> DataFrame:
+    def sureRecommendations(
+        self,
+        n: int,
+        ratings: DataFrame,
+        seen: DataFrame | None = None,
+        users: DataFrame | None = None,
+        coverage: float = 0.9,
+    ) -> DataFrame:
+        """Return what :meth:`recommendationTable` returns, with how sure each place is.
+
+        Parameters
+        ----------
+        n, seen, users
+            As for :meth:`recommendationTable`.
+        ratings, coverage
+            As for :meth:`predictIntervals`.
+
+        Returns
+        -------
+        DataFrame[user_id, rank, item_id, score, preference, confounder, low, high, extrapolates, odds_to_change]
+            low, high and extrapolates are those of :meth:`predictIntervals`. odds_to_change : the first ``rank`` items
+            may be others if some hidden reason changed the odds of choosing by this factor, and can't be if it changed
+            them by less; 1 where two places are tied, null where no other item is left. Cached; unpersist it when done.
+
+        Raises
+        ------
+        ValueError, DataError, ConfigError
+            As by both methods.
+
+        Notes
+        -----
+        A pair that was not seen differs from one that was by a density ratio from 1 / odds to odds (marginal
+        sensitivity model), which moves the mean of a normal rating by (odds - 1 / odds) phi(z) standard deviations of
+        the noise at most, with P(Z <= z) = odds / (1 + odds). The list may change where that is half of the gap to the
+        next place. That scores are estimates themselves is not in it.
+        """
+        return sure_lists(self._fitted(), lambda many: self._best("user", many, seen, users), n, ratings, coverage)
+
+    def overlap(self, ratings: DataFrame, odds: float = 2.0, side: str = "user") -> DataFrame:
         """Say how much of each user the ratings show, and what a hidden reason for choosing could do to their mean.
 
         Parameters
@@ -406,24 +445,26 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
             validationIndicatorCol marks.
         odds : float
             By what factor the odds of seeing an item may differ from those of the exposure model; 1: not at all.
+        side : {"user", "item"}
+            Whether to say it of each user, or of each item by those who rated it.
 
         Returns
         -------
         DataFrame[user_id, ratings, effective_ratings, smallest_propensity, mean_rating, mean_low, mean_high]
-            With p = 1 - exp(-a_hat) of each rated pair, without its own vote: (sum 1/p)^2 / sum 1/p^2, the smallest p,
-            the mean of the user's ratings weighted by 1/p, and its bounds. Weights are at most 1000. Cached; unpersist
-            it when done.
+            Of items item_id. With p = 1 - exp(-a_hat) of each rated pair, without its own vote: (sum 1/p)^2 / sum
+            1/p^2, the smallest p, the mean of the ratings weighted by 1/p, and its bounds. Weights are at most 1000.
+            Users and items without ratings have no row. Cached; unpersist it when done.
 
         Raises
         ------
         ValueError
-            ``odds`` is not finite, or below 1.
+            ``odds`` is not finite, or below 1, or ``side`` is another word.
         DataError
             A column is missing, a value can't be used, or none of the items is known.
         ConfigError
-            The outcome is not of least squares, the model was refitted, or it has no exposure model.
+            The model was refitted, or has no exposure model.
         """
-        return overlap_of(self._fitted(), ratings, odds)
+        return overlap_of(self._fitted(), ratings, odds, side)
 
     def recommendForItemSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Recommend the n best users for each known item of ``dataset``, as MLlib's ALS does.

@@ -68,8 +68,7 @@ class ScoringVectors:
         -------
         DataFrame[user_id, rank, item_id, score, preference, confounder]
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ValueError(f"n: found {n!r}, expected a whole number of recommendations >= 1")
+        require_places(n)
         tables, counts = {"user": self.users, "item": self.items}, {"user": self.n_users, "item": self.n_items}
         other = _OTHER[side]
         rows = tables[side] if chosen is None else tables[side].join(chosen, "id", "left_semi")
@@ -85,6 +84,17 @@ class ScoringVectors:
         users = self.users.select(F.col("id").alias("user_id"), F.col("idx").alias(names["user"]))
         items = self.items.select(F.col("id").alias("item_id"), F.col("idx").alias(names["item"]))
         return seen.join(users, "user_id").join(items, "item_id").select("row_idx", "col_idx")
+
+
+def require_places(n: object) -> None:
+    """Refuse lists of no whole number of places.
+
+    Raises
+    ------
+    ValueError : says what was found.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ValueError(f"n: found {n!r}, expected a whole number of recommendations >= 1")
 
 
 def _linked(a_hat: Column, form: Form) -> Column:

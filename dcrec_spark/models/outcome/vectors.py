@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.kernels.exposure import PLAIN, Form
+from dcrec_spark.models.fitting.checks import require_places
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.outcome.rank import Ranking, rank
 
@@ -84,17 +85,6 @@ class ScoringVectors:
         users = self.users.select(F.col("id").alias("user_id"), F.col("idx").alias(names["user"]))
         items = self.items.select(F.col("id").alias("item_id"), F.col("idx").alias(names["item"]))
         return seen.join(users, "user_id").join(items, "item_id").select("row_idx", "col_idx")
-
-
-def require_places(n: object) -> None:
-    """Refuse lists of no whole number of places.
-
-    Raises
-    ------
-    ValueError : says what was found.
-    """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ValueError(f"n: found {n!r}, expected a whole number of recommendations >= 1")
 
 
 def _linked(a_hat: Column, form: Form) -> Column:

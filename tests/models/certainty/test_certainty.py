@@ -161,34 +161,32 @@ def test_overlap_of_items_needs_no_least_squares(
         fitted.overlap(NAMES.frame(spark), side="both")
 
 
-@pytest.mark.parametrize("n", [2, len(NAMES.items)])
 def test_lists_say_what_it_takes_to_change_them(
-    spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel, n: int
+    spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel
 ) -> None:
     """By the dense twin's noise, all pairs of an item inside and one outside; null where none is outside."""
-    ratings = NAMES.frame(spark)
+    ratings, n = NAMES.frame(spark), len(NAMES.items) - 2
     found = fitted.sureRecommendations(n, ratings, seen=ratings, coverage=0.8)
     lists = fitted.recommendationTable(n, seen=ratings)
     assert found.columns == [*lists.columns, "low", "high", "extrapolates", "odds_to_change"]
     assert sorted(found.select(lists.columns).collect()) == sorted(lists.collect())
-    pairs = found.select(F.col("user_id").alias("user"), F.col("item_id").alias("item"))
-    expected = fitted.predictIntervals(pairs, ratings, 0.8).select("user_id", "item_id", "low", "high", "extrapolates")
-    assert sorted(found.select(expected.columns).collect()) == sorted(expected.collect())
     h, predicted, variance = confounder_of(Posterior.of(stage_one), "identity")
-    noise = twin.certainty(problem_of(KINDS["rated"], h, variance), unknowns_of(fitted), OBSERVED, predicted).noise
+    dense = twin.certainty(problem_of(KINDS["rated"], h, variance), unknowns_of(fitted), OBSERVED, predicted)
+    width = 2.0 * norm.ppf(0.9) * np.sqrt(dense.variance)
     scores = table_of(fitted.transform(all_pairs(spark)), "prediction", "user", "item")
-    rows = {(row.user_id, row.rank): row.odds_to_change for row in found.collect()}
+    rows = {(row.user_id, row.rank): row for row in found.collect()}
     for u, user in enumerate(NAMES.users):
         ranked = np.sort(scores[u, ~OBSERVED[u]])[::-1]
         for place in range(1, min(n, len(ranked)) + 1):
-            inside, outside = ranked[:place], ranked[place:]
+            inside, outside, row = ranked[:place], ranked[place:], rows[user, place]
+            assert row.high - row.low == pytest.approx(width[u, NAMES.items.index(row.item_id)], rel=1e-6)
+            assert row.low < row.score < row.high
             if len(outside):
-                odds = twin.odds_to_change(inside, outside, float(np.sqrt(noise)))
-                assert rows[user, place] == pytest.approx(odds, rel=1e-3)
+                odds = twin.odds_to_change(inside, outside, float(np.sqrt(dense.noise)))
+                assert row.odds_to_change == pytest.approx(odds, rel=1e-3)
             else:
-                assert rows[user, place] is None
-    for frame in (found, expected):
-        frame.unpersist()
+                assert row.odds_to_change is None
+    found.unpersist()
 
 
 def test_what_has_no_interval_is_named(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:

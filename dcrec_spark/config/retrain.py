@@ -1,12 +1,12 @@
 """Settings of ``jobs/retrain.py``: ratings -> both stages -> recommendations."""
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.section import Section
-from dcrec_spark.config.shared import FittingConfig, RankingConfig
+from dcrec_spark.config.shared import FittingConfig, SureRankingConfig
 from dcrec_spark.config.types import Natural, Place
 from dcrec_spark.config.warehouses import WithWarehouses
 
@@ -33,4 +33,10 @@ class RetrainConfig(WithWarehouses, FittingConfig):
 
     model: WarmStartConfig = WarmStartConfig()
     exposure_check: ExposureCheckConfig = ExposureCheckConfig()
-    recommend: RankingConfig = RankingConfig()
+    recommend: SureRankingConfig = SureRankingConfig()
+
+    @model_validator(mode="after")
+    def _outcome_says_how_sure(self) -> Self:
+        if self.recommend.intervals and self.outcome.outcome == "poisson":
+            raise ValueError("recommend.intervals false for outcome.outcome=poisson, which does not say how sure it is")
+        return self

@@ -4,13 +4,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from dcrec_spark.config.shared import RankingConfig, ServingConfig
+from dcrec_spark.config.shared import RankingConfig, ServingConfig, SureRankingConfig
 from dcrec_spark.config.types import Place
 from dcrec_spark.config.warehouses import WithWarehouses
 
 
-class RecommendConfig(RankingConfig):
-    """Who gets recommendations, how many, and whether items already rated are left out."""
+class RecommendConfig(SureRankingConfig):
+    """Who gets recommendations, how many, whether items already rated are left out, and how sure the lists are."""
 
     users: Place | None = Field(
         default=None,

@@ -199,6 +199,17 @@ class RankingConfig(ListLengthConfig):
     exclude_seen: bool = Field(default=True, description="whether items that the user has rated are left out")
 
 
+class SureRankingConfig(RankingConfig):
+    """How many recommendations a user gets, whether items already rated are left out, and how sure the lists are."""
+
+    intervals: bool = Field(
+        default=False,
+        description="whether the table of recommendations says how sure each place is: low, high, extrapolates, "
+        "odds_to_change; needs all ratings of the fit, and takes about as long as two more sweeps of it "
+        "(outcome=weighted or probabilistic)",
+    )
+
+
 class MetricsConfig(Section):
     """What makes a recommendation a good one, and how sure the figures are."""
 

@@ -16,10 +16,12 @@ from dcrec_spark.data.users import SETTING as USERS
 from dcrec_spark.data.users import read_users
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.job import Context, Job, Outputs
+from dcrec_spark.jobs.lists import ranked_lists
 from dcrec_spark.jobs.outputs import recommendation_table, reject_table
 from dcrec_spark.jobs.run_record import fingerprint
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.served_model import (
+    as_trained,
     id_columns,
     load_served_model,
     require_ids_of,
@@ -57,6 +59,12 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
                 "users have given, or recommend.exclude_seen=false to recommend items that they have rated too"
             )
 
+        if config.recommend.intervals and not config.recommend.exclude_seen:
+            raise ConfigError(
+                "setting recommend.intervals is true, and recommend.exclude_seen false: how sure a list is, is found "
+                "from the ratings of the fit; set exclude_seen, and input to all of them, or recommend.intervals=false"
+            )
+
     def extract(self, context: Context[RecommendJobConfig]) -> Inputs:
         """Load the model; open the ratings and the list of users, whose ids have to be of the model's kind."""
         config, spark = context.config, context.spark
@@ -79,7 +87,8 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
         users = None if inputs.users is None else _known_users(context, model, inputs.users)
         seen = None if valid is None else valid.ratings
         leave_out = None if seen is None else seen.select(*id_columns(model))
-        ranked = model.recommendationTable(context.config.recommend.top_n, leave_out, users)
+        ratings = as_trained(model, seen) if seen is not None and context.config.recommend.intervals else None
+        ranked = ranked_lists(context, model, context.config.recommend, ratings, leave_out, users)
         tables = {"recommendations": recommendation_table(ranked, run)}
         if valid is not None:
             tables["rejects"] = reject_table(valid, run)

@@ -18,6 +18,7 @@ from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
 from dcrec_spark.jobs.exposure_check import check_exposures
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
 from dcrec_spark.jobs.job import Context, Job, Outputs
+from dcrec_spark.jobs.lists import ranked_lists
 from dcrec_spark.jobs.outputs import factor_tables, model_folder, recommendation_table, reject_table
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
 from dcrec_spark.jobs.summary import input_line
@@ -62,8 +63,9 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
         model = _fit(context, valid.ratings, inputs.start)
         run.fitted(model)
         seen = valid.ratings if config.recommend.exclude_seen else None
+        ranked = ranked_lists(context, model, config.recommend, valid.ratings, seen)
         tables = {
-            "recommendations": recommendation_table(model.recommendationTable(config.recommend.top_n, seen), run),
+            "recommendations": recommendation_table(ranked, run),
             **factor_tables(model, run),
             "rejects": reject_table(valid, run),
         }

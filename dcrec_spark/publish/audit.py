@@ -1,5 +1,9 @@
 """Promises that a recommendation table has to keep before anyone reads it."""
 
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -30,7 +34,7 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None) -> None:
         F.max("rank").alias("last"),
         F.min("rank").alias("first"),
         F.count_distinct("item_id").alias("items"),
-        F.count_if(_not_finite()).alias("not_finite"),
+        F.count_if(_not_finite(table.columns)).alias("not_finite"),
     )
     contiguous = (F.col("first") == 1) & (F.col("last") == F.col("rows")) & (F.col("ranks") == F.col("rows"))
     breaches = per_user.agg(
@@ -51,7 +55,7 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None) -> None:
         raise AuditError(f"the recommendations were not published: {'; '.join(broken)}")
 
 
-def _not_finite() -> Column:
+def _not_finite(columns: Sequence[str]) -> Column:
     # NaN is greater than every number in Spark.
-    finite = [F.coalesce(F.abs(c) < float("inf"), F.lit(False)) for c in ("score", "preference", "confounder")]
-    return ~(finite[0] & finite[1] & finite[2])
+    numbers = [c for c in ("score", "preference", "confounder", "low", "high") if c in columns]
+    return ~reduce(and_, [F.coalesce(F.abs(c) < float("inf"), F.lit(False)) for c in numbers])

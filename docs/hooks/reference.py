@@ -18,7 +18,11 @@ _IDS = "string or long, as the ids came in"
 _STRING = StringType()
 # Name of the table, its schema, what it holds.
 TABLES: list[tuple[str, StructType, str]] = [
-    ("recommendations", schemas.recommendations(_STRING, _STRING), str(schemas.recommendations.__doc__)),
+    (
+        "recommendations",
+        schemas.recommendations(_STRING, _STRING, intervals=True),
+        str(schemas.recommendations.__doc__),
+    ),
     ("user_factors", schemas.user_factors(_STRING), str(schemas.user_factors.__doc__)),
     ("item_factors", schemas.item_factors(_STRING), str(schemas.item_factors.__doc__)),
     ("metrics", schemas.METRICS, "One row for each model and metric, each with its variant in its name."),

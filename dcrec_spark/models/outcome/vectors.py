@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.kernels.exposure import PLAIN, Form
+from dcrec_spark.models.fitting.checks import require_places
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.outcome.rank import Ranking, rank
 
@@ -68,8 +69,7 @@ class ScoringVectors:
         -------
         DataFrame[user_id, rank, item_id, score, preference, confounder]
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ValueError(f"n: found {n!r}, expected a whole number of recommendations >= 1")
+        require_places(n)
         tables, counts = {"user": self.users, "item": self.items}, {"user": self.n_users, "item": self.n_items}
         other = _OTHER[side]
         rows = tables[side] if chosen is None else tables[side].join(chosen, "id", "left_semi")

@@ -212,7 +212,7 @@ def reported_errors() -> Iterator[Reporter]:
             yield reporter
         except BaseException as error:
             stop = interruption(error)
-            if stop is not None:
+            if stop is not None and not isinstance(error, InterruptedRun):
                 error = InterruptedRun(f"{stop}; nothing was published. Run the same command again")
             if isinstance(error, DcrecError):
                 reporter.failed(error)

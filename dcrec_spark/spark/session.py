@@ -13,8 +13,10 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -203,4 +205,5 @@ def conf_directory() -> Path:
 
 def _stop(session: SparkSession) -> None:
     if session.sparkContext._jsc is not None:  # else it was stopped before
-        session.stop()
+        with suppress(Py4JError, OSError):  # the JVM was stopped with this process
+            session.stop()

@@ -31,7 +31,7 @@ from tests.jobs.job import run_retrain
 SETTINGS: dict[str, object] = {
     "input.format": "csv",
     "exposure.rank": 3,
-    "exposure.max_iter": 6,
+    "exposure.max_iter": 4,
     "exposure.tol": 0,
     "outcome.rank": 2,
     "outcome.max_iter": 3,
@@ -59,12 +59,12 @@ EXECUTOR_DIES: Order = ("update", "executor", 1)
 WORKER_DIES: Order = ("update", "worker", 1)
 FAULTS: dict[str, Fault] = {
     "undisturbed": Fault(),
-    "executor-in-stage-1": Fault(after={("exposure", 5): EXECUTOR_DIES}),
+    "executor-in-stage-1": Fault(after={("exposure", 3): EXECUTOR_DIES}),
     "executor-in-stage-2": Fault(after={("outcome", 2): EXECUTOR_DIES}),
     "executor-while-ranking": Fault(at_once=(("rank", "executor", 1),)),
     "executor-while-staging": Fault(killed_writing="recommendations"),
-    "executor-twice": Fault(after={("exposure", 3): EXECUTOR_DIES, ("outcome", 1): EXECUTOR_DIES}),
-    "worker": Fault((("rank", "worker", 1),), after={("exposure", 3): WORKER_DIES, ("outcome", 2): WORKER_DIES}),
+    "executor-twice": Fault(after={("exposure", 2): EXECUTOR_DIES, ("outcome", 1): EXECUTOR_DIES}),
+    "worker": Fault((("rank", "worker", 1),), after={("exposure", 2): WORKER_DIES, ("outcome", 2): WORKER_DIES}),
     "task-on-its-first-attempts": Fault(at_once=(("rank", "task", 3),), after={("outcome", 2): ("update", "task", 3)}),
     "slow-tasks": Fault(at_once=(("rank", "stall", 1),), after={("outcome", 2): ("update", "stall", 1)}),
 }  # fmt: skip

@@ -19,6 +19,7 @@ RATINGS = [
     "user,item,rating",
     *(f"{u},item {i},{1 + (u * i) % 5}" for u in range(60) for i in range(40) if (7 * u + 11 * i + u * i) % 4 == 0),
 ]
+USERS = len({line.partition(",")[0] for line in RATINGS[1:]})
 KEYS = {"recommendations": ["user_id", "rank"], "user_factors": ["id"], "item_factors": ["id"]}
 # What tells a run from another one.
 STAMP = ["run_id", "model_version", "run_date"]
@@ -72,7 +73,7 @@ def same_tables(folder: Path, run: str) -> None:
         )
         assert not found.duplicated(keys).any(), table
         pd.testing.assert_frame_equal(found, expected, rtol=1e-9, atol=1e-12, obj=table)
-    assert len(read_table(directory, "recommendations")) == 60 * int(str(SETTINGS["recommend.top_n"]))
+    assert len(read_table(directory, "recommendations")) == USERS * int(str(SETTINGS["recommend.top_n"]))
     assert len(read_table(directory, "runs")) == 1
     assert names_in(folder / run) == {"CURRENT", directory.name}
 

@@ -41,7 +41,7 @@ SETTINGS: dict[str, object] = {
     "outcome.rank": 3,
     "outcome.max_iter": 3,
     "model.warm_start": "previous",
-    "model.checkpoint_seconds": 0.01,
+    "model.checkpoint_seconds": 1,
     "spark.master": "local[2]",
 }
 # What a night may add, by the median of many; memory is the operating system's and the collectors' to decide.
@@ -97,7 +97,7 @@ def look(folder: Path) -> Look:
     jvm: Any = context._jvm
     jvm.System.gc()
     runtime = jvm.Runtime.getRuntime()
-    process = int(jvm.ProcessHandle.current().pid())
+    process = int(context._gateway.proc.pid)
     blocks = jvm.org.apache.spark.SparkEnv.get().blockManager().blockInfoManager().size()
     return {
         "python_mb": resident_mb("self"),
@@ -157,6 +157,7 @@ def in_one_process(folder: Path, nights: int) -> list[Look]:
         start = time.monotonic()
         run_night(folder, night)
         looks.append({**look(folder), "seconds": round(time.monotonic() - start, 1)})
+        _show(night, looks[-1])
     return looks
 
 
@@ -169,7 +170,12 @@ def in_own_processes(folder: Path, nights: int) -> list[Look]:
         environment = {**os.environ, "TMPDIR": str(folder / "python")}
         subprocess.run([sys.executable, "-c", _ONE_NIGHT, folder, str(night)], env=environment, check=True)
         looks.append({**left_in(folder), "seconds": round(time.monotonic() - start, 1)})
+        _show(night, looks[-1])
     return looks
+
+
+def _show(night: int, seen: Look) -> None:
+    sys.stderr.write(f"night {night}: {json.dumps({name: round(value, 1) for name, value in seen.items()})}\n")
 
 
 def soak(folder: Path, nights: int, own_processes: bool) -> dict[str, Any]:

@@ -316,14 +316,23 @@ class PostgresqlWarehouse(Warehouse):
     # ---- clear up, list, go back
 
     def discard(self, staged: StagedTables) -> None:
-        """Remove what is staged, unless it is shown or held."""
+        """Remove what is staged, unless it is shown or held; where the server is away, that is left to the next run."""
+        try:
+            self._discard(staged)
+        except (DcrecError, psycopg.OperationalError) as error:
+            if self._answers():
+                raise
+            _log.warning("%s: what was staged is left to the next run: %s", self.setting, first_line(error))
+
+    def _discard(self, staged: StagedTables) -> None:
+        held = staged.token in self._staging
+        self._staging.discard(staged.token)
         with self._transaction() as connection:
             query = "select published_at is null from {schema}.dcrec_runs where token = %s"
             if connection.execute(self._sql(query), [staged.token]).fetchone() == (True,):
                 self._forget(connection, staged.token)
-            if staged.token in self._staging:
+            if held:
                 connection.execute("select pg_advisory_unlock(hashtextextended(%s, 0))", [self._key(staged.token)])
-                self._staging.discard(staged.token)
 
     def drop(self, staged: StagedTables, table: str) -> None:
         """Nothing by the table: :meth:`discard` removes all at once."""

@@ -28,6 +28,14 @@ def mounted(disk: Path) -> Path:
     return disk
 
 
+def read_only(disk: Path, place: Path) -> Path:
+    """Mount a disk a second time, for reading; the first time stays as it is."""
+    place.mkdir()
+    subprocess.run(["mount", "--bind", disk, place], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
+    return place
+
+
 def fill(disk: Path, pages_left: int) -> Path:
     """Fill a disk but for so many pages; returns the file that does."""
     filler = disk / "filler"
@@ -62,9 +70,8 @@ def full_output(settings: dict[str, object], folder: Path) -> dict[str, Any]:
     filler = fill(disk, 3)
     result["checkpointing"] = run({**settings, "model.checkpoint_seconds": 0.001}, disk)
     filler.unlink()
-    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-    result["read-only"] = run(settings, disk)
-    subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+    locked = read_only(disk, folder / "read-only")
+    result["read-only"] = run({**settings, "output.path": locked}, locked)
     result["room again"] = run(settings, disk)
     return result
 

@@ -1,6 +1,7 @@
 """Files of a published run that are truncated, missing, or have a byte flipped are named before they are used."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,9 +43,12 @@ def test_a_damaged_record_is_not_read(how: str, output: Path) -> None:
         current_run(str(output))
 
 
-def test_no_byte_of_a_manifest_or_a_record_changes_unseen(output: Path) -> None:
+def test_no_byte_of_a_manifest_or_a_record_changes_unseen(
+    output: Path, record_property: Callable[[str, object], None]
+) -> None:
     """Blanks between the parts of a manifest apart, which say nothing."""
     run = output / "run_id=r1"
+    record_property("tried", sum((run / name).stat().st_size for name in (MANIFEST, RECORD)))
     for name in (MANIFEST, RECORD):
         file, unseen = run / name, []
         whole = file.read_bytes()
@@ -60,9 +64,12 @@ def test_no_byte_of_a_manifest_or_a_record_changes_unseen(output: Path) -> None:
         assert unseen == [] or name == MANIFEST
 
 
-def test_a_damaged_pointer_names_no_run_or_the_same(output: Path) -> None:
+def test_a_damaged_pointer_names_no_run_or_the_same(
+    output: Path, record_property: Callable[[str, object], None]
+) -> None:
     pointer = output / "CURRENT"
     whole = pointer.read_bytes()
+    record_property("tried", 2 * len(whole) - 1)
     for at in range(len(whole) - 1):
         pointer.write_bytes(flipped(whole, at))
         with pytest.raises(DataError, match="CURRENT"):

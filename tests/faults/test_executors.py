@@ -78,6 +78,7 @@ def same_tables(folder: Path, run: str) -> None:
     assert names_in(folder / run) == {"CURRENT", directory.name}
 
 
+# The first test of a file waits for all runs.
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("run", [name for name in FAULTS if name not in ("undisturbed", "slow-tasks")])
 def test_a_disturbed_run_publishes_the_tables_of_an_undisturbed_one(

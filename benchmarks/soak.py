@@ -81,7 +81,7 @@ def run_night(folder: Path, night: int) -> None:
     places = {
         "input.path": folder / "ratings.csv",
         "output.path": folder / "out",
-        "spark.conf": f"{{spark.local.dir: {folder}/tmp}}",
+        "spark.conf": f"{{spark.local.dir: {folder}/tmp, spark.sql.shuffle.partitions: '2'}}",
     }
     overrides = [f"{name}={value}" for name, value in {**SETTINGS, **places}.items()]
     with Reporter(Console(quiet=True)) as reporter:

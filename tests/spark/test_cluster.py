@@ -20,6 +20,7 @@ from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.publish.parquet import verify
 from tests.engine.toy_kernels import key_rows
 from tests.engine.toy_sides import neighbours, rows_of, toy_sides
+from tests.faults.orders import VARIABLE, Orders
 from tests.jobs.job import SMALL, read_table, record_of, run_directory
 from tests.sides import Layout
 from tests.spark.standalone import ROOT, daemon, free_port, run, spark_home, wait_for_worker
@@ -180,9 +181,11 @@ def master(world: Path) -> Iterator[str]:
         yield address
 
 
-def submit(master: str, world: Path, settings: dict[str, object]) -> subprocess.CompletedProcess[str]:
+def submit(
+    master: str, world: Path, settings: dict[str, object], more: dict[str, object] | None = None
+) -> subprocess.CompletedProcess[str]:
     home = world / "spark"
-    conf = {"driver.host": "127.0.0.1", "executor.memory": "640m", "sql.shuffle.partitions": "4"}
+    conf = {"driver.host": "127.0.0.1", "executor.memory": "640m", "sql.shuffle.partitions": "4", **(more or {})}
     options = [
         "--master",
         master,
@@ -192,14 +195,20 @@ def submit(master: str, world: Path, settings: dict[str, object]) -> subprocess.
     return run([home / "bin" / "spark-submit", *options, ROOT / "jobs" / "retrain.py", *overrides], home)
 
 
-def test_the_main_job_runs_by_spark_submit_on_a_cluster(master: str, world: Path) -> None:
-    output = world / "out"
-    settings = {**SMALL, "input.format": "csv", "input.path": world / "ratings.csv", "output.path": output}
+@pytest.fixture(scope="module")
+def published(master: str, world: Path) -> subprocess.CompletedProcess[str]:
+    """The job, run once and left in peace, into ``out``."""
+    places = {"input.path": world / "ratings.csv", "output.path": world / "out"}
+    return submit(
+        master, world, {**SMALL, **places, "input.format": "csv", "spark.checkpoint_dir": world / "of-the-job"}
+    )
 
-    finished = submit(master, world, {**settings, "spark.checkpoint_dir": world / "of-the-job"})
 
-    assert finished.returncode == 0, finished.stderr
-    directory = run_directory(output)
+def test_the_main_job_runs_by_spark_submit_on_a_cluster(
+    published: subprocess.CompletedProcess[str], world: Path
+) -> None:
+    assert published.returncode == 0, published.stderr
+    directory = run_directory(world / "out")
     verify(str(directory))
     pairs = pd.read_csv(world / "ratings.csv")
     users = pairs.user.nunique()
@@ -207,10 +216,33 @@ def test_the_main_job_runs_by_spark_submit_on_a_cluster(master: str, world: Path
     table = read_table(directory, "recommendations")
     assert len(table) == 2 * users
     assert set(table.item_id) <= set(pairs.item)
-    assert re.search(r"run \S+ published", finished.stdout)
+    assert re.search(r"run \S+ published", published.stdout)
     assert list((world / "of-the-job").iterdir()) == []  # what Spark would keep for good
     # The executors of that application worked, and logged, in the worker's folder.
     assert [path.name for path in (world / "work").glob("app-*/*/stderr")] == ["stderr"]
+
+
+def test_an_executor_killed_on_a_standalone_cluster_changes_no_table(
+    published: subprocess.CompletedProcess[str], master: str, world: Path
+) -> None:
+    """The only one, in the first stage and while it ranks; the master starts others."""
+    orders, output = Orders(world / "orders"), world / "disturbed"
+    for step in ("update", "rank"):
+        orders.place(step, "executor")
+    settings = {**SMALL, "input.format": "csv", "input.path": world / "ratings.csv", "output.path": output}
+    blocks = {"engine.exchange": "blocks", "engine.num_user_blocks": 2, "engine.num_item_blocks": 2}
+    obedient = {"python.daemon.module": "tests.faults.daemon", f"executorEnv.{VARIABLE}": orders.folder}
+
+    finished = submit(master, world, {**settings, **blocks, "spark.checkpoint_dir": world / "of-both"}, obedient)
+
+    assert finished.returncode == 0, finished.stdout
+    assert orders.carried_out() == ["rank.executor", "update.executor"]
+    found, expected = (
+        read_table(run_directory(place), "recommendations").sort_values(["user_id", "rank"], ignore_index=True)
+        for place in (output, world / "out")
+    )
+    columns = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
+    pd.testing.assert_frame_equal(found[columns], expected[columns], rtol=1e-8, atol=1e-10)
 
 
 def test_spark_submit_hands_on_the_exit_code(master: str, world: Path) -> None:

@@ -205,7 +205,7 @@ class SureRankingConfig(RankingConfig):
     intervals: bool = Field(
         default=False,
         description="whether the table of recommendations says how sure each place is: low, high, extrapolates, "
-        "odds_to_change; needs all ratings of the fit, and takes about as long as two more sweeps of it "
+        "odds_to_change; needs all ratings of the fit, and lays them out once more, which takes longer than a sweep "
         "(outcome=weighted or probabilistic)",
     )
 

@@ -75,6 +75,7 @@ def test_within_a_section_a_job_has_the_settings_that_it_uses() -> None:
         "model.checkpoint_seconds",
         "recommend.top_n",
         "recommend.exclude_seen",
+        "recommend.intervals",
     ]
 
 

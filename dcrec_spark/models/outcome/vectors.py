@@ -21,6 +21,23 @@ _OTHER = {"user": "item", "item": "user"}
 
 
 @dataclass(frozen=True)
+class Offer:
+    """What may be in a list. ids : ``id``, and ``category`` where ``most`` of one category may be in it at most."""
+
+    ids: DataFrame
+    most: int | None = None
+
+    def of(self, table: DataFrame) -> DataFrame:
+        """Return the rows that are offered, with a ``group`` where there is a limit."""
+        if self.most is None:
+            return table.join(self.ids, "id", "left_semi")
+        # Of 63 bits: among a hundred thousand categories two are taken for one with a probability of 5e-10.
+        group = F.shiftrightunsigned(F.xxhash64(F.col("category").cast("string")), 1)
+        groups = self.ids.select("id", F.when(F.col("category").isNotNull(), group).alias("group"))
+        return table.join(groups, "id")
+
+
+@dataclass(frozen=True)
 class ScoringVectors:
     """users, items : ``idx, id, preference: array<double>, confounder: array<double>``, idx from 0 without gaps.
 
@@ -56,25 +73,32 @@ class ScoringVectors:
         return joined.select(*map(quoted, pairs.columns), score)
 
     def best(
-        self, n: int, seen: DataFrame | None = None, chosen: DataFrame | None = None, side: str = "user"
+        self,
+        n: int,
+        seen: DataFrame | None = None,
+        chosen: DataFrame | None = None,
+        side: str = "user",
+        offer: Offer | None = None,
     ) -> DataFrame:
         """Return the n best of the other side for each row of ``side``.
 
         Parameters
         ----------
         seen : ``user_id, item_id`` of pairs to leave out. chosen : ``id`` of the rows that are asked for; all, if None.
+        offer : the other side's that may be in a list; all, if None.
 
         Returns
         -------
         DataFrame[user_id, rank, item_id, score, preference, confounder]
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ValueError(f"n: found {n!r}, expected a whole number of recommendations >= 1")
+        require_number("n", n)
         tables, counts = {"user": self.users, "item": self.items}, {"user": self.n_users, "item": self.n_items}
         other = _OTHER[side]
         rows = tables[side] if chosen is None else tables[side].join(chosen, "id", "left_semi")
         cols, names = tables[other], {side: "row_idx", other: "col_idx"}
-        ranking = Ranking(rows.drop("id"), cols.drop("id"), counts[side], counts[other], self.intercept, self.form)
+        most = None if offer is None else offer.most
+        sides = rows.drop("id"), (cols if offer is None else offer.of(cols)).drop("id")
+        ranking = Ranking(*sides, counts[side], counts[other], self.intercept, self.form, most)
         ranked = rank(ranking, n, None if seen is None else self._indexed(seen, names))
         for name, table in ((side, rows), (other, cols)):
             ids = table.select(F.col("idx").alias(names[name]), F.col("id").alias(f"{name}_id"))
@@ -85,6 +109,17 @@ class ScoringVectors:
         users = self.users.select(F.col("id").alias("user_id"), F.col("idx").alias(names["user"]))
         items = self.items.select(F.col("id").alias("item_id"), F.col("idx").alias(names["item"]))
         return seen.join(users, "user_id").join(items, "item_id").select("row_idx", "col_idx")
+
+
+def require_number(name: str, n: int) -> None:
+    """Refuse a length of lists that is none.
+
+    Raises
+    ------
+    ValueError : it is no whole number >= 1.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ValueError(f"{name}: found {n!r}, expected a whole number of recommendations >= 1")
 
 
 def _linked(a_hat: Column, form: Form) -> Column:

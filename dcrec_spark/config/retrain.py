@@ -4,9 +4,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from dcrec_spark.config.audit import RetrainAuditConfig, WithAudit
 from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.section import Section
-from dcrec_spark.config.shared import FittingConfig, RankingConfig
+from dcrec_spark.config.shared import FittingConfig, ListsConfig
 from dcrec_spark.config.types import Natural, Place
 from dcrec_spark.config.warehouses import WithWarehouses
 
@@ -26,11 +27,12 @@ class WarmStartConfig(Section):
     )
 
 
-class RetrainConfig(WithWarehouses, FittingConfig):
+class RetrainConfig(WithAudit, WithWarehouses, FittingConfig):
     """Everything that jobs/retrain.py can be given."""
 
     job: ClassVar[str] = "retrain"
 
     model: WarmStartConfig = WarmStartConfig()
     exposure_check: ExposureCheckConfig = ExposureCheckConfig()
-    recommend: RankingConfig = RankingConfig()
+    recommend: ListsConfig = ListsConfig()
+    audit: RetrainAuditConfig = RetrainAuditConfig()

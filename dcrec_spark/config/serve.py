@@ -4,13 +4,14 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from dcrec_spark.config.shared import RankingConfig, ServingConfig
+from dcrec_spark.config.audit import WithAudit
+from dcrec_spark.config.shared import ListsConfig, RankingConfig, ServingConfig
 from dcrec_spark.config.types import Place
 from dcrec_spark.config.warehouses import WithWarehouses
 
 
-class RecommendConfig(RankingConfig):
-    """Who gets recommendations, how many, and whether items already rated are left out."""
+class RecommendConfig(ListsConfig):
+    """Who gets recommendations, how many, of which items, and what is published beside the lists."""
 
     users: Place | None = Field(
         default=None,
@@ -18,7 +19,7 @@ class RecommendConfig(RankingConfig):
     )
 
 
-class RecommendJobConfig(WithWarehouses, ServingConfig):
+class RecommendJobConfig(WithAudit, WithWarehouses, ServingConfig):
     """Everything that jobs/recommend.py can be given."""
 
     job: ClassVar[str] = "recommend"

@@ -5,7 +5,7 @@ score_ui = theta_u . beta_i + gamma_u a_hat_ui + beta_0 = [theta_u, gamma_u pi_u
 With a link of a_hat the scores are no one product: the link is taken of a block of products at a time.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,11 @@ class Ranked(NamedTuple):
     score: Floats
     preference: Floats
     confounder: Floats
+
+    def at(self, chosen: NDArray[Any]) -> "Ranked":
+        """Return some of the recommendations, by a mask or by their places."""
+        parts = (self.score[chosen], self.preference[chosen], self.confounder[chosen])
+        return Ranked(self.row[chosen], self.rank[chosen], self.col[chosen], *parts)
 
 
 class Cap(NamedTuple):
@@ -187,12 +192,11 @@ def _capped(block: _Block, n: int, cap: Cap) -> Ranked:
         found, left = (np.bincount(part.row - block.start, minlength=len(block.scores)) for part in (kept, ranked))
         is_done = (found[rows] == n) | (left[rows] < depth) | (depth >= width)
         finished = np.isin(kept.row - block.start, rows[is_done])
-        done.append(Ranked(*(values[finished] for values in kept)))
+        done.append(kept.at(finished))
         rows, depth = rows[~is_done], min(2 * depth, width)
         if not len(rows):
             whole = Ranked(*map(np.concatenate, zip(*done, strict=True)))
-            order = np.lexsort((whole.rank, whole.row))
-            return Ranked(*(values[order] for values in whole))
+            return whole.at(np.lexsort((whole.rank, whole.row)))
 
 
 def _within_cap(ranked: Ranked, n: int, cap: Cap) -> Ranked:
@@ -207,4 +211,4 @@ def _within_cap(ranked: Ranked, n: int, cap: Cap) -> Ranked:
     kept = np.nonzero((place < cap.most) | (group < 0))[0]
     rank = _place_in_row(ranked.row[kept]) + 1
     kept, rank = kept[rank <= n], rank[rank <= n]
-    return Ranked(*(values[kept] for values in ranked))._replace(rank=rank)
+    return ranked.at(kept)._replace(rank=rank)

@@ -23,15 +23,15 @@ from dcrec_spark.spark.session import build_session
 from studies.compare import Advance, Cell, Comparison, compare
 from studies.datasets import DATASETS
 from studies.extended_page import write_extended_page
-from studies.extended_rows import ROWS
+from studies.extended_rows import RANKS, REGULARISERS, ROWS
 from studies.rows import Budget
 from studies.run import run_units
 from studies.units import Unit, read
 
 # MLlib's ALS chooses among as many settings as each row draws.
-ALS_SETTINGS = [(rank, reg) for rank in (2, 5, 10, 20) for reg in (0.03, 0.1, 0.3)]
+ALS_SETTINGS = [(rank, reg) for rank in RANKS for reg in REGULARISERS]
 BUDGET = Budget(draws=len(ALS_SETTINGS), max_iter=50)
-_FEW = Budget(draws=6, max_iter=30)
+_FEW = Budget(draws=10, max_iter=30)
 
 
 @dataclass(frozen=True)

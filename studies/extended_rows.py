@@ -1,7 +1,8 @@
 """The rows that the extended least-squares model is compared by, and the settings that each chooses from.
 
-All rows draw the same settings of the preference (rank, regularisers, by count or not); those with a term for the
-exposure draw its settings beside them, and their placebos draw the same. None is tuned harder than another.
+All rows draw the same settings of the preference, rank and regularisers, from the grid of MLlib's ALS; those with
+biases or a term for the exposure draw their settings beside them, and placebos draw the same. None is tuned harder than
+another.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,14 +14,12 @@ import numpy as np
 from dcrec_spark.local.trial import Confounder
 from studies.rows import Budget
 
-_RANKS = (2, 5, 10, 20)
-_REGULARISERS = (1.0, 3.0, 10.0, 30.0)
-# Times the number of a row's ratings: MLlib's way, and its usual size.
-_BY_COUNT = (0.03, 0.1, 0.3)
-_BIAS_REGULARISERS = (1.0, 3.0, 10.0)
-_BIAS_BY_COUNT = (0.01, 0.03, 0.1)
+RANKS = (2, 5, 10, 20)
+# Times the number of a row's ratings, which is MLlib's way.
+REGULARISERS = (0.03, 0.1, 0.2, 0.3, 0.5)
+_BIAS_REGULARISERS = (0.03, 0.1, 0.3)
 _CONFOUNDER_REGULARISERS = (0.01, 1.0, 10.0, 100.0)
-_SHARED = {"outcome": "probabilistic", "unobservedWeight": 0.0}
+_SHARED = {"outcome": "probabilistic", "unobservedWeight": 0.0, "regByCount": True}
 _PLAIN = {"adjustment": "none"}
 _POOLED = {"adjustment": "deconfounded", "confounderWeight": "pooled", "standardizeConfounder": True}
 
@@ -68,14 +67,15 @@ ROWS = (
     ExtendedRow("intercept-free (the paper's classical)", {**_PLAIN, "fitIntercept": False}),
     ExtendedRow("classical", _PLAIN),
     ExtendedRow("biased", {**_PLAIN, "fitBiases": True}),
+    ExtendedRow("biased, intercept-free", {**_PLAIN, "fitBiases": True, "fitIntercept": False}),
     ExtendedRow("biased + popularity", {**_POOLED, "fitBiases": True}, "popularity"),
     ExtendedRow("deconfounded", _POOLED),
     ExtendedRow("biased deconfounded", {**_POOLED, "fitBiases": True}),
     ExtendedRow("biased deconfounded, items shuffled", {**_POOLED, "fitBiases": True}, "permuted"),
     ExtendedRow("biased deconfounded, any link", {**_POOLED, "fitBiases": True}, links=("identity", "sqrt", "log")),
     ExtendedRow(
-        "intercept-free deconfounded, any link",
-        {**_POOLED, "fitIntercept": False},
+        "biased deconfounded, intercept-free, any link",
+        {**_POOLED, "fitBiases": True, "fitIntercept": False},
         links=("identity", "sqrt", "log"),
     ),
 )
@@ -83,11 +83,9 @@ BIASED, DECONFOUNDED, SHUFFLED = "biased", "biased deconfounded", "biased deconf
 
 
 def _preference(rng: np.random.Generator) -> dict[str, Any]:
-    by_count = bool(rng.integers(2))
-    strength = _one_of(rng, _BY_COUNT if by_count else _REGULARISERS)
-    bias = _one_of(rng, _BIAS_BY_COUNT if by_count else _BIAS_REGULARISERS)
+    strength, bias = _one_of(rng, REGULARISERS), _one_of(rng, _BIAS_REGULARISERS)
     regularisers = dict.fromkeys(("userReg", "itemReg"), strength) | dict.fromkeys(("userBiasReg", "itemBiasReg"), bias)
-    return {"rank": _one_of(rng, _RANKS), "regByCount": by_count, **regularisers}
+    return {"rank": _one_of(rng, RANKS), **regularisers}
 
 
 def _one_of(rng: np.random.Generator, choices: tuple[Any, ...]) -> Any:

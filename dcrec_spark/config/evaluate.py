@@ -31,6 +31,10 @@ class EvaluationConfig(MetricsConfig):
         description="whether to check the exposure model, which fits it once more with a fifth of the exposures held "
         "out",
     )
+    certainty: bool = Field(
+        default=True,
+        description="whether the report says how sure the lists are, which takes about as long as two sweeps of a fit",
+    )
     sample_users: Natural = Field(default=3, description="users whose recommendations the report shows")
     reasons: Natural = Field(default=3, description="ratings named as reasons of each recommendation shown; 0: none")
 

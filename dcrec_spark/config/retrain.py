@@ -1,8 +1,8 @@
 """Settings of ``jobs/retrain.py``: ratings -> both stages -> recommendations."""
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dcrec_spark.config.audit import RetrainAuditConfig, WithAudit
 from dcrec_spark.config.exposure_check import ExposureCheckConfig
@@ -36,3 +36,9 @@ class RetrainConfig(WithAudit, WithWarehouses, FittingConfig):
     exposure_check: ExposureCheckConfig = ExposureCheckConfig()
     recommend: ListsConfig = ListsConfig()
     audit: RetrainAuditConfig = RetrainAuditConfig()
+
+    @model_validator(mode="after")
+    def _outcome_says_how_sure(self) -> Self:
+        if self.recommend.intervals and self.outcome.outcome == "poisson":
+            raise ValueError("recommend.intervals false for outcome.outcome=poisson, which does not say how sure it is")
+        return self

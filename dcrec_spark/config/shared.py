@@ -236,8 +236,19 @@ class RankingConfig(ListLengthConfig):
         return self
 
 
-class ListsConfig(RankingConfig):
-    """What is published beside the lists."""
+class SureRankingConfig(RankingConfig):
+    """How many recommendations a user gets, whether items already rated are left out, and how sure the lists are."""
+
+    intervals: bool = Field(
+        default=False,
+        description="whether the table of recommendations says how sure each place is: low, high, extrapolates, "
+        "odds_to_change; needs all ratings of the fit, and takes about as long as two more sweeps of it "
+        "(outcome=weighted or probabilistic)",
+    )
+
+
+class ListsConfig(SureRankingConfig):
+    """How many recommendations a user gets, of which items, how sure they are, and what is published beside them."""
 
     fallback: bool = Field(
         default=False,

@@ -32,7 +32,7 @@ from dcrec_spark.evaluation.entries import ranking_tally, rating_tally
 from dcrec_spark.evaluation.measures import Kind, Measure
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
-from dcrec_spark.evaluation.tally import Resampling, Sums, add_up, add_up_here
+from dcrec_spark.evaluation.tally import GROUP, Resampling, Sums, add_up, add_up_groups, add_up_here
 from dcrec_spark.models.fitting.checks import require_columns
 
 _PLAIN = Columns()
@@ -85,18 +85,48 @@ def evaluate(
         metrics = evaluate(both, models={"deconfounded": "deconfounded", "classical": "classical"})
         metrics.difference("deconfounded", "classical").estimates()["ndcg"]
     """
-    of_model = {models: models} if isinstance(models, str) else dict(models)
+    of_model = _columns_of(models)
+    rows = _rows(predictions, of_model, columns)
+    sums = add_up(rows.repartition("user_key"), rating_tally(len(of_model), settings), _resampling(settings))
+    return _rating_metrics(sums, of_model, columns, settings, catalogue_size)
+
+
+def evaluate_groups(
+    predictions: DataFrame,
+    group: Column,
+    models: Mapping[str, str] | str = "prediction",
+    columns: Columns = _PLAIN,
+    settings: MetricSettings = _USUAL,
+) -> dict[int, Metrics]:
+    """Metrics of the rows of each group, in one pass over all: :func:`evaluate` of each.
+
+    group : whole number of each row's group.
+    """
+    of_model = _columns_of(models)
+    rows = _rows(predictions, of_model, columns, group.cast("int").alias(GROUP)).repartition(GROUP, "user_key")
+    found = add_up_groups(rows, rating_tally(len(of_model), settings), _resampling(settings))
+    return {number: _rating_metrics(sums, of_model, columns, settings, None) for number, sums in found.items()}
+
+
+def _columns_of(models: Mapping[str, str] | str) -> dict[str, str]:
+    return {models: models} if isinstance(models, str) else dict(models)
+
+
+def _resampling(settings: MetricSettings) -> Resampling:
+    return Resampling(settings.replications, settings.seed)
+
+
+def _rows(predictions: DataFrame, of_model: Mapping[str, str], columns: Columns, *more: Column) -> DataFrame:
+    """Return the columns that a tally reads, and more of them."""
     require_columns(predictions, [columns.user, columns.item], [columns.rating, *of_model.values()])
-    rows = predictions.select(
+    return predictions.select(
+        *more,
         _key(columns.user).alias("user_key"),
         _sortable(predictions, columns.item).alias("item"),
         _key(columns.item).alias("item_key"),
         _number(columns.rating).alias("rating"),
         *(_number(column).alias(f"prediction_{model}") for model, column in enumerate(of_model.values())),
     )
-    tally = rating_tally(len(of_model), settings)
-    sums = add_up(rows.repartition("user_key"), tally, Resampling(settings.replications, settings.seed))
-    return _rating_metrics(sums, of_model, columns, settings, catalogue_size)
 
 
 def evaluate_arrays(
@@ -140,7 +170,7 @@ def evaluate_arrays(
     """
     columns = {f"prediction_{number}": column for number, column in enumerate(predictions.values())}
     tally = rating_tally(len(predictions), settings)(pa.table({**pairs, **columns}))
-    sums = add_up_here(tally, Resampling(settings.replications, settings.seed))
+    sums = add_up_here(tally, _resampling(settings))
     return _rating_metrics(sums, {name: name for name in predictions}, _PLAIN, settings, catalogue_size)
 
 
@@ -211,7 +241,7 @@ def evaluate_ranking(
         F.lit(True).alias("tested"),
     )
     by_user = listed.unionByName(tested).repartition("user_key")
-    sums = add_up(by_user, ranking_tally(settings), Resampling(settings.replications, settings.seed))
+    sums = add_up(by_user, ranking_tally(settings), _resampling(settings))
     _require_ratings(sums, columns)
     _require_lists(sums, settings)
     scores = {measure.of_whole_catalogue: score for measure, score in _scores(sums, 0, catalogue_size)}

@@ -15,13 +15,13 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.evaluation.metrics import evaluate
+from dcrec_spark.evaluation.metrics import evaluate_groups
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 
 _PLAIN = Columns()
 _USUAL = MetricSettings()
-_COUNT = "__training_ratings"
+_COUNT, _STRATUM = "__training_ratings", "__stratum"
 
 
 class Stratum(NamedTuple):
@@ -112,16 +112,23 @@ def evaluate_strata(
     """
     if most < 1:
         raise ConfigError(f"most: found {most}, expected a number of strata from 1 on")
-    found = []
+    counted, parts = predictions, []
     for side, column in (("user", columns.user), ("item", columns.item)):
-        counts = training.groupBy(quoted(column)).agg(F.count("*").alias(_COUNT))
-        counted = predictions.join(counts, column, "left").fillna(0, [_COUNT])
+        of_side = f"{_COUNT}_{side}"
+        counts = training.groupBy(quoted(column)).agg(F.count("*").alias(of_side))
+        counted = counted.join(counts, column, "left").fillna(0, [of_side])
         # One row for each distinct number, of which there are few: together they can't exceed the ratings.
-        sizes = counted.groupBy(_COUNT).agg(F.count_distinct(quoted(column)).alias("members")).toPandas()
-        sizes = sizes.sort_values(_COUNT)
-        count, members = sizes[_COUNT].to_numpy(), sizes.members.to_numpy()
+        sizes = counted.groupBy(of_side).agg(F.count_distinct(quoted(column)).alias("members")).toPandas()
+        sizes = sizes.sort_values(of_side)
+        count, members = sizes[of_side].to_numpy(), sizes.members.to_numpy()
         for lowest, highest in bounds_of(count, members, most):
-            chosen = counted.where(F.col(_COUNT).between(lowest, highest)).drop(_COUNT)
             inside = int(members[(count >= lowest) & (count <= highest)].sum())
-            found.append(Stratum(side, lowest, highest, inside, evaluate(chosen, models, columns, settings)))
-    return found
+            parts.append((side, lowest, highest, inside))
+    # Each row is in a stratum of users and in one of items; they are numbered together.
+    numbers = [
+        F.when(F.col(f"{_COUNT}_{side}").between(lowest, highest), F.lit(number))
+        for number, (side, lowest, highest, _) in enumerate(parts)
+    ]
+    rows = counted.withColumn(_STRATUM, F.explode(F.array_compact(F.array(*numbers))))
+    metrics = evaluate_groups(rows, F.col(_STRATUM), models, columns, settings)
+    return [Stratum(*part, metrics[number]) for number, part in enumerate(parts)]

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.evaluation.measures import Measure
@@ -21,9 +23,9 @@ from dcrec_spark.kernels.bootstrap import Cells, Pooled, Seeds, resampled_sums
 from dcrec_spark.kernels.metrics import PerRow, error_means, rows_of
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
-from dcrec_spark.spark.worker import forget_zip_importers
 
-_CELLS = "bucket int, part long, data binary"
+GROUP = "group"
+_CELLS = "group int, bucket int, part long, data binary"
 _USERS = -1
 
 
@@ -125,24 +127,42 @@ def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: R
         Of ``per_user`` over users; of ``per_item`` over items, where each item counts once; of ``shown`` over items; of
         ``counts`` over partitions.
     """
+    return add_up_groups(by_user.withColumn(GROUP, F.lit(0)), tally, resampling).get(0, _read({}))
+
+
+def add_up_groups(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: Resampling) -> dict[int, Sums]:
+    """Add up the tallies of the rows of each group, in the same job: :func:`add_up` of each of them.
+
+    by_user : with a column GROUP of whole numbers; all rows of a user and a group lie in one partition.
+    """
     require_workers(by_user.sparkSession)
     n_buckets = cores(by_user.sparkSession)
 
     def to_cells(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        forget_zip_importers()
         filled = [batch for batch in batches if batch.num_rows]
-        if filled:
-            yield _cells(tally(pa.Table.from_batches(filled)), resampling, n_buckets)
+        for group, rows in _grouped(pa.Table.from_batches(filled)) if filled else []:
+            cells = _cells(tally(rows), resampling, n_buckets)
+            yield cells.add_column(0, GROUP, pa.array([group] * cells.num_rows, pa.int32()))
 
     def merge(cells: pa.Table) -> pa.Table:
-        forget_zip_importers()
-        bucket = cells["bucket"][0].as_py()
+        group, bucket = cells[GROUP][0].as_py(), cells["bucket"][0].as_py()
         parts = [unpack(cell) for cell in cells.sort_by("part")["data"].to_pylist()]
         sums = _added(parts) if bucket == _USERS else _item_sums(parts, resampling)
-        return pa.table({"bucket": pa.array([bucket], pa.int32()), "data": pa.array([pack(sums)], pa.binary())})
+        places = {GROUP: pa.array([group], pa.int32()), "bucket": pa.array([bucket], pa.int32())}
+        return pa.table({**places, "data": pa.array([pack(sums)], pa.binary())})
 
-    merged = by_user.mapInArrow(to_cells, _CELLS).groupBy("bucket").applyInArrow(merge, "bucket int, data binary")
-    return _read(_added([unpack(cell) for cell in merged.toArrow().sort_by("bucket")["data"].to_pylist()]))
+    schema = "group int, bucket int, data binary"
+    merged = by_user.mapInArrow(to_cells, _CELLS).groupBy(GROUP, "bucket").applyInArrow(merge, schema).toArrow()
+    return {
+        group: _read(_added([unpack(cell) for cell in rows.sort_by("bucket")["data"].to_pylist()]))
+        for group, rows in _grouped(merged)
+    }
+
+
+def _grouped(rows: pa.Table) -> list[tuple[int, pa.Table]]:
+    """Return the rows of each group, without its column."""
+    groups = sorted(pc.unique(rows[GROUP]).to_pylist())
+    return [(group, rows.filter(pc.field(GROUP) == group).drop_columns([GROUP])) for group in groups]
 
 
 def add_up_here(tally: Tally, resampling: Resampling) -> Sums:

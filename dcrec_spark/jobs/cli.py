@@ -30,6 +30,7 @@ from dcrec_spark.jobs.job import Job
 from dcrec_spark.jobs.masked_output import masked_output
 from dcrec_spark.jobs.places import opened_places, table_of_runs
 from dcrec_spark.jobs.runner import run_job
+from dcrec_spark.spark.cancellation import end_work
 from dcrec_spark.spark.session import conf_directory
 from dcrec_spark.version import __version__
 
@@ -219,7 +220,7 @@ def reported_errors() -> Iterator[Reporter]:
             yield reporter
         except BaseException as error:
             stop = interruption(error)
-            if stop is not None:
+            if stop is not None and not isinstance(error, InterruptedRun):
                 error = InterruptedRun(f"{stop}; nothing was published. Run the same command again")
             if isinstance(error, DcrecError):
                 reporter.failed(error)
@@ -237,6 +238,7 @@ def _interrupts(reporter: Reporter) -> Callable[[int, FrameType | None], None]:
     def interrupt(number: int, _frame: FrameType | None) -> None:
         if reporter.done or next(signals) > 1:  # else the clearing up would be cut short too
             return
+        end_work()
         # Not an Exception: the bridge to the JVM, where this process mostly waits, would take that for a broken
         # connection.
         raise KeyboardInterrupt(f"stopped by {signal.Signals(number).name}")

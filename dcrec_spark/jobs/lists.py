@@ -1,17 +1,45 @@
 """The tables that a ranking job publishes: everybody's lists, and what the settings want beside them."""
 
 from contextlib import ExitStack
+from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.config import ListsConfig
+from dcrec_spark.config import JobConfig, ListsConfig
+from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.list_audit import last_lists
 from dcrec_spark.jobs.offer import Offer
 from dcrec_spark.jobs.outputs import change_table, fallback_table, recommendation_table, similar_table
 from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.served_model import id_columns
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.list_changes import changes
+
+ConfigT = TypeVar("ConfigT", bound=JobConfig)
+
+
+def ranked_lists(
+    context: Context[ConfigT],
+    model: DeconfoundedMFModel,
+    settings: ListsConfig,
+    offer: Offer,
+    ratings: DataFrame | None,
+    left_out: DataFrame | None,
+    users: DataFrame | None = None,
+) -> DataFrame:
+    """Rank the catalogue for each user; what is computed at once is released at the end of the run.
+
+    ratings : those of the fit, under the model's names; needed where intervals are asked for. left_out : user_id,
+    item_id of pairs that may not be recommended. users : as ``recommendationTable`` takes them.
+    """
+    seen, items = None if left_out is None else left_out.select(*id_columns(model)), offer.items_of(model)
+    if not settings.intervals or ratings is None:
+        return model.recommendationTable(settings.top_n, seen, users, items, offer.most)
+    with context.reporter.step("say how sure"):
+        lists = model.sureRecommendations(settings.top_n, ratings, seen, users, items=items, maxPerCategory=offer.most)
+    context.resources.callback(lists.unpersist)
+    return lists
 
 
 def list_tables(

@@ -13,9 +13,9 @@ from dcrec_spark.storage.files import open_files
 
 
 def recommendation_table(ranked: DataFrame, run: Run) -> DataFrame:
-    """``ranked`` as DeconfoundedMFModel.recommendationTable gives it -> the published table."""
+    """``ranked`` as recommendationTable or sureRecommendations of a model gives it -> the published table."""
     types = {field.name: field.dataType for field in ranked.schema}
-    schema = schemas.recommendations(types["user_id"], types["item_id"])
+    schema = schemas.recommendations(types["user_id"], types["item_id"], intervals="low" in types)
     stamped = ranked.withColumns({"rank": F.col("rank").cast("int"), **run.stamp()})
     return schemas.conform(stamped, schema, "recommendations")
 

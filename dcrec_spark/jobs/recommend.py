@@ -15,13 +15,13 @@ from dcrec_spark.data.listed import read_listed
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Job, Outputs
-from dcrec_spark.jobs.lists import list_tables, with_changes
+from dcrec_spark.jobs.lists import list_tables, ranked_lists, with_changes
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import reject_table
 from dcrec_spark.jobs.run_record import fingerprint
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.served_model import (
-    id_columns,
+    as_trained,
     load_served_model,
     require_ids_of,
     require_model_path,
@@ -62,6 +62,12 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
                 "users have given, or recommend.exclude_seen=false to recommend items that they have rated too"
             )
 
+        if config.recommend.intervals and not config.recommend.exclude_seen:
+            raise ConfigError(
+                "setting recommend.intervals is true, and recommend.exclude_seen false: how sure a list is, is found "
+                "from the ratings of the fit; set exclude_seen, and input to all of them, or recommend.intervals=false"
+            )
+
     def extract(self, context: Context[RecommendJobConfig]) -> Inputs:
         """Load the model; open the ratings and the list of users, whose ids have to be of the model's kind."""
         config, spark = context.config, context.spark
@@ -85,9 +91,10 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
         note_offer(run, offer, model)
         valid = None if inputs.ratings is None else validated_to_serve(context, inputs.ratings)
         users = None if inputs.users is None else _known_users(context, model, inputs.users)
-        left_out = offer.left_out(None if valid is None else valid.ratings)
-        seen = None if left_out is None else left_out.select(*id_columns(model))
-        ranked = model.recommendationTable(recommend.top_n, seen, users, offer.items_of(model), offer.most)
+        seen = None if valid is None else valid.ratings
+        left_out = offer.left_out(seen)
+        ratings = as_trained(model, seen) if seen is not None and recommend.intervals else None
+        ranked = ranked_lists(context, model, recommend, offer, ratings, left_out, users)
         tables = list_tables(model, recommend, offer, ranked, run)
         if recommend.changes:
             tables = with_changes(context.spark, context.output, tables, run, context.resources)

@@ -18,12 +18,11 @@ from dcrec_spark.jobs.exposure_check import check_exposures
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
 from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Job, Outputs
-from dcrec_spark.jobs.lists import list_tables, with_changes
+from dcrec_spark.jobs.lists import list_tables, ranked_lists, with_changes
 from dcrec_spark.jobs.model_audit import check_volume, compare_models, hold_out
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import factor_tables, model_folder, reject_table
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
-from dcrec_spark.jobs.served_model import id_columns
 from dcrec_spark.jobs.summary import input_line
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.fitting.degeneracies import vanished
@@ -74,7 +73,7 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
         note_offer(run, inputs.offer, model)
         compare_models(context, model, parts)
         left_out = inputs.offer.left_out(valid.ratings if config.recommend.exclude_seen else None)
-        tables = {**_lists(context, inputs.offer, model, left_out), **factor_tables(model, run)}
+        tables = {**_lists(context, inputs.offer, model, parts.train, left_out), **factor_tables(model, run)}
         tables["rejects"] = reject_table(valid, run)
         return Outputs(tables, model, {FOLDER: model_folder(model, context.spark)}, left_out, inputs.offer)
 
@@ -92,14 +91,18 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
 
 
 def _lists(
-    context: Context[RetrainConfig], offer: Offer, model: DeconfoundedMFModel, left_out: DataFrame | None
+    context: Context[RetrainConfig],
+    offer: Offer,
+    model: DeconfoundedMFModel,
+    ratings: DataFrame,
+    left_out: DataFrame | None,
 ) -> dict[str, DataFrame]:
-    recommend, items = context.config.recommend, offer.items_of(model)
-    seen = None if left_out is None else left_out.select(*id_columns(model))
-    ranked = model.recommendationTable(recommend.top_n, seen, items=items, maxPerCategory=offer.most)
-    tables = list_tables(model, recommend, offer, ranked, context.run)
+    """Make the tables of lists. ratings : those of the fit."""
+    recommend, run = context.config.recommend, context.run
+    ranked = ranked_lists(context, model, recommend, offer, ratings, left_out)
+    tables = list_tables(model, recommend, offer, ranked, run)
     if recommend.changes:
-        return with_changes(context.spark, context.output, tables, context.run, context.resources)
+        return with_changes(context.spark, context.output, tables, run, context.resources)
     return tables
 
 

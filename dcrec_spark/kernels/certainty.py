@@ -1,4 +1,4 @@
-"""How sure a score is, how much of a user was seen, and what a hidden reason for choosing could do to a mean.
+"""How sure a score is, and how much of a row was seen.
 
     Var(y_ui - score_ui) = sigma^2 (1 / w + x' A_u^-1 x + v' A_i^-1 v)
 
@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dcrec_spark.kernels import csr
@@ -42,14 +41,6 @@ class Noise(NamedTuple):
     variance: float
     weight: float
     freedom: float
-
-
-class Bounds(NamedTuple):
-    """The mean of potential ratings, and the least and the largest that it could be."""
-
-    mean: float
-    low: float
-    high: float
 
 
 def spreads(block: RatingBlock, system: System, wanted: RatingBlock) -> Spreads:
@@ -133,33 +124,3 @@ def reach(coverage: float) -> float:
 def effective_size(weight: Floats) -> float:
     """Compute (sum w)^2 / sum w^2: how many equally weighted pairs would tell as much. weight : (n,), n > 0."""
     return float(weight.sum() ** 2 / (weight @ weight))
-
-
-def sensitivity_bounds(value: Floats, propensity: Floats, odds: float) -> Bounds:
-    """Bound the inverse-propensity mean of values if each pair's odds of exposure were wrong by a factor.
-
-    The marginal sensitivity model (Tan 2006; Zhao, Small, Bhattacharya 2019): 1 / p may be anything from
-    1 + (1 / p - 1) / odds to 1 + (1 / p - 1) odds. The mean is extreme where all values below some threshold weigh as
-    little as they may, and all above as much, or the other way round: O(n log n).
-
-    Parameters
-    ----------
-    value : (n,), n > 0. propensity : (n,) in (0, 1]. odds : >= 1; 1 takes the propensities for right.
-    """
-    against = 1.0 / propensity - 1.0
-    least, most = 1.0 + against / odds, 1.0 + against * odds
-    order = np.argsort(value, kind="stable")
-    ordered = value[order], least[order], most[order]
-    mean = float((1.0 + against) @ value / (1.0 + against).sum())
-    return Bounds(mean, -_largest_mean(-ordered[0][::-1], *(w[::-1] for w in ordered[1:])), _largest_mean(*ordered))
-
-
-def _largest_mean(value: Floats, least: Floats, most: Floats) -> float:
-    """Return the largest weighted mean of ascending values, of all numbers of them that weigh least."""
-
-    def totals(weight_low: NDArray[np.floating], weight_high: NDArray[np.floating]) -> Floats:
-        below = np.concatenate([[0.0], np.cumsum(weight_low)])
-        above = np.concatenate([np.cumsum(weight_high[::-1])[::-1], [0.0]])
-        return np.asarray(below + above)
-
-    return float((totals(least * value, most * value) / totals(least, most)).max())

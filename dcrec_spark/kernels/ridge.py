@@ -225,26 +225,14 @@ def users_system(
     """Set up the normal equations that :func:`update_users` solves."""
     rank, gram = items.shape[1] - design.biases, sums["augmented"]
     at = Columns.of_items(rank, block.exposure.shape[1], design)
-    offset = np.full(len(block.col), shared.intercept)
-    everyone = shared.intercept * gram[at.sources, at.one]
-    if design.biases:
-        offset += items[block.col, rank]
-        everyone = everyone + gram[at.sources, at.other].sum(axis=1)
-    everyones = np.tile(everyone, (len(block.row_ptr) - 1, 1))
+    offset, everyones = _known_of_preference(block, items, gram, at, shared, design)
     shown = offset
     own_weight = block.has_confounder and design.per_user
     if block.has_confounder and not own_weight:
         everyones += shared.gamma * (block.exposure @ gram[at.exposure, at.sources])
         offset, shown = offset + shared.gamma * block.a_hat, offset + shared.gamma * block.product
-    system = System(
-        sources=_with_ones(items[:, :rank], design),
-        **_pulls(block, offset, shown, design, items.dtype),
-        base=design.on_preference * gram[np.ix_(at.sources, at.sources)],
-        ridge=reg.of_rows(block.row_ptr, rank, True, design),
-        border=np.zeros((len(everyones), 0)),
-        right=-design.on_preference * everyones,
-        rank=rank,
-    )
+    ridge = reg.of_rows(block.row_ptr, rank, True, design)
+    system = _of_preference(block, items, gram, at, ridge, (offset, shown, everyones), design)
     if own_weight:
         system = _with_confounder(system, block, sums, offset, shared, design, reg)
     return _in_precision(system, items.dtype)
@@ -257,28 +245,61 @@ def items_system(
     own_weight = block.has_confounder and design.per_user
     rank, gram = users.shape[1] - design.biases - own_weight, sums["augmented"]
     at = Columns.of_users(rank, block.exposure.shape[1], design)
-    offset = np.full(len(block.col), shared.intercept)
-    everyone = shared.intercept * gram[at.sources, at.one]
-    if design.biases:
-        offset += users[block.col, rank]
-        everyone = everyone + gram[at.sources, at.other].sum(axis=1)
-    everyones = np.tile(everyone, (len(block.row_ptr) - 1, 1))
+    offset, everyones = _known_of_preference(block, users, gram, at, shared, design)
     shown = offset
     if block.has_confounder:
         gamma = users[block.col, -1] if own_weight else shared.gamma
         drawn = gram[at.weighted, at.sources] if own_weight else shared.gamma * gram[at.exposure, at.sources]
         everyones += block.exposure @ drawn
         offset, shown = offset + gamma * block.a_hat, offset + gamma * block.product
-    system = System(
-        sources=_with_ones(users[:, :rank], design),
-        **_pulls(block, offset, shown, design, users.dtype),
+    ridge = reg.of_rows(block.row_ptr, rank, False, design)
+    system = _of_preference(block, users, gram, at, ridge, (offset, shown, everyones), design)
+    return _in_precision(system, users.dtype)
+
+
+def _known_of_preference(
+    block: RatingBlock, others: Floats, gram: Array, at: Columns, shared: Shared, design: Design
+) -> tuple[Floats, Floats]:
+    """Return what is known of each mean, intercept and the other side's bias, and its sum over all pairs of each row.
+
+    others : rows of the other side, with Gram matrix ``gram``, in which ``at`` says where what stands.
+
+    Returns
+    -------
+    (nnz,), and (n, K (+ 1)): times the sources.
+    """
+    offset = np.full(len(block.col), shared.intercept)
+    everyone = shared.intercept * gram[at.sources, at.one]
+    if design.biases:
+        offset += others[block.col, len(at.sources) - 1]
+        everyone = everyone + gram[at.sources, at.other].sum(axis=1)
+    return offset, np.tile(everyone, (len(block.row_ptr) - 1, 1))
+
+
+def _of_preference(
+    block: RatingBlock,
+    others: Floats,
+    gram: Array,
+    at: Columns,
+    ridge: Floats,
+    known: tuple[Floats, Floats, Floats],
+    design: Design,
+) -> System:
+    """Set up the system of the factors and the bias alone.
+
+    known : of each mean, what the sums over all pairs have of it, and its sums over all pairs times the sources.
+    """
+    offset, shown, everyones = known
+    rank = len(at.sources) - design.biases
+    return System(
+        sources=_with_ones(others[:, :rank], design),
+        **_pulls(block, offset, shown, design, others.dtype),
         base=design.on_preference * gram[np.ix_(at.sources, at.sources)],
-        ridge=reg.of_rows(block.row_ptr, rank, False, design),
+        ridge=ridge,
         border=np.zeros((len(everyones), 0)),
         right=-design.on_preference * everyones,
         rank=rank,
     )
-    return _in_precision(system, users.dtype)
 
 
 def confounder_curvature(block: RatingBlock, sums: Mapping[str, Array], design: Design) -> NDArray[np.float64]:

@@ -1,5 +1,8 @@
 """Promises that a recommendation table has to keep before anyone reads it."""
 
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -47,7 +50,7 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None, promises: Pr
         F.max("rank").alias("last"),
         F.min("rank").alias("first"),
         F.count_distinct("item_id").alias("items"),
-        F.count_if(_not_finite()).alias("not_finite"),
+        F.count_if(_not_finite(table.columns)).alias("not_finite"),
     )
     contiguous = (F.col("first") == 1) & (F.col("last") == F.col("rows")) & (F.col("ranks") == F.col("rows"))
     breaches = per_user.agg(
@@ -81,7 +84,7 @@ def _offer_breaches(table: DataFrame, promises: Promises) -> dict[str, int]:
     return breaches
 
 
-def _not_finite() -> Column:
+def _not_finite(columns: Sequence[str]) -> Column:
     # NaN is greater than every number in Spark.
-    finite = [F.coalesce(F.abs(c) < float("inf"), F.lit(False)) for c in ("score", "preference", "confounder")]
-    return ~(finite[0] & finite[1] & finite[2])
+    numbers = [c for c in ("score", "preference", "confounder", "low", "high") if c in columns]
+    return ~reduce(and_, [F.coalesce(F.abs(c) < float("inf"), F.lit(False)) for c in numbers])

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DataType,
     DateType,
     DoubleType,
@@ -31,10 +32,21 @@ _WHICH_RUN = [
 ]
 
 
-def recommendations(user_type: DataType, item_type: DataType) -> StructType:
+# How sure a place is: extrapolates is null without an exposure model, odds_to_change where no other item is left.
+_HOW_SURE = [
+    StructField("low", DoubleType(), nullable=False),
+    StructField("high", DoubleType(), nullable=False),
+    StructField("extrapolates", BooleanType(), nullable=True),
+    StructField("odds_to_change", DoubleType(), nullable=True),
+]
+
+
+def recommendations(user_type: DataType, item_type: DataType, intervals: bool = False) -> StructType:
     """Recommendations: one row per user and rank (from 1), unique on (run_date, user_id, rank).
 
-    score = preference + confounder + the model's intercept, which stands in run.json.
+    score = preference + confounder + the model's intercept, which stands in run.json. With recommend.intervals=true
+    there are low and high, the ends of a 90 % interval; extrapolates; and odds_to_change, from which odds on a hidden
+    reason may change who is among the first ``rank``.
     """
     return StructType(
         [
@@ -44,6 +56,7 @@ def recommendations(user_type: DataType, item_type: DataType) -> StructType:
             StructField("score", DoubleType(), nullable=False),
             StructField("preference", DoubleType(), nullable=False),
             StructField("confounder", DoubleType(), nullable=False),
+            *(_HOW_SURE if intervals else []),
             *_WHICH_RUN,
         ]
     )

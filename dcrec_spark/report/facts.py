@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -134,6 +134,35 @@ class GammaFacts:
 
 
 @dataclass(frozen=True)
+class CertaintyFacts:
+    """How sure the lists are.
+
+    Parameters
+    ----------
+    coverage : float
+        What the intervals promise.
+    widths : Histogram
+        Of the intervals of all places.
+    extrapolating : float or None
+        Share of the places that extrapolate; None without an exposure model.
+    odds : tuple of float
+        The quarter, the half and three quarters of the users have lists whose first place takes more to change.
+    effective : pandas.DataFrame or None
+        Users by effective number of ratings: low, high, n; None without an exposure model.
+    few : float
+        Share of the users with an effective number below ``least``.
+    """
+
+    coverage: float
+    widths: Histogram
+    extrapolating: float | None
+    odds: tuple[float, float, float]
+    effective: pd.DataFrame | None
+    few: float = 0.0
+    least: ClassVar[int] = 5
+
+
+@dataclass(frozen=True)
 class ChangeFacts:
     """How lists change from those of the model called ``before``. titles : by id, of the items in ``change``."""
 
@@ -160,7 +189,7 @@ class ReportFacts:
         Of the evaluation; the date as 2026-01-31.
     models : sequence of ModelFacts
         The first is the one that is judged.
-    check, change : CheckFacts, ChangeFacts or str
+    check, change, certainty : CheckFacts, ChangeFacts, CertaintyFacts or str
         A sentence says why there is none.
     outcome, adjustment, intercept : str, str, float
         Of the model that is judged.
@@ -196,5 +225,6 @@ class ReportFacts:
     fit_timings: Mapping[str, float] | None
     versions: Mapping[str, str]
     configuration: Mapping[str, Any]
+    certainty: CertaintyFacts | str
     warnings: Sequence[str] = field(default_factory=tuple)
     unrated_are_zeros: bool = False

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dcrec_spark.report import fit_sections, list_sections, result_sections
+from dcrec_spark.report import certainty_section, fit_sections, list_sections, result_sections
 from dcrec_spark.report.blocks import Block, Note, Points, Section
 from dcrec_spark.report.facts import CheckFacts, ReportFacts
 from dcrec_spark.report.paths import shortened, without_paths
@@ -60,6 +60,7 @@ SECTIONS: tuple[Callable[[ReportFacts], Section], ...] = (
     result_sections.change,
     list_sections.samples,
     list_sections.coverage,
+    certainty_section.certainty,
     fit_sections.data,
     fit_sections.convergence,
     fit_sections.check,

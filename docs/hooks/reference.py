@@ -18,7 +18,11 @@ _IDS = "string or long, as the ids came in"
 _STRING = StringType()
 # Name of the table, its schema, what it holds.
 TABLES: list[tuple[str, StructType, str]] = [
-    ("recommendations", schemas.recommendations(_STRING, _STRING), str(schemas.recommendations.__doc__)),
+    (
+        "recommendations",
+        schemas.recommendations(_STRING, _STRING, intervals=True),
+        str(schemas.recommendations.__doc__),
+    ),
     ("fallback", schemas.fallback(_STRING), str(schemas.fallback.__doc__)),
     ("similar_items", schemas.similar_items(_STRING), str(schemas.similar_items.__doc__)),
     ("changes", schemas.changes(_STRING, _STRING), str(schemas.changes.__doc__)),

@@ -51,12 +51,13 @@ def shared_file(folder: Path, text: str = SHARED_FILE) -> Path:
                 "outcome",
                 "engine",
                 "warehouses",
+                "audit",
                 "model",
                 "exposure_check",
                 "recommend",
             ],
         ),
-        (RecommendJobConfig, ["input", "validation", "model", "warehouses", "recommend"]),
+        (RecommendJobConfig, ["input", "validation", "model", "warehouses", "audit", "recommend"]),
         (FoldInConfig, ["input", "validation", "model", "recommend"]),
         (EvaluateConfig, ["input", "validation", "model", "recommend", "evaluation"]),
         (TuneConfig, ["input", "validation", "exposure", "outcome", "engine", "evaluation", "tuning"]),
@@ -75,6 +76,15 @@ def test_within_a_section_a_job_has_the_settings_that_it_uses() -> None:
         "model.checkpoint_seconds",
         "recommend.top_n",
         "recommend.exclude_seen",
+        "recommend.catalogue",
+        "recommend.exclude",
+        "recommend.category",
+        "recommend.max_per_category",
+        "recommend.intervals",
+        "recommend.fallback",
+        "recommend.similar_items",
+        "recommend.similarity",
+        "recommend.changes",
     ]
 
 
@@ -145,3 +155,9 @@ def test_the_hash_of_a_nightly_run_does_not_know_what_other_jobs_have(tmp_path: 
 def test_the_hash_sees_what_the_job_is_about() -> None:
     for kind, override in ((SimulateConfig, "simulation.n_users=3"), (EvaluateConfig, "evaluation.cuts=[3]")):
         assert config_hash(load_config(kind, None, [override])) != config_hash(load_config(kind))
+
+
+def test_an_outcome_that_does_not_say_how_sure_publishes_no_intervals() -> None:
+    with pytest.raises(ConfigError, match=r"recommend\.intervals false for outcome\.outcome=poisson"):
+        load_config(RetrainConfig, None, ["recommend.intervals=true", "outcome.outcome=poisson"])
+    assert load_config(RetrainConfig, None, ["recommend.intervals=true"]).recommend.intervals

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.strata import bounds_of, evaluate_strata
 
@@ -42,5 +43,10 @@ def test_strata_are_evaluations_of_their_users_and_of_their_items(spark: SparkSe
     for stratum, items in zip(strata, ((0, 1, 2, 3), (0,), (1, 3), (2,)), strict=True):
         squares = [(prediction - rating) ** 2 for _, item, rating, prediction in rows if item in items]
         assert stratum.metrics.estimates()["mse"][::3] == (pytest.approx(sum(squares) / len(squares)), len(squares))
+    resampled = MetricSettings(replications=20)
+    found, of_items = evaluate_strata(test, training, settings=resampled)[2], test.where("item in (1, 3)")
+    expected = evaluate(of_items, settings=resampled)
+    assert found.metrics.counts == expected.counts
+    assert repr(found.metrics.estimates()) == repr(expected.estimates())
     with pytest.raises(ConfigError, match="most: found 0"):
         evaluate_strata(test, training, most=0)

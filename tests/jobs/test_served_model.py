@@ -129,6 +129,28 @@ def test_the_model_recommends_what_its_run_published(trained: Path, settings: di
     verify(str(run))
 
 
+def test_lists_with_intervals_are_the_same_lists(
+    trained: Path, settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
+) -> None:
+    """The fit's own, and those that its saved model gives with the ratings of the fit."""
+    runs = []
+    for job, given in ((Retrain, fit_again), (Recommend, {**settings, "output.path": tmp_path / "served"})):
+        outcome = run_job(job, {**given, "recommend.intervals": True})
+        assert outcome.code == 0, outcome
+        runs.append(run_directory(given["output.path"]))
+        verify(str(runs[-1]))
+    for run in runs:
+        assert_same_tables(recommended(run), recommended(run_directory(trained / "nightly")), 1e-9)
+    fitted, served = (
+        read_table(run, "recommendations").sort_values(["user_id", "rank"], ignore_index=True) for run in runs
+    )
+    columns = ["low", "high", "extrapolates", "odds_to_change"]
+    assert_same_tables(served[columns], fitted[columns], 1e-6)
+    assert ((fitted.low < fitted.score) & (fitted.score < fitted.high)).all()
+    assert (fitted.odds_to_change.dropna() >= 1.0).all()
+    assert "low" not in read_table(run_directory(trained / "nightly"), "recommendations")
+
+
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_a_list_of_users_is_served_alone(form: str, trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:
     wanted = pd.DataFrame({"user": ["u03", "u07", "u03", "stranger"]})
@@ -228,6 +250,9 @@ NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
     "it is no model": ([Recommend, FoldIn], {"model.path": "{folder}/ratings.parquet"}, 3, "is no model that dcrec"),
     "its run has no model": ([Recommend], {"model.path": "{folder}/without"}, 3, "is a run without a model"),
     "nobody knows what was seen": ([Recommend], {"input.path": "null"}, 2, "setting recommend.exclude_seen is true"),
+    "how sure, of anything": (
+        [Recommend], {"recommend.intervals": "true", "recommend.exclude_seen": "false"}, 2, "intervals is true"
+    ),
     "no ratings are named": ([FoldIn], {"input.path": "null"}, 2, "setting input.path: found null"),
     "no ratings are there": ([Recommend, FoldIn], {"input.path": "{folder}/none"}, 3, "check input.path"),
     "no list is there": ([Recommend], {"recommend.users": "{folder}/none.csv"}, 3, "check recommend.users"),

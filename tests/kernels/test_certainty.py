@@ -139,21 +139,3 @@ def test_an_effective_size_is_between_one_and_all(weights: list[float]) -> None:
     found = certainty.effective_size(np.array(weights))
     assert 1.0 - 1e-12 <= found <= len(weights) * (1.0 + 1e-12)
     assert certainty.effective_size(np.full(len(weights), 3.0)) == pytest.approx(len(weights))
-
-
-@settings(max_examples=40)
-@given(
-    pairs=st.lists(st.tuples(st.integers(0, 5), st.floats(0.01, 1.0)), min_size=1, max_size=8),
-    odds=st.floats(1.0, 20.0),
-)
-def test_bounds_are_those_of_the_worst_weights(pairs: list[tuple[int, float]], odds: float) -> None:
-    """No corner of the weights within reach has a smaller or larger mean; with odds of 1 there is but one."""
-    value, propensity = (np.array(column, float) for column in zip(*pairs, strict=True))
-    found = certainty.sensitivity_bounds(value, propensity, odds)
-    assert (found.low, found.high) == pytest.approx(
-        twin.sensitivity_bounds(value, propensity, odds), rel=1e-9, abs=1e-12
-    )
-    assert found.low - 1e-9 <= found.mean <= found.high + 1e-9
-    alone = certainty.sensitivity_bounds(value, propensity, 1.0)
-    weights = 1.0 / propensity
-    assert (alone.low, alone.high) == pytest.approx([weights @ value / weights.sum()] * 2, rel=1e-9, abs=1e-12)

@@ -76,6 +76,13 @@ def test_a_broken_promise_is_named_with_how_often_it_is_broken(spark: SparkSessi
     assert complaint_about(table_of(spark, rows)) == f"the recommendations were not published: {said}"
 
 
+@pytest.mark.parametrize("low", [math.nan, None, -math.inf])
+def test_intervals_without_an_end_are_refused(spark: SparkSession, low: float | None) -> None:
+    rows = [(*GOOD[0], 2.0, 4.0), (*GOOD[2], low, 4.0)]
+    table = spark.createDataFrame(rows, f"{SCHEMA}, low double, high double")
+    assert "1 scores that are null, NaN or infinite" in str(complaint_about(table))
+
+
 def test_seen_items_are_refused_where_they_were_to_be_left_out(spark: SparkSession) -> None:
     table, seen = table_of(spark, GOOD), seen_by(spark, [*SEEN, ("ada", "i2"), ("bob", "i2")])
     assert "2 recommended items that the user has seen" in str(complaint_about(table, seen))

@@ -477,9 +477,12 @@ def publish_in_rounds(output: str, name: str, rounds: int, barrier: Barrier, out
 
 
 @pytest.mark.process
-def test_processes_that_race_publish_one_whole_run_each_time(tmp_path: Path) -> None:
+def test_processes_that_race_publish_one_whole_run_each_time(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     commit(stage_by_hand(tmp_path, "first"), {})
     context, rounds = multiprocessing.get_context("spawn"), 12
+    record_property("tried", rounds)
     barrier, outcomes = context.Barrier(2), context.Queue()
     racers = [
         context.Process(target=publish_in_rounds, args=(str(tmp_path), name, rounds, barrier, outcomes))

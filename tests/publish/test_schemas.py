@@ -16,6 +16,11 @@ def test_columns_of_the_contract() -> None:
         "struct<user_id:string,rank:int,item_id:bigint,score:double,preference:double,confounder:double,"
         "model_version:string,run_id:string,run_date:date>"
     )
+    assert schemas.recommendations(LongType(), LongType(), intervals=True).simpleString() == (
+        "struct<user_id:bigint,rank:int,item_id:bigint,score:double,preference:double,confounder:double,"
+        "low:double,high:double,extrapolates:boolean,odds_to_change:double,"
+        "model_version:string,run_id:string,run_date:date>"
+    )
     assert schemas.user_factors(LongType()).simpleString() == (
         "struct<id:bigint,features:array<double>,bias:double,gamma:double,exposure_shape:array<double>,"
         "exposure_rate:array<double>,model_version:string,run_id:string,run_date:date>"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from scipy.optimize import linprog
+from scipy.stats import norm
 
 from . import biased
 from .poisson import Array
@@ -89,3 +91,32 @@ def sensitivity_bounds(value: Array, propensity: Array, odds: float) -> tuple[fl
     corners = product(*[(1.0 + a / odds, 1.0 + a * odds) for a in against])
     means = [float(np.dot(w, value) / np.sum(w)) for w in corners]
     return min(means), max(means)
+
+
+def standard_normal(n: int) -> Array:
+    """Means of n equally likely parts of a standard normal variable."""
+    ends = norm.ppf(np.linspace(0.0, 1.0, n + 1))
+    return np.asarray(-n * np.diff(norm.pdf(ends)))
+
+
+def worst_shift(odds: float, n: int = 1000) -> float:
+    """Largest mean of a normal variable whose parts weigh anything from 1 / odds to odds, and 1 on average."""
+    values = standard_normal(n)
+    found = linprog(-values / n, A_eq=np.full((1, n), 1.0 / n), b_eq=[1.0], bounds=(1.0 / odds, odds))
+    return float(-found.fun)
+
+
+def odds_to_change(inside: Array, outside: Array, deviation: float) -> float:
+    """Smallest odds by which some item outside may be as good as one inside: every pair of them, odds by halving."""
+    values = standard_normal(20_000)
+
+    def may_change(odds: float) -> bool:
+        high = np.arange(len(values)) >= len(values) * odds / (1.0 + odds)
+        shift = deviation * float(np.mean(np.where(high, odds, 1.0 / odds) * values))
+        return any(i - shift <= j + shift for i in inside for j in outside)
+
+    low, high = 0.0, np.log(1e6)
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if may_change(np.exp(middle)) else (middle, high)
+    return float(np.exp(high))

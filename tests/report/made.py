@@ -10,6 +10,7 @@ from dcrec_spark import PredictiveCheck
 from dcrec_spark.evaluation.distributions import Histogram, Reliability
 from dcrec_spark.evaluation.ranking_change import RankingChange
 from dcrec_spark.report.facts import (
+    CertaintyFacts,
     ChangeFacts,
     CheckFacts,
     Counts,
@@ -147,6 +148,7 @@ def facts(**other: Any) -> ReportFacts:
             "output": {"path": f"{FOLDER}/out"},
             "evaluation": {"titles_path": f"{FOLDER}/out/titles.csv"},
         },
+        certainty=CertaintyFacts(0.9, spread(), 0.25, (1.02, 1.05, 1.2), powers(0, 5), 0.125),
         warnings=[f"a note about {EVIL}", f"a cold start: there is no previous run under {FOLDER}/out to start from"],
     )
     return replace(whole, **other)

@@ -2,19 +2,21 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dcrec_spark.report import fit_sections, list_sections, result_sections, words
-from dcrec_spark.report.facts import GammaFacts, Stage
+from dcrec_spark.report import certainty_section, fit_sections, list_sections, result_sections, words
+from dcrec_spark.report.facts import CertaintyFacts, GammaFacts, Stage
 from dcrec_spark.report.fit_sections import settled
 from dcrec_spark.report.page import ids, in_short, render, title
 from tests.report.made import EVIL, FOLDER, estimates, facts, likes
 
 NAMED = {"short": in_short, "check": fit_sections.check, "gamma": result_sections.gamma}
+NAMED |= {"certainty": certainty_section.certainty}
 NAMED |= {"change": result_sections.change, "reliability": result_sections.reliability}
 VOID = {"meta", "br", "path", "use"}
 
@@ -152,6 +154,20 @@ def test_one_bar_is_said_in_words_not_drawn() -> None:
     assert "No item gains or loses a place." in read.sections["change"]
     labels = [str(value) for tag, name, value in read.attributes if (tag, name) == ("svg", "aria-label")]
     assert not [label for label in labels if label.startswith(("Training ratings", "Activity", "Gamma", "Reliability"))]
+
+
+def test_how_sure_the_lists_are(read: Read) -> None:
+    said = read.sections["certainty"]
+    assert "The 90 % interval of a recommended item is 0.60 wide on average, from -1.00 to 2.00" in said
+    assert "changes the odds of choosing by a factor of 1.050; a quarter already by 1.020, three quarters by" in said
+    assert "25 % of the places are extrapolations" in said
+    assert "12.5 % of the users have rated" in said
+    assert section("certainty", certainty="Not done.") == "How sure the lists are Not done."
+    plain = facts().certainty
+    assert isinstance(plain, CertaintyFacts)
+    without = section("certainty", certainty=replace(plain, extrapolating=None, effective=None))
+    assert "extrapolations" not in without
+    assert "of the users have rated" not in without
 
 
 def test_intervals_with_0_inside_show_no_difference(read: Read) -> None:

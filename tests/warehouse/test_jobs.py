@@ -1,7 +1,11 @@
 """The job with warehouses: killed between two of them and run again, listed, and rolled back with one command."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +16,24 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.publish.current import current_run, current_run_id
 from tests.jobs.job import SMALL
-from tests.warehouse.commands import KILLED, dcrec_with, started
+from tests.warehouse.commands import dcrec_with
 from tests.warehouse.judges import hadoop_judge, postgresql_judge
-from tests.warehouse.places import session_settings
+from tests.warehouse.places import ROOT, session_settings
 
 pytestmark = pytest.mark.warehouse
 
 RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
+# Dies as it is about to commit to one place: Iceberg is committed by then, PostgreSQL before the directory too.
+KILLED = """
+import os, signal
+from dcrec_spark.publish.parquet import ParquetSink
+from dcrec_spark.publish.postgresql import PostgresqlWarehouse
+
+{place}.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+
+from dcrec_spark.jobs.command import main
+main()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +63,29 @@ def settings(scratch: Path, postgresql: str) -> Path:
     return file
 
 
+def killed_before(place: str, command: list[str]) -> None:
+    """Run the job in a process that is killed when it is about to commit to this place."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED.format(place=place), *command],
+        env={**environment, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+
+
 def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_takes_all_places_back(
-    settings: Path, scratch: Path, spark: SparkSession, database: psycopg.Connection
+    settings: Path,
+    scratch: Path,
+    spark: SparkSession,
+    database: psycopg.Connection,
+    record_property: Callable[[str, object], None],
 ) -> None:
+    record_property("tried", 2)
     output = scratch / "nightly"
     command = ["retrain", "--config", str(settings)]
     judges = [hadoop_judge(scratch, "nightly"), postgresql_judge(database, "nightly")]
@@ -64,13 +99,16 @@ def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_
     whole = everywhere()
     assert whole == [[first] * len(whole[0])] * 2
 
-    killed = started(KILLED, command)
-    _, errors = killed.communicate(timeout=300)
-    assert killed.returncode == -signal.SIGKILL, errors[-2000:]
+    killed_before("PostgresqlWarehouse", command)
     assert current_run_id(str(output)) == first
     iceberg, postgresql = everywhere()
     assert postgresql == whole[1]
     assert set(iceberg) != {first}
+
+    killed_before("ParquetSink", command)
+    assert current_run_id(str(output)) == first
+    assert everywhere()[0] == everywhere()[1]
+    assert set(everywhere()[1]).isdisjoint({first, *iceberg})
 
     finished = dcrec_with(*command)
     assert finished.exit_code == 0, finished.output

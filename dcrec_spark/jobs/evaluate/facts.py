@@ -25,6 +25,7 @@ from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.report.facts import (
+    CertaintyFacts,
     ChangeFacts,
     CheckFacts,
     Counts,
@@ -55,6 +56,7 @@ class Findings:
     comparison : the models and the ratings.
     measurements : their metrics, predictions and lists.
     check : of the exposure model; None where it was not done.
+    certainty : how sure the lists are, or why that is not said.
     samples : recommendations of a few users.
     titles : item_id, title; None where items have no titles.
     record : ``run.json`` of the run that fitted the model; None where the model is of no run.
@@ -63,6 +65,7 @@ class Findings:
     comparison: Comparison
     measurements: Measurements
     check: PredictiveCheck | None
+    certainty: CertaintyFacts | str
     samples: Sequence[SampleUser]
     titles: DataFrame | None
     record: Mapping[str, Any] | None
@@ -93,6 +96,7 @@ def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> Report
         fit_timings=None if findings.record is None else findings.record["timings"],
         versions=run.versions,
         configuration=resolved(config),
+        certainty=findings.certainty,
         unrated_are_zeros=family_of(model).unrated_are_zeros,
         warnings=[*run.warnings, *_degeneracies(model), *_failed_check(findings)],
     )

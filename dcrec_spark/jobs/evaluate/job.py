@@ -13,6 +13,7 @@ from rich.text import Text
 
 from dcrec_spark.config import EvaluateConfig, ValidationConfig
 from dcrec_spark.data.validation.validate import validate
+from dcrec_spark.jobs.evaluate.certainty import certainty_of
 from dcrec_spark.jobs.evaluate.comparison import Comparison, compare
 from dcrec_spark.jobs.evaluate.facts import Findings, report_facts, sample_users
 from dcrec_spark.jobs.evaluate.inputs import Inputs, naming_test, open_inputs, test_input
@@ -61,8 +62,10 @@ class Evaluate(Job[EvaluateConfig, Inputs, None]):
             samples = sample_users(context.config, comparison, measurements, inputs.titles)
         with step("check the exposures"):
             check = check_exposures(context, comparison)
+        with step("say how sure"):
+            certainty = certainty_of(context.config, comparison)
         with step("gather"):
-            findings = Findings(comparison, measurements, check, samples, inputs.titles, record)
+            findings = Findings(comparison, measurements, check, certainty, samples, inputs.titles, record)
             page = render(report_facts(context.config, run, findings))
         tables = {"metrics": measurements.table(context.spark, run.run_id), "rejects": reject_table(training, run)}
         return Outputs(tables, None, {FOLDER: text_file(context.spark, PAGE, page)})

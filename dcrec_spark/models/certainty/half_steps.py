@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark.engine.blocks import AnySide, LocalSide, Side, index_at
 from dcrec_spark.engine.cells import Array, Arrays, unpack
 from dcrec_spark.engine.half_step import Kernel, State, Turn, Update, half_step, memories, memory_of
-from dcrec_spark.kernels.certainty import effective_size, sensitivity_bounds
+from dcrec_spark.kernels.certainty import effective_size
+from dcrec_spark.kernels.sensitivity import sensitivity_bounds
 from dcrec_spark.models.families.base import Assessor
 from dcrec_spark.models.fitting.exposure_propensity import SMALLEST, propensities
 from dcrec_spark.models.fitting.scope import FitScope
@@ -62,7 +63,7 @@ def beyond(turn: Turn, *, other: Other) -> Update:
 
 
 def overlap(turn: Turn, *, odds: float) -> Update:
-    """Compute what a block of users has seen: of each row how many ratings, and OVERLAP."""
+    """Compute what the ratings show of the rows of a block: of each how many ratings, and OVERLAP."""
     rated = turn.block.fitted
     p, rating = propensities(turn, rated, is_fitted=True), rated.value("rating").astype(np.float64)
     row_ptr, floored = rated.row_ptr, np.maximum(p, SMALLEST)

@@ -19,7 +19,7 @@ from dcrec_spark.engine.half_step import State, half_step
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.certainty import Noise, noise, reach
 from dcrec_spark.models.certainty.half_steps import Other, assess, beyond, left_by, memory_frame
-from dcrec_spark.models.certainty.overlap import by_exposure, require_certainty
+from dcrec_spark.models.certainty.overlap import by_exposure
 from dcrec_spark.models.explain.half_step import AGREEMENT
 from dcrec_spark.models.explain.inputs import PAIR, lay_out_pairs, pairs_of, require_known, with_exposure_term
 from dcrec_spark.models.fitting.checks import observed
@@ -51,24 +51,54 @@ def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFram
     ------
     DataError, ConfigError, ValueError : see there.
     """
+    require_intervals(fitted, coverage)
+    with FitScope() as scope:
+        scope.enter(few_partitions(pairs.sparkSession))
+        # Read several times; uncut, a long plan of the caller's would be repeated each time.
+        wanted = scope.add(keep(pairs_of(fitted, pairs).distinct())).frame
+        found, _ = intervals_of(fitted, wanted, ratings, float(coverage), scope)
+        found = found.persist()
+        found.count()
+    return found
+
+
+def require_intervals(fitted: FittedOutcome, coverage: object) -> None:
+    """Refuse a coverage that is none, and families that do not say how sure they are.
+
+    Raises
+    ------
+    ValueError, ConfigError : see there.
+    """
     if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0.0 < coverage < 1.0:
         raise ValueError(
             f"coverage: found {coverage!r}, expected a share of the intervals between 0 and 1, such as 0.9"
         )
-    require_certainty(fitted)
-    with FitScope() as scope:
-        scope.enter(few_partitions(pairs.sparkSession))
-        # Both are read several times; uncut, a long plan of the caller's would be repeated each time.
-        wanted = scope.add(keep(pairs_of(fitted, pairs).distinct())).frame
-        pairs_of(fitted, ratings)
-        rated = scope.add(keep(observed(ratings, fitted.params.getOrDefault("validationIndicatorCol")))).frame
-        known = pairs_of(fitted, rated)
-        _require_raters(fitted, known)
-        require_known(fitted, wanted, known, "assess")
-        layout = lay_out_pairs(fitted, wanted, rated, scope, everyone=True)
-        intervals = _with_ids(fitted, _intervals(fitted, layout, float(coverage), scope)).persist()
-        intervals.count()
-    return intervals
+    if not fitted.family.has_certainty:
+        raise ConfigError(
+            f"outcome={fitted.params.getOrDefault('outcome')} does not say how sure a score is: intervals are those of "
+            "least squares, outcome=weighted or probabilistic"
+        )
+
+
+def intervals_of(
+    fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, coverage: float, scope: FitScope
+) -> tuple[DataFrame, Noise]:
+    """Return ``user_id, item_id, prediction, low, high, extrapolates`` of the wanted pairs, and the ratings' noise.
+
+    The frame lives as long as the scope, in which ``wanted`` is kept already.
+
+    Raises
+    ------
+    DataError, ConfigError : see there.
+    """
+    pairs_of(fitted, ratings)
+    rated = scope.add(keep(observed(ratings, fitted.params.getOrDefault("validationIndicatorCol")))).frame
+    known = pairs_of(fitted, rated)
+    _require_raters(fitted, known)
+    require_known(fitted, wanted, known, "assess")
+    layout = lay_out_pairs(fitted, wanted, rated, scope, everyone=True)
+    intervals, level = _intervals(fitted, layout, coverage, scope)
+    return _with_ids(fitted, intervals), level
 
 
 def _require_raters(fitted: FittedOutcome, rated: DataFrame) -> None:
@@ -86,8 +116,8 @@ def _require_raters(fitted: FittedOutcome, rated: DataFrame) -> None:
         )
 
 
-def _intervals(fitted: FittedOutcome, layout: AnyLayout, coverage: float, scope: FitScope) -> DataFrame:
-    """``user_idx, item_idx, prediction, low, high, extrapolates`` of each wanted pair."""
+def _intervals(fitted: FittedOutcome, layout: AnyLayout, coverage: float, scope: FitScope) -> tuple[DataFrame, Noise]:
+    """``user_idx, item_idx, prediction, low, high, extrapolates`` of each wanted pair, and the noise of the ratings."""
     spark = fitted.users.sparkSession
     outside = None
     if fitted.exposure is not None:
@@ -106,7 +136,7 @@ def _intervals(fitted: FittedOutcome, layout: AnyLayout, coverage: float, scope:
     variance = F.lit(level.variance) * (F.lit(1.0 / level.weight) + F.col("user_spread") + F.col("item_spread"))
     width = F.lit(reach(coverage)) * F.sqrt(variance)
     low, high = (F.col("prediction") - width).alias("low"), (F.col("prediction") + width).alias("high")
-    return found.select(*_PLACES, "prediction", low, high, "extrapolates")
+    return found.select(*_PLACES, "prediction", low, high, "extrapolates"), level
 
 
 def _assessed(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) -> tuple[_Assessed, _Assessed]:

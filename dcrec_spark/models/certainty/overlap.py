@@ -1,4 +1,4 @@
-"""How much of each user the ratings show, by the propensities of the exposure model."""
+"""How much of each user, or of each item, the ratings show, by the propensities of the exposure model."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,21 +24,7 @@ from dcrec_spark.spark.planning import few_partitions
 _COLUMNS = {"ratings": ("ratings", "long"), **{name: (name, "double") for name in OVERLAP}}
 
 
-def require_certainty(fitted: FittedOutcome) -> None:
-    """Refuse families that do not say how sure they are.
-
-    Raises
-    ------
-    ConfigError : names the outcome.
-    """
-    if not fitted.family.has_certainty:
-        raise ConfigError(
-            f"outcome={fitted.params.getOrDefault('outcome')} does not say how sure a score is: intervals and overlap "
-            "are those of least squares, outcome=weighted or probabilistic"
-        )
-
-
-def overlap_of(fitted: FittedOutcome, ratings: DataFrame, odds: float) -> DataFrame:
+def overlap_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, side: str) -> DataFrame:
     """Return what :meth:`DeconfoundedMFModel.overlap` returns, cached.
 
     Raises
@@ -47,7 +33,8 @@ def overlap_of(fitted: FittedOutcome, ratings: DataFrame, odds: float) -> DataFr
     """
     if isinstance(odds, bool) or not isinstance(odds, int | float) or not 1.0 <= odds < float("inf"):
         raise ValueError(f"odds: found {odds!r}, expected a finite number >= 1, 1 for propensities that are right")
-    require_certainty(fitted)
+    if side not in ("user", "item"):
+        raise ValueError(f"side: found {side!r}, expected user or item")
     if fitted.exposure is None:
         raise ConfigError(
             "overlap takes propensities from the exposure model, and this model has none: fit with "
@@ -56,10 +43,12 @@ def overlap_of(fitted: FittedOutcome, ratings: DataFrame, odds: float) -> DataFr
     with FitScope() as scope:
         scope.enter(few_partitions(ratings.sparkSession))
         layout = _lay_out(fitted, fitted.exposure, ratings, scope)
-        found = by_exposure(fitted, fitted.exposure, layout, partial(overlap, odds=float(odds)), _COLUMNS, scope)
-        user_id = F.col("id").cast(fitted.users.schema["id"].dataType).alias("user_id")
-        ids = layout.user_ids.select(F.col("idx").alias("user_idx"), user_id)
-        table = ids.join(found, "user_idx").drop("user_idx").persist()
+        is_user, kernel = side == "user", partial(overlap, odds=float(odds))
+        found = by_exposure(fitted, fitted.exposure, layout, kernel, _COLUMNS, scope, is_user)
+        ids, known = (layout.user_ids, fitted.users) if is_user else (layout.item_ids, fitted.items)
+        of_kind = F.col("id").cast(known.schema["id"].dataType).alias(f"{side}_id")
+        named = ids.select(F.col("idx").alias(f"{side}_idx"), of_kind)
+        table = named.join(found.where("ratings > 0"), f"{side}_idx").drop(f"{side}_idx").persist()
         table.count()
     return table
 
@@ -71,17 +60,22 @@ def by_exposure(
     kernel: Kernel,
     columns: Mapping[str, tuple[str, str]],
     scope: FitScope,
+    is_user: bool = True,
 ) -> DataFrame:
     """Run a kernel on the blocks of users that meets the items' exposure factors: a table, with ``user_idx``.
 
     columns : of the table, as :func:`dcrec_spark.models.certainty.half_steps.memory_frame` takes them.
+    is_user : else it is the blocks of items that meet the users' factors: a table with ``item_idx``.
     """
     users, items = exposure_states(fitted, exposure, layout, scope)
     with layout.fixed_placement():
-        source = scope.add(half_step(layout.items, partial(sent, term=WITHOUT_OWN_VOTE), previous=items))
-        side, state = left_by(layout.users, kernel, source, users, scope)
+        here, there = (layout.users, users), (layout.items, items)
+        here, there = (here, there) if is_user else (there, here)
+        source = scope.add(half_step(there[0], partial(sent, term=WITHOUT_OWN_VOTE), previous=there[1]))
+        side, state = left_by(here[0], kernel, source, here[1], scope)
         # Read before the blocks are given a confounder, which frees these.
-        found = scope.cache(memory_frame(fitted.users.sparkSession, side, state, "user_idx", columns))
+        row_idx = "user_idx" if is_user else "item_idx"
+        found = scope.cache(memory_frame(fitted.users.sparkSession, side, state, row_idx, columns))
         found.count()
     return found
 

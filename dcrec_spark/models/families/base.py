@@ -221,14 +221,12 @@ class OutcomeFamily(Family):
     Attributes
     ----------
     unrated_are_zeros : whether unrated pairs are fitted as 0, so that predictions lie below the scale of the ratings.
-    has_certainty : whether it says how sure a score is: :meth:`assessor`.
     warm_start_settings : Params in which a model has to agree with the fit that it starts.
     """
 
     stage = "outcome"
     value = "rating"
     unrated_are_zeros: ClassVar[bool]
-    has_certainty: ClassVar[bool] = False
     warm_start_settings: ClassVar[tuple[str, ...]] = ("outcome", "rank")
     _all_read = (
         *("outcome", "rank", "seed", "precision", "adjustment", "confounderWeight"),
@@ -309,8 +307,13 @@ class OutcomeFamily(Family):
         return None
 
     def assessor(self, steps: Any, shared: Any, is_user: bool) -> Assessor:
-        """Return what says how sure the scores of a block's held-out pairs are; for families that ``has_certainty``."""
+        """Return what says how sure the scores of a block's held-out pairs are."""
         raise NotImplementedError(type(self).__name__)
+
+    @property
+    def has_certainty(self) -> bool:
+        """Whether the family says how sure a score is: whether it has an :meth:`assessor` of its own."""
+        return type(self).assessor is not OutcomeFamily.assessor
 
     def variation(self, observed: Observed) -> float:
         """All pairs, each as large as a mean rating."""

@@ -48,7 +48,6 @@ class LeastSquares(OutcomeFamily):
 
     objective = Objective("J", rises=False)
     everywhere: ClassVar[bool]
-    has_certainty = True
     reads = (
         *("alpha", "unobservedWeight", "userReg", "itemReg", "confounderReg", "interceptReg", "fitIntercept"),
         *("fitBiases", "userBiasReg", "itemBiasReg", "regByCount", "estimateConfounderReg"),

@@ -111,3 +111,14 @@ def require_all_known(ids: DataFrame, factors: DataFrame, name: str, model: str 
             f"{count} {name} ids, such as {example['id'] if example else None!r}, are not in the {model}: fit it on "
             "the same ratings, or fold them in first"
         )
+
+
+def require_places(n: object, name: str = "n") -> None:
+    """Refuse lists of no whole number of places.
+
+    Raises
+    ------
+    ValueError : says what was found.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ValueError(f"{name}: found {n!r}, expected a whole number of recommendations >= 1")

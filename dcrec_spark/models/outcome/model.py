@@ -10,6 +10,7 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.certainty.intervals import predict_intervals
+from dcrec_spark.models.certainty.lists import sure_lists
 from dcrec_spark.models.certainty.overlap import overlap_of
 from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
@@ -19,26 +20,21 @@ from dcrec_spark.models.fitting.checks import (
     require_columns,
     require_ids_alike,
     require_new_columns,
-    require_same_ids,
 )
 from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.facts import OutcomeFacts
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.models.outcome.fallback import fallback
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
-from dcrec_spark.models.outcome.params import OutcomeParams
-from dcrec_spark.models.outcome.similar import Similarity, similar
+from dcrec_spark.models.outcome.lists import RankedLists
 from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered, united
-from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors, require_number, scoring_vectors
+from dcrec_spark.models.outcome.vectors import ScoringVectors, scoring_vectors
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.spark.planning import few_partitions
 
-_OTHER = {"user": "item", "item": "user"}
 
-
-class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
+class DeconfoundedMFModel(Model, RankedLists, Persistent):
     """A fitted outcome model, as :class:`DeconfoundedMF` makes it.
 
     The factors of a fit stay cached while the model, or one made from it, is referred to; the next fit lets go of what
@@ -256,126 +252,6 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
             rows = numbered(users.select(*[c for c in old_users.columns if c != "idx"]), scope)
             return self._with_tables(FactorTables.cached(rows, items))
 
-    def recommendationTable(
-        self,
-        n: int,
-        seen: DataFrame | None = None,
-        users: DataFrame | None = None,
-        items: DataFrame | None = None,
-        maxPerCategory: int | None = None,
-    ) -> DataFrame:
-        """Return the n best items of every user by potential rating, one row for each place of each user's list.
-
-        Parameters
-        ----------
-        n : int
-            Items for each user; a user with fewer items left has fewer rows.
-        seen : DataFrame, optional
-            User and item columns as in training: pairs to leave out. Without it all items are ranked.
-        users : DataFrame, optional
-            User column as in training; only the known users among them get recommendations.
-        items : DataFrame, optional
-            Item column as in training: what may be recommended, each item once. Without it all items may.
-        maxPerCategory : int, optional
-            Items of one category in a list, at most, by a column ``category`` of ``items``; an item without one is of
-            none. Lists are ranked as deep as it takes to fill them.
-
-        Returns
-        -------
-        DataFrame[user_id, rank, item_id, score, preference, confounder]
-            rank from 1; the score is the sum of its two parts and the intercept.
-
-        Raises
-        ------
-        ValueError
-            n or maxPerCategory is no whole number >= 1.
-        DataError
-            A column is missing.
-        ConfigError
-            The ids are of another kind than those of the model.
-        """
-        return self._best("user", n, seen, users, self._offer(items, maxPerCategory))
-
-    def fallbackTable(self, n: int, items: DataFrame | None = None, maxPerCategory: int | None = None) -> DataFrame:
-        """Return one list for users without ratings: the items with the largest mean potential rating of all users.
-
-        Parameters
-        ----------
-        n : int
-            Items of the list.
-        items, maxPerCategory
-            As :meth:`recommendationTable` has them.
-
-        Returns
-        -------
-        DataFrame[rank, item_id, score, preference, confounder]
-            rank from 1; the score is the mean over users, exposed or not, of what they would rate the item.
-
-        Raises
-        ------
-        ValueError
-            n or maxPerCategory is no whole number >= 1.
-        ConfigError
-            The confounder is a link of the exposure.
-        """
-        return fallback(self.scoringVectors(), n, self._offer(items, maxPerCategory))
-
-    def similarItems(self, n: int, similarity: Similarity = "cosine", items: DataFrame | None = None) -> DataFrame:
-        """Return the n items most like each item, by their preference factors.
-
-        Parameters
-        ----------
-        n : int
-            Items for each item, at most.
-        similarity : {"cosine", "inner_product"}
-            What is compared: the direction of the factors, or their inner product.
-        items : DataFrame, optional
-            Item column as in training: what may be named as similar.
-
-        Returns
-        -------
-        DataFrame[item_id, rank, similar_item_id, similarity]
-            rank from 1.
-
-        Raises
-        ------
-        ValueError
-            n is no whole number >= 1, or there is no such similarity.
-        """
-        table = self.tables()[1].select("idx", "id", "features")
-        return similar(table, self.numItems, n, similarity, self._offer(items, None))
-
-    def recommendForAllUsers(self, n: int, seen: DataFrame | None = None) -> DataFrame:
-        """Return the n best items of every user, as MLlib's ALS returns them.
-
-        Parameters and errors are those of :meth:`recommendationTable`.
-
-        Returns
-        -------
-        DataFrame[user, recommendations: array<struct<item, rating>>]
-            Best first; ids under the names of training.
-        """
-        return self._as_arrays("user", self._best("user", n, seen))
-
-    def recommendForUserSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
-        """Return the n best items of the known users among those of ``dataset``, as MLlib's ALS returns them.
-
-        Parameters, results and errors are those of :meth:`recommendForAllUsers`.
-        """
-        return self._as_arrays("user", self._best("user", n, seen, dataset))
-
-    def recommendForAllItems(self, n: int, seen: DataFrame | None = None) -> DataFrame:
-        """Return the n users who would like an item best, for every item, as MLlib's ALS returns them.
-
-        Parameters and errors are those of :meth:`recommendationTable`.
-
-        Returns
-        -------
-        DataFrame[item, recommendations: array<struct<user, rating>>]
-            Best first; ids under the names of training.
-        """
-        return self._as_arrays("item", self._best("item", n, seen))
-
     def explain(self, pairs: DataFrame, ratings: DataFrame, n: int = 5) -> DataFrame:
         """Explain what carries each score: the user's ratings, one by one, and the confounder.
 
@@ -459,7 +335,50 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
         """
         return predict_intervals(self._fitted(), pairs, ratings, coverage)
 
-    def overlap(self, ratings: DataFrame, odds: float = 2.0) -> DataFrame:
+    def sureRecommendations(
+        self,
+        n: int,
+        ratings: DataFrame,
+        seen: DataFrame | None = None,
+        users: DataFrame | None = None,
+        coverage: float = 0.9,
+        items: DataFrame | None = None,
+        maxPerCategory: int | None = None,
+    ) -> DataFrame:
+        """Return what :meth:`recommendationTable` returns, with how sure each place is.
+
+        Parameters
+        ----------
+        n, seen, users, items, maxPerCategory
+            As for :meth:`recommendationTable`.
+        ratings, coverage
+            As for :meth:`predictIntervals`.
+
+        Returns
+        -------
+        DataFrame[user_id, rank, item_id, score, preference, confounder, low, high, extrapolates, odds_to_change]
+            low, high and extrapolates are those of :meth:`predictIntervals`. odds_to_change : the first ``rank`` items
+            may be others if some hidden reason changed the odds of choosing by this factor, and can't be if it changed
+            them by less; 1 where two places are tied, null where no other item is left. Cached; unpersist it when done.
+
+        Raises
+        ------
+        ValueError, DataError, ConfigError
+            As by both methods.
+
+        Notes
+        -----
+        A pair that was not seen differs from one that was by a density ratio from 1 / odds to odds (marginal
+        sensitivity model), which moves the mean of a normal rating by (odds - 1 / odds) phi(z) standard deviations of
+        the noise at most, with P(Z <= z) = odds / (1 + odds). The list may change where that is half of the gap to the
+        next place. That scores are estimates themselves is not in it.
+        """
+        offer = self._offer(items, maxPerCategory)
+        return sure_lists(
+            self._fitted(), lambda many: self._best("user", many, seen, users, offer), n, ratings, coverage
+        )
+
+    def overlap(self, ratings: DataFrame, odds: float = 2.0, side: str = "user") -> DataFrame:
         """Say how much of each user the ratings show, and what a hidden reason for choosing could do to their mean.
 
         Parameters
@@ -469,43 +388,26 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
             validationIndicatorCol marks.
         odds : float
             By what factor the odds of seeing an item may differ from those of the exposure model; 1: not at all.
+        side : {"user", "item"}
+            Whether to say it of each user, or of each item by those who rated it.
 
         Returns
         -------
         DataFrame[user_id, ratings, effective_ratings, smallest_propensity, mean_rating, mean_low, mean_high]
-            With p = 1 - exp(-a_hat) of each rated pair, without its own vote: (sum 1/p)^2 / sum 1/p^2, the smallest p,
-            the mean of the user's ratings weighted by 1/p, and its bounds. Weights are at most 1000. Cached; unpersist
-            it when done.
+            Of items item_id. With p = 1 - exp(-a_hat) of each rated pair, without its own vote: (sum 1/p)^2 / sum
+            1/p^2, the smallest p, the mean of the ratings weighted by 1/p, and its bounds. Weights are at most 1000.
+            Users and items without ratings have no row. Cached; unpersist it when done.
 
         Raises
         ------
         ValueError
-            ``odds`` is not finite, or below 1.
+            ``odds`` is not finite, or below 1, or ``side`` is another word.
         DataError
             A column is missing, a value can't be used, or none of the items is known.
         ConfigError
-            The outcome is not of least squares, the model was refitted, or it has no exposure model.
+            The model was refitted, or has no exposure model.
         """
-        return overlap_of(self._fitted(), ratings, odds)
-
-    def recommendForItemSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
-        """Recommend the n best users for each known item of ``dataset``, as MLlib's ALS does.
-
-        Parameters
-        ----------
-        dataset : DataFrame
-            Has the item column of training; duplicates and unknown items are left out.
-        n : int
-            Users for each item, at most.
-        seen : DataFrame, optional
-            User and item columns as in training: pairs to leave out.
-
-        Returns
-        -------
-        DataFrame
-            ``item, recommendations: array<struct<user, rating>>``, best first, under the columns' names of training.
-        """
-        return self._as_arrays("item", self._best("item", n, seen, dataset))
+        return overlap_of(self._fitted(), ratings, odds, side)
 
     def release(self) -> None:
         """Let go of the cached factors; the model is of no further use. An exposure model given to the fit stays."""
@@ -543,61 +445,6 @@ class DeconfoundedMFModel(Model, OutcomeParams, Persistent):
     def _with_tables(self, tables: FactorTables) -> "DeconfoundedMFModel":
         model = DeconfoundedMFModel(tables, self.facts, self.exposureModel, releasesExposureModel=False)
         return self._copyValues(model)
-
-    def _best(
-        self,
-        side: str,
-        n: int,
-        seen: DataFrame | None,
-        subset: DataFrame | None = None,
-        offer: Offer | None = None,
-    ) -> DataFrame:
-        chosen = None if subset is None else self._ids_of(subset, side)
-        return self.scoringVectors().best(n, None if seen is None else self._pairs_of(seen), chosen, side, offer)
-
-    def _offer(self, items: DataFrame | None, most: int | None) -> Offer | None:
-        """Return what may be recommended.
-
-        Raises
-        ------
-        DataError : a column is missing. ValueError : a limit without items, or one that is no whole number >= 1.
-        """
-        if most is not None:
-            require_number("maxPerCategory", most)
-            if items is None:
-                raise ValueError("maxPerCategory: expected items with a column 'category' beside it, found none")
-        if items is None:
-            return None
-        if most is None:
-            return Offer(self._ids_of(items, "item"))
-        require_columns(items, [self.getOrDefault("itemCol"), "category"], [])
-        self._ids_of(items, "item")
-        return Offer(items.select(quoted(self.getOrDefault("itemCol")).alias("id"), "category"), most)
-
-    def _ids_of(self, dataset: DataFrame, side: str) -> DataFrame:
-        """Return the distinct users or items that a frame names, in a column ``id``."""
-        column, table = self.getOrDefault(f"{side}Col"), dict(zip(_OTHER, self.tables(), strict=True))[side]
-        require_columns(dataset, [column], [])
-        ids = dataset.select(quoted(column).alias("id")).distinct()
-        require_same_ids(side, ids, table)
-        return ids
-
-    def _pairs_of(self, seen: DataFrame) -> DataFrame:
-        """``user_id, item_id`` of a frame with the columns of training."""
-        user, item = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
-        require_columns(seen, [user, item], [])
-        require_ids_alike(seen, (user, item), self.tables())
-        return seen.select(quoted(user).alias("user_id"), quoted(item).alias("item_id"))
-
-    def _as_arrays(self, side: str, table: DataFrame) -> DataFrame:
-        columns = {"user": self.getOrDefault("userCol"), "item": self.getOrDefault("itemCol")}
-        other = _OTHER[side]
-        ranked = F.array_sort(F.collect_list(F.struct("rank", f"{other}_id", "score")))
-        entry = F.transform(
-            ranked,
-            lambda r: F.struct(r[f"{other}_id"].alias(columns[other]), r["score"].cast("float").alias("rating")),
-        )
-        return table.groupBy(F.col(f"{side}_id").alias(columns[side])).agg(entry.alias("recommendations"))
 
     def _saved(self) -> Saved:
         users, items = self.tables()

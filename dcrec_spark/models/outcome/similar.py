@@ -11,8 +11,9 @@ from typing import Literal, get_args
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from dcrec_spark.models.fitting.checks import require_places
 from dcrec_spark.models.outcome.rank import Ranking, rank
-from dcrec_spark.models.outcome.vectors import Offer, require_number
+from dcrec_spark.models.outcome.vectors import Offer
 
 Similarity = Literal["cosine", "inner_product"]
 
@@ -33,7 +34,7 @@ def similar(items: DataFrame, n_items: int, n: int, similarity: Similarity, offe
     ------
     ValueError : n is no whole number >= 1, or there is no such similarity.
     """
-    require_number("n", n)
+    require_places(n)
     if similarity not in get_args(Similarity):
         raise ValueError(f"similarity: found {similarity!r}, expected {' or '.join(get_args(Similarity))}")
     vector = _unit(F.col("features")) if similarity == "cosine" else F.col("features")

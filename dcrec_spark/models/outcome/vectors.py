@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.kernels.exposure import PLAIN, Form
+from dcrec_spark.models.fitting.checks import require_places
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.outcome.rank import Ranking, rank
 
@@ -91,7 +92,7 @@ class ScoringVectors:
         -------
         DataFrame[user_id, rank, item_id, score, preference, confounder]
         """
-        require_number("n", n)
+        require_places(n)
         tables, counts = {"user": self.users, "item": self.items}, {"user": self.n_users, "item": self.n_items}
         other = _OTHER[side]
         rows = tables[side] if chosen is None else tables[side].join(chosen, "id", "left_semi")
@@ -109,17 +110,6 @@ class ScoringVectors:
         users = self.users.select(F.col("id").alias("user_id"), F.col("idx").alias(names["user"]))
         items = self.items.select(F.col("id").alias("item_id"), F.col("idx").alias(names["item"]))
         return seen.join(users, "user_id").join(items, "item_id").select("row_idx", "col_idx")
-
-
-def require_number(name: str, n: int) -> None:
-    """Refuse a length of lists that is none.
-
-    Raises
-    ------
-    ValueError : it is no whole number >= 1.
-    """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ValueError(f"{name}: found {n!r}, expected a whole number of recommendations >= 1")
 
 
 def _linked(a_hat: Column, form: Form) -> Column:

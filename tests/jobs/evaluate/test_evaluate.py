@@ -117,6 +117,8 @@ def test_two_models_are_judged_side_by_side(trained: Path, settings: dict[str, A
     assert "Emma & <i>Ivanhoe</i>" in said
     assert "because of Emma & <i>Ivanhoe</i>" in said
     assert "are not those that run" not in said
+    assert "The 90 % interval of a recommended item is" in said
+    assert "of the places are extrapolations" in said
     assert "no difference shown" in said  # so few users can't tell
     assert "of the items in the first 3 places of this model are not in those of compared model" in said
     assert re.search(r"[Ee]xposures look like draws from the model|do not trust a_hat", said)

@@ -136,6 +136,59 @@ def test_overlap_says_how_much_of_a_user_was_seen(
     table.unpersist()
 
 
+def test_overlap_of_items_needs_no_least_squares(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel
+) -> None:
+    """A Poisson model has the same propensities, and of each item says the same."""
+    poisson = fitted.copy({fitted.outcome: "poisson"})
+    tables = [model.overlap(NAMES.frame(spark), 3.0, side="item") for model in (fitted, poisson)]
+    p, (found, other) = propensities(Posterior.of(stage_one)), [sorted(table.collect()) for table in tables]
+    assert found == other
+    assert tables[0].columns[0] == "item_id"
+    rows = {row.item_id: row for row in found}
+    for i, item in enumerate(NAMES.items):
+        rated = OBSERVED[:, i]
+        assert (item in rows) == rated.any()
+        if rated.any():
+            weights, values = 1.0 / np.maximum(p[rated, i], 1e-3), NAMES.ratings[rated, i]
+            assert rows[item].ratings == rated.sum()
+            assert rows[item].effective_ratings == pytest.approx(weights.sum() ** 2 / np.sum(weights**2), rel=1e-6)
+            bounds = twin.sensitivity_bounds(values, 1.0 / weights, 3.0)
+            assert (rows[item].mean_low, rows[item].mean_high) == pytest.approx(bounds, rel=1e-6)
+    for table in tables:
+        table.unpersist()
+    with pytest.raises(ValueError, match="side: found 'both', expected user or item"):
+        fitted.overlap(NAMES.frame(spark), side="both")
+
+
+def test_lists_say_what_it_takes_to_change_them(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel
+) -> None:
+    """By the dense twin's noise, all pairs of an item inside and one outside; null where none is outside."""
+    ratings, n = NAMES.frame(spark), len(NAMES.items) - 2
+    found = fitted.sureRecommendations(n, ratings, seen=ratings, coverage=0.8)
+    lists = fitted.recommendationTable(n, seen=ratings)
+    assert found.columns == [*lists.columns, "low", "high", "extrapolates", "odds_to_change"]
+    assert sorted(found.select(lists.columns).collect()) == sorted(lists.collect())
+    h, predicted, variance = confounder_of(Posterior.of(stage_one), "identity")
+    dense = twin.certainty(problem_of(KINDS["rated"], h, variance), unknowns_of(fitted), OBSERVED, predicted)
+    width = 2.0 * norm.ppf(0.9) * np.sqrt(dense.variance)
+    scores = table_of(fitted.transform(all_pairs(spark)), "prediction", "user", "item")
+    rows = {(row.user_id, row.rank): row for row in found.collect()}
+    for u, user in enumerate(NAMES.users):
+        ranked = np.sort(scores[u, ~OBSERVED[u]])[::-1]
+        for place in range(1, min(n, len(ranked)) + 1):
+            inside, outside, row = ranked[:place], ranked[place:], rows[user, place]
+            assert row.high - row.low == pytest.approx(width[u, NAMES.items.index(row.item_id)], rel=1e-6)
+            assert row.low < row.score < row.high
+            if len(outside):
+                odds = twin.odds_to_change(inside, outside, float(np.sqrt(dense.noise)))
+                assert row.odds_to_change == pytest.approx(odds, rel=1e-3)
+            else:
+                assert row.odds_to_change is None
+    found.unpersist()
+
+
 def test_what_has_no_interval_is_named(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     ratings, before = NAMES.frame(spark), cached(spark)
     one = all_pairs(spark).where("user = 'zoë' and item = '10'")
@@ -159,6 +212,8 @@ def test_what_has_no_interval_is_named(spark: SparkSession, fitted: Deconfounded
             fitted.predictIntervals(one, ratings, coverage)
     with pytest.raises(ValueError, match=r"odds: found 0\.5, expected a finite number >= 1"):
         fitted.overlap(ratings, odds=0.5)
+    with pytest.raises(ValueError, match="n: found 0, expected a whole number"):
+        fitted.sureRecommendations(0, ratings)
     assert cached(spark) == before
 
 
@@ -171,7 +226,9 @@ def test_models_that_cannot_say_how_sure_they_are_refuse(spark: SparkSession, fi
         with pytest.raises(ConfigError, match=message):
             model.predictIntervals(pairs, ratings)
         with pytest.raises(ConfigError, match=message):
-            model.overlap(ratings)
+            model.sureRecommendations(2, ratings)
+    with pytest.raises(ConfigError, match="refitted"):
+        refitted.overlap(ratings)
     with pytest.raises(
         ConfigError, match="overlap takes propensities from the exposure model, and this model has none"
     ):

@@ -1,0 +1,97 @@
+"""What a hidden reason for choosing could do: to a mean of ratings, and to the order of a list.
+
+The marginal sensitivity model (Tan 2006): whatever else there is to know of a pair, its odds of exposure are those of
+the exposure model up to a factor, ``odds`` >= 1. That bounds
+
+    a weighted mean of rated pairs      1 / p is anything from 1 + (1 / p - 1) / odds to 1 + (1 / p - 1) odds
+    the mean of a pair without rating   its density is that of a rated one times something from 1 / odds to odds
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtri
+
+from dcrec_spark.kernels.gamma import Floats
+
+# Shifts beyond are counted as this one, whose odds are finite: 10^197.
+_LARGEST_SHIFT = 30.0
+_HALVINGS = 60
+
+
+class Bounds(NamedTuple):
+    """The mean of potential ratings, and the least and the largest that it could be."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def sensitivity_bounds(value: Floats, propensity: Floats, odds: float) -> Bounds:
+    """Bound the inverse-propensity mean of values if each pair's odds of exposure were wrong by a factor.
+
+    The mean is extreme where all values below some threshold weigh as little as they may, and all above as much, or the
+    other way round (Zhao, Small, Bhattacharya 2019): O(n log n).
+
+    Parameters
+    ----------
+    value : (n,), n > 0. propensity : (n,) in (0, 1]. odds : >= 1; 1 takes the propensities for right.
+    """
+    against = 1.0 / propensity - 1.0
+    least, most = 1.0 + against / odds, 1.0 + against * odds
+    order = np.argsort(value, kind="stable")
+    ordered = value[order], least[order], most[order]
+    mean = float((1.0 + against) @ value / (1.0 + against).sum())
+    return Bounds(mean, -_largest_mean(-ordered[0][::-1], *(w[::-1] for w in ordered[1:])), _largest_mean(*ordered))
+
+
+def _largest_mean(value: Floats, least: Floats, most: Floats) -> float:
+    """Return the largest weighted mean of ascending values, of all numbers of them that weigh least."""
+
+    def totals(weight_low: NDArray[np.floating], weight_high: NDArray[np.floating]) -> Floats:
+        below = np.concatenate([[0.0], np.cumsum(weight_low)])
+        above = np.concatenate([np.cumsum(weight_high[::-1])[::-1], [0.0]])
+        return np.asarray(below + above)
+
+    return float((totals(least * value, most * value) / totals(least, most)).max())
+
+
+def worst_shift(odds: Floats) -> Floats:
+    """Compute how far the mean of a normal variable may move, in standard deviations.
+
+    Its density is multiplied by something from 1 / odds to odds, with mean 1. The mean moves farthest where that is
+    1 / odds below a quantile z and odds above it; the mean of 1 puts it at P(Z <= z) = odds / (1 + odds):
+    (odds - 1 / odds) phi(z).
+
+    Parameters
+    ----------
+    odds : (n,), >= 1.
+    """
+    return np.asarray((odds - 1.0 / odds) * _normal_density(ndtri(odds / (1.0 + odds))))
+
+
+def odds_of_shift(shift: Floats) -> Floats:
+    """Compute the least odds by which the mean of a normal variable may move so far: :func:`worst_shift` turned round.
+
+    Parameters
+    ----------
+    shift : (n,) standard deviations, >= 0; NaN stays NaN.
+    """
+    shift = np.minimum(shift, _LARGEST_SHIFT)
+    # z moves the mean by at least z, so that it lies between 0 and the shift.
+    low, high = np.zeros_like(shift), shift
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        enough = _shift_at(middle) >= shift
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.asarray(np.exp(log_ndtr(high) - log_ndtr(-high)))
+
+
+def _shift_at(quantile: Floats) -> Floats:
+    """Return the worst shift of the odds P(Z <= z) / P(Z > z)."""
+    return np.asarray(_normal_density(quantile) * 2.0 * np.sinh(log_ndtr(quantile) - log_ndtr(-quantile)))
+
+
+def _normal_density(value: Floats) -> Floats:
+    return np.asarray(np.exp(-(value**2) / 2.0) / np.sqrt(2.0 * np.pi))

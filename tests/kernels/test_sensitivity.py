@@ -1,0 +1,48 @@
+"""What a hidden reason could do: bounds that no weights within reach exceed, and the odds that move a mean so far."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcrec_spark.kernels import sensitivity
+from tests.problems import assert_same
+from tests.reference import certainty as twin
+
+
+@settings(max_examples=40)
+@given(
+    pairs=st.lists(st.tuples(st.integers(0, 5), st.floats(0.01, 1.0)), min_size=1, max_size=8),
+    odds=st.floats(1.0, 20.0),
+)
+def test_bounds_are_those_of_the_worst_weights(pairs: list[tuple[int, float]], odds: float) -> None:
+    """No corner of the weights within reach has a smaller or larger mean; with odds of 1 there is but one."""
+    value, propensity = (np.array(column, float) for column in zip(*pairs, strict=True))
+    found = sensitivity.sensitivity_bounds(value, propensity, odds)
+    assert (found.low, found.high) == pytest.approx(
+        twin.sensitivity_bounds(value, propensity, odds), rel=1e-9, abs=1e-12
+    )
+    assert found.low - 1e-9 <= found.mean <= found.high + 1e-9
+    alone = sensitivity.sensitivity_bounds(value, propensity, 1.0)
+    weights = 1.0 / propensity
+    assert (alone.low, alone.high) == pytest.approx([weights @ value / weights.sum()] * 2, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("odds", [1.0, 1.05, 1.5, 4.0, 50.0])
+def test_no_density_within_reach_moves_a_normal_mean_farther(odds: float) -> None:
+    """A linear programme over a normal variable of a thousand values finds the same shift, to its grid."""
+    assert float(sensitivity.worst_shift(np.array(odds))) == pytest.approx(twin.worst_shift(odds), rel=3e-3, abs=1e-9)
+
+
+def test_the_odds_of_a_shift_are_those_that_make_it() -> None:
+    odds = np.array([1.0, 1.0001, 1.2, 3.0, 100.0, 1e5])
+    shift = sensitivity.worst_shift(odds)
+    assert_same(sensitivity.odds_of_shift(shift), odds, 1e-9)
+    assert (np.diff(shift) > 0).all()
+
+
+def test_any_gap_has_finite_odds_and_no_gap_has_none() -> None:
+    found = sensitivity.odds_of_shift(np.array([0.0, 1e300, np.inf, np.nan]))
+    assert found[0] == 1.0
+    assert np.isfinite(found[1:3]).all()
+    assert np.isnan(found[3])

@@ -38,6 +38,16 @@ class RetrainConfig(WithAudit, WithWarehouses, FittingConfig):
     audit: RetrainAuditConfig = RetrainAuditConfig()
 
     @model_validator(mode="after")
+    def _fallback_has_a_mean(self) -> Self:
+        link = self.outcome.confounder_link
+        if self.recommend.fallback and self.outcome.adjustment == "deconfounded" and link != "identity":
+            raise ValueError(
+                f"recommend.fallback false for outcome.confounder_link={link}: the mean of a link over all users is no "
+                "product of means"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _outcome_says_how_sure(self) -> Self:
         if self.recommend.intervals and self.outcome.outcome == "poisson":
             raise ValueError("recommend.intervals false for outcome.outcome=poisson, which does not say how sure it is")

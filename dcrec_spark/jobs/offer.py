@@ -57,10 +57,12 @@ def open_offer(
     if recommend.catalogue is not None:
         more = () if recommend.max_per_category is None else (recommend.category,)
         listed = read_listed(spark, CATALOGUE, recommend.catalogue, given, {"item": id_types["item"]}, more)
+        _require_types(listed, {"item_id": id_types["item"]}, CATALOGUE)
         items = _cached(_named(listed, recommend.category).where("item_id is not null").distinct(), resources)
         _require_each_once(items, recommend.catalogue)
     if recommend.exclude is not None:
         pairs = read_listed(spark, EXCLUDE, recommend.exclude, given, id_types)
+        _require_types(pairs, {f"{side}_id": kind for side, kind in id_types.items()}, EXCLUDE)
         excluded = _cached(pairs.dropna().distinct(), resources)
     return Offer(items, excluded, recommend.max_per_category)
 
@@ -84,6 +86,17 @@ def note_offer(run: Run, offer: Offer, model: DeconfoundedMFModel) -> None:
 
 def _named(listed: DataFrame, category: str) -> DataFrame:
     return listed.toDF(*("category" if name == category else name for name in listed.columns))
+
+
+def _require_types(listed: DataFrame, expected: dict[str, DataType], setting: str) -> None:
+    """Refuse ids of another type than those of the ratings: Spark would match them with nothing, or cast in silence."""
+    for name, kind in expected.items():
+        found = listed.schema[name].dataType
+        if found != kind:
+            raise DataError(
+                f"{setting}: column {name.removesuffix('_id')} holds {found.simpleString()}; expected "
+                f"{kind.simpleString()}, as the ratings have"
+            )
 
 
 def _require_each_once(items: DataFrame, place: str) -> None:

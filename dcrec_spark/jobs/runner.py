@@ -73,8 +73,8 @@ def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Fini
     place = job.record_directory(context.config) or context.output
     places = {"output.path": context.output, **scratch_places(context.spark)}
     recorded = context.run.recorded_on_failure(context.spark, place)
-    written = metrics_written(context.run, context.config.run.metrics_file)
-    with written, stops_named(context), recorded, full_disks_named(places):
+    measured = metrics_written(context.run, context.config.run.metrics_file)
+    with stops_named(context), measured, recorded, full_disks_named(places):
         outputs = job.transform(context, job.extract(context))
         with context.reporter.step(job.last_step):
             directory = _published(job, context, outputs)

@@ -170,6 +170,10 @@ BROKEN = {
         pd.DataFrame({"item": pd.Series([], dtype="int64"), "category": pd.Series([], dtype=str)}),
         "lists no item",
     ),
+    "ids of another type": (
+        pd.DataFrame({"item": ["x"], "category": ["a"]}),
+        "column item holds string; expected bigint",
+    ),
     "strangers": (pd.DataFrame({"item": [500], "category": ["a"]}), "the model knows none of its 1 items"),
 }
 

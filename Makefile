@@ -17,7 +17,7 @@ PLAIN    := $(if $(MAKE_TERMOUT),\033[0m)
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-clusters test-jobs test-processes test-docs test-warehouse test-wheel jars lint format bench soak promises nine-rows reproduce submit docs docs-serve clean
+.PHONY: help demo test coverage test-clusters test-jobs test-processes test-docs test-warehouse two-weeks test-wheel jars lint format bench soak promises nine-rows reproduce submit docs docs-serve clean
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
@@ -50,6 +50,10 @@ jars: $(READY)  ## Fetch the Java archives of Iceberg, Delta, SQLite and Postgre
 
 test-warehouse: $(VENV)/.warehouse jars  ## Run the tests against real catalogs and databases
 	@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest -m warehouse tests/warehouse $(ARGS)
+
+two-weeks: $(VENV)/.warehouse jars  ## Simulate two weeks of nights, and write docs/explanation/two-weeks.md
+	@DCREC_JARS=$(VENV)/jars DCREC_TWO_WEEKS=docs/explanation/two-weeks.md \
+		$(BIN)/python -m pytest -m warehouse tests/warehouse/test_two_weeks.py $(ARGS)
 
 test-wheel: $(READY)  ## Build the wheel, install it alone into an empty environment, and fit a model there
 	@$(BIN)/python -m pytest -m packaging tests/packaging $(ARGS)

@@ -21,7 +21,7 @@ from click.shell_completion import get_completion_class
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from dcrec_spark.config import JOB_CONFIGS, RetrainConfig, forget_secrets, load_config, masked_all
-from dcrec_spark.config.names import known_settings
+from dcrec_spark.config.names import jobs_with, known_settings
 from dcrec_spark.config.warehouses import PlacesConfig
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.catalogue import JOBS
@@ -148,6 +148,11 @@ _set_option = click.option(
 )
 
 
+_force_option = click.option(
+    "--force", is_flag=True, help="Publish beyond the limits of the audit all the same; the record says so."
+)
+
+
 def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]], summary: str = "") -> click.Command:
     """Make the command line of a job.
 
@@ -163,12 +168,14 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
     @_config_option
     @_set_option
     @click.option("--dry-run", is_flag=True, help="Check settings, inputs and output; write nothing.")
-    def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool) -> None:
+    def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool, force: bool = False) -> None:
+        if force:
+            overrides = (*overrides, "audit.force=true")
         with reported_errors() as reporter:
             job = load()
             run_job(job, load_config(job.config_type, config, overrides), reporter, dry_run)
 
-    return command
+    return _force_option(command) if name.replace("-", "_") in jobs_with("audit.force") else command
 
 
 @dcrec.command("runs", short_help="List the runs that are published, place by place.", epilog=_EXIT_CODES)

@@ -15,6 +15,7 @@ from dcrec_spark.errors import ConfigError, interruption
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.full_disks import full_disks_named
 from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, Outputs, ResultT
+from dcrec_spark.jobs.prometheus import metrics_written
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import check_places
 from dcrec_spark.jobs.stopped_runs import stops_named
@@ -71,7 +72,9 @@ def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -
 def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Finished[ResultT]:
     place = job.record_directory(context.config) or context.output
     places = {"output.path": context.output, **scratch_places(context.spark)}
-    with stops_named(context), context.run.recorded_on_failure(context.spark, place), full_disks_named(places):
+    recorded = context.run.recorded_on_failure(context.spark, place)
+    measured = metrics_written(context.run, context.config.run.metrics_file)
+    with stops_named(context), measured, recorded, full_disks_named(places):
         outputs = job.transform(context, job.extract(context))
         with context.reporter.step(job.last_step):
             directory = _published(job, context, outputs)

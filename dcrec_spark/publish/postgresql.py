@@ -61,7 +61,14 @@ _TYPES: dict[type[DataType], str] = {
     MapType: "json",
 }
 # What the lists and factors are looked up by; unique, too.
-_KEYS = {"recommendations": ("user_id", "rank"), "user_factors": ("id",), "item_factors": ("id",)}
+_KEYS = {
+    "recommendations": ("user_id", "rank"),
+    "fallback": ("rank",),
+    "similar_items": ("item_id", "rank"),
+    "changes": ("user_id", "item_id"),
+    "user_factors": ("id",),
+    "item_factors": ("id",),
+}
 _ATTEMPT_SECONDS = 1
 _PAUSE_SECONDS = 0.2
 _Made = TypeVar("_Made")

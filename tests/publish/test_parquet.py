@@ -502,3 +502,17 @@ def test_processes_that_race_publish_one_whole_run_each_time(
     assert run_that_is_read(tmp_path) == won[-1][1]
     assert len(seen) > 2
     assert hidden_names(tmp_path) == set()
+
+
+def test_old_runs_go_and_the_current_one_stays_however_old(spark: SparkSession, tmp_path: Path) -> None:
+    output = str(tmp_path / "out")
+    for run_id in ("1", "2", "3", "4"):
+        publish(spark, output, run_id, {"lists": spark.range(1)}, lambda _: {"status": "published"})
+    sink = ParquetSink.open(output, spark)
+    assert sink.prune(3) == ["1"]
+    sink.restore("2")
+    assert sink.prune(2) == []
+    sink.restore("4")
+    assert sink.prune(2) == ["2"]
+    assert sink.run_ids() == ["3", "4"]
+    assert {path.name for path in Path(output).iterdir()} == {"CURRENT", ".lock", "run_id=3", "run_id=4"}

@@ -134,6 +134,8 @@ class Shop:
         made = after if after != before else None
         night = Night(day, what, code, said if code else "", made, after, time.monotonic() - begun)
         self.nights.append(night)
+        with (self.scratch / "nights.txt").open("a", encoding="utf-8") as diary:
+            diary.write(f"{night}\n")
         return night
 
     def served(self) -> str | None:

@@ -17,7 +17,7 @@ PLAIN    := $(if $(MAKE_TERMOUT),\033[0m)
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-clusters test-jobs test-processes test-docs test-warehouse test-wheel jars lint format bench nine-rows reproduce submit docs docs-serve clean
+.PHONY: help demo test coverage test-clusters test-jobs test-processes test-docs test-warehouse two-weeks test-wheel jars lint format bench soak promises nine-rows reproduce submit docs docs-serve clean
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
@@ -51,6 +51,10 @@ jars: $(READY)  ## Fetch the Java archives of Iceberg, Delta, SQLite and Postgre
 test-warehouse: $(VENV)/.warehouse jars  ## Run the tests against real catalogs and databases
 	@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest -m warehouse tests/warehouse $(ARGS)
 
+two-weeks: $(VENV)/.warehouse jars  ## Simulate two weeks of nights, and write docs/explanation/two-weeks.md
+	@DCREC_JARS=$(VENV)/jars DCREC_TWO_WEEKS=docs/explanation/two-weeks.md \
+		$(BIN)/python -m pytest -m warehouse tests/warehouse/test_two_weeks.py $(ARGS)
+
 test-wheel: $(READY)  ## Build the wheel, install it alone into an empty environment, and fit a model there
 	@$(BIN)/python -m pytest -m packaging tests/packaging $(ARGS)
 
@@ -65,6 +69,17 @@ format: $(READY)  ## Put the code in the house's form
 
 bench: $(VENV)/.bench  ## Measure against MLlib and hpfrec (needs a C compiler)
 	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+soak: $(READY)  ## Fifty nights in one process, and fifty in processes of their own: what grows that should not?
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
+	@$(BIN)/python -m benchmarks.soak --own-processes $(ARGS)
+
+promises: $(VENV)/.warehouse jars  ## Try every fault of docs/reference/promises.md, and write there how often, with what result
+	@rm -f build/promises.json
+	@$(BIN)/python -m pytest -m 'not warehouse' --promises=build/promises.json $$($(BIN)/python -m tests.promises named)
+	@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest -m warehouse --promises=build/promises.json \
+		$$($(BIN)/python -m tests.promises named warehouse)
+	@$(BIN)/python -m tests.promises write build/promises.json
 
 nine-rows: $(READY)  ## Fit the paper's nine models on Coat and MovieLens 100K: make nine-rows DATA=folder
 	@$(BIN)/python -m benchmarks.nine_rows $(if $(DATA),--data "$(DATA)") $(ARGS)

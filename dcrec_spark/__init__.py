@@ -18,6 +18,7 @@ from dcrec_spark.models.fitting.progress import show_progress
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish.current import PublishedRun, current_run, read_current
+from dcrec_spark.spark.worker import prepare_worker
 from dcrec_spark.version import __version__
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ __all__ = [
     "split_within_users",
     "with_titles",
 ]
+
+# In a worker, this module is the first of the package that a task imports.
+prepare_worker()
 
 
 def __getattr__(name: str) -> Any:

@@ -10,12 +10,25 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.config import forget_secrets
 from dcrec_spark.spark.session import build_session
+from tests.promises import Noting
 
 ROOT = Path(__file__).resolve().parent.parent
 
 # The same examples on every run, and no limit on the first, slow one.
 settings.register_profile("house", derandomize=True, deadline=None)
 settings.load_profile("house")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what notes how often each fault was tried."""
+    parser.addoption("--promises", type=Path, metavar="FILE", help="note there how often each fault was tried")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Note it, where that is asked for."""
+    file = config.getoption("--promises")
+    if file is not None:
+        config.pluginmanager.register(Noting(file), "promises")
 
 
 @pytest.fixture(scope="session")

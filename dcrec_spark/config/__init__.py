@@ -8,6 +8,7 @@ from dcrec_spark.errors import require_extra
 
 require_extra("jobs")
 
+from dcrec_spark.config.audit import AuditConfig, RetrainAuditConfig, WithAudit
 from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
 from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings, ModelConfig
@@ -23,6 +24,7 @@ from dcrec_spark.config.shared import (
     InputConfig,
     JobConfig,
     ListLengthConfig,
+    ListsConfig,
     MetricsConfig,
     OutputConfig,
     RankingConfig,
@@ -42,6 +44,7 @@ from dcrec_spark.config.warehouses import WarehousesConfig, WithWarehouses
 __all__ = [
     "JOB_CONFIGS",
     "AllSettings",
+    "AuditConfig",
     "ColumnNames",
     "EngineConfig",
     "EvaluateConfig",
@@ -53,6 +56,7 @@ __all__ = [
     "InputConfig",
     "JobConfig",
     "ListLengthConfig",
+    "ListsConfig",
     "MetricsConfig",
     "ModelConfig",
     "OutcomeConfig",
@@ -63,6 +67,7 @@ __all__ = [
     "RecommendConfig",
     "RecommendJobConfig",
     "ReproduceConfig",
+    "RetrainAuditConfig",
     "RetrainConfig",
     "RunSection",
     "ServedModelConfig",
@@ -76,6 +81,7 @@ __all__ = [
     "ValidationConfig",
     "WarehousesConfig",
     "WarmStartConfig",
+    "WithAudit",
     "WithWarehouses",
     "config_hash",
     "forget_secrets",

@@ -1,5 +1,6 @@
 """All jobs' configuration types, and the union of their settings that ``conf/base.yaml`` documents."""
 
+from dcrec_spark.config.audit import RetrainAuditConfig, WithAudit
 from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
 from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.reproduce import ReproduceConfig, StudiesConfig
@@ -25,12 +26,13 @@ class ModelConfig(WarmStartConfig, ServedModelConfig):
     """Saved models: the one that is served or judged, and the one that a fit starts from."""
 
 
-class AllSettings(WithWarehouses, FittingConfig):
+class AllSettings(WithAudit, WithWarehouses, FittingConfig):
     """Every setting of every job: what a file that several jobs share may hold."""
 
     model: ModelConfig = ModelConfig()
     exposure_check: ExposureCheckConfig = ExposureCheckConfig()
     recommend: RecommendConfig = RecommendConfig()
+    audit: RetrainAuditConfig = RetrainAuditConfig()
     simulation: SimulationConfig = SimulationConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     tuning: TuningConfig = TuningConfig()

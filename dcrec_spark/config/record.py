@@ -11,13 +11,18 @@ from dcrec_spark.config.shared import JobConfig, ReadingConfig
 # Settings that say where, when or how fast, not what: the answer is the same with other values of them.
 # The fingerprint of the data stands for the rows that were read, not the place where they were; the version of a model
 # stands for the model that is served or that a fit starts from.
+_NO_LIMITS = {
+    "max_churn", "min_coverage", "max_score_shift", "max_short_lists", "force", "max_volume_fall", "metric", "k",
+    "relevant_from", "max_loss", "max_below_popularity", "floor",
+}  # fmt: skip
 _NO_INFLUENCE: dict[str, Any] = {
-    "run": {"name", "run_date"},
+    "run": {"name", "run_date", "metrics_file"},
     "spark": True,
-    "input": {"path": True, "table": True},
+    "input": {"path": True, "table": True, "snapshot": True},
     "engine": {"num_user_blocks", "num_item_blocks", "exchange", "checkpoint_interval"},
     "model": True,
-    "recommend": {"users"},
+    "recommend": {"users", "catalogue", "exclude", "fallback", "similar_items", "similarity", "changes"},
+    "audit": _NO_LIMITS,
     "evaluation": {"test_path", "titles_path", "compare_with"},
     "tuning": {"side_by_side"},
     "studies": {"data", "work"},

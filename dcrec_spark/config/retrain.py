@@ -4,9 +4,10 @@ from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from dcrec_spark.config.audit import RetrainAuditConfig, WithAudit
 from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.section import Section
-from dcrec_spark.config.shared import FittingConfig, SureRankingConfig
+from dcrec_spark.config.shared import FittingConfig, ListsConfig
 from dcrec_spark.config.types import Natural, Place
 from dcrec_spark.config.warehouses import WithWarehouses
 
@@ -26,14 +27,25 @@ class WarmStartConfig(Section):
     )
 
 
-class RetrainConfig(WithWarehouses, FittingConfig):
+class RetrainConfig(WithAudit, WithWarehouses, FittingConfig):
     """Everything that jobs/retrain.py can be given."""
 
     job: ClassVar[str] = "retrain"
 
     model: WarmStartConfig = WarmStartConfig()
     exposure_check: ExposureCheckConfig = ExposureCheckConfig()
-    recommend: SureRankingConfig = SureRankingConfig()
+    recommend: ListsConfig = ListsConfig()
+    audit: RetrainAuditConfig = RetrainAuditConfig()
+
+    @model_validator(mode="after")
+    def _fallback_has_a_mean(self) -> Self:
+        link = self.outcome.confounder_link
+        if self.recommend.fallback and self.outcome.adjustment == "deconfounded" and link != "identity":
+            raise ValueError(
+                f"recommend.fallback false for outcome.confounder_link={link}: the mean of a link over all users is no "
+                "product of means"
+            )
+        return self
 
     @model_validator(mode="after")
     def _outcome_says_how_sure(self) -> Self:

@@ -4,13 +4,14 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from dcrec_spark.config.shared import RankingConfig, ServingConfig, SureRankingConfig
+from dcrec_spark.config.audit import WithAudit
+from dcrec_spark.config.shared import ListsConfig, RankingConfig, ServingConfig
 from dcrec_spark.config.types import Place
 from dcrec_spark.config.warehouses import WithWarehouses
 
 
-class RecommendConfig(SureRankingConfig):
-    """Who gets recommendations, how many, whether items already rated are left out, and how sure the lists are."""
+class RecommendConfig(ListsConfig):
+    """Who gets recommendations, how many, of which items, how sure they are, and what is published beside the lists."""
 
     users: Place | None = Field(
         default=None,
@@ -18,7 +19,7 @@ class RecommendConfig(SureRankingConfig):
     )
 
 
-class RecommendJobConfig(WithWarehouses, ServingConfig):
+class RecommendJobConfig(WithAudit, WithWarehouses, ServingConfig):
     """Everything that jobs/recommend.py can be given."""
 
     job: ClassVar[str] = "recommend"

@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from dcrec_spark.config.section import Section
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
 from dcrec_spark.config.types import (
+    AtLeastTwo,
     Natural,
     NonNegativeReal,
     Place,
@@ -19,6 +20,7 @@ from dcrec_spark.config.types import (
     RunDate,
     RunName,
     Share,
+    Snapshot,
     Text,
     TextMap,
 )
@@ -38,6 +40,11 @@ class RunSection(Section):
     )
     seed: Natural = Field(
         default=42, le=2**63 - 1, description="the same seed, input and settings give the same factors"
+    )
+    metrics_file: Place | None = Field(
+        default=None,
+        description="a local file *.prom that is replaced after each run, for Prometheus' textfile collector; null: "
+        "none",
     )
 
 
@@ -95,6 +102,11 @@ class InputConfig(Section):
     )
     table: Text | None = Field(
         default=None, description="catalog.database.table where format is table; the table's name where it is jdbc"
+    )
+    snapshot: Snapshot | None = Field(
+        default=None,
+        description="id of an Iceberg table's snapshot, or a Delta table's version, that is read (format table); null: "
+        "the current one, which the record names",
     )
     options: TextMap = Field(
         default={},
@@ -176,6 +188,11 @@ class OutputConfig(Section):
     """Where the tables go."""
 
     path: Place | None = Field(default=None, description="directory in which each run gets a directory of its own")
+    keep: AtLeastTwo | None = Field(
+        default=None,
+        description="newest runs that stay there, to go back to; older ones are removed when another is published; "
+        "null: all stay",
+    )
 
 
 class ServedModelConfig(Section):
@@ -194,19 +211,54 @@ class ListLengthConfig(Section):
 
 
 class RankingConfig(ListLengthConfig):
-    """How many recommendations a user gets, and whether items already rated are left out."""
+    """How many recommendations a user gets, and of which items."""
 
     exclude_seen: bool = Field(default=True, description="whether items that the user has rated are left out")
+    catalogue: Place | None = Field(
+        default=None,
+        description="the items that may be recommended tonight, in the column input.columns.item: Parquet or CSV, or a "
+        "table where input.format is one; null: all items of the model",
+    )
+    exclude: Place | None = Field(
+        default=None,
+        description="pairs that are left out besides, in the columns input.columns.user and item, found as the "
+        "catalogue is: bought elsewhere, blocked, shown too often",
+    )
+    category: Text = Field(default="category", description="column of the catalogue that max_per_category goes by")
+    max_per_category: Positive | None = Field(
+        default=None, description="items of one category in a list, at most; null: any number"
+    )
+
+    @model_validator(mode="after")
+    def _categories_are_there(self) -> Self:
+        if self.max_per_category is not None and self.catalogue is None:
+            raise ValueError("catalogue set, whose column category says what max_per_category counts")
+        return self
 
 
-class SureRankingConfig(RankingConfig):
-    """How many recommendations a user gets, whether items already rated are left out, and how sure the lists are."""
+class ListsConfig(RankingConfig):
+    """How many recommendations a user gets, of which items, how sure they are, and what is published beside them."""
 
     intervals: bool = Field(
         default=False,
         description="whether the table of recommendations says how sure each place is: low, high, extrapolates, "
         "odds_to_change; needs all ratings of the fit, and lays them out once more, which takes longer than a sweep "
         "(outcome=weighted or probabilistic)",
+    )
+    fallback: bool = Field(
+        default=False,
+        description="whether a table fallback is published: one list for users without ratings, of the items that all "
+        "users together would like best",
+    )
+    similar_items: Natural = Field(
+        default=0, description="items in the table similar_items for each item, at most; 0: no such table"
+    )
+    similarity: Literal["cosine", "inner_product"] = Field(
+        default="cosine", description="what makes items similar: the direction of their factors, or their product"
+    )
+    changes: bool = Field(
+        default=False,
+        description="whether a table changes is published: the rows added, removed and moved since the run before",
     )
 
 

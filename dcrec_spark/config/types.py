@@ -55,6 +55,12 @@ def _one_line(value: str) -> str:
     return value
 
 
+def _snapshot(value: str) -> str:
+    if not re.fullmatch(r"[0-9]{1,19}", value):
+        raise ValueError("the number of a snapshot or a version")
+    return value
+
+
 _METRIC = re.compile(r"ndcg|(ndcg|recall|precision|map)@[1-9][0-9]*|(item_)?(mse|mae)")
 
 
@@ -75,6 +81,8 @@ def _outcome(value: str) -> str:
 
 Text = Annotated[str, StringConstraints(min_length=1), AfterValidator(_one_word)]
 Place = Annotated[Text, AfterValidator(_one_line)]
+# Becomes part of a statement.
+Snapshot = Annotated[str, AfterValidator(_snapshot)]
 # Becomes part of a path and of table rows.
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 RunDate = Annotated[date, BeforeValidator(_date_or_today)]

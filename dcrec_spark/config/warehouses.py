@@ -43,7 +43,9 @@ class PostgresqlConfig(Section):
     )
     namespace: Text = Field(default="public", description="schema of the tables; made if it is not there")
     lock_seconds: NonNegativeReal = Field(
-        default=60.0, description="how long to wait for readers and other publishers before the job ends with 5"
+        default=60.0,
+        description="how long to wait for readers and other publishers before the job ends with 5, and for a server "
+        "that restarts",
     )
 
 

@@ -15,6 +15,7 @@ from dcrec_spark.data.formats import (
     read_movielens_lines,
     read_yahoo_r3,
 )
+from dcrec_spark.data.snapshots import table_at
 from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import ConfigError, DataError
 
@@ -81,16 +82,33 @@ def _read_parquet(spark: SparkSession, config: InputConfig) -> DataFrame:
 
 
 def _read_table(spark: SparkSession, config: InputConfig) -> DataFrame:
-    return pick_columns(spark.table(_table(config)), config.columns)
+    return pick_columns(table_at(spark, _table(config), config.snapshot), config.columns)
 
 
 def _read_jdbc(spark: SparkSession, config: InputConfig) -> DataFrame:
+    if "query" not in config.options:
+        return pick_columns(read_table(spark, config, _table(config)), config.columns)
+    return pick_columns(spark.read.format("jdbc").options(**_jdbc_options(config)).load(), config.columns)
+
+
+def read_table(spark: SparkSession, config: InputConfig, name: str) -> DataFrame:
+    """Open another table of the place that the ratings are in, a catalog or a database, as it is now.
+
+    Raises
+    ------
+    ConfigError
+        The settings do not say where the database is.
+    """
+    if config.format == "table":
+        return spark.table(name)
+    options = {option: value for option, value in _jdbc_options(config).items() if option != "query"}
+    return spark.read.format("jdbc").options(**options, dbtable=name).load()
+
+
+def _jdbc_options(config: InputConfig) -> dict[str, str]:
     if "url" not in config.options:
         raise ConfigError("setting input.options.url: not set, expected the database's address, jdbc:...")
-    options = dict(config.options)
-    if "query" not in options:
-        options["dbtable"] = _table(config)
-    return pick_columns(spark.read.format("jdbc").options(**options).load(), config.columns)
+    return dict(config.options)
 
 
 def _read_csv(spark: SparkSession, config: InputConfig) -> DataFrame:

@@ -29,7 +29,6 @@ from dcrec_spark.engine.cells import Array, Arrays, pack, unpack
 from dcrec_spark.engine.posts import Kind, Post
 from dcrec_spark.errors import FitError
 from dcrec_spark.spark.lineage import Broadcasted, Checkpoint, Kept, broadcast, checkpoint, keep
-from dcrec_spark.spark.worker import forget_zip_importers
 
 Needs = frozenset[Broadcasted | Checkpoint]
 SomeSide = TypeVar("SomeSide", bound=AnySide)
@@ -256,13 +255,11 @@ def _outbox(
     n_blocks, held = side.n_blocks, side.held
 
     def without_inbox(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        forget_zip_importers()
         for batch in batches:
             for number, cell in zip(batch["block"].to_pylist(), batch["data"], strict=True):
                 yield from posts.table_of(_updated(number, cell, [], kernel, from_driver.value, held)).to_batches()
 
     def with_inbox(blocks: pa.Table, inbox: pa.Table) -> pa.Table:
-        forget_zip_importers()
         if not blocks.num_rows:  # a message of no rows, to a block that has none
             return posts.table_of([])
         number, cell = blocks["block"][0].as_py(), blocks["data"][0]

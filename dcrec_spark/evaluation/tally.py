@@ -23,7 +23,6 @@ from dcrec_spark.kernels.bootstrap import Cells, Pooled, Seeds, resampled_sums
 from dcrec_spark.kernels.metrics import PerRow, error_means, rows_of
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
-from dcrec_spark.spark.worker import forget_zip_importers
 
 GROUP = "group"
 _CELLS = "group int, bucket int, part long, data binary"
@@ -140,14 +139,12 @@ def add_up_groups(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resamp
     n_buckets = cores(by_user.sparkSession)
 
     def to_cells(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        forget_zip_importers()
         filled = [batch for batch in batches if batch.num_rows]
         for group, rows in _grouped(pa.Table.from_batches(filled)) if filled else []:
             cells = _cells(tally(rows), resampling, n_buckets)
             yield cells.add_column(0, GROUP, pa.array([group] * cells.num_rows, pa.int32()))
 
     def merge(cells: pa.Table) -> pa.Table:
-        forget_zip_importers()
         group, bucket = cells[GROUP][0].as_py(), cells["bucket"][0].as_py()
         parts = [unpack(cell) for cell in cells.sort_by("part")["data"].to_pylist()]
         sums = _added(parts) if bucket == _USERS else _item_sums(parts, resampling)

@@ -54,9 +54,14 @@ JOBS = (
         place="dcrec_spark.jobs.retrain:Retrain",
         purpose="Recommend",
         summary="Fit a model to ratings, and publish what it recommends.",
-        reads=("input              ratings", "model.warm_start   the model that the fit starts from, if any"),
+        reads=(
+            "input              ratings",
+            "model.warm_start   the model that the fit starts from, if any",
+            "recommend          the catalogue of tonight, pairs to exclude",
+        ),
         writes=(
             "recommendations, user_factors, item_factors, rejects, runs",
+            "fallback, similar_items, changes: where recommend asks for them",
             "model/             for recommend, fold-in and evaluate",
         ),
         examples=(

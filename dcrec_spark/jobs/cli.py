@@ -21,7 +21,7 @@ from click.shell_completion import get_completion_class
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from dcrec_spark.config import JOB_CONFIGS, RetrainConfig, forget_secrets, load_config, masked_all
-from dcrec_spark.config.names import known_settings
+from dcrec_spark.config.names import jobs_with, known_settings
 from dcrec_spark.config.warehouses import PlacesConfig
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.catalogue import JOBS
@@ -30,6 +30,7 @@ from dcrec_spark.jobs.job import Job
 from dcrec_spark.jobs.masked_output import masked_output
 from dcrec_spark.jobs.places import opened_places, table_of_runs
 from dcrec_spark.jobs.runner import run_job
+from dcrec_spark.spark.cancellation import end_work
 from dcrec_spark.spark.session import conf_directory
 from dcrec_spark.version import __version__
 
@@ -147,6 +148,11 @@ _set_option = click.option(
 )
 
 
+_force_option = click.option(
+    "--force", is_flag=True, help="Publish beyond the limits of the audit all the same; the record says so."
+)
+
+
 def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]], summary: str = "") -> click.Command:
     """Make the command line of a job.
 
@@ -162,12 +168,14 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
     @_config_option
     @_set_option
     @click.option("--dry-run", is_flag=True, help="Check settings, inputs and output; write nothing.")
-    def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool) -> None:
+    def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool, force: bool = False) -> None:
+        if force:
+            overrides = (*overrides, "audit.force=true")
         with reported_errors() as reporter:
             job = load()
             run_job(job, load_config(job.config_type, config, overrides), reporter, dry_run)
 
-    return command
+    return _force_option(command) if name.replace("-", "_") in jobs_with("audit.force") else command
 
 
 @dcrec.command("runs", short_help="List the runs that are published, place by place.", epilog=_EXIT_CODES)
@@ -212,7 +220,7 @@ def reported_errors() -> Iterator[Reporter]:
             yield reporter
         except BaseException as error:
             stop = interruption(error)
-            if stop is not None:
+            if stop is not None and not isinstance(error, InterruptedRun):
                 error = InterruptedRun(f"{stop}; nothing was published. Run the same command again")
             if isinstance(error, DcrecError):
                 reporter.failed(error)
@@ -230,6 +238,7 @@ def _interrupts(reporter: Reporter) -> Callable[[int, FrameType | None], None]:
     def interrupt(number: int, _frame: FrameType | None) -> None:
         if reporter.done or next(signals) > 1:  # else the clearing up would be cut short too
             return
+        end_work()
         # Not an Exception: the bridge to the JVM, where this process mostly waits, would take that for a broken
         # connection.
         raise KeyboardInterrupt(f"stopped by {signal.Signals(number).name}")

@@ -4,7 +4,7 @@
 
     <output>/.fit-<key>/<stage>-<sweep>/users/*.parquet    a side's table, where the model remembers that side
                                        /items/*.parquet
-                                       /sweep.json         past of the fit, what all pairs share, rows of each table
+                                       /sweep.json         past of the fit, what all pairs share, checksums of all
     <output>/.fit-<key>.lease                              locked by the run that fits
 
 The key is a hash of all that the fit depends on: settings, ratings, the model that it starts from, the version. Each
@@ -29,7 +29,7 @@ from dcrec_spark.errors import ConflictError, DataError, interruption
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.fitting.resumption import KeptSweep
-from dcrec_spark.publish.manifest import read_json, to_json
+from dcrec_spark.publish.manifest import TableFiles, fingerprint, read_sealed, sealed
 from dcrec_spark.spark.failures import SPARK_FAILURES
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.protocol import Files
@@ -66,12 +66,9 @@ class StoredCheckpoints:
         files, name = self._files, f"{stage}-{len(sweep.past.objective)}"
         path = f"{self._directory}/{name}"
         with staged(files, path) as making:
-            rows = {
-                table: write_table(files, f"{making}/{table}", frame, "output.path")
-                for table, frame in sweep.tables.items()
-            }
-            facts = {"past": asdict(sweep.past), "shared": sweep.shared, "rows": rows}
-            files.write(f"{making}/{_SWEEP}", to_json(facts))
+            tables = {table: self._write(f"{making}/{table}", frame)._asdict() for table, frame in sweep.tables.items()}
+            facts = {"past": asdict(sweep.past), "shared": sweep.shared, "tables": tables}
+            files.write(f"{making}/{_SWEEP}", sealed(facts))
             files.delete(path)
             files.rename(making, path)
         for other in self._names(stage):
@@ -86,8 +83,8 @@ class StoredCheckpoints:
             return None
         path = f"{self._directory}/{names[-1]}"
         try:
-            facts = read_json(self._files, f"{path}/{_SWEEP}")
-            tables = {name: self._table(f"{path}/{name}", rows) for name, rows in facts["rows"].items()}
+            facts = read_sealed(self._files, f"{path}/{_SWEEP}")
+            tables = {name: self._table(f"{path}/{name}", table) for name, table in facts["tables"].items()}
             sweep = KeptSweep(Past(**facts["past"]), facts["shared"], tables)
         except (DataError, KeyError, TypeError, AttributeError, *SPARK_FAILURES) as error:
             if interruption(error) is not None:
@@ -102,14 +99,13 @@ class StoredCheckpoints:
         _log.info("going on with an interrupted run", stage=stage, iterations=len(sweep.past.objective))
         return sweep
 
-    def _table(self, path: str, rows: int) -> DataFrame:
-        if not self._files.exists(path):
-            raise DataError(f"{path} is missing")
-        frame = self._spark.read.parquet(self._files.uri(path))
-        found = frame.count()
-        if found != rows:
-            raise DataError(f"{path} has {found} rows, and {rows} were written")
-        return frame
+    def _write(self, path: str, frame: DataFrame) -> TableFiles:
+        return fingerprint(self._files, path, write_table(self._files, path, frame, "output.path"))
+
+    def _table(self, path: str, written: Mapping[str, Any]) -> DataFrame:
+        if fingerprint(self._files, path, written["rows"])._asdict() != written:
+            raise DataError(f"{path} is not as it was written")
+        return self._spark.read.parquet(self._files.uri(path))
 
     def _names(self, stage: str) -> list[str]:
         """List the sweeps of a stage, the earliest first."""
@@ -144,6 +140,11 @@ def remove_checkpoints(context: Context[RetrainConfig]) -> None:
     """Remove the checkpoints of a fit that is published."""
     files, root = open_files(context.output, context.spark)
     files.delete(f"{root}/{_name(context.run)}")
+
+
+def kept_sweeps(files: Files, root: str, run: Run) -> list[str]:
+    """Name the sweeps that are kept of this run's fit, those of the later stage last."""
+    return [entry.name for entry in files.list(f"{root}/{_name(run)}") if not entry.name.startswith(".")]
 
 
 def _name(run: Run) -> str:

@@ -11,8 +11,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import FoldInConfig
-from dcrec_spark.data.read import read_ratings
+from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Job, Outputs
+from dcrec_spark.jobs.lists import ranked_lists
+from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import factor_tables, recommendation_table, reject_table
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
@@ -29,10 +31,11 @@ from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 
 @dataclass(frozen=True)
 class Inputs:
-    """The model, and the ratings of the new users as ``read_ratings`` gives them."""
+    """The model, the ratings of the new users as ``read_ratings`` gives them, and what is on offer."""
 
     saved: SavedModel
     ratings: DataFrame
+    offer: Offer
 
 
 class FoldIn(Job[FoldInConfig, Inputs, None]):
@@ -49,10 +52,12 @@ class FoldIn(Job[FoldInConfig, Inputs, None]):
         """Load the model; open the ratings, which need its kind of ids and its columns."""
         with context.reporter.step("load the model"):
             saved = load_served_model(context)
-        ratings = read_ratings(context.spark, context.config.input)
+        ratings = open_ratings(context)
         require_ids_of(saved.model, ratings, "input", ("user", "item"))
         as_trained(saved.model, ratings)
-        return Inputs(saved, ratings)
+        config, types = context.config, {side: ratings.schema[f"{side}_id"].dataType for side in ("user", "item")}
+        offer = open_offer(context.spark, config.recommend, config.input, types, context.resources)
+        return Inputs(saved, ratings, offer)
 
     def transform(self, context: Context[FoldInConfig], inputs: Inputs) -> Outputs[None]:
         """Estimate the factors of the new users, and rank the catalogue for them."""
@@ -65,14 +70,16 @@ class FoldIn(Job[FoldInConfig, Inputs, None]):
         of_new_users = model.withUsers(new_users)
         context.resources.callback(of_new_users.release)
         run.counts["users"] = of_new_users.numUsers
-        leave_out = ratings if config.recommend.exclude_seen else None
-        ranked = of_new_users.recommendationTable(config.recommend.top_n, leave_out)
+        offer = inputs.offer
+        note_offer(run, offer, model)
+        left_out = offer.left_out(valid.ratings if config.recommend.exclude_seen else None)
+        ranked = ranked_lists(context, of_new_users, config.recommend, offer, left_out)
         tables = {
             "recommendations": recommendation_table(ranked, run),
             "user_factors": factor_tables(of_new_users, run)["user_factors"],
             "rejects": reject_table(valid, run),
         }
-        return Outputs(tables, None, seen=valid.ratings if config.recommend.exclude_seen else None)
+        return Outputs(tables, None, seen=left_out, offer=offer)
 
     def plan(self, context: Context[FoldInConfig], inputs: Inputs) -> list[str]:
         """Name the ratings and the model."""

@@ -12,21 +12,40 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 
+import structlog
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import RenderableType
 
-from dcrec_spark.config import JobConfig
+from dcrec_spark.config import AuditConfig, JobConfig, WithAudit
+from dcrec_spark.errors import DcrecError
 from dcrec_spark.jobs.console import Reporter
+from dcrec_spark.jobs.list_audit import TABLE, audit_lists, last_lists
+from dcrec_spark.jobs.offer import Offer
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import opened_sinks
 from dcrec_spark.jobs.summary import run_summary
-from dcrec_spark.publish.audit import audit_recommendations
+from dcrec_spark.publish.parquet import ParquetSink
 from dcrec_spark.publish.protocol import Save, publish
 from dcrec_spark.publish.several import StagedEverywhere
 
+_log = structlog.get_logger()
 ConfigT = TypeVar("ConfigT", bound=JobConfig)
 InputsT = TypeVar("InputsT")
 ResultT = TypeVar("ResultT")
+
+
+def limits_of(config: JobConfig) -> AuditConfig:
+    """Take the limits of a job's settings; none for a job that has none."""
+    return config.audit if isinstance(config, WithAudit) else AuditConfig()
+
+
+def _prune(directory: ParquetSink, keep: int | None) -> None:
+    """Remove old runs; the new one is published, whatever becomes of them."""
+    try:
+        if keep is not None:
+            directory.prune(keep)
+    except (OSError, DcrecError) as error:
+        _log.warning("old runs could not be removed", reason=str(error))
 
 
 @dataclass(frozen=True)
@@ -61,12 +80,14 @@ class Outputs(Generic[ResultT]):
     result : what the caller of the runner gets, such as the fitted model.
     folders : what else appears in the directory of the run, by its name there.
     seen : user_id, item_id of pairs that must not be recommended; None where all may be.
+    offer : what may be in the lists.
     """
 
     tables: Mapping[str, DataFrame]
     result: ResultT
     folders: Mapping[str, Save] = field(default_factory=dict)
     seen: DataFrame | None = None
+    offer: Offer = field(default_factory=Offer)
 
 
 @dataclass(frozen=True)
@@ -118,7 +139,7 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
     def load(self, context: Context[ConfigT], outputs: Outputs[ResultT]) -> str:
         """Publish the tables and the row of this run in ``runs``; returns the directory of the run as a URI.
 
-        A table of recommendations is audited before anybody can read it.
+        A table of recommendations is audited before anybody can read it, and compared with the one that is there.
 
         Raises
         ------
@@ -127,14 +148,19 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
         spark, run = context.spark, context.run
 
         def audit(staged: StagedEverywhere) -> None:
-            audit_recommendations(spark.read.parquet(staged.directory.uri("recommendations")), outputs.seen)
+            lists = spark.read.parquet(staged.directory.uri(TABLE))
+            before = last_lists(spark, context.output)
+            length = context.config.recommend.top_n  # type: ignore[attr-defined]  # all jobs with lists have it
+            audit_lists(run, limits_of(context.config), lists, before, outputs.seen, outputs.offer, length)
 
         tables = {**outputs.tables, "runs": run.as_row(spark)}
-        audited = audit if "recommendations" in tables else None
+        audited = audit if TABLE in tables else None
         with opened_sinks(context.config, spark, context.output) as sinks:
-            return publish(
+            where = publish(
                 sinks, run.run_id, tables, lambda staged: run.published(staged.directory), audited, outputs.folders
             )
+            _prune(sinks.directory, context.config.output.keep)
+            return where
 
     @abstractmethod
     def plan(self, context: Context[ConfigT], inputs: InputsT) -> list[str]:

@@ -20,6 +20,25 @@ def recommendation_table(ranked: DataFrame, run: Run) -> DataFrame:
     return schemas.conform(stamped, schema, "recommendations")
 
 
+def fallback_table(ranked: DataFrame, run: Run) -> DataFrame:
+    """``ranked`` as DeconfoundedMFModel.fallbackTable gives it -> the published table."""
+    stamped = ranked.withColumns({"rank": F.col("rank").cast("int"), **run.stamp()})
+    return schemas.conform(stamped, schemas.fallback(ranked.schema["item_id"].dataType), "fallback")
+
+
+def similar_table(ranked: DataFrame, measure: str, run: Run) -> DataFrame:
+    """``ranked`` as DeconfoundedMFModel.similarItems gives it -> the published table."""
+    stamped = ranked.withColumns({"rank": F.col("rank").cast("int"), "measure": F.lit(measure), **run.stamp()})
+    return schemas.conform(stamped, schemas.similar_items(ranked.schema["item_id"].dataType), "similar_items")
+
+
+def change_table(changed: DataFrame, since: str | None, run: Run) -> DataFrame:
+    """Make the published table of what ``list_changes.changes`` gives, since the run of that id."""
+    schema = schemas.changes(changed.schema["user_id"].dataType, changed.schema["item_id"].dataType)
+    stamped = changed.withColumns({"since_run_id": F.lit(since).cast("string"), **run.stamp()})
+    return schemas.conform(stamped, schema, "changes")
+
+
 def factor_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
     """Make the published tables of both sides' factors."""
     users, items = (table.withColumns(run.stamp()) for table in model.factorTables())

@@ -2,7 +2,7 @@
 
 extract      the model, the users to serve, and what they have rated
 transform    validate the ratings, rank the catalogue for each user
-load         recommendations, rejects, runs
+load         recommendations, rejects, runs; fallback, similar_items, changes
 """
 
 from dataclasses import dataclass
@@ -11,18 +11,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import InputConfig, RecommendJobConfig
-from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.users import SETTING as USERS
-from dcrec_spark.data.users import read_users
+from dcrec_spark.data.listed import read_listed
 from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Job, Outputs
-from dcrec_spark.jobs.lists import ranked_lists
-from dcrec_spark.jobs.outputs import recommendation_table, reject_table
+from dcrec_spark.jobs.lists import list_tables, ranked_lists, with_changes
+from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
+from dcrec_spark.jobs.outputs import reject_table
 from dcrec_spark.jobs.run_record import fingerprint
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.served_model import (
     as_trained,
-    id_columns,
     load_served_model,
     require_ids_of,
     require_model_path,
@@ -31,17 +30,21 @@ from dcrec_spark.jobs.served_model import (
 from dcrec_spark.jobs.summary import input_line, model_line
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 
+USERS = "recommend.users"
+
 
 @dataclass(frozen=True)
 class Inputs:
     """What is served, and to whom.
 
     ratings : pairs to leave out, as ``read_ratings`` gives them; None where nothing is. users : user_id; None for all.
+    offer : what may be in the lists.
     """
 
     saved: SavedModel
     ratings: DataFrame | None
     users: DataFrame | None
+    offer: Offer
 
 
 class Recommend(Job[RecommendJobConfig, Inputs, None]):
@@ -72,27 +75,32 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
             saved = load_served_model(context)
         ratings = users = None
         if config.recommend.exclude_seen:
-            ratings = read_ratings(spark, config.input)
+            ratings = open_ratings(context)
             require_ids_of(saved.model, ratings, "input", ("user", "item"))
         if config.recommend.users is not None:
             id_type = saved.model.userFactors.schema["id"].dataType
-            users = read_users(spark, config.recommend.users, config.input, id_type)
+            users = read_listed(spark, USERS, config.recommend.users, config.input, {"user": id_type})
             require_ids_of(saved.model, users, USERS, ("user",))
-        return Inputs(saved, ratings, users)
+        types = {side: t.schema["id"].dataType for side, t in zip(("user", "item"), saved.model.tables(), strict=True)}
+        offer = open_offer(spark, config.recommend, config.input, types, context.resources)
+        return Inputs(saved, ratings, users, offer)
 
     def transform(self, context: Context[RecommendJobConfig], inputs: Inputs) -> Outputs[None]:
         """Rank the catalogue for each user, without what that user has rated."""
-        model, run = inputs.saved.model, context.run
+        model, run, offer, recommend = inputs.saved.model, context.run, inputs.offer, context.config.recommend
+        note_offer(run, offer, model)
         valid = None if inputs.ratings is None else validated_to_serve(context, inputs.ratings)
         users = None if inputs.users is None else _known_users(context, model, inputs.users)
-        seen = None if valid is None else valid.ratings
-        leave_out = None if seen is None else seen.select(*id_columns(model))
-        ratings = as_trained(model, seen) if seen is not None and context.config.recommend.intervals else None
-        ranked = ranked_lists(context, model, context.config.recommend, ratings, leave_out, users)
-        tables = {"recommendations": recommendation_table(ranked, run)}
+        rated = None if valid is None else valid.ratings
+        left_out = offer.left_out(rated)
+        ratings = as_trained(model, rated) if rated is not None and recommend.intervals else None
+        ranked = ranked_lists(context, model, recommend, offer, left_out, ratings, users)
+        tables = list_tables(model, recommend, offer, ranked, run)
+        if recommend.changes:
+            tables = with_changes(context.spark, context.output, tables, run, context.resources)
         if valid is not None:
             tables["rejects"] = reject_table(valid, run)
-        return Outputs(tables, None, seen=seen)
+        return Outputs(tables, None, seen=left_out, offer=offer)
 
     def plan(self, context: Context[RecommendJobConfig], inputs: Inputs) -> list[str]:
         """Name the ratings and the model."""

@@ -1,8 +1,8 @@
 """The nightly job: ratings -> validated -> both stages fitted -> best items of each user -> published with the model.
 
-extract      ratings, and the model that the fit starts from
-transform    validate, check the exposure model, fit, rank
-load         recommendations, user_factors, item_factors, rejects, runs; model/
+extract      ratings, the model that the fit starts from, what is on offer
+transform    validate, check the exposure model, fit, compare with the model before, rank
+load         recommendations, user_factors, item_factors, rejects, runs; fallback, similar_items, changes; model/
 """
 
 from dataclasses import dataclass
@@ -11,15 +11,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import RetrainConfig
-from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
 from dcrec_spark.jobs.exposure_check import check_exposures
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
+from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Job, Outputs
-from dcrec_spark.jobs.lists import ranked_lists
-from dcrec_spark.jobs.outputs import factor_tables, model_folder, recommendation_table, reject_table
+from dcrec_spark.jobs.lists import list_tables, ranked_lists, with_changes
+from dcrec_spark.jobs.model_audit import check_volume, compare_models, hold_out
+from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
+from dcrec_spark.jobs.outputs import factor_tables, model_folder, reject_table
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
 from dcrec_spark.jobs.summary import input_line
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
@@ -33,10 +35,11 @@ PREVIOUS = "previous"
 
 @dataclass(frozen=True)
 class Inputs:
-    """Ratings as ``read_ratings`` gives them, and the model that the fit starts from, if any."""
+    """Ratings as ``read_ratings`` gives them, the model that the fit starts from, if any, and what is on offer."""
 
     ratings: DataFrame
     start: SavedModel | None
+    offer: Offer
 
 
 class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
@@ -47,7 +50,10 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
 
     def extract(self, context: Context[RetrainConfig]) -> Inputs:
         """Open the ratings; load the model to start from, which has to fit them and the settings."""
-        inputs = Inputs(read_ratings(context.spark, context.config.input), _start_of_fit(context))
+        config, ratings = context.config, open_ratings(context)
+        types = {side: ratings.schema[f"{side}_id"].dataType for side in ("user", "item")}
+        offer = open_offer(context.spark, config.recommend, config.input, types, context.resources)
+        inputs = Inputs(ratings, _start_of_fit(context), offer)
         _estimators(context.config, inputs.ratings, inputs.start)
         return inputs
 
@@ -58,18 +64,18 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
             valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
             context.resources.callback(valid.unpersist)
             run.took_in(valid)
-            _require_fillable_ranks(config, valid.ratings)
-        check_exposures(context, valid.ratings, _estimators(config, valid.ratings, inputs.start)[1])
-        model = _fit(context, valid.ratings, inputs.start)
+            check_volume(context)
+            parts = hold_out(context, valid.ratings)
+            _require_fillable_ranks(config, parts.train)
+        check_exposures(context, parts.train, _estimators(config, valid.ratings, inputs.start)[1])
+        model = _fit(context, parts.train, inputs.start)
         run.fitted(model)
-        seen = valid.ratings if config.recommend.exclude_seen else None
-        ranked = ranked_lists(context, model, config.recommend, valid.ratings, seen)
-        tables = {
-            "recommendations": recommendation_table(ranked, run),
-            **factor_tables(model, run),
-            "rejects": reject_table(valid, run),
-        }
-        return Outputs(tables, model, {FOLDER: model_folder(model, context.spark)}, seen)
+        note_offer(run, inputs.offer, model)
+        compare_models(context, model, parts)
+        left_out = inputs.offer.left_out(valid.ratings if config.recommend.exclude_seen else None)
+        tables = {**_lists(context, inputs.offer, model, left_out, parts.train), **factor_tables(model, run)}
+        tables["rejects"] = reject_table(valid, run)
+        return Outputs(tables, model, {FOLDER: model_folder(model, context.spark)}, left_out, inputs.offer)
 
     def load(self, context: Context[RetrainConfig], outputs: Outputs[DeconfoundedMFModel]) -> str:
         """Publish; nobody goes on with a fit that is published."""
@@ -82,6 +88,21 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
         outcome = context.config.outcome
         model = f"model   {outcome.outcome}, adjustment {outcome.adjustment}"
         return [input_line(context.config, inputs.ratings), model]
+
+
+def _lists(
+    context: Context[RetrainConfig],
+    offer: Offer,
+    model: DeconfoundedMFModel,
+    left_out: DataFrame | None,
+    fitted_to: DataFrame,
+) -> dict[str, DataFrame]:
+    recommend = context.config.recommend
+    ranked = ranked_lists(context, model, recommend, offer, left_out, fitted_to if recommend.intervals else None)
+    tables = list_tables(model, recommend, offer, ranked, context.run)
+    if recommend.changes:
+        return with_changes(context.spark, context.output, tables, context.run, context.resources)
+    return tables
 
 
 def _require_fillable_ranks(config: RetrainConfig, ratings: DataFrame) -> None:

@@ -20,6 +20,7 @@ from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.saved_model import SavedModel, Source
 from dcrec_spark.jobs.settled import StageFit, unsettled
+from dcrec_spark.jobs.verdicts import Verdicts
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
@@ -30,7 +31,7 @@ from dcrec_spark.version import __version__
 _log = structlog.get_logger()
 RETRAIN = "retrain"
 # Facts that hold what others wrote, secrets perhaps; the rest are this package's own numbers, names and times.
-_TEXTS = frozenset({"name", "error", "configuration", "warnings", "source"})
+_TEXTS = frozenset({"name", "error", "configuration", "warnings", "source", "audit"})
 _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 
 
@@ -40,7 +41,9 @@ class Run:
 
     job : retrain, recommend, fold_in, ... timings : seconds by step, shared with the reporter that
     measures them. exposure_check : figures of the predictive check, where it was made. source : the model that
-    is served, or that the fit begins with.
+    is served, or that the fit begins with. input_snapshot : of the table of ratings, where it has snapshots.
+    lists : figures of the staged lists. compared : a metric of this model, of the last one and of a baseline, on
+    held-out ratings. verdicts : of the audit.
     """
 
     run_id: str
@@ -57,6 +60,10 @@ class Run:
     data_fingerprint: str | None = None
     intercept: float | None = None
     source: Source | None = None
+    input_snapshot: str | None = None
+    lists: dict[str, float] | None = None
+    compared: dict[str, Any] | None = None
+    verdicts: Verdicts = field(default_factory=Verdicts)
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
@@ -132,15 +139,15 @@ class Run:
     def published(self, staged: parquet.StagedRun) -> dict[str, Any]:
         """run.json of a run whose tables are about to be committed."""
         tables = {name: files.rows for name, files in staged.tables.items()}
-        return {**self._facts("published", 0, None), "tables": tables}
+        return {**self.facts("published", 0, None), "tables": tables}
 
     def finished(self) -> dict[str, Any]:
         """run.json of a run that publishes no tables."""
-        return self._facts("finished", 0, None)
+        return self.facts("finished", 0, None)
 
     def as_row(self, spark: SparkSession) -> DataFrame:
         """Make the one row of the table ``runs``."""
-        facts = self._facts("published", 0, None)
+        facts = self.facts("published", 0, None)
         row = {name: facts[name] for name in schemas.RUNS.fieldNames()}
         row |= {
             "run_date": self.run_date,
@@ -161,12 +168,13 @@ class Run:
                 status, code = "interrupted", InterruptedRun.exit_code
             message = f"{type(stop or error).__name__}: {stop or error}"
             try:
-                parquet.record_failure(output, self.run_id, self._facts(status, code, message), spark)
+                parquet.record_failure(output, self.run_id, self.facts(status, code, message), spark)
             except OSError as unwritten:
                 _log.warning("the record of the failed run could not be written", reason=str(unwritten))
             raise
 
-    def _facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
+    def facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
+        """Everything that is known of the run, as run.json has it."""
         facts = {
             "run_id": self.run_id,
             "job": self.job,
@@ -191,6 +199,13 @@ class Run:
             "converged": {stage: fit.converged for stage, fit in self.fits.items()},
             "iterations": {stage: len(fit.values) for stage, fit in self.fits.items()},
             "exposure_check": self.exposure_check,
+            "input_snapshot": self.input_snapshot,
+            "audit": {
+                "verdicts": list(map(asdict, self.verdicts.all)),
+                "forced": list(self.verdicts.forced),
+                "lists": self.lists,
+                "compared": self.compared,
+            },
             "source": None if self.source is None else asdict(self.source),
         }
         return {name: masked_all(fact) if name in _TEXTS else fact for name, fact in facts.items()}

@@ -15,8 +15,10 @@ from dcrec_spark.errors import ConfigError, interruption
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.full_disks import full_disks_named
 from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, Outputs, ResultT
+from dcrec_spark.jobs.prometheus import metrics_written
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import check_places
+from dcrec_spark.jobs.stopped_runs import stops_named
 from dcrec_spark.publish import parquet
 from dcrec_spark.publish.current import current_directory, current_run_id
 from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory
@@ -70,7 +72,9 @@ def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -
 def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Finished[ResultT]:
     place = job.record_directory(context.config) or context.output
     places = {"output.path": context.output, **scratch_places(context.spark)}
-    with context.run.recorded_on_failure(context.spark, place), full_disks_named(places):
+    recorded = context.run.recorded_on_failure(context.spark, place)
+    measured = metrics_written(context.run, context.config.run.metrics_file)
+    with stops_named(context), measured, recorded, full_disks_named(places):
         outputs = job.transform(context, job.extract(context))
         with context.reporter.step(job.last_step):
             directory = _published(job, context, outputs)

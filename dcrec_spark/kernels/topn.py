@@ -5,7 +5,7 @@ score_ui = theta_u . beta_i + gamma_u a_hat_ui + beta_0 = [theta_u, gamma_u pi_u
 With a link of a_hat the scores are no one product: the link is taken of a block of products at a time.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,18 @@ class Ranked(NamedTuple):
     score: Floats
     preference: Floats
     confounder: Floats
+
+    def at(self, chosen: NDArray[Any]) -> "Ranked":
+        """Return some of the recommendations, by a mask or by their places."""
+        parts = (self.score[chosen], self.preference[chosen], self.confounder[chosen])
+        return Ranked(self.row[chosen], self.rank[chosen], self.col[chosen], *parts)
+
+
+class Cap(NamedTuple):
+    """At most ``most`` columns of one group in a row's list. groups : (cols,); -1 where a column is of none."""
+
+    groups: NDArray[np.int64]
+    most: int
 
 
 class Link(NamedTuple):
@@ -75,6 +87,7 @@ def top_n(
     seen_ptr: NDArray[np.int64],
     seen_col: NDArray[np.int64],
     form: Form = PLAIN,
+    cap: Cap | None = None,
 ) -> Ranked:
     """Rank the ``n`` best columns of each row that are not among those seen; fewer where fewer are unseen.
 
@@ -87,6 +100,7 @@ def top_n(
     seen_ptr, seen_col : CSR of the columns to leave out; (rows + 1,), (seen,).
     form : how the confounder is made from a_hat. Where it is no product of vectors, ``confounder`` is [E[pi], gamma]
         and [E[lambda], 0], or with rows and columns exchanged: see :class:`Link`.
+    cap : columns of one group in a list, at most: a column that the better ones of its group have filled is passed by.
 
     Notes
     -----
@@ -106,8 +120,8 @@ def top_n(
             scores += link.block(slice(start, end))
         seen = seen_col[seen_ptr[start] : seen_ptr[end]]
         scores[np.repeat(np.arange(end - start), np.diff(seen_ptr[start : end + 1])), seen] = -np.inf
-        row, col = _candidates(scores, n, rounding[start:end])
-        ranked_pieces.append(_ranked(n, row + start, col, preference, confounder, link, intercept))
+        ranking = _Block(scores, rounding[start:end], start, preference, confounder, link, intercept)
+        ranked_pieces.append(ranking.best(n) if cap is None else _capped(ranking, n, cap))
     return Ranked(*map(np.concatenate, zip(*ranked_pieces, strict=True)))
 
 
@@ -134,20 +148,67 @@ def _place_in_row(row: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.arange(len(row)) - first
 
 
-def _ranked(
-    n: int,
-    row: NDArray[np.int64],
-    col: NDArray[np.int64],
-    preference: tuple[Floats, Floats],
-    confounder: tuple[Floats, Floats],
-    link: Link | None,
-    intercept: float,
-) -> Ranked:
-    """Rank the n best candidates of each row, by the sum of the parts: the product's rounding depends on places."""
-    preferred = np.einsum("nk,nk->n", preference[0][row], preference[1][col])
-    confounded = np.einsum("nl,nl->n", confounder[0][row], confounder[1][col]) if link is None else link.at(row, col)
-    score = preferred + confounded + intercept
-    order = np.lexsort((col, -score, row))
-    place = _place_in_row(row[order])
-    best = order[place < n]
-    return Ranked(row[best], place[place < n] + 1, col[best], score[best], preferred[best], confounded[best])
+class _Block(NamedTuple):
+    """A block of rows with all their scores, -inf where a column is left out, and what these are made from."""
+
+    scores: Floats
+    rounding: Floats
+    start: int
+    preference: tuple[Floats, Floats]
+    confounder: tuple[Floats, Floats]
+    link: Link | None
+    intercept: float
+
+    def best(self, n: int, rows: NDArray[np.int64] | None = None) -> Ranked:
+        """Rank the n best of each row, or of some, by the sum of the parts: a product's rounding depends on places."""
+        if rows is None:
+            place, col = _candidates(self.scores, n, self.rounding)
+        else:
+            place, col = _candidates(self.scores[rows], n, self.rounding[rows])
+            place = rows[place]
+        row = place + self.start
+        preferred = np.einsum("nk,nk->n", self.preference[0][row], self.preference[1][col])
+        if self.link is None:
+            confounded = np.einsum("nl,nl->n", self.confounder[0][row], self.confounder[1][col])
+        else:
+            confounded = self.link.at(row, col)
+        score = preferred + confounded + self.intercept
+        order = np.lexsort((col, -score, row))
+        place = _place_in_row(row[order])
+        best = order[place < n]
+        return Ranked(row[best], place[place < n] + 1, col[best], score[best], preferred[best], confounded[best])
+
+
+def _capped(block: _Block, n: int, cap: Cap) -> Ranked:
+    """Rank under a cap: deeper and deeper, until each list is full or its row has no more columns.
+
+    The depth doubles, so a row is looked at log2(cols / n) times at most.
+    """
+    depth, rows, width = n, np.arange(len(block.scores)), block.scores.shape[1]
+    done: list[Ranked] = []
+    while True:
+        ranked = block.best(depth, rows)
+        kept = _within_cap(ranked, n, cap)
+        found, left = (np.bincount(part.row - block.start, minlength=len(block.scores)) for part in (kept, ranked))
+        is_done = (found[rows] == n) | (left[rows] < depth) | (depth >= width)
+        finished = np.isin(kept.row - block.start, rows[is_done])
+        done.append(kept.at(finished))
+        rows, depth = rows[~is_done], min(2 * depth, width)
+        if not len(rows):
+            whole = Ranked(*map(np.concatenate, zip(*done, strict=True)))
+            return whole.at(np.lexsort((whole.rank, whole.row)))
+
+
+def _within_cap(ranked: Ranked, n: int, cap: Cap) -> Ranked:
+    """Return the first n of each row of which no more than the cap are of one group, ranked anew."""
+    group = cap.groups[ranked.col]
+    order = np.lexsort((ranked.rank, group, ranked.row))
+    begins = np.ones(len(order), dtype=bool)
+    begins[1:] = (np.diff(ranked.row[order]) != 0) | (np.diff(group[order]) != 0)
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order)) - first
+    kept = np.nonzero((place < cap.most) | (group < 0))[0]
+    rank = _place_in_row(ranked.row[kept]) + 1
+    kept, rank = kept[rank <= n], rank[rank <= n]
+    return ranked.at(kept)._replace(rank=rank)

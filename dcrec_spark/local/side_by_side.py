@@ -9,7 +9,6 @@ from threadpoolctl import threadpool_limits
 
 from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.spark.lineage import broadcast, cores
-from dcrec_spark.spark.worker import forget_zip_importers
 
 Shared = TypeVar("Shared")
 Work = TypeVar("Work")
@@ -32,7 +31,6 @@ def side_by_side(
     shared_value = broadcast(spark, (shared, list(works)))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        forget_zip_importers()
         for batch in batches:
             for number in batch["id"].to_pylist():
                 everything, all_works = shared_value.value

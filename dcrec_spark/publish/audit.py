@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import reduce
 from operator import and_
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -10,11 +11,24 @@ from pyspark.sql import functions as F
 from dcrec_spark.errors import AuditError
 
 
-def audit_recommendations(table: DataFrame, seen: DataFrame | None) -> None:
+class Promises(NamedTuple):
+    """What else lists have to keep.
+
+    items : item_id (, category) of what is on offer; None: everything. most : items of one category in a list.
+    """
+
+    items: DataFrame | None = None
+    most: int | None = None
+
+
+_NO_MORE = Promises()
+
+
+def audit_recommendations(table: DataFrame, seen: DataFrame | None, promises: Promises = _NO_MORE) -> None:
     """Refuse a table that breaks a promise to its readers.
 
-    Ranks run from 1 without gaps, no list holds an item twice, scores are finite, and nothing that the user has seen is
-    recommended.
+    Ranks run from 1 without gaps, no list holds an item twice, scores are finite, nothing that the user has seen is
+    recommended, nothing that is not on offer, and no more of one category than promised.
 
     Parameters
     ----------
@@ -22,6 +36,8 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None) -> None:
         The staged recommendations, as written.
     seen : DataFrame, optional
         user_id, item_id that were to be left out; None when seen items may be recommended.
+    promises : Promises
+        What is on offer.
 
     Raises
     ------
@@ -50,9 +66,22 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None) -> None:
         breaches["recommended items that the user has seen"] = table.join(
             pairs, ["user_id", "item_id"], "left_semi"
         ).count()
+    breaches |= _offer_breaches(table, promises)
     broken = [f"{count} {promise}" for promise, count in breaches.items() if count]
     if broken:
         raise AuditError(f"the recommendations were not published: {'; '.join(broken)}")
+
+
+def _offer_breaches(table: DataFrame, promises: Promises) -> dict[str, int]:
+    breaches: dict[str, int] = {}
+    if promises.items is not None:
+        foreign = table.join(promises.items.select("item_id"), "item_id", "left_anti").count()
+        breaches["recommended items that are not on offer"] = foreign
+        if promises.most is not None:
+            alike = table.join(promises.items, "item_id").where("category is not null").groupBy("user_id", "category")
+            over = alike.count().where(F.col("count") > promises.most).select("user_id").distinct().count()
+            breaches[f"users with more than {promises.most} items of one category"] = over
+    return breaches
 
 
 def _not_finite(columns: Sequence[str]) -> Column:

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.publish.manifest import RECORD, read_json
+from dcrec_spark.publish.manifest import RECORD, check_record, read_json
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.protocol import Files
 
@@ -140,12 +140,14 @@ def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[s
     Raises
     ------
     DataError
-        It is damaged.
+        It is damaged, or not the one that was published.
     """
     files, path = open_files(run_directory, spark, setting="run directory")
     if not files.exists(f"{path}/{RECORD}"):
         return None
-    return read_json(files, f"{path}/{RECORD}")
+    record = read_json(files, f"{path}/{RECORD}")
+    check_record(files, path)
+    return record
 
 
 def run_id_in(files: Files, root: str) -> str | None:

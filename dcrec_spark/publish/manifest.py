@@ -1,5 +1,6 @@
 """What a published run holds, file by file, so that anybody can check that it is whole."""
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -10,6 +11,8 @@ from dcrec_spark.storage.protocol import Entry, Files
 
 MANIFEST = "manifest.json"
 RECORD = "run.json"
+_SEAL = "sha256"
+_PARTS = {"run_id", "record_sha256", "tables", "folders", _SEAL}
 
 
 class FolderFiles(NamedTuple):
@@ -53,7 +56,7 @@ def write_manifest(
         "tables": {name: table._asdict() for name, table in tables.items()},
         "folders": {name: folder._asdict() for name, folder in folders.items()},
     }
-    files.write(f"{directory}/{MANIFEST}", to_json(content))
+    files.write(f"{directory}/{MANIFEST}", sealed(content))
 
 
 def check_manifest(files: Files, directory: str) -> None:
@@ -83,6 +86,42 @@ def check_folder(files: Files, directory: str, folder: str) -> None:
     _require_equal(directory, expected, {f"{folder}/{name}": sha256 for name, sha256 in present.items()})
 
 
+def check_record(files: Files, directory: str) -> None:
+    """Compare the record of a run with the run's manifest, where it has one.
+
+    Raises
+    ------
+    DataError
+        One of the two is damaged.
+    """
+    if files.exists(f"{directory}/{MANIFEST}"):
+        expected = _expected(files, directory)[RECORD]
+        _require_equal(directory, {RECORD: expected}, {RECORD: files.sha256(f"{directory}/{RECORD}")})
+
+
+def sealed(content: Mapping[str, object]) -> bytes:
+    """Return the content as JSON that holds a checksum of itself, for :func:`read_sealed`."""
+    return to_json({**content, _SEAL: _seal_of(content)})
+
+
+def read_sealed(files: Files, path: str) -> dict[str, Any]:
+    """Read what :func:`sealed` made, without its checksum.
+
+    Raises
+    ------
+    DataError
+        The file is missing, or not as it was written.
+    """
+    content = read_json(files, path)
+    if content.pop(_SEAL, None) != _seal_of(content):
+        raise DataError(f"{path} is damaged: its content differs from the checksum in it; restore it from a backup")
+    return content
+
+
+def _seal_of(content: Mapping[str, object]) -> str:
+    return hashlib.sha256(to_json(content)).hexdigest()
+
+
 def read_json(files: Files, path: str) -> dict[str, Any]:
     """Read a file of a run that holds a JSON object.
 
@@ -106,6 +145,8 @@ def _expected(files: Files, directory: str) -> dict[str, str]:
     if not files.exists(path):
         raise DataError(f"{directory} holds no {MANIFEST}: it is not a whole run")
     manifest = read_json(files, path)
+    if _SEAL in manifest or not manifest.keys() <= _PARTS:  # versions before this one wrote none
+        manifest = read_sealed(files, path)
     try:
         expected = {RECORD: str(manifest["record_sha256"])}
         for name, part in {**manifest["tables"], **manifest.get("folders", {})}.items():

@@ -200,6 +200,23 @@ class ParquetSink:
         names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
         return [name.removeprefix("run_id=") for name in names if name.startswith("run_id=")]
 
+    def prune(self, keep: int) -> list[str]:
+        """Remove all runs but the ``keep`` newest and the current one; returns which.
+
+        Each goes in one step from where readers look. Whoever still reads an old run loses it.
+        """
+        files, root = self.files, self.root
+        with files.lock(f"{root}/{LOCK}"):
+            _undo_interrupted_commit(files, root)
+            current = run_id_in(files, root)
+            old = [run_id for run_id in sorted(self.run_ids())[:-keep] if run_id != current]
+            removed = {run_id: _staging_path(root, run_id) for run_id in old}
+            for run_id, path in removed.items():
+                files.rename(run_path(root, run_id), path)
+        for path in removed.values():
+            files.delete(path)
+        return old
+
     def withdraw(self, staged: StagedRun) -> None:
         """Point readers to the run before, unless another one was published since, and remove this one's directory."""
         files, root = self.files, self.root

@@ -11,12 +11,17 @@ A place is the token of a run. The transaction that swaps the views holds an adv
 what was shown when staging began, and records the publication. It waits for readers and for other publishers in short
 attempts, and gives up after ``lock_seconds``. A publisher holds a second advisory lock, on its token, for as long as
 it lives: what is staged under a token that nobody holds is left over, and goes.
+
+A server that goes away in the middle of a step and is back within ``lock_seconds`` costs that step only: it is made
+again from its beginning, on a new connection. Staging then has a new token; committing looks first whether it was done.
 """
 
+import logging
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import date
+from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -34,9 +39,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError, require_extra
+from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError, interruption, require_extra
 from dcrec_spark.publish.manifest import to_json
-from dcrec_spark.publish.protocol import Record
+from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.publish.server import Server
 from dcrec_spark.publish.warehouse import IDENTIFIER, Kept, StagedTables, Warehouse, first_line, staged_place
 
@@ -56,9 +61,18 @@ _TYPES: dict[type[DataType], str] = {
     MapType: "json",
 }
 # What the lists and factors are looked up by; unique, too.
-_KEYS = {"recommendations": ("user_id", "rank"), "user_factors": ("id",), "item_factors": ("id",)}
+_KEYS = {
+    "recommendations": ("user_id", "rank"),
+    "fallback": ("rank",),
+    "similar_items": ("item_id", "rank"),
+    "changes": ("user_id", "item_id"),
+    "user_factors": ("id",),
+    "item_factors": ("id",),
+}
 _ATTEMPT_SECONDS = 1
 _PAUSE_SECONDS = 0.2
+_Made = TypeVar("_Made")
+_log = logging.getLogger(__name__)
 _PAGES_PER_READ = 2**16
 _REGISTRY = """
 create table if not exists {schema}.dcrec_runs (
@@ -73,7 +87,7 @@ class PostgresqlWarehouse(Warehouse):
     """Tables of a PostgreSQL database.
 
     spark : writes the rows; None is enough to list runs and to go back to one. lock_seconds : how long to wait for
-    readers and other publishers.
+    readers, other publishers, and a server that restarts.
     """
 
     kind = "postgresql"
@@ -94,6 +108,8 @@ class PostgresqlWarehouse(Warehouse):
         self._open: psycopg.Connection | None = None
         # Tokens whose lock this connection holds: asked for again, it would be given.
         self._staging: set[str] = set()
+        # How often the connection broke: whoever clears up afterwards may have made a new one.
+        self._losses = 0
 
     def check(self) -> None:
         """Connect, and make the two tables of the registry."""
@@ -125,6 +141,10 @@ class PostgresqlWarehouse(Warehouse):
             self._staging.clear()
 
     # ---- stage
+
+    def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedTables:
+        """Load all tables, and read back what is there; begun anew where the server went away in between."""
+        return self._through_restarts(lambda: super(PostgresqlWarehouse, self).stage(run_id, tables, folders))
 
     def prepare(self, table: str, rows: DataFrame) -> None:
         """Refuse columns that PostgreSQL cannot hold."""
@@ -209,8 +229,12 @@ class PostgresqlWarehouse(Warehouse):
         ConflictError
             Another run was shown since staging began, or readers or publishers kept their locks for too long.
         """
+        return self._through_restarts(lambda: self._commit(staged, record))
+
+    def _commit(self, staged: StagedTables, record: Record) -> str:
         with self._swap(staged.run_id) as connection:
             self.require_unchanged(staged)
+            self._require_staged(connection, staged)
             # A run_id that is published again replaces itself.
             connection.execute(
                 self._sql("update {schema}.dcrec_runs set published_at = null where run_id = %s and token <> %s"),
@@ -222,6 +246,12 @@ class PostgresqlWarehouse(Warehouse):
             )
             self._show(connection, dict(staged.places))
         return ", ".join(f"{self.namespace}.{table}" for table in staged.places)
+
+    def _require_staged(self, connection: psycopg.Connection, staged: StagedTables) -> None:
+        """Refuse what another publisher has removed as left over, while the server was away and nobody held it."""
+        query = self._sql("select 1 from {schema}.dcrec_runs where token = %s")
+        if connection.execute(query, [staged.token]).fetchone() is None:
+            raise self.conflict(staged.run_id, "another publisher removed what was staged while the server was away")
 
     def show(self, staged: StagedTables, table: str) -> str:
         """Show one table; :meth:`commit` shows all at once."""
@@ -236,6 +266,9 @@ class PostgresqlWarehouse(Warehouse):
 
     def undo(self, staged: StagedTables) -> None:
         """Show what was shown when staging began, all views at once; the publication is no longer recorded."""
+        self._through_restarts(lambda: self._undo(staged))
+
+    def _undo(self, staged: StagedTables) -> None:
         with self._swap(staged.run_id) as connection:
             ours = [table for table in staged.places if self.is_shown(staged, table)]
             self._show(connection, {table: staged.base[table] for table in ours})
@@ -266,17 +299,21 @@ class PostgresqlWarehouse(Warehouse):
 
     def verify(self, staged: StagedTables) -> None:
         """Count what the views show; their tables were compared when they were staged, and never change."""
-        differing = []
-        for table, content in staged.contents.items():
-            row = self._connection().execute(self._sql("select count(*) from {schema}.{p}", p=table)).fetchone()
-            if row != (content.rows,) or self.now(table) != staged.token:
-                differing.append(table)
+        differing = self._through_restarts(lambda: self._differing(staged))
         if differing:
             self.undo(staged)
             raise DcrecError(
                 f"{self.setting}: run {staged.run_id} was published, and {', '.join(differing)} found different from "
                 "what was written; the tables of before are back"
             )
+
+    def _differing(self, staged: StagedTables) -> list[str]:
+        differing = []
+        for table, content in staged.contents.items():
+            row = self._connection().execute(self._sql("select count(*) from {schema}.{p}", p=table)).fetchone()
+            if row != (content.rows,) or self.now(table) != staged.token:
+                differing.append(table)
+        return differing
 
     def shown(self, table: str) -> DataFrame:
         """Open the view."""
@@ -286,14 +323,23 @@ class PostgresqlWarehouse(Warehouse):
     # ---- clear up, list, go back
 
     def discard(self, staged: StagedTables) -> None:
-        """Remove what is staged, unless it is shown or held."""
+        """Remove what is staged, unless it is shown or held; where the server is away, that is left to the next run."""
+        try:
+            self._discard(staged)
+        except (DcrecError, psycopg.OperationalError) as error:
+            if self._answers():
+                raise
+            _log.warning("%s: what was staged is left to the next run: %s", self.setting, first_line(error))
+
+    def _discard(self, staged: StagedTables) -> None:
+        held = staged.token in self._staging
+        self._staging.discard(staged.token)
         with self._transaction() as connection:
             query = "select published_at is null from {schema}.dcrec_runs where token = %s"
             if connection.execute(self._sql(query), [staged.token]).fetchone() == (True,):
                 self._forget(connection, staged.token)
-            if staged.token in self._staging:
+            if held:
                 connection.execute("select pg_advisory_unlock(hashtextextended(%s, 0))", [self._key(staged.token)])
-                self._staging.discard(staged.token)
 
     def drop(self, staged: StagedTables, table: str) -> None:
         """Nothing by the table: :meth:`discard` removes all at once."""
@@ -356,10 +402,58 @@ class PostgresqlWarehouse(Warehouse):
         except psycopg.OperationalError as error:
             if connection.broken:
                 self._open = None
+                self._losses += 1
                 raise DcrecError(
                     f"{self.setting}: the connection to {self.server.url} broke: {first_line(error)}; run again"
                 ) from error
             raise
+
+    def _through_restarts(self, step: Callable[[], _Made]) -> _Made:
+        """Make a step, and make it again where the server went away meanwhile and came back in time."""
+        deadline = time.monotonic() + self.lock_seconds
+        while True:
+            losses = self._losses
+            try:
+                return step()
+            except Exception as error:
+                if interruption(error) is not None or (losses == self._losses and self._answers()):
+                    raise
+                self._come_back(deadline, error)
+
+    def _answers(self) -> bool:
+        """Whether the connection of before is still there; one to a server that has restarted is not."""
+        try:
+            if self._open is not None:
+                self._open.execute("select 1")
+        except psycopg.Error:
+            return False
+        return self._open is not None
+
+    def _come_back(self, deadline: float, error: Exception) -> None:
+        """Connect again, and hold again what is staged.
+
+        Raises
+        ------
+        DcrecError
+            The server stays away.
+        """
+        _log.warning("%s: the connection broke; waiting for the server", self.setting)
+        staging = set(self._staging)
+        self.close()
+        while True:
+            with suppress(ConfigError, psycopg.OperationalError):  # it is not back yet
+                connection = self._connection()
+                for token in staging:
+                    connection.execute("select pg_advisory_lock(hashtextextended(%s, 0))", [self._key(token)])
+                self._staging |= staging
+                return
+            if time.monotonic() > deadline:
+                raise DcrecError(
+                    f"{self.setting}: the connection to {self.server.url} broke, and the server was not back after "
+                    f"{self.lock_seconds:g} s ({self.server.without_secret(first_line(error))}); run again, or raise "
+                    f"{self.setting}.lock_seconds"
+                ) from error
+            time.sleep(_PAUSE_SECONDS)
 
     @contextmanager
     def _swap(self, run_id: str) -> Iterator[psycopg.Connection]:

@@ -62,6 +62,51 @@ def recommendations(user_type: DataType, item_type: DataType, intervals: bool = 
     )
 
 
+def fallback(item_type: DataType) -> StructType:
+    """One list for users without ratings: what all users together would like best, not what is seen most.
+
+    Users who have a list are in ``recommendations``; this one is for all others. score = preference + confounder + the
+    model's intercept, each a mean over all users.
+    """
+    return StructType([field for field in recommendations(item_type, item_type) if field.name != "user_id"])
+
+
+def similar_items(item_type: DataType) -> StructType:
+    """Items most alike, by their preference factors: one row per item and rank (from 1), unique on both.
+
+    ``measure`` says what ``similarity`` is: cosine or inner_product.
+    """
+    return StructType(
+        [
+            StructField("item_id", item_type, nullable=False),
+            StructField("rank", IntegerType(), nullable=False),
+            StructField("similar_item_id", item_type, nullable=False),
+            StructField("similarity", DoubleType(), nullable=False),
+            StructField("measure", StringType(), nullable=False),
+            *_WHICH_RUN,
+        ]
+    )
+
+
+def changes(user_type: DataType, item_type: DataType) -> StructType:
+    """Tell how ``recommendations`` differs from that of the run before: a row for each pair that came, went or moved.
+
+    ``change`` is added, removed or moved. ``since_run_id`` is null where there was no run before, and every row is
+    added.
+    """
+    return StructType(
+        [
+            StructField("user_id", user_type, nullable=False),
+            StructField("item_id", item_type, nullable=False),
+            StructField("change", StringType(), nullable=False),
+            StructField("rank_before", IntegerType(), nullable=True),
+            StructField("rank", IntegerType(), nullable=True),
+            StructField("since_run_id", StringType(), nullable=True),
+            *_WHICH_RUN,
+        ]
+    )
+
+
 def user_factors(id_type: DataType) -> StructType:
     """Factors of users, one row each. ``gamma`` weighs the confounder; a classical fit has null for the exposure.
 

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, TypeAlias
 from weakref import WeakSet, finalize
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import Broadcast, SparkContext, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
@@ -82,7 +82,7 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
             f"setting spark.checkpoint_dir: {path!r} cannot be used ({error.java_exception}); expected a directory "
             "that the driver and all executors can read and write"
         ) from error
-    atexit.register(_delete, spark, str(spark.sparkContext.getCheckpointDir()))
+    atexit.register(_delete_at_exit, spark, str(spark.sparkContext.getCheckpointDir()))
 
 
 def keep(frame: DataFrame) -> "Kept":
@@ -167,6 +167,11 @@ def _delete(spark: SparkSession, path: str) -> None:
     jvm: Any = spark._jvm
     place = jvm.org.apache.hadoop.fs.Path(path)
     place.getFileSystem(spark._jsc.hadoopConfiguration()).delete(place, True)
+
+
+def _delete_at_exit(spark: SparkSession, path: str) -> None:
+    with suppress(Py4JError, OSError):  # the JVM was stopped with this process
+        _delete(spark, path)
 
 
 Broadcasted: TypeAlias = Broadcast[Any]

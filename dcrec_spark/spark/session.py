@@ -13,9 +13,12 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from dcrec_spark.spark.java import ensure_java, without_incubator_warning
@@ -64,6 +67,7 @@ def build_session(
     settings = _settings(app_name, master, wanted)
     _prepare_process(settings)
     with without_incubator_warning():
+        _start_jvm(settings)
         session = _builder(settings).getOrCreate()
     atexit.register(_stop, session)
     return session
@@ -184,6 +188,18 @@ def _prepare_process(settings: Mapping[str, str]) -> None:
         os.environ.setdefault("SPARK_CONF_DIR", str(conf_directory()))
 
 
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Start the JVM in a process group of its own, if it is this process that starts it.
+
+    A signal to the group of this process would otherwise stop the JVM too, which could then not clear up. It ends when
+    this process does: its standard input ends.
+    """
+    if SparkContext._gateway is None and not _is_submitted():
+        conf = SparkConf().setAll(list(settings.items()))
+        gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)
+
+
 def scratch_places(session: SparkSession) -> dict[str, str]:
     """Name the directories that Spark writes to on its way, by the settings that say where; several have commas."""
     if not hasattr(session, "_jsparkSession"):  # Spark Connect keeps its paths to itself
@@ -203,4 +219,5 @@ def conf_directory() -> Path:
 
 def _stop(session: SparkSession) -> None:
     if session.sparkContext._jsc is not None:  # else it was stopped before
-        session.stop()
+        with suppress(Py4JError, OSError):  # the JVM was stopped with this process
+            session.stop()

@@ -1,16 +1,47 @@
-"""What a Python worker does before it works on a block."""
+"""What a Python worker of Spark does once, before its first task of this package, so that its tasks cost little.
 
+Both are dear because a worker that can fit a model has imported much: more than a half-step's arithmetic on a million
+ratings, at every task. ``docs/decisions/python-workers.md`` has the figures.
+"""
+
+import gc
+import os
 import sys
 import zipimport
+from typing import Any
+
+from pyspark import TaskContext
+
+_reread = zipimport.zipimporter.invalidate_caches
 
 
-def forget_zip_importers() -> None:
-    """Make the next task of this worker start at once.
+def prepare_worker() -> None:
+    """Make the further tasks of this worker cheap; does nothing outside of a task.
 
-    Spark calls importlib.invalidate_caches() for every task, and up to Python 3.11 each importer of a zip file then
-    reads the whole archive anew: some 50 importers of pyspark.zip, a tenth of a second, more than a half-step's
-    arithmetic on a million ratings. Importers are made again, from a cache, when something is imported.
+    * Spark collects garbage after every task, and looks at every object of every module: they are here to stay.
+    * Spark calls importlib.invalidate_caches() before every task, and up to Python 3.11 each importer of a zip file
+      then reads the directory of the archive anew, one for each package of pyspark.zip: not if it is as it was.
     """
-    for path, importer in list(sys.path_importer_cache.items()):
-        if isinstance(importer, zipimport.zipimporter):
-            del sys.path_importer_cache[path]
+    if TaskContext.get() is None:
+        return
+    gc.collect()
+    gc.freeze()
+    if sys.version_info < (3, 12):
+        zipimport.zipimporter.invalidate_caches = reread_if_changed  # type: ignore[method-assign, assignment]
+
+
+def reread_if_changed(importer: Any) -> None:
+    """Read an archive's directory again where its file is not the one that was read last."""
+    file = _file(importer.archive)
+    if file is None or getattr(importer, "_file_read", None) != file:
+        _reread(importer)
+        importer._file_read = file
+
+
+def _file(path: str) -> tuple[int, int, int] | None:
+    """Return what changes with a file; None without one."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -23,6 +23,9 @@ TABLES: list[tuple[str, StructType, str]] = [
         schemas.recommendations(_STRING, _STRING, intervals=True),
         str(schemas.recommendations.__doc__),
     ),
+    ("fallback", schemas.fallback(_STRING), str(schemas.fallback.__doc__)),
+    ("similar_items", schemas.similar_items(_STRING), str(schemas.similar_items.__doc__)),
+    ("changes", schemas.changes(_STRING, _STRING), str(schemas.changes.__doc__)),
     ("user_factors", schemas.user_factors(_STRING), str(schemas.user_factors.__doc__)),
     ("item_factors", schemas.item_factors(_STRING), str(schemas.item_factors.__doc__)),
     ("metrics", schemas.METRICS, "One row for each model and metric, each with its variant in its name."),
@@ -30,7 +33,7 @@ TABLES: list[tuple[str, StructType, str]] = [
     ("runs", schemas.RUNS, "One row: what run.json says, as a table."),
     ("trials", schemas.TRIALS, "One row for each trial of a search, and for each round that it was in."),
 ]
-_ID_COLUMNS = {"user_id", "item_id", "id"}
+_ID_COLUMNS = {"user_id", "item_id", "similar_item_id", "id"}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

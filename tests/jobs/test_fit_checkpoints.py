@@ -8,12 +8,16 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
+from dcrec_spark.engine.ascent import Past
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.jobs import fit_checkpoints
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.fit_checkpoints import PREFIX, StoredCheckpoints
+from dcrec_spark.models.fitting.resumption import KeptSweep
+from dcrec_spark.publish.manifest import sealed
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.staging import LEASE
+from tests.faults.damage import HOW, damaged
 from tests.jobs.job import SMALL, names_in, read_table, record_of, run_directory, run_retrain
 
 pytestmark = pytest.mark.job
@@ -88,14 +92,41 @@ def test_other_settings_begin_anew_and_say_so(
 
 @pytest.mark.parametrize(
     "content",
-    ["{", "[]", "{}", '{"past": {"objective": [1]}, "shared": {}, "rows": {"items": 3}}', '{"past": 1, "rows": {}}'],
+    [
+        b"{",
+        b"[]",
+        sealed({}),
+        sealed({"past": {"objective": [1]}, "shared": {}, "tables": {"items": 3}}),
+        sealed({"past": 1, "tables": {}}),
+        b'{"past": {"objective": [1]}, "shared": {}, "tables": {}}',
+    ],
 )
-def test_a_damaged_checkpoint_is_named_and_not_used(content: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_a_damaged_checkpoint_is_named_and_not_used(content: bytes, tmp_path: Path, spark: SparkSession) -> None:
     (tmp_path / "exposure-7").mkdir()
-    (tmp_path / "exposure-7" / "sweep.json").write_text(content, encoding="utf-8")
+    (tmp_path / "exposure-7" / "sweep.json").write_bytes(content)
     run: Any = SimpleNamespace(warnings=[])
     assert StoredCheckpoints(spark, FILES, str(tmp_path), 1, run).kept("exposure") is None
     assert "exposure: a checkpoint of an interrupted run is damaged, and not used: " in run.warnings[0]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("file", ["sweep.json", "items/part-00000*.parquet"])
+def test_a_checkpoint_that_is_not_as_it_was_written_is_not_used(
+    file: str, how: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    run: Any = SimpleNamespace(warnings=[])
+    checkpoints = StoredCheckpoints(spark, FILES, str(tmp_path), 1, run)
+    rows = spark.createDataFrame([("i", [0.5, 0.25])], "id string, factors array<double>")
+    checkpoints.keep("outcome", KeptSweep(Past([3.0, 2.0]), {"intercept": 0.1}, {"items": rows}))
+    (there,) = (tmp_path / "outcome-2").glob(file)
+    with damaged(there, how):
+        assert checkpoints.kept("outcome") is None
+    assert "outcome: a checkpoint of an interrupted run is damaged, and not used: " in run.warnings[0]
+    assert str(tmp_path / "outcome-2") in run.warnings[0]
+    kept = checkpoints.kept("outcome")
+    assert kept is not None
+    assert (kept.past.objective, kept.shared) == ([3.0, 2.0], {"intercept": 0.1})
+    assert kept.tables["items"].collect() == rows.collect()
 
 
 def test_a_fit_that_is_at_work_is_left_alone(tmp_path: Path) -> None:

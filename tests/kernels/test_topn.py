@@ -22,17 +22,17 @@ class Ranking(NamedTuple):
     intercept: float
     seen: Array
 
-    def fast(self, n: int) -> topn.Ranked:
+    def fast(self, n: int, cap: topn.Cap | None = None) -> topn.Ranked:
         row, col = np.nonzero(self.seen)
         pointer = np.searchsorted(row, np.arange(len(self.seen) + 1))
-        return topn.top_n(n, self.preference, self.confounder, self.intercept, pointer, col)
+        return topn.top_n(n, self.preference, self.confounder, self.intercept, pointer, col, cap=cap)
 
-    def twin(self, n: int) -> list[dense.Recommendation]:
+    def twin(self, n: int, cap: topn.Cap | None = None) -> list[dense.Recommendation]:
         """The twin keeps gamma beside E[pi]; here it is in the product already."""
         ones = np.ones(len(self.seen))
         user, item = zip(self.preference, self.confounder, strict=True)
         scores = dense.score_all(user[0], item[0], ones, user[1], item[1], self.intercept)
-        return dense.recommend(scores, n, self.seen > 0)
+        return dense.recommend(scores, n, self.seen > 0, *(cap or ()))
 
 
 def ranking(seed: int, exact: bool, rank: int = 3, confounder_rank: int = 2) -> Ranking:
@@ -137,3 +137,25 @@ def test_single_precision_stays_single() -> None:
     actual = problem._replace(preference=narrow[0], confounder=narrow[1]).fast(3)
     assert actual.score.dtype == np.float32
     assert_same_lists(actual, problem.twin(3), 1e-5)
+
+
+@given(SEEDS, st.integers(1, 6), st.integers(1, 3), st.integers(1, 4))
+def test_no_more_of_a_group_than_the_cap_and_every_list_as_full_as_can_be(
+    seed: int, n: int, most: int, n_groups: int
+) -> None:
+    """A list goes as deep as it takes: with one group of all columns it ends at the cap."""
+    given_ranking = ranking(seed, exact=True)
+    groups = np.random.default_rng(seed).integers(-1, n_groups, len(given_ranking.preference[1]))
+    cap = topn.Cap(groups, most)
+    assert_same_lists(given_ranking.fast(n, cap), given_ranking.twin(n, cap))
+
+
+def test_a_wide_catalogue_of_one_large_group_is_gone_through_to_its_end() -> None:
+    """The best 900 columns are of one group: the rest of each list lies below them."""
+    scores = np.arange(1000.0, 0.0, -1.0)[:, None]
+    groups = np.where(np.arange(1000) < 900, 7, -1)
+    nothing = np.zeros((3, 0)), np.zeros((1000, 0))
+    empty = np.zeros(4, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    ranked = topn.top_n(4, (np.ones((3, 1)), scores), nothing, 0.0, *empty, cap=topn.Cap(groups, 2))
+    assert ranked.col.reshape(3, 4).tolist() == [[0, 1, 900, 901]] * 3
+    assert ranked.rank.reshape(3, 4).tolist() == [[1, 2, 3, 4]] * 3

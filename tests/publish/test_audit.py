@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import AuditError
-from dcrec_spark.publish.audit import audit_recommendations
+from dcrec_spark.publish.audit import Promises, audit_recommendations
 
 Row = tuple[str | None, int | None, str | None, float | None, float | None, float | None]
 
@@ -102,3 +102,13 @@ def test_all_broken_promises_are_named_at_once(spark: SparkSession) -> None:
         "1 scores that are null, NaN or infinite",
         "2 recommended items that the user has seen",
     ]
+
+
+def test_what_is_not_on_offer_and_too_many_of_a_category_are_refused(spark: SparkSession) -> None:
+    table = table_of(spark, GOOD)
+    items = spark.createDataFrame([("i1", "drama"), ("i2", "drama")], "item_id string, category string")
+    audit_recommendations(table, None, Promises(items, 2))
+    with pytest.raises(AuditError, match="1 users with more than 1 items of one category"):
+        audit_recommendations(table, None, Promises(items, 1))
+    with pytest.raises(AuditError, match="2 recommended items that are not on offer"):
+        audit_recommendations(table, None, Promises(items.where("item_id = 'i1'")))

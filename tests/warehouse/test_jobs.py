@@ -1,39 +1,24 @@
 """The job with warehouses: killed between two of them and run again, listed, and rolled back with one command."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-import structlog
 import yaml
-from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
-from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.publish.current import current_run, current_run_id
 from tests.jobs.job import SMALL
+from tests.warehouse.commands import dcrec_with, killed_before
 from tests.warehouse.judges import hadoop_judge, postgresql_judge
-from tests.warehouse.places import ROOT, session_settings
+from tests.warehouse.places import session_settings
 
 pytestmark = pytest.mark.warehouse
 
 RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
-# Iceberg is committed, PostgreSQL is not yet.
-KILLED = """
-import os, signal
-from dcrec_spark.publish.postgresql import PostgresqlWarehouse
-
-PostgresqlWarehouse.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-
-from dcrec_spark.jobs.command import main
-main()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -63,19 +48,14 @@ def settings(scratch: Path, postgresql: str) -> Path:
     return file
 
 
-def dcrec_with(*arguments: object) -> Result:
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        return CliRunner().invoke(dcrec, [str(argument) for argument in arguments])
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        structlog.reset_defaults()
-
-
 def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_takes_all_places_back(
-    settings: Path, scratch: Path, spark: SparkSession, database: psycopg.Connection
+    settings: Path,
+    scratch: Path,
+    spark: SparkSession,
+    database: psycopg.Connection,
+    record_property: Callable[[str, object], None],
 ) -> None:
+    record_property("tried", 2)
     output = scratch / "nightly"
     command = ["retrain", "--config", str(settings)]
     judges = [hadoop_judge(scratch, "nightly"), postgresql_judge(database, "nightly")]
@@ -89,21 +69,16 @@ def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_
     whole = everywhere()
     assert whole == [[first] * len(whole[0])] * 2
 
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, *command],
-        env={**environment, "PYTHONPATH": str(ROOT)},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    killed_before("PostgresqlWarehouse", command)
     assert current_run_id(str(output)) == first
     iceberg, postgresql = everywhere()
     assert postgresql == whole[1]
     assert set(iceberg) != {first}
+
+    killed_before("ParquetSink", command)
+    assert current_run_id(str(output)) == first
+    assert everywhere()[0] == everywhere()[1]
+    assert set(everywhere()[1]).isdisjoint({first, *iceberg})
 
     finished = dcrec_with(*command)
     assert finished.exit_code == 0, finished.output

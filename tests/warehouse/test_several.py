@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import psycopg
@@ -131,6 +132,27 @@ def test_a_place_that_fails_takes_the_others_back(places: Places, monkeypatch: p
     with pytest.raises(DcrecError, match="found damaged, and withdrawn"):
         places.publish("third")
     assert places.everywhere() == [{"first"}] * 3
+
+
+@pytest.mark.parametrize("when", ["before the second place", "after the second place"])
+def test_a_signal_between_two_commits_takes_all_places_back(
+    when: str, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As SIGTERM and Ctrl-C come: the first place is committed, and the directory, the last one, is not."""
+    commit = PostgresqlWarehouse.commit
+
+    def stopped(warehouse: PostgresqlWarehouse, *given: Any) -> str:
+        if when.startswith("after"):
+            commit(warehouse, *given)
+        raise KeyboardInterrupt("stopped by SIGTERM")
+
+    monkeypatch.setattr(PostgresqlWarehouse, "commit", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        places.publish("second", users=3)
+    assert places.everywhere() == [{"first"}] * 3
+    monkeypatch.undo()
+    places.publish("third")
+    assert places.everywhere() == [{"third"}] * 3
 
 
 def test_a_warehouse_that_holds_something_else_than_was_sent_stops_all(

@@ -10,6 +10,7 @@ from dcrec_spark.config import EvaluateConfig, InputConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.titles import read_titles_file
 from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
 from dcrec_spark.jobs.served_model import load_served_model, require_ids_of
@@ -55,7 +56,7 @@ def test_input(config: EvaluateConfig) -> InputConfig:
             f"setting {TEST}: input.options.query says what is read, and would be read for the test too; name the "
             "ratings with input.table, and the test with evaluation.test_path"
         )
-    return given.model_copy(update={"table" if given.format in ("table", "jdbc") else "path": path})
+    return given.model_copy(update={"table" if given.format in ("table", "jdbc") else "path": path, "snapshot": None})
 
 
 def open_inputs(context: Context[EvaluateConfig]) -> Inputs:
@@ -67,7 +68,7 @@ def open_inputs(context: Context[EvaluateConfig]) -> Inputs:
     """
     config, spark = context.config, context.spark
     saved, other = load_served_model(context), _second_model(context)
-    training = read_ratings(spark, config.input)
+    training = open_ratings(context)
     test = naming_test(lambda: read_ratings(spark, test_input(config)))
     for model in filter(None, (saved, other)):
         require_ids_of(model.model, training, "input", ("user", "item"))

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import RenderableType
 
 from dcrec_spark.config import TuneConfig
-from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.jobs.outputs import reject_table, text_file
 from dcrec_spark.jobs.run_record import Run
@@ -62,7 +62,7 @@ class Tune(Job[TuneConfig, Inputs, Choice]):
         """Open the ratings, which need the columns that the search goes by."""
         config, spark = context.config, context.spark
         _require_place_of_searches(spark, context.output)
-        inputs = Inputs(read_ratings(spark, config.input), draw(config), schedule(config))
+        inputs = Inputs(open_ratings(context), draw(config), schedule(config))
         require_times(config, inputs.ratings.columns)
         small(config, inputs.candidates, inputs.ratings.columns, 0)  # refuses what cannot be
         return inputs

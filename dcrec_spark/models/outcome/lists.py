@@ -6,15 +6,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
-from dcrec_spark.models.fitting.checks import require_columns, require_ids_alike, require_same_ids
+from dcrec_spark.models.fitting.checks import require_columns, require_ids_alike, require_number, require_same_ids
+from dcrec_spark.models.outcome.fallback import fallback
 from dcrec_spark.models.outcome.params import OutcomeParams
-from dcrec_spark.models.outcome.vectors import ScoringVectors
+from dcrec_spark.models.outcome.similar import Similarity, similar
+from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors
 
 _OTHER = {"user": "item", "item": "user"}
 
 
 class RankedLists(OutcomeParams):
-    """What of a fitted model needs no more than its scoring vectors."""
+    """What of a fitted model needs no more than its scoring vectors and factors."""
+
+    numItems: int
 
     @abstractmethod
     def tables(self) -> tuple[DataFrame, DataFrame]:
@@ -24,7 +28,14 @@ class RankedLists(OutcomeParams):
     def scoringVectors(self) -> ScoringVectors:
         """Return the vectors whose inner products are the two parts of every score."""
 
-    def recommendationTable(self, n: int, seen: DataFrame | None = None, users: DataFrame | None = None) -> DataFrame:
+    def recommendationTable(
+        self,
+        n: int,
+        seen: DataFrame | None = None,
+        users: DataFrame | None = None,
+        items: DataFrame | None = None,
+        maxPerCategory: int | None = None,
+    ) -> DataFrame:
         """Return the n best items of every user by potential rating, one row for each place of each user's list.
 
         Parameters
@@ -35,6 +46,11 @@ class RankedLists(OutcomeParams):
             User and item columns as in training: pairs to leave out. Without it all items are ranked.
         users : DataFrame, optional
             User column as in training; only the known users among them get recommendations.
+        items : DataFrame, optional
+            Item column as in training: what may be recommended, each item once. Without it all items may.
+        maxPerCategory : int, optional
+            Items of one category in a list, at most, by a column ``category`` of ``items``; an item without one is of
+            none. Lists are ranked as deep as it takes to fill them.
 
         Returns
         -------
@@ -44,13 +60,62 @@ class RankedLists(OutcomeParams):
         Raises
         ------
         ValueError
-            n is no whole number >= 1.
+            n or maxPerCategory is no whole number >= 1.
         DataError
             A column is missing.
         ConfigError
             The ids are of another kind than those of the model.
         """
-        return self._best("user", n, seen, users)
+        return self._best("user", n, seen, users, self._offer(items, maxPerCategory))
+
+    def fallbackTable(self, n: int, items: DataFrame | None = None, maxPerCategory: int | None = None) -> DataFrame:
+        """Return one list for users without ratings: the items with the largest mean potential rating of all users.
+
+        Parameters
+        ----------
+        n : int
+            Items of the list.
+        items, maxPerCategory
+            As :meth:`recommendationTable` has them.
+
+        Returns
+        -------
+        DataFrame[rank, item_id, score, preference, confounder]
+            rank from 1; the score is the mean over users, exposed or not, of what they would rate the item.
+
+        Raises
+        ------
+        ValueError
+            n or maxPerCategory is no whole number >= 1.
+        ConfigError
+            The confounder is a link of the exposure.
+        """
+        return fallback(self.scoringVectors(), n, self._offer(items, maxPerCategory))
+
+    def similarItems(self, n: int, similarity: Similarity = "cosine", items: DataFrame | None = None) -> DataFrame:
+        """Return the n items most like each item, by their preference factors.
+
+        Parameters
+        ----------
+        n : int
+            Items for each item, at most.
+        similarity : {"cosine", "inner_product"}
+            What is compared: the direction of the factors, or their inner product.
+        items : DataFrame, optional
+            Item column as in training: what may be named as similar.
+
+        Returns
+        -------
+        DataFrame[item_id, rank, similar_item_id, similarity]
+            rank from 1.
+
+        Raises
+        ------
+        ValueError
+            n is no whole number >= 1, or there is no such similarity.
+        """
+        table = self.tables()[1].select("idx", "id", "features")
+        return similar(table, self.numItems, n, similarity, self._offer(items, None))
 
     def recommendForAllUsers(self, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Return the n best items of every user, as MLlib's ALS returns them.
@@ -102,9 +167,35 @@ class RankedLists(OutcomeParams):
         """
         return self._as_arrays("item", self._best("item", n, seen, dataset))
 
-    def _best(self, side: str, n: int, seen: DataFrame | None, subset: DataFrame | None = None) -> DataFrame:
+    def _best(
+        self,
+        side: str,
+        n: int,
+        seen: DataFrame | None,
+        subset: DataFrame | None = None,
+        offer: Offer | None = None,
+    ) -> DataFrame:
         chosen = None if subset is None else self._ids_of(subset, side)
-        return self.scoringVectors().best(n, None if seen is None else self._pairs_of(seen), chosen, side)
+        return self.scoringVectors().best(n, None if seen is None else self._pairs_of(seen), chosen, side, offer)
+
+    def _offer(self, items: DataFrame | None, most: int | None) -> Offer | None:
+        """Return what may be recommended.
+
+        Raises
+        ------
+        DataError : a column is missing. ValueError : a limit without items, or one that is no whole number >= 1.
+        """
+        if most is not None:
+            require_number("maxPerCategory", most)
+            if items is None:
+                raise ValueError("maxPerCategory: expected items with a column 'category' beside it, found none")
+        if items is None:
+            return None
+        if most is None:
+            return Offer(self._ids_of(items, "item"))
+        require_columns(items, [self.getOrDefault("itemCol"), "category"], [])
+        self._ids_of(items, "item")
+        return Offer(items.select(quoted(self.getOrDefault("itemCol")).alias("id"), "category"), most)
 
     def _ids_of(self, dataset: DataFrame, side: str) -> DataFrame:
         """Return the distinct users or items that a frame names, in a column ``id``."""

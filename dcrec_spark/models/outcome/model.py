@@ -342,12 +342,14 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         seen: DataFrame | None = None,
         users: DataFrame | None = None,
         coverage: float = 0.9,
+        items: DataFrame | None = None,
+        maxPerCategory: int | None = None,
     ) -> DataFrame:
         """Return what :meth:`recommendationTable` returns, with how sure each place is.
 
         Parameters
         ----------
-        n, seen, users
+        n, seen, users, items, maxPerCategory
             As for :meth:`recommendationTable`.
         ratings, coverage
             As for :meth:`predictIntervals`.
@@ -369,9 +371,18 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         A pair that was not seen differs from one that was by a density ratio from 1 / odds to odds (marginal
         sensitivity model), which moves the mean of a normal rating by (odds - 1 / odds) phi(z) standard deviations of
         the noise at most, with P(Z <= z) = odds / (1 + odds). The list may change where that is half of the gap to the
-        next place. That scores are estimates themselves is not in it.
+        next place, or, where a category is full, of the gap between its last item in the list and its next one. That
+        scores are estimates themselves is not in it.
         """
-        return sure_lists(self._fitted(), lambda many: self._best("user", many, seen, users), n, ratings, coverage)
+
+        def best(many: int, most: int | None) -> DataFrame:
+            ranked = self.recommendationTable(many, seen, users, items, most)
+            if items is None or most is None:
+                return ranked
+            item = quoted(self.getOrDefault("itemCol")).alias("item_id")
+            return ranked.join(items.select(item, "category"), "item_id")
+
+        return sure_lists(self._fitted(), best, n, ratings, coverage, maxPerCategory)
 
     def overlap(self, ratings: DataFrame, odds: float = 2.0, side: str = "user") -> DataFrame:
         """Say how much of each user the ratings show, and what a hidden reason for choosing could do to their mean.

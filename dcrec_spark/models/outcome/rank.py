@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.kernels.exposure import PLAIN, Form
-from dcrec_spark.kernels.topn import top_n
+from dcrec_spark.kernels.topn import Cap, top_n
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
@@ -26,7 +26,9 @@ ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 CHUNK_ROWS = 4096
 PIECE_COLS = 16384
-_RANKED = "row_idx long, rank long, col_idx long, score double, preference double, confounder double"
+_RANKED = "row_idx long, rank long, col_idx long, score double, preference double, confounder double, group long"
+_OF_NO_GROUP = -1
+_COLUMNS = ["row_idx", "rank", "col_idx", "score", "preference", "confounder"]
 _FACTORS = ["idx", "preference", "confounder"]
 
 
@@ -35,7 +37,8 @@ class Ranking:
     """What is ranked: both frames have ``idx long, preference array<double>, confounder array<double>``.
 
     A pair's score is the product of the preferences, plus that of the confounders, plus the intercept; form : see
-    :func:`dcrec_spark.kernels.topn.top_n`.
+    :func:`dcrec_spark.kernels.topn.top_n`. most : columns of one group in a row's list, at most; ``cols`` have a column
+    ``group long`` then, from 0, null where a column is of none.
     """
 
     rows: DataFrame
@@ -44,6 +47,7 @@ class Ranking:
     n_cols: int
     intercept: float
     form: Form = PLAIN
+    most: int | None = None
 
 
 def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
@@ -58,9 +62,9 @@ def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
     n_chunks = max(min(cores(spark), what.n_rows), -(-what.n_rows // CHUNK_ROWS))
     n_pieces = -(-what.n_cols // PIECE_COLS)
     chunks = _chunks(what.rows, seen, n_chunks)
-    pieces = _pieces(what.cols, n_pieces)
+    pieces = _pieces(what.cols if what.most else what.cols.withColumn("group", F.lit(None)), n_pieces)
     best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(_scorer(n, what), _RANKED)
-    return best if n_pieces == 1 else _merge(best, n)
+    return (best if n_pieces == 1 else _merge(best, n, what.most)).drop("group")
 
 
 def _chunks(rows: DataFrame, seen: DataFrame, n_chunks: int) -> DataFrame:
@@ -88,11 +92,13 @@ def _chunk_cell(rows: pa.Table, seen: pa.Table) -> bytes:
 
 
 def _pieces(cols: DataFrame, n_pieces: int) -> DataFrame:
-    placed = cols.select(F.pmod("idx", F.lit(n_pieces)).cast("int").alias("piece"), *_FACTORS)
+    group = F.coalesce(F.col("group").cast("long"), F.lit(_OF_NO_GROUP)).alias("group")
+    placed = cols.select(F.pmod("idx", F.lit(n_pieces)).cast("int").alias("piece"), *_FACTORS, group)
 
     def to_cell(cols: pa.Table) -> pa.Table:
         cols = cols.sort_by("idx")
-        return pa.table({"piece_data": pa.array([pack(_factors(cols, cols["idx"].to_numpy()))], pa.binary())})
+        cell = {**_factors(cols, cols["idx"].to_numpy()), "group": cols["group"].to_numpy()}
+        return pa.table({"piece_data": pa.array([pack(cell)], pa.binary())})
 
     return placed.repartitionById(n_pieces, "piece").groupBy("piece").applyInArrow(to_cell, "piece_data binary")
 
@@ -106,18 +112,18 @@ def _factors(table: pa.Table, idx: Array) -> dict[str, Array]:
 
 
 def _scorer(n: int, what: Ranking) -> ArrowMap:
-    intercept, form = what.intercept, what.form
+    intercept, form, most = what.intercept, what.form, what.most
 
     def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for chunk, piece in zip(batch["chunk_data"], batch["piece_data"], strict=True):
-                yield _score_cells(unpack(chunk.as_buffer()), unpack(piece.as_buffer()), n, intercept, form)
+                yield _score_cells(unpack(chunk.as_buffer()), unpack(piece.as_buffer()), n, intercept, form, most)
 
     return score
 
 
 def _score_cells(
-    rows: dict[str, Array], cols: dict[str, Array], n: int, intercept: float, form: Form
+    rows: dict[str, Array], cols: dict[str, Array], n: int, intercept: float, form: Form, most: int | None
 ) -> pa.RecordBatch:
     seen_at = np.searchsorted(cols["idx"], rows["seen_col"])
     seen_at[seen_at == len(cols["idx"])] = 0
@@ -131,6 +137,7 @@ def _score_cells(
         seen_ptr,
         seen_at[here],
         form,
+        None if most is None else Cap(cols["group"], most),
     )
     return pa.RecordBatch.from_arrays(
         [
@@ -140,13 +147,21 @@ def _score_cells(
             pa.array(ranked.score),
             pa.array(ranked.preference),
             pa.array(ranked.confounder),
+            pa.array(cols["group"][ranked.col]),
         ],
-        names=["row_idx", "rank", "col_idx", "score", "preference", "confounder"],
+        names=[*_COLUMNS, "group"],
     )
 
 
-def _merge(best: DataFrame, n: int) -> DataFrame:
-    """Return the best of the pieces' best; the same total order as within a piece."""
-    order = Window.partitionBy("row_idx").orderBy(F.desc("score"), "col_idx")
+def _merge(best: DataFrame, n: int, most: int | None) -> DataFrame:
+    """Return the best of the pieces' best; the same total order as within a piece.
+
+    A column among the n best of all under the cap is among those of its piece: fewer of its group are better there.
+    """
+    better = (F.desc("score"), "col_idx")
+    if most is not None:
+        of_group = F.row_number().over(Window.partitionBy("row_idx", "group").orderBy(*better))
+        best = best.withColumn("place", of_group).where((F.col("place") <= most) | (F.col("group") == _OF_NO_GROUP))
+    order = Window.partitionBy("row_idx").orderBy(*better)
     ranked = best.withColumn("rank", F.row_number().over(order).cast("long")).where(F.col("rank") <= n)
-    return ranked.select("row_idx", "rank", "col_idx", "score", "preference", "confounder")
+    return ranked.select(*_COLUMNS, "group")

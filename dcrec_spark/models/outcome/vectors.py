@@ -14,11 +14,28 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.kernels.exposure import PLAIN, Form
-from dcrec_spark.models.fitting.checks import require_places
+from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.outcome.rank import Ranking, rank
 
 _OTHER = {"user": "item", "item": "user"}
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What may be in a list. ids : ``id``, and ``category`` where ``most`` of one category may be in it at most."""
+
+    ids: DataFrame
+    most: int | None = None
+
+    def of(self, table: DataFrame) -> DataFrame:
+        """Return the rows that are offered, with a ``group`` where there is a limit."""
+        if self.most is None:
+            return table.join(self.ids, "id", "left_semi")
+        # Of 63 bits: among a hundred thousand categories two are taken for one with a probability of 5e-10.
+        group = F.shiftrightunsigned(F.xxhash64(F.col("category").cast("string")), 1)
+        groups = self.ids.select("id", F.when(F.col("category").isNotNull(), group).alias("group"))
+        return table.join(groups, "id")
 
 
 @dataclass(frozen=True)
@@ -57,24 +74,32 @@ class ScoringVectors:
         return joined.select(*map(quoted, pairs.columns), score)
 
     def best(
-        self, n: int, seen: DataFrame | None = None, chosen: DataFrame | None = None, side: str = "user"
+        self,
+        n: int,
+        seen: DataFrame | None = None,
+        chosen: DataFrame | None = None,
+        side: str = "user",
+        offer: Offer | None = None,
     ) -> DataFrame:
         """Return the n best of the other side for each row of ``side``.
 
         Parameters
         ----------
         seen : ``user_id, item_id`` of pairs to leave out. chosen : ``id`` of the rows that are asked for; all, if None.
+        offer : the other side's that may be in a list; all, if None.
 
         Returns
         -------
         DataFrame[user_id, rank, item_id, score, preference, confounder]
         """
-        require_places(n)
+        require_number("n", n)
         tables, counts = {"user": self.users, "item": self.items}, {"user": self.n_users, "item": self.n_items}
         other = _OTHER[side]
         rows = tables[side] if chosen is None else tables[side].join(chosen, "id", "left_semi")
         cols, names = tables[other], {side: "row_idx", other: "col_idx"}
-        ranking = Ranking(rows.drop("id"), cols.drop("id"), counts[side], counts[other], self.intercept, self.form)
+        most = None if offer is None else offer.most
+        sides = rows.drop("id"), (cols if offer is None else offer.of(cols)).drop("id")
+        ranking = Ranking(*sides, counts[side], counts[other], self.intercept, self.form, most)
         ranked = rank(ranking, n, None if seen is None else self._indexed(seen, names))
         for name, table in ((side, rows), (other, cols)):
             ids = table.select(F.col("idx").alias(names[name]), F.col("id").alias(f"{name}_id"))

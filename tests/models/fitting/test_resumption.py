@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
 from dcrec_spark.models.fitting.resumption import KeptSweep
 
-EXPOSURE: dict[str, Any] = {"rank": 2, "maxIter": 6, "tol": 0.0, "seed": 3}
-OUTCOME: dict[str, Any] = {"rank": 2, "maxIter": 5, "tol": 0.0, "seed": 3}
+EXPOSURE: dict[str, Any] = {"rank": 2, "maxIter": 3, "tol": 0.0, "seed": 3}
+OUTCOME: dict[str, Any] = {"rank": 2, "maxIter": 3, "tol": 0.0, "seed": 3}
 
 
 class Memory:
@@ -57,9 +57,9 @@ def numbers(model: DeconfoundedMFModel) -> np.ndarray[Any, np.dtype[np.float64]]
 @pytest.mark.parametrize(
     ("outcome", "weight", "exchange", "sweeps"),
     [
-        ("probabilistic", "user", "local", [2, 6, 8, 11]),
-        ("weighted", "global", "blocks", [8]),
-        ("poisson", "user", "local", [8]),
+        ("probabilistic", "user", "local", [1, 3, 4, 6]),
+        ("weighted", "global", "blocks", [4]),
+        ("poisson", "user", "local", [4]),
     ],
 )
 def test_an_interrupted_fit_ends_as_one_that_was_not(

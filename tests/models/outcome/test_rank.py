@@ -119,6 +119,48 @@ def test_seen_pairs_may_be_strange_or_told_twice(spark: SparkSession, fitted: Fi
     assert rows_of(table) == fitted.expected(3, seen=True)
 
 
+# What may be recommended
+
+CATEGORIES = ["drama", "comedy", None, "drama", "drama"]
+
+
+def on_offer(spark: SparkSession, leave_out: int) -> tuple[DataFrame, Array]:
+    """All items but every ``leave_out``-th, with categories; and the groups as the twin has them."""
+    groups = np.array([{"drama": 0, "comedy": 1, None: -1}[CATEGORIES[i % 5]] for i in range(N_ITEMS)])
+    rows = [(ITEMS[i], CATEGORIES[i % 5]) for i in range(N_ITEMS) if i % leave_out]
+    return spark.createDataFrame([*rows, (999, "comedy")], "item int, category string"), groups
+
+
+@pytest.mark.parametrize(("chunk_rows", "piece_cols"), [(4096, 16384), (4, 5)])
+@pytest.mark.parametrize("most", [None, 1, 2])
+def test_lists_hold_what_is_on_offer_and_no_more_of_a_category_than_asked_for(
+    spark: SparkSession,
+    fitted: Fitted,
+    most: int | None,
+    chunk_rows: int,
+    piece_cols: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rank, "CHUNK_ROWS", chunk_rows)
+    monkeypatch.setattr(rank, "PIECE_COLS", piece_cols)
+    items, groups = on_offer(spark, leave_out=4)
+    left_out = fitted.seen_table | (np.arange(N_ITEMS) % 4 == 0)
+    expected = dense.recommend(fitted.scores, 5, left_out, groups, most)
+    table = fitted.model.recommendationTable(5, fitted.seen, items=items, maxPerCategory=most)
+    assert rows_of(table) == [
+        (USERS[r.user_idx], r.rank, ITEMS[r.item_idx], r.score, r.preference, r.confounder) for r in expected
+    ]
+
+
+def test_a_limit_without_categories_is_refused(spark: SparkSession, fitted: Fitted) -> None:
+    with pytest.raises(ValueError, match="maxPerCategory: expected items with a column 'category'"):
+        fitted.model.recommendationTable(2, maxPerCategory=1)
+    with pytest.raises(DataError, match="column 'category' is missing"):
+        fitted.model.recommendationTable(2, items=fitted.seen.select("item").distinct(), maxPerCategory=1)
+    with pytest.raises(ValueError, match="maxPerCategory: found 0"):
+        fitted.model.recommendationTable(2, items=fitted.seen, maxPerCategory=0)
+
+
 # As MLlib's ALS returns them
 
 

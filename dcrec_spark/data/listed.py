@@ -1,0 +1,95 @@
+"""Ids that a setting lists: users to serve, items on offer, pairs to leave out. In Parquet, CSV, or a table."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import DataType, LongType, StringType
+
+from dcrec_spark.config import InputConfig
+from dcrec_spark.data.columns import WHOLE_NUMBERS
+from dcrec_spark.data.quoting import quoted
+from dcrec_spark.data.read import csv_options, read_table, suffix
+from dcrec_spark.data.spark_errors import opening
+from dcrec_spark.errors import DataError
+
+
+def read_listed(
+    spark: SparkSession,
+    setting: str,
+    place: str,
+    config: InputConfig,
+    id_types: Mapping[str, DataType],
+    more: tuple[str, ...] = (),
+) -> DataFrame:
+    """Open what ``setting`` lists at ``place``.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Session that reads.
+    setting : str
+        Its name, for errors.
+    place : str
+        A Parquet or CSV file, or a directory of such files; a table where the input is one.
+    config : InputConfig
+        Names the columns (columns.user, columns.item), and how CSV is written (header, delimiter, encoding).
+    id_types : dict
+        user, item or both -> the type of its ids, which the text of a CSV file is read as; Parquet keeps its own.
+    more : tuple of str
+        Further columns, which are taken as they are.
+
+    Returns
+    -------
+    DataFrame
+        user_id, item_id, and the further columns; an id as often as it is given, null where a text is no id.
+
+    Raises
+    ------
+    DataError
+        Nothing is there, it cannot be opened, a column is missing or cannot hold ids.
+    """
+    with opening(f"{setting} {place!r}", setting):
+        is_table = config.format in ("table", "jdbc")
+        is_text = not is_table and _is_csv(spark, place)
+        if is_table:
+            source = read_table(spark, config, place)
+        elif is_text:
+            source = spark.read.options(**csv_options(config), escape='"').csv(place)
+        else:
+            source = spark.read.parquet(place)
+    columns = [
+        _id(source, setting, place, side, getattr(config.columns, side), kind if is_text else None)
+        for side, kind in id_types.items()
+    ]
+    for name in more:
+        _require_column(source, setting, place, name, "")
+    return source.select(*columns, *map(quoted, more))
+
+
+def _is_csv(spark: SparkSession, path: str) -> bool:
+    """Whether the file, or a directory's first one, is named so. Spark is asked: the path may be on any storage."""
+    if suffix(path) in (".csv", ".parquet"):
+        return suffix(path) == ".csv"
+    first = spark.read.format("binaryFile").load(path).select("path").first()
+    return first is not None and suffix(first["path"]) == ".csv"
+
+
+def _id(source: DataFrame, setting: str, place: str, side: str, name: str, of_text: DataType | None) -> Column:
+    _require_column(
+        source, setting, place, name, f"; set input.columns.{side} to the column that holds the {side}s' ids"
+    )
+    stored = source.schema[name].dataType
+    if not isinstance(stored, (StringType, *WHOLE_NUMBERS)):
+        raise DataError(
+            f"{setting} {place!r}: column {name!r} is {stored.simpleString()}; expected strings or whole numbers"
+        )
+    if of_text is not None and not isinstance(of_text, StringType):
+        return quoted(name).try_cast(of_text).alias(f"{side}_id")
+    kind = StringType() if isinstance(stored, StringType) else LongType()
+    return quoted(name).cast(kind).alias(f"{side}_id")
+
+
+def _require_column(source: DataFrame, setting: str, place: str, name: str, advice: str) -> None:
+    if name not in source.columns:
+        found = ", ".join(map(repr, source.columns)) or "none"
+        raise DataError(f"{setting} {place!r} has no column {name!r}: found {found}{advice}")

@@ -1,0 +1,85 @@
+"""The audit of the lists of a run: promises that are never broken, and limits that the settings draw."""
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.config import AuditConfig
+from dcrec_spark.jobs.offer import Offer
+from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.verdicts import Verdict
+from dcrec_spark.publish.audit import Promises, audit_recommendations
+from dcrec_spark.publish.current import current_directory, read_record
+from dcrec_spark.publish.list_changes import Lists, lists_of, turnover
+
+TABLE = "recommendations"
+
+
+def last_lists(spark: SparkSession, output: str) -> DataFrame | None:
+    """Open the lists that are published under ``output`` now; None where there are none."""
+    directory = current_directory(output, spark)
+    record = None if directory is None else read_record(directory, spark)
+    if record is None or TABLE not in record.get("tables", {}):
+        return None
+    return spark.read.parquet(f"{directory}/{TABLE}")
+
+
+def audit_lists(
+    run: Run,
+    limits: AuditConfig,
+    lists: DataFrame,
+    before: DataFrame | None,
+    left_out: DataFrame | None,
+    offer: Offer,
+    length: int,
+) -> None:
+    """Audit the staged lists; figures, verdicts and warnings go into the record.
+
+    lists : as written. before : of the run before. left_out : pairs that may not be in them. length : recommend.top_n.
+
+    Raises
+    ------
+    AuditError : a promise is broken, or a limit passed and not forced.
+    """
+    audit_recommendations(lists, left_out, Promises(offer.items, offer.most))
+    now = lists_of(lists, length)
+    run.lists = {**now._asdict(), "short_below": length}
+    verdicts = [*_of_one(run, limits, now), *_of_two(limits, lists, now, before, length)]
+    run.warnings += run.verdicts.enforce(verdicts, limits.force)
+
+
+def _of_one(run: Run, limits: AuditConfig, now: Lists) -> list[Verdict]:
+    verdicts = []
+    if limits.min_coverage is not None:
+        offered = run.counts.get("items_on_offer", run.counts["items"])
+        covered = now.items / offered
+        about = f"{now.items} of {offered} items are in some list, {covered:.1%}"
+        verdicts.append(_verdict("min_coverage", covered, limits.min_coverage, covered >= limits.min_coverage, about))
+    if limits.max_short_lists is not None:
+        short = now.short / now.users
+        about = f"{now.short} of {now.users} lists are shorter than asked for, {short:.1%}"
+        verdicts.append(
+            _verdict("max_short_lists", short, limits.max_short_lists, short <= limits.max_short_lists, about)
+        )
+    return verdicts
+
+
+def _of_two(limits: AuditConfig, lists: DataFrame, now: Lists, before: DataFrame | None, length: int) -> list[Verdict]:
+    verdicts: list[Verdict] = []
+    if before is None:
+        return verdicts
+    if limits.max_churn is not None:
+        both = turnover(before, lists)
+        churn = both.new / max(1, both.rows)
+        about = f"{both.new} of the {both.rows} places of users of both runs hold another item, {churn:.1%}"
+        verdicts.append(_verdict("max_churn", churn, limits.max_churn, churn <= limits.max_churn, about))
+    if limits.max_score_shift is not None:
+        old = lists_of(before, length)
+        shift = abs(now.mean - old.mean) / max(old.spread, 1e-12)
+        about = f"the mean score went from {old.mean:.4g} to {now.mean:.4g}, {shift:.2f} standard deviations"
+        verdicts.append(
+            _verdict("max_score_shift", shift, limits.max_score_shift, shift <= limits.max_score_shift, about)
+        )
+    return verdicts
+
+
+def _verdict(check: str, found: float, limit: float, passed: bool, about: str) -> Verdict:
+    return Verdict(check, found, limit, bool(passed), about)

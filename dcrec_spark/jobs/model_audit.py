@@ -1,0 +1,183 @@
+"""The audit of a fit: enough ratings, and a model no worse than the last one, on ratings that neither has seen.
+
+The held-out pairs are drawn by a hash of their ids alone, so they are the same every night: no fit is given them, and
+the model of last night was not given them either.
+"""
+
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.config import RetrainConfig
+from dcrec_spark.errors import DataError
+from dcrec_spark.evaluation.baselines import POPULARITY, item_statistics
+from dcrec_spark.evaluation.measures import Kind, Measure
+from dcrec_spark.evaluation.metrics import evaluate_ranking
+from dcrec_spark.evaluation.result import Estimate, Metrics
+from dcrec_spark.evaluation.settings import Columns, MetricSettings
+from dcrec_spark.evaluation.splits import split_pairs
+from dcrec_spark.evaluation.variants import one_list_for_all
+from dcrec_spark.jobs.job import Context
+from dcrec_spark.jobs.saved_model import load_model, previous_run
+from dcrec_spark.jobs.verdicts import Verdict
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.vectors import ScoringVectors
+from dcrec_spark.publish.current import current_directory, read_record
+
+COLUMNS = Columns("user_id", "item_id", "rating")
+# Of no setting: with another run.seed the pairs held out stay the same.
+_SEED = 20_260_101
+NEW, LAST = "this model", "last model"
+
+
+class Parts(NamedTuple):
+    """train : what is fitted to. held_out : user_id, item_id, rating, ...; None: nothing."""
+
+    train: DataFrame
+    held_out: DataFrame | None
+
+
+def check_volume(context: Context[RetrainConfig]) -> None:
+    """Refuse ratings that are far fewer than those of the run before.
+
+    Raises
+    ------
+    DataError : they are.
+    """
+    limits, run = context.config.audit, context.run
+    directory = current_directory(context.output, context.spark)
+    before = None if directory is None else (read_record(directory, context.spark) or {}).get("counts", {})
+    if limits.max_volume_fall is None or not before or not before.get("ratings"):
+        return
+    old, new = int(before["ratings"]), run.counts["ratings"]
+    fall = max(0.0, 1.0 - new / old)
+    about = f"{new} ratings were accepted, and {old} in the run before, {fall:.1%} fewer"
+    verdict = Verdict("max_volume_fall", fall, limits.max_volume_fall, fall <= limits.max_volume_fall, about)
+    run.warnings += run.verdicts.enforce([verdict], limits.force, DataError)
+
+
+def hold_out(context: Context[RetrainConfig], ratings: DataFrame) -> Parts:
+    """Take the held-out pairs away from what is fitted to; a user or item keeps its ratings where all would go.
+
+    Raises
+    ------
+    DataError : nothing is left of a part.
+    """
+    share = context.config.audit.held_out_share
+    if share is None:
+        return Parts(ratings, None)
+    kept, drawn = split_pairs(ratings, (1 - share, share), _SEED, COLUMNS)
+    for side in (COLUMNS.user, COLUMNS.item):
+        drawn = drawn.join(kept.select(side).distinct(), side, "left_semi")
+    held_out = _cached(context, drawn.select(ratings.columns))
+    train = _cached(context, ratings.join(held_out.select(*_PAIR), _PAIR, "left_anti").select(ratings.columns))
+    context.run.counts["held_out"] = held_out.count()
+    if not context.run.counts["held_out"]:
+        raise DataError(
+            f"setting audit.held_out_share={share:g} holds out none of the {context.run.counts['ratings']} ratings; "
+            "expected a larger share, or null"
+        )
+    return Parts(train, held_out)
+
+
+def compare_models(context: Context[RetrainConfig], model: DeconfoundedMFModel, parts: Parts) -> None:
+    """Compare with the last published model and with the most rated items, on the held-out ratings.
+
+    Raises
+    ------
+    AuditError : the model is worse than the limits allow, and that is not forced.
+    """
+    if parts.held_out is None:
+        return
+    limits, run = context.config.audit, context.run
+    with context.reporter.step("compare with the last model"):
+        vectors = {NEW: model.scoringVectors()}
+        last = _last_model(context, model)
+        if last is not None:
+            vectors[LAST] = last.scoringVectors()
+        counts = item_statistics(parts.train).select("item_id", F.col("ratings").alias("score"))
+        vectors[POPULARITY] = one_list_for_all(vectors[NEW], counts)
+        metrics = _measured(context, vectors, parts)
+    run.warnings += run.verdicts.enforce(_verdicts(context, metrics), limits.force)
+
+
+_PAIR = [COLUMNS.user, COLUMNS.item]
+
+
+def _last_model(context: Context[RetrainConfig], model: DeconfoundedMFModel) -> DeconfoundedMFModel | None:
+    directory = previous_run(context.spark, context.output)
+    if directory is None:
+        return None
+    last = load_model(context.spark, directory, "output.path").model
+    context.resources.callback(last.release)
+    if [t.schema["id"].dataType for t in last.tables()] != [t.schema["id"].dataType for t in model.tables()]:
+        context.run.warnings.append("the last published model has ids of another type: it was not compared with")
+        return None
+    return last
+
+
+def _measured(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors], parts: Parts) -> Metrics:
+    """Rank for the users with held-out ratings of pairs that all models know, and measure the lists."""
+    limits, test = context.config.audit, parts.held_out
+    assert test is not None
+    for known in vectors.values():
+        for side, table in ((COLUMNS.user, known.users), (COLUMNS.item, known.items)):
+            test = test.join(table.select(F.col("id").alias(side)), side, "left_semi")
+    test = _cached(context, test.select(*_PAIR, COLUMNS.rating))
+    context.run.counts["compared"] = test.count()
+    if not context.run.counts["compared"]:
+        raise DataError(
+            "setting audit.held_out_share: the last model knows none of the held-out pairs' users and items"
+        )
+    users, seen = test.select(F.col(COLUMNS.user).alias("id")).distinct(), parts.train.select(*_PAIR)
+    settings = MetricSettings((limits.k,), limits.relevant_from)
+    measured = [
+        evaluate_ranking(known.best(limits.k, seen, users), test, known.n_items, name, COLUMNS, settings)
+        for name, known in vectors.items()
+    ]
+    whole = measured[0]
+    for metrics in measured[1:]:
+        whole = whole.joined(metrics)
+    return whole
+
+
+def _verdicts(context: Context[RetrainConfig], metrics: Metrics) -> list[Verdict]:
+    limits = context.config.audit
+    measure = str(Measure(Kind(limits.metric), limits.k, over_catalogue=True))
+    values = {name: metrics.estimates(name)[measure] for name in metrics.scores}
+    new = values[NEW]
+    context.run.compared = {"metric": measure, "models": {name: value._asdict() for name, value in values.items()}}
+    verdicts = []
+    if limits.floor is not None:
+        about = f"{measure} is {new.value:.4g}"
+        verdicts.append(
+            Verdict("floor", new.value, limits.floor, new.value >= limits.floor, about, new.ci_low, new.ci_high)
+        )
+    for check, name in (("max_loss", LAST), ("max_below_popularity", POPULARITY)):
+        limit = getattr(limits, check)
+        if limit is not None and name in values:
+            difference = metrics.difference(NEW, name).estimates()[measure]
+            verdicts.append(_beside(check, limit, measure, (name, values[name]), new, difference))
+    return verdicts
+
+
+def _beside(
+    check: str, limit: float, measure: str, other: tuple[str, Estimate], new: Estimate, difference: Estimate
+) -> Verdict:
+    """Judge a model beside another one; the interval is that of the paired difference, as a share of the other's."""
+    name, old = other
+    if old.value <= 0:
+        return Verdict(check, 0.0, limit, True, f"{measure} of the {name} is 0, and {new.value:.4g} of this model")
+    worse = [None if value is None else -value / old.value for value in (difference.ci_high, difference.ci_low)]
+    loss = -difference.value / old.value
+    about = f"{measure} is {new.value:.4g}, and {old.value:.4g} of the {name}, {loss:.1%} below"
+    if loss <= 0:
+        about = f"{measure} is {new.value:.4g}, and {old.value:.4g} of the {name}"
+    return Verdict(check, loss, limit, loss <= limit, about, *worse)
+
+
+def _cached(context: Context[RetrainConfig], frame: DataFrame) -> DataFrame:
+    frame = frame.persist()
+    context.resources.callback(frame.unpersist)
+    return frame

@@ -1,0 +1,115 @@
+"""What may be in tonight's lists: the catalogue, the pairs that are left out, and how many of one category."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from dcrec_spark.config import InputConfig, RankingConfig
+from dcrec_spark.data.listed import read_listed
+from dcrec_spark.errors import DataError
+from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+
+CATALOGUE, EXCLUDE = "recommend.catalogue", "recommend.exclude"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What the settings say of lists.
+
+    items : item_id (, category), each item once; None: all items. excluded : user_id, item_id; None: no pair.
+    most : items of one category in a list, at most.
+    """
+
+    items: DataFrame | None = None
+    excluded: DataFrame | None = None
+    most: int | None = None
+
+    def left_out(self, seen: DataFrame | None) -> DataFrame | None:
+        """Return user_id, item_id of all pairs that may not be recommended; None: there is none."""
+        frames = [frame.select("user_id", "item_id") for frame in (seen, self.excluded) if frame is not None]
+        return frames[0].unionByName(frames[-1]) if len(frames) > 1 else (frames[0] if frames else None)
+
+    def items_of(self, model: DeconfoundedMFModel) -> DataFrame | None:
+        """Return the items on offer under the model's name of the column."""
+        return None if self.items is None else self.items.withColumnRenamed("item_id", model.getOrDefault("itemCol"))
+
+
+def open_offer(
+    spark: SparkSession,
+    recommend: RankingConfig,
+    given: InputConfig,
+    id_types: dict[str, DataType],
+    resources: ExitStack,
+) -> Offer:
+    """Open the catalogue and the pairs to leave out; cached, and released with ``resources``.
+
+    id_types : user, item -> type of the ids.
+
+    Raises
+    ------
+    DataError : one of them cannot be opened, or the catalogue is empty, or has an item in two categories.
+    """
+    items = excluded = None
+    if recommend.catalogue is not None:
+        more = () if recommend.max_per_category is None else (recommend.category,)
+        listed = read_listed(spark, CATALOGUE, recommend.catalogue, given, {"item": id_types["item"]}, more)
+        _require_types(listed, {"item_id": id_types["item"]}, CATALOGUE)
+        items = _cached(_named(listed, recommend.category).where("item_id is not null").distinct(), resources)
+        _require_each_once(items, recommend.catalogue)
+    if recommend.exclude is not None:
+        pairs = read_listed(spark, EXCLUDE, recommend.exclude, given, id_types)
+        _require_types(pairs, {f"{side}_id": kind for side, kind in id_types.items()}, EXCLUDE)
+        excluded = _cached(pairs.dropna().distinct(), resources)
+    return Offer(items, excluded, recommend.max_per_category)
+
+
+def note_offer(run: Run, offer: Offer, model: DeconfoundedMFModel) -> None:
+    """Count what is on offer and what is left out, in the record."""
+    if offer.items is not None:
+        known = model.itemFactors.select(F.col("id").alias("item_id"))
+        listed, unknown = offer.items.count(), offer.items.join(known, "item_id", "left_anti").count()
+        run.counts |= {"items_on_offer": listed - unknown, "items_on_offer_unknown": unknown}
+        if listed == unknown:
+            raise DataError(f"setting {CATALOGUE}: the model knows none of its {listed} items")
+        if unknown:
+            run.warnings.append(
+                f"{unknown} of the {listed} items in {CATALOGUE} have no ratings and are in no list: the model does "
+                "not know them"
+            )
+    if offer.excluded is not None:
+        run.counts["pairs_excluded"] = offer.excluded.count()
+
+
+def _named(listed: DataFrame, category: str) -> DataFrame:
+    return listed.toDF(*("category" if name == category else name for name in listed.columns))
+
+
+def _require_types(listed: DataFrame, expected: dict[str, DataType], setting: str) -> None:
+    """Refuse ids of another type than those of the ratings: Spark would match them with nothing, or cast in silence."""
+    for name, kind in expected.items():
+        found = listed.schema[name].dataType
+        if found != kind:
+            raise DataError(
+                f"{setting}: column {name.removesuffix('_id')} holds {found.simpleString()}; expected "
+                f"{kind.simpleString()}, as the ratings have"
+            )
+
+
+def _require_each_once(items: DataFrame, place: str) -> None:
+    first = items.groupBy("item_id").count().where("count > 1").orderBy("item_id").first()
+    if first is not None:
+        raise DataError(
+            f"{CATALOGUE} {place!r}: item {first['item_id']!r} is in {first['count']} categories; expected one"
+        )
+    if items.isEmpty():
+        raise DataError(f"{CATALOGUE} {place!r} lists no item: nothing could be recommended")
+
+
+def _cached(frame: DataFrame, resources: ExitStack) -> DataFrame:
+    frame = frame.persist()
+    resources.callback(frame.unpersist)
+    return frame

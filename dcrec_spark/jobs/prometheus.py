@@ -1,0 +1,103 @@
+"""What a monitoring system wants to know of the last run, as a text file in Prometheus' format.
+
+It is for the textfile collector of node_exporter, replaced in one step after each run, whether it was published or not.
+A file that cannot be written never fails a run.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import structlog
+
+from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
+from dcrec_spark.jobs.run_record import Run
+
+_log = structlog.get_logger()
+# Name, what it is, label of its parts.
+_GAUGES = {
+    "dcrec_run_published": "1 if the last run was published, else 0",
+    "dcrec_run_exit_code": "exit code of the last run",
+    "dcrec_run_finished_timestamp_seconds": "when the last run ended, in seconds since 1970",
+    "dcrec_run_step_seconds": "seconds of a step of the last run",
+    "dcrec_run_count": "what the last run counted",
+    "dcrec_run_iterations": "iterations of a stage of the last run",
+    "dcrec_run_warnings": "warnings of the last run",
+    "dcrec_audit_found": "what the audit of the last run found",
+    "dcrec_audit_limit": "what the audit of the last run allowed",
+    "dcrec_audit_passed": "1 if what was found kept to the limit, else 0",
+}
+
+
+@contextmanager
+def metrics_written(run: Run, path: str | None) -> Iterator[None]:
+    """Write the metrics of a run when it ends, whatever way it ends; nothing without a path."""
+    try:
+        yield
+    except BaseException as error:
+        stop = interruption(error)
+        code = error.exit_code if isinstance(error, DcrecError) else 1
+        _replace(path, run.facts("failed", code if stop is None else InterruptedRun.exit_code, None))
+        raise
+    _replace(path, run.facts("published", 0, None))
+
+
+def text_of(facts: Mapping[str, Any]) -> str:
+    """Say the facts of a run in Prometheus' text format.
+
+    Parameters
+    ----------
+    facts : dict
+        As run.json has them.
+
+    Returns
+    -------
+    str
+        Lines, each with its name, labels and value, under what it is.
+    """
+    job = {"job": facts["job"], "name": facts["name"]}
+    verdicts = facts["audit"]["verdicts"]
+    values: dict[str, list[tuple[dict[str, str], float]]] = {
+        "dcrec_run_published": [({}, facts["exit_code"] == 0)],
+        "dcrec_run_exit_code": [({}, facts["exit_code"])],
+        "dcrec_run_finished_timestamp_seconds": [({}, datetime.fromisoformat(facts["finished_at"]).timestamp())],
+        "dcrec_run_step_seconds": [({"step": step}, seconds) for step, seconds in facts["timings"].items()],
+        "dcrec_run_count": [({"of": name}, count) for name, count in facts["counts"].items()],
+        "dcrec_run_iterations": [({"stage": stage}, count) for stage, count in facts["iterations"].items()],
+        "dcrec_run_warnings": [({}, len(facts["warnings"]))],
+        "dcrec_audit_found": [({"check": verdict["check"]}, verdict["found"]) for verdict in verdicts],
+        "dcrec_audit_limit": [({"check": verdict["check"]}, verdict["limit"]) for verdict in verdicts],
+        "dcrec_audit_passed": [({"check": verdict["check"]}, verdict["passed"]) for verdict in verdicts],
+    }
+    lines = []
+    for name, about in _GAUGES.items():
+        if values[name]:
+            lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge"]
+            lines += [f"{name}{_labels(job | labels)} {float(value)!r}" for labels, value in values[name]]
+    return "\n".join([*lines, ""])
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    def escaped(text: str) -> str:
+        return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+    return "{" + ",".join(f'{name}="{escaped(text)}"' for name, text in labels.items()) + "}"
+
+
+def _replace(path: str | None, facts: Mapping[str, Any]) -> None:
+    if path is None:
+        return
+    # The collector reads *.prom, and so never this one.
+    making = Path(f"{path}.{uuid4().hex[:8]}.part")
+    try:
+        making.parent.mkdir(parents=True, exist_ok=True)
+        making.write_text(text_of(facts), encoding="utf-8")
+        os.replace(making, path)
+    except OSError as error:
+        _log.warning("the metrics of the run could not be written", setting="run.metrics_file", reason=str(error))
+        with suppress(OSError):
+            making.unlink(missing_ok=True)

@@ -1,0 +1,56 @@
+"""Items that are alike by their preference factors, each with those nearest to it.
+
+cosine          beta_i . beta_j / (|beta_i| |beta_j|)      alike in kind, however much they are liked
+inner_product   beta_i . beta_j                            alike in kind and strong: large factors come first
+
+The confounder's factors have no part in it: they say who is shown an item, not what it is like.
+"""
+
+from typing import Literal, get_args
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.models.fitting.checks import require_number
+from dcrec_spark.models.outcome.rank import Ranking, rank
+from dcrec_spark.models.outcome.vectors import Offer
+
+Similarity = Literal["cosine", "inner_product"]
+
+
+def similar(items: DataFrame, n_items: int, n: int, similarity: Similarity, offer: Offer | None) -> DataFrame:
+    """Rank the n items most like each item.
+
+    Parameters
+    ----------
+    items : ``idx, id, features``.
+    offer : the items that may be named as similar; all, if None.
+
+    Returns
+    -------
+    DataFrame[item_id, rank, similar_item_id, similarity]
+
+    Raises
+    ------
+    ValueError : n is no whole number >= 1, or there is no such similarity.
+    """
+    require_number("n", n)
+    if similarity not in get_args(Similarity):
+        raise ValueError(f"similarity: found {similarity!r}, expected {' or '.join(get_args(Similarity))}")
+    vector = _unit(F.col("features")) if similarity == "cosine" else F.col("features")
+    nothing = F.expr("cast(array() as array<double>)").alias("confounder")
+    vectors = items.select("idx", "id", vector.alias("preference"), nothing)
+    cols = vectors if offer is None else offer.of(vectors)
+    itself = vectors.select(F.col("idx").alias("row_idx"), F.col("idx").alias("col_idx"))
+    most = None if offer is None else offer.most
+    ranking = Ranking(vectors.drop("id"), cols.drop("id"), n_items, n_items, intercept=0.0, most=most)
+    ranked = rank(ranking, n, itself)
+    for idx, name in (("row_idx", "item_id"), ("col_idx", "similar_item_id")):
+        ranked = ranked.join(items.select(F.col("idx").alias(idx), F.col("id").alias(name)), idx)
+    return ranked.select("item_id", "rank", "similar_item_id", F.col("score").alias("similarity"))
+
+
+def _unit(vector: Column) -> Column:
+    """Return the vector at length 1; one of zeros stays as it is, like nothing."""
+    length = F.sqrt(F.aggregate(vector, F.lit(0.0), lambda total, x: total + x * x))
+    return F.when(length > 0, F.transform(vector, lambda x: x / length)).otherwise(vector)

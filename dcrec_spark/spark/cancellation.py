@@ -1,0 +1,51 @@
+"""Ending what Spark is at work on, before somebody removes what it was writing.
+
+A signal takes this process out of a call to the JVM, where the call goes on: its tasks would write on into directories
+that are being deleted, and make them anew.
+"""
+
+import subprocess
+import time
+from threading import Thread
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
+_PAUSE_SECONDS = 0.05
+
+
+def end_work(seconds: float = 10.0) -> None:
+    """Cancel all jobs of this process, and wait until no task of them runs, but no longer than so many seconds.
+
+    The session is good for clearing up afterwards, and says no more in its log: that jobs were cancelled is no news.
+    """
+    # In a thread, which has a connection of its own: that of this one may be in the middle of a call.
+    ending = Thread(target=_end_work, args=(time.monotonic() + seconds,), daemon=True)
+    ending.start()
+    ending.join(seconds)
+
+
+def _end_work(deadline: float) -> None:
+    context = SparkContext._active_spark_context
+    if context is None:
+        return
+    try:
+        context.setLogLevel("OFF")
+        context.cancelAllJobs()
+        while _running_tasks(context) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_SECONDS)
+    except (Py4JError, OSError):  # the JVM was stopped too, as one of the same process group
+        _wait_for_jvm(deadline)
+
+
+def _running_tasks(context: SparkContext) -> int:
+    return sum(executor.numRunningTasks() for executor in context._jsc.sc().statusTracker().getExecutorInfos())
+
+
+def _wait_for_jvm(deadline: float) -> None:
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:  # else somebody else has started it
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return

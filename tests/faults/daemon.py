@@ -1,0 +1,45 @@
+"""Spark's daemon of Python workers, whose workers obey orders (spark.python.daemon.module=tests.faults.daemon).
+
+What it changes is changed before workers are forked, so that each of them finds it where the package's functions are
+looked up by their names.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.daemon import manager
+
+from dcrec_spark.engine import half_step
+from dcrec_spark.models.outcome import rank
+from tests.faults.orders import VARIABLE, Orders
+
+ORDERS = Orders(Path(os.environ[VARIABLE]))
+CALLS = ORDERS.folder / "calls"
+# The daemon's parent; workers are the daemon's children.
+EXECUTOR = os.getppid()
+
+
+def obeying(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function, counted, and with what is ordered for its step."""
+
+    def obey(*given: Any, **named: Any) -> Any:
+        with (CALLS / f"{step}.{os.getpid()}").open("ab") as calls:
+            calls.write(b".")
+        ORDERS.reach(step, EXECUTOR)
+        return function(*given, **named)
+
+    return obey
+
+
+def main() -> None:
+    """Serve workers as Spark's own daemon does."""
+    CALLS.mkdir(exist_ok=True)
+    half_step._updated = obeying("update", half_step._updated)
+    rank._score_cells = obeying("rank", rank._score_cells)
+    manager()
+
+
+if __name__ == "__main__":
+    main()

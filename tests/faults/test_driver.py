@@ -1,0 +1,99 @@
+"""The driver, stopped and killed while it stages: the tables of before are served, and the next run is whole."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.job import failure_of, names_in, read_table, run_directory
+from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
+from tests.spark.standalone import ROOT
+
+pytestmark = pytest.mark.process
+
+RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(40) for i in range(20) if (u + i) % 3)]
+SMALL = {"exposure.max_iter": 3, "outcome.max_iter": 2, "recommend.top_n": 4, "spark.master": "local[2]"}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, object]:
+    """A small job with an output that holds one run."""
+    ratings = tmp_path / "ratings.csv"
+    ratings.write_text("\n".join(RATINGS), encoding="utf-8")
+    commit(stage_by_hand(tmp_path / "out", "old"), {})
+    return {**SMALL, "input.format": "csv", "input.path": ratings, "output.path": tmp_path / "out"}
+
+
+@contextmanager
+def staging(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The job in a process group of its own, from when the first file of the recommendations is being written."""
+    overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.slow_tables", "recommendations", "retrain", *overrides],
+            env={**environment, "PYTHONPATH": str(ROOT)},
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+        try:
+            parts = ".staging-*/recommendations/_temporary/**/part-*.parquet"
+            deadline = time.monotonic() + 400
+            while not list(Path(str(settings["output.path"])).glob(parts)):
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.02)
+            yield process
+        finally:
+            process.kill()
+            process.wait(timeout=60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("whom", ["the driver", "its process group"])
+def test_a_run_that_is_stopped_while_it_stages_says_what_it_has_left(
+    whom: str, number: signal.Signals, settings: dict[str, object], tmp_path: Path
+) -> None:
+    """Schedulers stop a driver, terminals and service managers stop a process group, Spark's JVM with it."""
+    output, log = tmp_path / "out", tmp_path / "log"
+    with staging(settings, log) as process:
+        (os.kill if whom == "the driver" else os.killpg)(process.pid, number)
+        assert process.wait(timeout=240) == 6, log.read_text()
+
+    last = json.loads([line for line in log.read_text().splitlines() if line.startswith('{"')][-1])
+    assert last["event"] == (
+        f"stopped by {number.name}; nothing was published: readers of {output} have run old, as before. "
+        "Run the same command again: it begins anew"
+    )
+    assert failure_of(output)["status"] == "interrupted"
+    assert run_that_is_read(output) == "old"
+    assert names_in(output) == {"CURRENT", "run_id=old"}
+    for trace in ("Traceback", "py4j", "\tat "):
+        assert trace not in log.read_text()
+
+
+def test_a_run_that_is_killed_while_it_stages_is_whole_when_it_is_run_again(
+    settings: dict[str, object], tmp_path: Path
+) -> None:
+    output, log = tmp_path / "out", tmp_path / "log"
+    with staging(settings, log) as process:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=60)
+    assert run_that_is_read(output) == "old"
+    assert list(output.glob(".staging-*")) != []
+
+    with staging(settings, log) as process:
+        assert process.wait(timeout=400) == 0, log.read_text()
+    directory = run_directory(output)
+    lists = read_table(directory, "recommendations")
+    assert len(lists) == 40 * 4
+    assert not lists.duplicated(["user_id", "rank"]).any()
+    assert names_in(output) == {"CURRENT", "run_id=old", directory.name}

@@ -1,0 +1,123 @@
+"""Executors and Python workers that die, tasks that fail or crawl: the published tables are those of a quiet run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.faults.on_a_cluster import FAULTS, SETTINGS
+from tests.jobs.job import names_in, read_table, run_directory
+from tests.spark.standalone import environment, spark_home
+
+pytestmark = pytest.mark.cluster
+
+RATINGS = [
+    "user,item,rating",
+    *(f"{u},item {i},{1 + (u * i) % 5}" for u in range(60) for i in range(40) if (7 * u + 11 * i + u * i) % 4 == 0),
+]
+USERS = len({line.partition(",")[0] for line in RATINGS[1:]})
+KEYS = {"recommendations": ["user_id", "rank"], "user_factors": ["id"], "item_factors": ["id"]}
+# What tells a run from another one.
+STAMP = ["run_id", "model_version", "run_date"]
+EXECUTOR_DIED = [name for name in FAULTS if name.startswith("executor")]
+
+
+def told(folder: Path, names: list[str], conf: dict[str, str]) -> dict[str, Any]:
+    """What the program says of these runs."""
+    (folder / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
+    finished = subprocess.run(
+        [sys.executable, "-m", "tests.faults.on_a_cluster", folder, json.dumps(conf), *names],
+        env=environment(spark_home(folder)),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=1700,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr[-20_000:]
+    result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Each run has its tables in a directory of its name."""
+    return tmp_path_factory.mktemp("faults")
+
+
+@pytest.fixture(scope="module")
+def runs(folder: Path) -> dict[str, Any]:
+    """One session for all, except that of speculation: what happened in each run."""
+    return told(folder, [name for name in FAULTS if name != "slow-tasks"], {})
+
+
+@pytest.fixture(scope="module")
+def speculation(folder: Path, runs: dict[str, Any]) -> dict[str, Any]:
+    """A session that starts slow tasks a second time."""
+    eager = {"interval": "50ms", "multiplier": "1.5", "quantile": "0.3", "minTaskRuntime": "500ms"}
+    conf = {"spark.speculation": "true", **{f"spark.speculation.{name}": value for name, value in eager.items()}}
+    return {**runs, **told(folder, ["slow-tasks"], conf)}
+
+
+def same_tables(folder: Path, run: str) -> None:
+    """The tables of a run are those of the undisturbed one, row by row, and its directory holds nothing else."""
+    directory, undisturbed = run_directory(folder / run), run_directory(folder / "undisturbed")
+    for table, keys in KEYS.items():
+        found, expected = (
+            read_table(place, table).drop(columns=STAMP, errors="ignore").sort_values(keys, ignore_index=True)
+            for place in (directory, undisturbed)
+        )
+        assert not found.duplicated(keys).any(), table
+        pd.testing.assert_frame_equal(found, expected, rtol=1e-9, atol=1e-12, obj=table)
+    assert len(read_table(directory, "recommendations")) == USERS * int(str(SETTINGS["recommend.top_n"]))
+    assert len(read_table(directory, "runs")) == 1
+    assert names_in(folder / run) == {"CURRENT", directory.name}
+
+
+# The first test of a file waits for all runs.
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("run", [name for name in FAULTS if name not in ("undisturbed", "slow-tasks")])
+def test_a_disturbed_run_publishes_the_tables_of_an_undisturbed_one(
+    run: str, folder: Path, runs: dict[str, Any]
+) -> None:
+    assert runs[run]["code"] == 0, runs[run]
+    assert runs[run]["left"] == []
+    same_tables(folder, run)
+
+
+def test_the_faults_have_happened(runs: dict[str, Any]) -> None:
+    done = {name: (run["carried_out"], len(run["killed_writing"])) for name, run in runs.items()}
+    assert done == {
+        "undisturbed": ([], 0),
+        "executor-in-stage-1": (["update.executor"], 0),
+        "executor-in-stage-2": (["update.executor"], 0),
+        "executor-while-ranking": (["rank.executor"], 0),
+        "executor-while-staging": ([], 1),
+        "executor-twice": (["update.executor"] * 2, 0),
+        "worker": (["rank.worker", *["update.worker"] * 2], 0),
+        "task-on-its-first-attempts": ([*["rank.task"] * 3, *["update.task"] * 3], 0),
+    }
+    assert {name for name, run in runs.items() if run["lost"]} == set(EXECUTOR_DIED)
+
+
+@pytest.mark.parametrize("run", EXECUTOR_DIED)
+def test_what_a_lost_executor_costs_is_bounded_by_the_checkpoint_interval(run: str, runs: dict[str, Any]) -> None:
+    """In updates of blocks: at most those since the checkpoint before, for each loss."""
+    blocks = 4
+    since_checkpoint = blocks * int(str(SETTINGS["engine.checkpoint_interval"]))
+    again = runs[run]["updates"] - runs["undisturbed"]["updates"]
+    deaths = len(runs[run]["carried_out"]) + len(runs[run]["killed_writing"])
+    assert again <= deaths * (since_checkpoint + blocks)
+
+
+@pytest.mark.timeout(1800)
+def test_a_slow_task_that_is_started_twice_counts_once(folder: Path, speculation: dict[str, Any]) -> None:
+    run = speculation["slow-tasks"]
+    assert run["code"] == 0, run
+    assert run["carried_out"] == ["rank.stall", "update.stall"]
+    assert run["updates"] > speculation["undisturbed"]["updates"]  # by the copies that overtook
+    same_tables(folder, "slow-tasks")

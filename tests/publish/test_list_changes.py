@@ -1,0 +1,55 @@
+"""Two tables of lists side by side: rows that came, went and moved, and their figures."""
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.publish.list_changes import Lists, Turnover, changes, lists_of, turnover
+
+MONDAY = {"ada": ["i1", "i2", "i3"], "bob": ["i2", "i1"], "gone": ["i1"]}
+TUESDAY = {"ada": ["i2", "i1", "i4"], "bob": ["i2", "i1"], "new": ["i9"]}
+
+
+def table(spark: SparkSession, lists: dict[str, list[str]]) -> DataFrame:
+    rows = [
+        (user, item, rank, float(len(items) - rank))
+        for user, items in lists.items()
+        for rank, item in enumerate(items, start=1)
+    ]
+    return spark.createDataFrame(rows, "user_id string, item_id string, rank int, score double")
+
+
+def test_rows_that_came_went_and_moved(spark: SparkSession) -> None:
+    found = changes(table(spark, MONDAY), table(spark, TUESDAY)).orderBy("user_id", "item_id").collect()
+    assert [tuple(row) for row in found] == [
+        ("ada", "i1", "moved", 1, 2),
+        ("ada", "i2", "moved", 2, 1),
+        ("ada", "i3", "removed", 3, None),
+        ("ada", "i4", "added", None, 3),
+        ("gone", "i1", "removed", 1, None),
+        ("new", "i9", "added", None, 1),
+    ]
+
+
+def test_whoever_applies_the_changes_has_the_new_table(spark: SparkSession) -> None:
+    held = {(user, item): rank for user, items in MONDAY.items() for rank, item in enumerate(items, start=1)}
+    for row in changes(table(spark, MONDAY), table(spark, TUESDAY)).collect():
+        if row["change"] == "removed":
+            del held[row["user_id"], row["item_id"]]
+        else:
+            held[row["user_id"], row["item_id"]] = row["rank"]
+    assert held == {(user, item): rank for user, items in TUESDAY.items() for rank, item in enumerate(items, start=1)}
+
+
+def test_without_a_run_before_every_row_is_added(spark: SparkSession) -> None:
+    found = changes(None, table(spark, MONDAY)).collect()
+    assert {row["change"] for row in found} == {"added"}
+    assert len(found) == 6
+
+
+def test_figures(spark: SparkSession) -> None:
+    monday, tuesday = table(spark, MONDAY), table(spark, TUESDAY)
+    of_monday = lists_of(monday, length=3)
+    assert of_monday[:4] == Lists(3, 6, 3, 2, 0, 0)[:4]
+    assert of_monday.mean == pytest.approx((2 + 1 + 0 + 1 + 0 + 0) / 6)
+    assert turnover(monday, tuesday) == Turnover(users=2, rows=5, new=1)
+    assert lists_of(monday.limit(0), length=3) == Lists(0, 0, 0, 0, 0.0, 0.0)

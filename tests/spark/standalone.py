@@ -1,0 +1,83 @@
+"""Clusters on loopback: the environment of their processes, and a master with its workers."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+from dcrec_spark.spark.java import ensure_java
+
+ROOT = Path(__file__).resolve().parents[2]
+SPARK = Path(pyspark.__file__).parent
+
+
+def spark_home(folder: Path) -> Path:
+    """Make a SPARK_HOME whose logs stay in ``folder``."""
+    home = folder / "spark"
+    if not home.exists():
+        home.mkdir()
+        for part in SPARK.iterdir():
+            (home / part.name).symlink_to(part)
+    return home
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Of every process of a cluster on loopback."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    return {
+        **kept,
+        "JAVA_HOME": str(ensure_java().path),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+def run(command: list[str | Path], home: Path, seconds: float = 600) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, env=environment(home), cwd=home.parent, capture_output=True, text=True, timeout=seconds, check=False
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def daemon(name: str, options: list[str], home: Path) -> Iterator[Path]:
+    """A master or worker that runs until the end of the block; the file that it logs to."""
+    log = home.parent / f"{name}.log"
+    command: list[str | Path] = [
+        home / "bin" / "spark-class",
+        f"org.apache.spark.deploy.{name.lower()}.{name}",
+        *options,
+    ]
+    with log.open("w") as stream:
+        process = subprocess.Popen(command, env=environment(home), cwd=home.parent, stdout=stream, stderr=stream)
+        try:
+            yield log
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(timeout=20)
+
+
+def wait_for_worker(worker: Path, master: Path, seconds: float = 60) -> None:
+    """Until the worker's log says that the master knows it."""
+    deadline = time.monotonic() + seconds
+    while "Successfully registered with master" not in worker.read_text():
+        assert time.monotonic() < deadline, f"{master.read_text()}\n{worker.read_text()}"
+        time.sleep(0.2)

@@ -1,0 +1,54 @@
+"""Workers read an archive of modules again when it has changed, and only then."""
+
+import importlib
+import sys
+import zipfile
+import zipimport
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark.engine.cells import pack
+from dcrec_spark.spark import worker
+
+
+def archive(path: Path, *modules: str) -> Path:
+    with zipfile.ZipFile(path, "w") as file:
+        for module in modules:
+            file.writestr(f"{module}.py", f"name = {module!r}")
+    return path
+
+
+def test_a_changed_archive_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipimport.zipimporter, "invalidate_caches", worker.reread_if_changed)
+    monkeypatch.syspath_prepend(str(archive(tmp_path / "modules.zip", "first_of_zip")))
+    assert importlib.import_module("first_of_zip").name == "first_of_zip"
+    archive(tmp_path / "modules.zip", "first_of_zip", "second_of_zip")
+    importlib.invalidate_caches()
+    assert importlib.import_module("second_of_zip").name == "second_of_zip"
+
+
+def test_an_unchanged_archive_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(worker, "_reread", lambda importer: read.append(importer.archive))
+    importer = zipimport.zipimporter(str(archive(tmp_path / "modules.zip", "module_of_zip")))
+    for _ in range(3):
+        worker.reread_if_changed(importer)
+    assert read == [importer.archive]
+
+
+def test_it_holds_in_workers_and_nowhere_else(spark: SparkSession) -> None:
+    """From 3.12 on Python reads an archive when it is asked for a module, and is left alone."""
+
+    def asked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pack({})  # the package is imported
+        for batch in batches:
+            name = zipimport.zipimporter.invalidate_caches.__name__
+            yield pa.RecordBatch.from_pydict({"name": [name] * batch.num_rows})
+
+    answers = {row["name"] for row in spark.range(4).mapInArrow(asked, "name string").collect()}
+    assert answers == {"reread_if_changed" if sys.version_info < (3, 12) else "invalidate_caches"}
+    assert zipimport.zipimporter.invalidate_caches.__name__ == "invalidate_caches"

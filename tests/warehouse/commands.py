@@ -1,0 +1,54 @@
+"""``dcrec`` as a scheduler starts it: in this process, or in one of its own that may be killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import structlog
+from click.testing import CliRunner, Result
+
+from dcrec_spark.jobs.cli import dcrec
+from tests.warehouse.places import ROOT
+
+# Dies as it is about to commit to one place: Iceberg is committed by then, PostgreSQL before the directory too.
+KILLED = """
+import os, signal
+from dcrec_spark.publish.parquet import ParquetSink
+from dcrec_spark.publish.postgresql import PostgresqlWarehouse
+{place}.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+from dcrec_spark.jobs.command import main
+main()
+"""
+
+
+def dcrec_with(*arguments: object) -> Result:
+    """Run a command in this process; signals and logs are as before afterwards."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        return CliRunner().invoke(dcrec, [str(argument) for argument in arguments])
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        structlog.reset_defaults()
+
+
+def started(program: str, arguments: Sequence[object]) -> subprocess.Popen[str]:
+    """Start ``program``, Python that calls the command line after changing something, in a process of its own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        env={**environment, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def killed_before(place: str, arguments: Sequence[object]) -> None:
+    """Run a command in a process that is killed when it is about to commit to this place."""
+    killed = started(KILLED.format(place=place), arguments)
+    _, errors = killed.communicate(timeout=600)
+    assert killed.returncode == -signal.SIGKILL, errors[-2000:]

@@ -1,0 +1,89 @@
+"""Ratings out of warehouses: Hive, Iceberg and Delta as of a snapshot, PostgreSQL; the lists of shops, too."""
+
+import os
+from pathlib import Path
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType
+
+from dcrec_spark.config import InputConfig
+from dcrec_spark.data.listed import read_listed
+from dcrec_spark.data.read import read_ratings
+from dcrec_spark.data.snapshots import pinned
+from dcrec_spark.errors import ConfigError, DataError
+
+pytestmark = pytest.mark.warehouse
+
+ROWS = [(1, 10, 3.0), (1, 11, 4.0), (2, 10, 5.0)]
+LATER = [(3, 12, 1.0)]
+COLUMNS = "user long, item long, rating double"
+
+
+def found(spark: SparkSession, given: InputConfig) -> list[tuple[int, int, float]]:
+    rows = read_ratings(spark, given).select("user_id", "item_id", "rating").collect()
+    return sorted((row[0], row[1], float(row[2])) for row in rows)
+
+
+@pytest.mark.parametrize(("table", "provider"), [("sea.inputs.ratings", "iceberg"), ("inputs_delta.ratings", "delta")])
+def test_a_table_is_read_as_of_the_snapshot_that_was_current_or_is_named(
+    spark: SparkSession, table: str, provider: str
+) -> None:
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.rpartition('.')[0]}")
+    spark.createDataFrame(ROWS, COLUMNS).writeTo(table).using(provider).create()
+    given = InputConfig(format="table", table=table)
+    monday = pinned(spark, given)
+    assert monday.snapshot is not None
+    spark.createDataFrame(LATER, COLUMNS).writeTo(table).append()
+    assert found(spark, monday) == ROWS
+    tuesday = pinned(spark, given)
+    assert tuesday.snapshot != monday.snapshot
+    assert found(spark, tuesday) == [*ROWS, *LATER]
+    assert pinned(spark, monday) == monday
+    with pytest.raises(DataError, match="input table"):
+        found(spark, given.model_copy(update={"snapshot": "123456789"}))
+
+
+def test_a_hive_table_has_no_snapshots(spark: SparkSession) -> None:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS inputs_hive")
+    spark.createDataFrame(ROWS, COLUMNS).write.format("parquet").saveAsTable("inputs_hive.ratings")
+    given = InputConfig(format="table", table="inputs_hive.ratings")
+    assert pinned(spark, given) == given
+    assert found(spark, given) == ROWS
+    with pytest.raises(ConfigError, match="is neither an Iceberg nor a Delta table"):
+        pinned(spark, given.model_copy(update={"snapshot": "1"}))
+    with pytest.raises(DataError, match="there is no such table"):
+        pinned(spark, InputConfig(format="table", table="inputs_hive.nothing"))
+
+
+def test_postgresql_gives_a_table_or_what_a_query_finds(
+    spark: SparkSession, postgresql: str, database: psycopg.Connection
+) -> None:
+    database.execute("create table ratings_in (reader bigint, book bigint, stars real)")
+    database.execute("insert into ratings_in values (1, 10, 3), (1, 11, 4), (2, 10, 5)")
+    database.execute("create table books_in (book bigint, shelf text)")
+    database.execute("insert into books_in values (10, 'a'), (11, null)")
+    options = {"url": postgresql, "user": "publisher", "password": os.environ["PGPASSWORD"]}
+    columns = {"user": "reader", "item": "book", "rating": "stars"}
+    given = InputConfig.model_validate(
+        {"format": "jdbc", "table": "ratings_in", "options": options, "columns": columns}
+    )
+    assert found(spark, given) == ROWS
+    query = {**options, "query": "select * from ratings_in where stars > 3"}
+    assert found(spark, given.model_copy(update={"options": query})) == ROWS[1:]
+    books = read_listed(spark, "recommend.catalogue", "books_in", given, {"item": LongType()}, ("shelf",))
+    assert sorted(map(tuple, books.collect())) == [(10, "a"), (11, None)]
+    with pytest.raises(DataError, match=r"recommend.catalogue 'books_in' has no column 'price'"):
+        read_listed(spark, "recommend.catalogue", "books_in", given, {"item": LongType()}, ("price",))
+    with pytest.raises(ConfigError, match=r"input.format=jdbc; expected null"):
+        pinned(spark, given.model_copy(update={"snapshot": "1"}))
+
+
+def test_a_catalogue_may_be_a_file_where_the_ratings_are_files(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "books.csv").write_text("item,shelf\n10,a\nnone,b\n")
+    given = InputConfig(format="parquet", path="any")
+    read = read_listed(
+        spark, "recommend.catalogue", str(tmp_path / "books.csv"), given, {"item": LongType()}, ("shelf",)
+    )
+    assert sorted(map(tuple, read.collect()), key=str) == [(10, "a"), (None, "b")]

@@ -1,0 +1,240 @@
+"""Two weeks of a shop: every night new ratings and a retraining, and on some nights something goes wrong.
+
+One Iceberg table of ratings, read as of a snapshot; three places to publish to: a directory, an Iceberg catalog and
+PostgreSQL. :func:`two_weeks` goes through the nights; tests/warehouse/test_two_weeks.py says what has to hold.
+"""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+from pyspark.sql import SparkSession
+
+from dcrec_spark.publish.current import current_run, current_run_id
+from dcrec_spark.publish.several import Several
+from tests.jobs.job import SMALL
+from tests.warehouse.commands import dcrec_with, killed_before, started
+from tests.warehouse.places import session_settings
+
+FIRST_DAY = date(2026, 11, 1)
+USERS, ITEMS, TASTES, LENGTH, KEEP = 100, 60, 6, 5, 8
+RATINGS = "sea.events.ratings"
+# All is staged, and the commit waits until the other scheduler's run is staged, too.
+SECOND_SCHEDULER = """
+import pathlib, time
+from dcrec_spark.publish.several import Several
+commit, folder = Several.commit, pathlib.Path({folder!r})
+def waiting(*given):
+    (folder / "second is staged").touch()
+    while not (folder / "first is staged").exists():
+        time.sleep(0.05)
+    return commit(*given)
+Several.commit = waiting
+from dcrec_spark.jobs.command import main
+main()
+"""
+
+
+class Night(NamedTuple):
+    """What the scheduler saw of one command. served : the run that readers of the directory find afterwards."""
+
+    day: date
+    what: str
+    code: int
+    said: str
+    run_id: str | None
+    served: str | None
+    seconds: float
+
+
+@dataclass
+class Shop:
+    """The shop's tables and settings, and what has happened so far."""
+
+    spark: SparkSession
+    scratch: Path
+    output: Path
+    config: Path
+    nights: list[Night] = field(default_factory=list)
+    snapshots: dict[date, str] = field(default_factory=dict)
+
+    @classmethod
+    def opened(cls, spark: SparkSession, scratch: Path, url: str) -> "Shop":
+        """Write the settings; nothing is published yet."""
+        sections: dict[str, Any] = {
+            "input": {"format": "table", "table": RATINGS},
+            "output": {"path": str(scratch / "shop"), "keep": KEEP},
+            "warehouses": {
+                "tables": ["recommendations", "runs"],
+                "keep": KEEP,
+                "iceberg": {"namespace": "sea.shop"},
+                "postgresql": {"url": url, "user": "publisher", "namespace": "shop", "lock_seconds": 30},
+            },
+            "audit": {"held_out_share": 0.2, "metric": "recall", "relevant_from": 4, "max_below_popularity": None,
+                "max_loss": 0.3,
+                      "max_volume_fall": 0.2},
+            "spark": {"master": "local[2]",
+                      "conf": {**session_settings(scratch), "spark.sql.catalogImplementation": "in-memory"}},
+        }  # fmt: skip
+        small = {**SMALL, "outcome.rank": TASTES, "outcome.max_iter": 10, "outcome.alpha": 1, "recommend.top_n": LENGTH}
+        for name, value in small.items():
+            section, _, setting = name.partition(".")
+            sections.setdefault(section, {})[setting] = value
+        config = scratch / "shop.yaml"
+        config.write_text(yaml.safe_dump(sections))
+        spark.sql("CREATE NAMESPACE IF NOT EXISTS sea.events")
+        spark.sql(f"CREATE TABLE {RATINGS} (user BIGINT, item BIGINT, rating DOUBLE, day DATE) USING iceberg")
+        return cls(spark, scratch, scratch / "shop", config)
+
+    def ratings_come_in(self, day: date, broken: int = 0) -> None:
+        """Add those of one day: each user likes a sixth of the items; a new user comes every day."""
+        number = (day - FIRST_DAY).days
+        rng = np.random.default_rng(number)
+        rows = [(USERS + number, int(item)) for item in rng.choice(ITEMS, 20, replace=False)]
+        rows += [(int(u), int(i)) for u, i in rng.integers(0, (USERS, ITEMS), (80, 2))]
+        if number == 0:
+            rows += [(user, int(item)) for user in range(USERS) for item in rng.choice(ITEMS, 24, replace=False)]
+        known = {(r["user"], r["item"]) for r in self.spark.table(RATINGS).select("user", "item").collect()}
+        fresh = [
+            (user, item, 5.0 if (user + item) % TASTES == 0 else 1.0, day) for user, item in sorted(set(rows) - known)
+        ]
+        bad = [(user, item, float("nan"), day) for user in range(500, 500 + broken) for item in range(4)]
+        self.spark.createDataFrame(fresh + bad, "user long, item long, rating double, day date").writeTo(
+            RATINGS
+        ).append()
+
+    def mend(self, day: date) -> None:
+        """Remove what was broken, and remember the snapshot of that day without it."""
+        self.spark.sql(f"DELETE FROM {RATINGS} WHERE isnan(rating)")
+        heads = self.spark.sql(f"SELECT snapshot_id FROM {RATINGS}.refs WHERE name = 'main'").collect()
+        self.snapshots[day] = str(heads[0][0])
+
+    def command(self, day: date, *options: object) -> list[object]:
+        """The scheduler's command of a night."""
+        return ["retrain", "--config", self.config, "--set", f"run.run_date={day}", *options]
+
+    def retrain(self, day: date, what: str, *options: object) -> Night:
+        """Run the night's command in this process."""
+        begun, before = time.monotonic(), self.served()
+        result = dcrec_with(*self.command(day, *options))
+        return self.note(day, what, result.exit_code, last_words(result.stderr), before, begun)
+
+    def note(self, day: date, what: str, code: int, said: str, before: str | None, begun: float) -> Night:
+        """Remember how a command ended."""
+        after = self.served()
+        made = after if after != before else None
+        night = Night(day, what, code, said if code else "", made, after, time.monotonic() - begun)
+        self.nights.append(night)
+        return night
+
+    def served(self) -> str | None:
+        """The run that readers of the directory find."""
+        return current_run_id(str(self.output))
+
+    def record(self) -> dict[str, Any]:
+        """run.json of that run."""
+        return current_run(str(self.output)).record
+
+    def back_to(self, run_id: str, day: date, what: str) -> None:
+        """Roll all places back."""
+        begun, before = time.monotonic(), self.served()
+        result = dcrec_with("rollback", run_id, "--config", self.config)
+        self.note(day, what, result.exit_code, last_words(result.stderr), before, begun)
+
+    def listed(self) -> str:
+        """What ``dcrec runs`` prints."""
+        result = dcrec_with("runs", "--config", self.config)
+        assert result.exit_code == 0, result.output
+        return "\n".join(line.rstrip() for line in result.stdout.splitlines() if line.strip())
+
+
+def two_weeks(shop: Shop) -> None:
+    """Go through the nights, the last one 13 days after the first."""
+    days = [FIRST_DAY + timedelta(number) for number in range(14)]
+    special = {3: _broken_data, 5: _worse_model, 6: _two_schedulers, 8: _killed}
+    for number, day in enumerate(days):
+        if number in special:
+            special[number](shop, day)
+        else:
+            shop.ratings_come_in(day)
+            shop.retrain(day, "retrain")
+        if number == 9:
+            newest = str(shop.served())
+            shop.retrain(days[3], f"backfill of {days[3]}", "--set", f"input.snapshot={shop.snapshots[days[3]]}",
+                         "--set", "audit.max_volume_fall=null")  # fmt: skip
+            shop.back_to(newest, day, f"rollback to the newest run, of {day}")
+        if number == 11:
+            previous = shop.nights[-2].run_id
+            shop.back_to(str(previous), day, f"rollback to the run of {days[10]}: the shop does not like the new lists")
+
+
+def _broken_data(shop: Shop, day: date) -> None:
+    shop.ratings_come_in(day, broken=60)
+    shop.retrain(day, "retrain; an export of 240 ratings without values came in")
+    shop.mend(day)
+
+
+def _worse_model(shop: Shop, day: date) -> None:
+    shop.ratings_come_in(day)
+    shop.retrain(day, "retrain, with one factor only", "--set", "outcome.rank=1", "--set", "outcome.alpha=0")
+
+
+def _two_schedulers(shop: Shop, day: date) -> None:
+    """Both have staged before either commits; the second one goes first."""
+    shop.ratings_come_in(day)
+    begun, before = time.monotonic(), shop.served()
+    second = started(SECOND_SCHEDULER.format(folder=str(shop.scratch)), shop.command(day))
+    with _after_the_second(shop, second):
+        first = dcrec_with(*shop.command(day))
+    _, errors = second.communicate(timeout=600)
+    shop.note(day, "retrain, started by a second scheduler", second.returncode, last_words(errors), before, begun)
+    shop.note(day, "retrain, started by the first scheduler at the same time", first.exit_code,
+              last_words(first.stderr), shop.served(), begun)  # fmt: skip
+
+
+@contextmanager
+def _after_the_second(shop: Shop, second: Any) -> Iterator[None]:
+    """Have this process commit when it has staged, and the second process has committed."""
+    commit = Several.commit
+
+    def waiting(*given: Any) -> str:
+        while not (shop.scratch / "second is staged").exists():
+            assert second.poll() is None, second.stderr.read()
+            time.sleep(0.05)
+        (shop.scratch / "first is staged").touch()
+        second.wait(timeout=600)
+        return commit(*given)
+
+    Several.commit = waiting  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Several.commit = commit  # type: ignore[method-assign]
+
+
+def _killed(shop: Shop, day: date) -> None:
+    shop.ratings_come_in(day)
+    begun, before = time.monotonic(), shop.served()
+    killed_before("PostgresqlWarehouse", shop.command(day))
+    shop.note(day, "retrain, killed between Iceberg and PostgreSQL", -signal.SIGKILL, "killed", before, begun)
+    shop.retrain(day, "the same command again")
+
+
+def last_words(errors: str) -> str:
+    """The message of the last line of a log."""
+    lines = [line for line in errors.splitlines() if line.startswith("{")]
+    return str(json.loads(lines[-1]).get("event", "")) if lines else errors[-500:]
+
+
+def cores() -> int:
+    """Of this machine."""
+    return len(os.sched_getaffinity(0))

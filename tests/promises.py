@@ -32,7 +32,7 @@ class Noting:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test that has run, and one that failed before it could."""
-        if report.when != "call" and report.passed:
+        if report.skipped or (report.when != "call" and report.passed):
             return
         note = self.notes.setdefault(report.nodeid.partition("[")[0], {TRIED: 0, "held": True})
         note["held"] &= report.passed

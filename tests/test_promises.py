@@ -30,7 +30,13 @@ def test_no_promise_is_broken() -> None:
 
 
 def report(test: str, outcome: str, when: str = "call", **properties: int) -> Any:
-    return SimpleNamespace(nodeid=test, passed=outcome == "passed", when=when, user_properties=list(properties.items()))
+    return SimpleNamespace(
+        nodeid=test,
+        passed=outcome == "passed",
+        skipped=outcome == "skipped",
+        when=when,
+        user_properties=list(properties.items()),
+    )
 
 
 def test_tries_are_counted_by_function_and_kept_from_run_to_run(tmp_path: Path) -> None:
@@ -40,6 +46,7 @@ def test_tries_are_counted_by_function_and_kept_from_run_to_run(tmp_path: Path) 
         report("t.py::test_a[2]", "passed", tried=40),
         report("t.py::test_a[2]", "passed", when="teardown"),
         report("t.py::test_b", "failed", when="setup"),
+        report("t.py::test_c", "skipped"),
     ):
         noting.pytest_runtest_logreport(made)
     session: Any = SimpleNamespace(config=SimpleNamespace())

@@ -42,6 +42,16 @@ def _stage2(path: Path, rounds: int, sweeps: int, short: int, long: int) -> dict
     )
 
 
+def extended_sweep_1m(rounds: int) -> dict[str, object]:
+    """Sweep of the extended least-squares model, MovieLens 1M, against one of the plain deconfounded model."""
+    ratings = speed.load(build_session("bench", "local[2]"), data.movielens_1m())
+    return speed.alternate(
+        rounds,
+        {"extended": lambda: speed.least_squares(ratings, RANK, 8, **speed.EXTENDED).per_iteration("outcome")},
+        lambda: speed.least_squares(ratings, RANK, 8).per_iteration("outcome"),
+    )
+
+
 def stage1_1m(rounds: int) -> dict[str, object]:
     """Iteration of stage 1, MovieLens 1M, against one of hpfrec with two threads."""
     spark = build_session("bench", "local[2]")
@@ -150,6 +160,7 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "stage1-1m": stage1_1m,
     "stage2-1m": stage2_1m,
     "stage2-10m": stage2_10m,
+    "extended-sweep-1m": extended_sweep_1m,
     "exposure-fit-100k": exposure_fit_100k,
     "exposure-fit-1m": exposure_fit_1m,
     "exposure-whole-1m": exposure_whole_1m,

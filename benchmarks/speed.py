@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pandas as pd
 from pyspark.ml.recommendation import ALS
@@ -38,6 +39,28 @@ def ours(ratings: DataFrame, rank: int, exposure_iterations: int, sweeps: int, p
     exposure = PoissonFactorization(rank=rank, maxIter=exposure_iterations, tol=0.0, precision=precision)
     outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=sweeps, tol=0.0, precision=precision)
     exposure.listener = outcome.listener = clock
+    outcome.fit(ratings).release()
+    return clock
+
+
+# All of the extended least-squares model that costs time at a sweep.
+EXTENDED: dict[str, Any] = {
+    "fitBiases": True,
+    "regByCount": True,
+    "standardizeConfounder": True,
+    "confounderWeight": "pooled",
+    "leaveOneOut": True,
+    "confounderVariance": True,
+}
+
+
+def least_squares(ratings: DataFrame, rank: int, sweeps: int, **extension: Any) -> Clock:
+    """Stage 2 of the deconfounded least-squares model from the rated pairs, after a short stage 1."""
+    clock = Clock()
+    exposure = PoissonFactorization(rank=10, maxIter=10, tol=0.0)
+    plain = {"outcome": "probabilistic", "unobservedWeight": 0.0, "rank": rank, "maxIter": sweeps, "tol": 0.0}
+    outcome = DeconfoundedMF(exposureModel=exposure, **plain, **extension)
+    outcome.listener = clock
     outcome.fit(ratings).release()
     return clock
 

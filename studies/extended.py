@@ -31,7 +31,7 @@ from studies.units import Unit, read
 # MLlib's ALS chooses among as many settings as each row draws.
 ALS_SETTINGS = [(rank, reg) for rank in RANKS for reg in REGULARISERS]
 BUDGET = Budget(draws=len(ALS_SETTINGS), max_iter=50)
-_FEW = Budget(draws=10, max_iter=30)
+_FEW = Budget(draws=6, max_iter=20)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def fair_world(kind: Confounding, size: int, spark: SparkSession, data: Path, se
 STUDIES: dict[str, Study] = {
     "coat": Study("Coat, existing users, random test", 5, BUDGET, DATASETS["coat"]),
     "coat-new-users": Study("Coat, new users, random test", 5, _FEW, DATASETS["coat-new-users"]),
-    "movielens-100k": Study("MovieLens 100K, regular test", 2, _FEW, DATASETS["movielens-100k"]),
+    "movielens-100k": Study("MovieLens 100K, regular test", 1, _FEW, DATASETS["movielens-100k"]),
     **{
         f"world-{kind}": Study(f"Fair world: {kind}, 600 x 600", 3, _FEW, partial(fair_world, kind, 600))
         for kind in get_args(Confounding)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from studies.baselines import ALS_ROW
 from studies.compare import Cell
-from studies.extended_rows import BIASED, DECONFOUNDED, SHUFFLED
+from studies.extended_rows import BIASED, DECONFOUNDED, ROWS, SHUFFLED
 from studies.summary import Figure, difference, figure, row_names
 
 _METRICS = {"mse": "MSE", "ndcg": "NDCG", "item_mse": "MSE by item"}
@@ -58,7 +58,7 @@ def _table(cells: Sequence[Cell]) -> Iterator[str]:
 
 def _differences(cells: Sequence[Cell]) -> Iterator[str]:
     names = row_names(cells, "mse")
-    ours = [row for row in names if row.startswith(("biased", "deconfounded"))]
+    ours = [row.name for row in ROWS if row.name in names]
     pairs = [(row, BIASED) for row in ours if row != BIASED] + [(DECONFOUNDED, SHUFFLED)]
     pairs += [(row, ALS_ROW) for row in ours if ALS_ROW in names]
     yield _line(["difference", *_METRICS.values()])

@@ -23,9 +23,10 @@ def test_a_promise_is_held_by_a_test_that_is_there(file: str, name: str) -> None
     assert re.search(rf"^def {name}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
 
 
-def test_no_promise_is_broken_and_each_was_tried() -> None:
+def test_no_promise_is_broken() -> None:
+    """A hyphen stands for one that the suite has not tried since its row was written: make promises."""
     rows = [line for line in TEXT.splitlines() if NAME.search(line)]
-    assert [row for row in rows if re.search(r"\| [1-9][\d,]* \| held \|$", row) is None] == []
+    assert [row for row in rows if re.search(r"\| ([1-9][\d,]* \| held|- \| -) \|$", row) is None] == []
 
 
 def report(test: str, outcome: str, when: str = "call", **properties: int) -> Any:
@@ -63,4 +64,4 @@ def test_the_page_is_filled_from_the_notes_and_else_stays_as_it_is() -> None:
     assert named(page) == [test]
     assert filled(page, {test: {"tried": 1200, "held": True}}) == page.replace("| 3 |", "| 1,200 |")
     assert filled(page, {test: {"tried": 2, "held": False}}) == page.replace("| 3 | held", "| 2 | **broken**")
-    assert filled(page, {}).splitlines()[-1] == ROW.format(" |")
+    assert filled(page, {}).splitlines()[-1] == ROW.format("- | -")

@@ -33,7 +33,7 @@ class EvaluationConfig(MetricsConfig):
     )
     certainty: bool = Field(
         default=True,
-        description="whether the report says how sure the lists are, which takes about as long as two sweeps of a fit",
+        description="whether the report says how sure the lists are, which ranks and lays the ratings out once more",
     )
     sample_users: Natural = Field(default=3, description="users whose recommendations the report shows")
     reasons: Natural = Field(default=3, description="ratings named as reasons of each recommendation shown; 0: none")

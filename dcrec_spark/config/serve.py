@@ -11,7 +11,7 @@ from dcrec_spark.config.warehouses import WithWarehouses
 
 
 class RecommendConfig(ListsConfig):
-    """Who gets recommendations, how many, of which items, and what is published beside the lists."""
+    """Who gets recommendations, how many, of which items, how sure they are, and what is published beside the lists."""
 
     users: Place | None = Field(
         default=None,

@@ -236,20 +236,15 @@ class RankingConfig(ListLengthConfig):
         return self
 
 
-class SureRankingConfig(RankingConfig):
-    """How many recommendations a user gets, whether items already rated are left out, and how sure the lists are."""
+class ListsConfig(RankingConfig):
+    """How many recommendations a user gets, of which items, how sure they are, and what is published beside them."""
 
     intervals: bool = Field(
         default=False,
         description="whether the table of recommendations says how sure each place is: low, high, extrapolates, "
-        "odds_to_change; needs all ratings of the fit, and takes about as long as two more sweeps of it "
+        "odds_to_change; needs all ratings of the fit, and lays them out once more, which takes longer than a sweep "
         "(outcome=weighted or probabilistic)",
     )
-
-
-class ListsConfig(SureRankingConfig):
-    """How many recommendations a user gets, of which items, how sure they are, and what is published beside them."""
-
     fallback: bool = Field(
         default=False,
         description="whether a table fallback is published: one list for users without ratings, of the items that all "

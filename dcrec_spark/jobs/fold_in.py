@@ -13,13 +13,13 @@ from pyspark.sql import functions as F
 from dcrec_spark.config import FoldInConfig
 from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Job, Outputs
+from dcrec_spark.jobs.lists import ranked_lists
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import factor_tables, recommendation_table, reject_table
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.served_model import (
     as_trained,
-    id_columns,
     load_served_model,
     require_ids_of,
     require_model_path,
@@ -73,9 +73,7 @@ class FoldIn(Job[FoldInConfig, Inputs, None]):
         offer = inputs.offer
         note_offer(run, offer, model)
         left_out = offer.left_out(valid.ratings if config.recommend.exclude_seen else None)
-        seen = None if left_out is None else left_out.select(*id_columns(model))
-        items = offer.items_of(model)
-        ranked = of_new_users.recommendationTable(config.recommend.top_n, seen, items=items, maxPerCategory=offer.most)
+        ranked = ranked_lists(context, of_new_users, config.recommend, offer, left_out)
         tables = {
             "recommendations": recommendation_table(ranked, run),
             "user_factors": factor_tables(of_new_users, run)["user_factors"],

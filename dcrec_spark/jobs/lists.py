@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.config import JobConfig, ListsConfig
+from dcrec_spark.config import JobConfig, ListsConfig, RankingConfig
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.list_audit import last_lists
 from dcrec_spark.jobs.offer import Offer
@@ -22,22 +22,23 @@ ConfigT = TypeVar("ConfigT", bound=JobConfig)
 def ranked_lists(
     context: Context[ConfigT],
     model: DeconfoundedMFModel,
-    settings: ListsConfig,
+    settings: RankingConfig,
     offer: Offer,
-    ratings: DataFrame | None,
     left_out: DataFrame | None,
+    ratings: DataFrame | None = None,
     users: DataFrame | None = None,
 ) -> DataFrame:
-    """Rank the catalogue for each user; what is computed at once is released at the end of the run.
+    """Rank what is on offer for each user; what is computed at once is released at the end of the run.
 
-    ratings : those of the fit, under the model's names; needed where intervals are asked for. left_out : user_id,
-    item_id of pairs that may not be recommended. users : as ``recommendationTable`` takes them.
+    left_out : user_id, item_id of pairs that may not be recommended. ratings : those of the fit, under the model's
+    names; each place says how sure it is where they are given. users : under the model's name; all, if None.
     """
-    seen, items = None if left_out is None else left_out.select(*id_columns(model)), offer.items_of(model)
-    if not settings.intervals or ratings is None:
-        return model.recommendationTable(settings.top_n, seen, users, items, offer.most)
+    seen = None if left_out is None else left_out.select(*id_columns(model))
+    items, most = offer.items_of(model), offer.most
+    if ratings is None:
+        return model.recommendationTable(settings.top_n, seen, users, items, most)
     with context.reporter.step("say how sure"):
-        lists = model.sureRecommendations(settings.top_n, ratings, seen, users, items=items, maxPerCategory=offer.most)
+        lists = model.sureRecommendations(settings.top_n, ratings, seen, users, items=items, maxPerCategory=most)
     context.resources.callback(lists.unpersist)
     return lists
 
@@ -47,7 +48,7 @@ def list_tables(
 ) -> dict[str, DataFrame]:
     """Make the published tables of lists, but for the changes.
 
-    ranked : everybody's lists, as ``recommendationTable`` gives them.
+    ranked : everybody's lists, as :func:`ranked_lists` gives them.
     """
     items = offer.items_of(model)
     tables = {"recommendations": recommendation_table(ranked, run)}

@@ -91,10 +91,10 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
         note_offer(run, offer, model)
         valid = None if inputs.ratings is None else validated_to_serve(context, inputs.ratings)
         users = None if inputs.users is None else _known_users(context, model, inputs.users)
-        seen = None if valid is None else valid.ratings
-        left_out = offer.left_out(seen)
-        ratings = as_trained(model, seen) if seen is not None and recommend.intervals else None
-        ranked = ranked_lists(context, model, recommend, offer, ratings, left_out, users)
+        rated = None if valid is None else valid.ratings
+        left_out = offer.left_out(rated)
+        ratings = as_trained(model, rated) if rated is not None and recommend.intervals else None
+        ranked = ranked_lists(context, model, recommend, offer, left_out, ratings, users)
         tables = list_tables(model, recommend, offer, ranked, run)
         if recommend.changes:
             tables = with_changes(context.spark, context.output, tables, run, context.resources)

@@ -73,7 +73,7 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
         note_offer(run, inputs.offer, model)
         compare_models(context, model, parts)
         left_out = inputs.offer.left_out(valid.ratings if config.recommend.exclude_seen else None)
-        tables = {**_lists(context, inputs.offer, model, parts.train, left_out), **factor_tables(model, run)}
+        tables = {**_lists(context, inputs.offer, model, left_out, parts.train), **factor_tables(model, run)}
         tables["rejects"] = reject_table(valid, run)
         return Outputs(tables, model, {FOLDER: model_folder(model, context.spark)}, left_out, inputs.offer)
 
@@ -94,15 +94,14 @@ def _lists(
     context: Context[RetrainConfig],
     offer: Offer,
     model: DeconfoundedMFModel,
-    ratings: DataFrame,
     left_out: DataFrame | None,
+    fitted_to: DataFrame,
 ) -> dict[str, DataFrame]:
-    """Make the tables of lists. ratings : those of the fit."""
-    recommend, run = context.config.recommend, context.run
-    ranked = ranked_lists(context, model, recommend, offer, ratings, left_out)
-    tables = list_tables(model, recommend, offer, ranked, run)
+    recommend = context.config.recommend
+    ranked = ranked_lists(context, model, recommend, offer, left_out, fitted_to if recommend.intervals else None)
+    tables = list_tables(model, recommend, offer, ranked, context.run)
     if recommend.changes:
-        return with_changes(context.spark, context.output, tables, run, context.resources)
+        return with_changes(context.spark, context.output, tables, context.run, context.resources)
     return tables
 
 

@@ -87,6 +87,31 @@ def test_beside_the_lists_are_a_fallback_similar_items_and_changes(published: Pa
     assert len(added) == len(read_table(published, "recommendations"))
 
 
+def test_how_sure_lists_of_what_is_on_offer_are_is_found_from_what_was_fitted_to(
+    published: Path, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """The same lists where all ratings are fitted to; with pairs held out those have no say, and are in no list."""
+    lists = {}
+    for name, more in {"all": {}, "held out": {"audit.held_out_share": 0.2}}.items():
+        output = tmp_path / name
+        given = {**settings, "output.path": output, "recommend.intervals": "true", "audit.max_below_popularity": "null"}
+        outcome = run_retrain({**given, **more})
+        assert outcome.code == 0, outcome
+        lists[name] = read_table(run_directory(output), "recommendations").sort_values(["user_id", "rank"])
+        assert len(read_table(run_directory(output), "changes")) == len(lists[name])
+    held_out = record_of(run_directory(tmp_path / "held out"))["counts"]["held_out"]
+    assert held_out > 0
+    before = read_table(published, "recommendations").sort_values(["user_id", "rank"])
+    assert lists["all"].item_id.tolist() == before.item_id.tolist()
+    given_pairs = set(zip(ratings().user, ratings().item, strict=True))
+    for sure in lists.values():
+        assert ((sure.low < sure.score) & (sure.score < sure.high)).all()
+        assert (sure.odds_to_change.dropna() >= 1.0).all()
+        assert not set(zip(sure.user_id, sure.item_id, strict=True)) & given_pairs
+        categories = sure.merge(CATALOGUE.rename(columns={"item": "item_id"})).dropna(subset="category")
+        assert categories.groupby(["user_id", "category"]).size().max() == 2
+
+
 def test_the_next_run_is_held_against_this_one_and_refused_or_forced(
     published: Path, settings: dict[str, Any], folder: Path
 ) -> None:

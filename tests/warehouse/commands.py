@@ -12,11 +12,12 @@ from click.testing import CliRunner, Result
 from dcrec_spark.jobs.cli import dcrec
 from tests.warehouse.places import ROOT
 
-# Iceberg is committed, PostgreSQL is not yet.
+# Dies as it is about to commit to one place: Iceberg is committed by then, PostgreSQL before the directory too.
 KILLED = """
 import os, signal
+from dcrec_spark.publish.parquet import ParquetSink
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
-PostgresqlWarehouse.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+{place}.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 from dcrec_spark.jobs.command import main
 main()
 """
@@ -44,3 +45,10 @@ def started(program: str, arguments: Sequence[object]) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def killed_before(place: str, arguments: Sequence[object]) -> None:
+    """Run a command in a process that is killed when it is about to commit to this place."""
+    killed = started(KILLED.format(place=place), arguments)
+    _, errors = killed.communicate(timeout=600)
+    assert killed.returncode == -signal.SIGKILL, errors[-2000:]

@@ -1,10 +1,6 @@
 """The job with warehouses: killed between two of them and run again, listed, and rolled back with one command."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,24 +12,13 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.publish.current import current_run, current_run_id
 from tests.jobs.job import SMALL
-from tests.warehouse.commands import dcrec_with
+from tests.warehouse.commands import dcrec_with, killed_before
 from tests.warehouse.judges import hadoop_judge, postgresql_judge
-from tests.warehouse.places import ROOT, session_settings
+from tests.warehouse.places import session_settings
 
 pytestmark = pytest.mark.warehouse
 
 RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
-# Dies as it is about to commit to one place: Iceberg is committed by then, PostgreSQL before the directory too.
-KILLED = """
-import os, signal
-from dcrec_spark.publish.parquet import ParquetSink
-from dcrec_spark.publish.postgresql import PostgresqlWarehouse
-
-{place}.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-
-from dcrec_spark.jobs.command import main
-main()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -61,21 +46,6 @@ def settings(scratch: Path, postgresql: str) -> Path:
     file = scratch / "nightly.yaml"
     file.write_text(yaml.safe_dump(sections))
     return file
-
-
-def killed_before(place: str, command: list[str]) -> None:
-    """Run the job in a process that is killed when it is about to commit to this place."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED.format(place=place), *command],
-        env={**environment, "PYTHONPATH": str(ROOT)},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
 
 
 def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_takes_all_places_back(

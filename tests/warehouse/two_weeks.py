@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.publish.current import current_run, current_run_id
 from dcrec_spark.publish.several import Several
 from tests.jobs.job import SMALL
-from tests.warehouse.commands import KILLED, dcrec_with, started
+from tests.warehouse.commands import dcrec_with, killed_before, started
 from tests.warehouse.places import session_settings
 
 FIRST_DAY = date(2026, 11, 1)
@@ -226,10 +226,8 @@ def _after_the_second(shop: Shop, second: Any) -> Iterator[None]:
 def _killed(shop: Shop, day: date) -> None:
     shop.ratings_come_in(day)
     begun, before = time.monotonic(), shop.served()
-    dying = started(KILLED, shop.command(day))
-    dying.communicate(timeout=600)
-    assert dying.returncode == -signal.SIGKILL
-    shop.note(day, "retrain, killed between Iceberg and PostgreSQL", dying.returncode, "killed", before, begun)
+    killed_before("PostgresqlWarehouse", shop.command(day))
+    shop.note(day, "retrain, killed between Iceberg and PostgreSQL", -signal.SIGKILL, "killed", before, begun)
     shop.retrain(day, "the same command again")
 
 

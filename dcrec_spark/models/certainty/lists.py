@@ -1,7 +1,12 @@
 """How sure recommended lists are: each place with its interval, and with what it would take to change who is in.
 
 the n + 1 best unseen items ─┬─ intervals of the first n, and the noise of the ratings ─┐
-                             └─ score minus that of the next place ─────────────────────┴─ odds to change
+                             └─ the gap to what could take a place ─────────────────────┴─ odds to change
+
+Under a limit on each category an item outside may take the place of any in the list if its category is not full, and of
+one of its own category if it is; so one item more of each full category is ranked too. Exchanges of two items are all
+that has to be looked at: the lists that keep to such limits are a matroid, in which one that no exchange betters is
+the best.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,34 +19,43 @@ from pyspark.sql import functions as F
 from dcrec_spark.kernels.sensitivity import odds_of_shift
 from dcrec_spark.models.certainty.intervals import intervals_of, require_intervals
 from dcrec_spark.models.explain.inputs import PAIR
-from dcrec_spark.models.fitting.checks import require_places
+from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
 _GAP, _ODDS = "__gap", "odds_to_change"
+_PLACE, _WITHIN = "__place", "__gap_within_category"
 
 
 def sure_lists(
-    fitted: FittedOutcome, best: Callable[[int], DataFrame], n: int, ratings: DataFrame, coverage: float
+    fitted: FittedOutcome,
+    best: Callable[[int, int | None], DataFrame],
+    n: int,
+    ratings: DataFrame,
+    coverage: float,
+    most: int | None = None,
 ) -> DataFrame:
     """Return what :meth:`DeconfoundedMFModel.recommendationTable` returns, with how sure it is, cached.
 
-    best : the so many best items of each user, as that method returns them.
+    best : the so many best items of each user, with so many of one category at most, as that method returns them; with
+        their ``category`` where there is a limit. most : that limit.
 
     Raises
     ------
     DataError, ConfigError, ValueError : see :meth:`DeconfoundedMFModel.sureRecommendations`.
     """
     require_intervals(fitted, coverage)
-    require_places(n)
-    ranked = best(n + 1)
+    require_number("n", n)
+    if most is not None:
+        require_number("maxPerCategory", most)
+    # Of n items n // most categories may be full.
+    ranked = best(n + 1, None) if most is None else best(n + 1 + n // most, most + 1)
     with FitScope() as scope:
         scope.enter(few_partitions(ranked.sparkSession))
-        following = F.lead("score").over(Window.partitionBy("user_id").orderBy("rank"))
-        ranked = ranked.withColumn(_GAP, F.col("score") - following).where(F.col("rank") <= n)
-        ranked = scope.add(keep(ranked)).frame
+        ranked = _with_gaps(ranked) if most is None else _with_gaps_under_limit(ranked, most)
+        ranked = scope.add(keep(ranked.where(F.col("rank") <= n))).frame
         found, level = intervals_of(fitted, ranked.select(*PAIR), ratings, float(coverage), scope)
         sure = ranked.join(found.drop("prediction"), PAIR)
         deviation = float(np.sqrt(level.variance / level.weight))
@@ -49,6 +63,28 @@ def sure_lists(
         table = _with_odds(sure.select(*columns), deviation).persist()
         table.count()
     return table
+
+
+def _with_gaps(ranked: DataFrame) -> DataFrame:
+    """Add how far each place is above the next; null where there is none."""
+    following = F.lead("score").over(Window.partitionBy("user_id").orderBy("rank"))
+    return ranked.withColumn(_GAP, F.col("score") - following)
+
+
+def _with_gaps_under_limit(ranked: DataFrame, most: int) -> DataFrame:
+    """Add the smallest gap of an exchange that changes who is in the list up to each place, which ``ranked`` then has.
+
+    ranked : under a limit of one more than ``most`` of a category.
+    """
+    of_user = Window.partitionBy("user_id").orderBy("rank")
+    alike = Window.partitionBy("user_id", "category").orderBy("rank")
+    place = F.when(F.col("category").isNotNull(), F.row_number().over(alike))
+    within = F.when(place == most, F.col("score") - F.lead("score").over(alike))
+    lists = ranked.withColumns({_PLACE: place, _WITHIN: within})
+    lists = lists.where(F.col(_PLACE).isNull() | (F.col(_PLACE) <= most))
+    lists = _with_gaps(lists.withColumn("rank", F.row_number().over(of_user).cast("long")))
+    least = F.min(_WITHIN).over(of_user.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    return lists.withColumn(_GAP, F.least(_GAP, least)).drop("category", _PLACE, _WITHIN)
 
 
 def _with_odds(gaps: DataFrame, deviation: float) -> DataFrame:

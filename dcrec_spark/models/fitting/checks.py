@@ -113,12 +113,12 @@ def require_all_known(ids: DataFrame, factors: DataFrame, name: str, model: str 
         )
 
 
-def require_places(n: object, name: str = "n") -> None:
-    """Refuse lists of no whole number of places.
+def require_number(name: str, n: object) -> None:
+    """Refuse a length of lists, or a limit within them, that is none.
 
     Raises
     ------
-    ValueError : says what was found.
+    ValueError : it is no whole number >= 1.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"{name}: found {n!r}, expected a whole number of recommendations >= 1")

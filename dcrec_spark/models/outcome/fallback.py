@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.models.fitting.checks import require_places
+from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors
 
@@ -27,7 +27,7 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
     ValueError : n is no whole number >= 1. ConfigError : the confounder is a link of a_hat: the mean of its products is
         not the product of means.
     """
-    require_places(n)
+    require_number("n", n)
     if not vectors.form.is_low_rank:
         raise ConfigError(
             f"a list for users without ratings needs confounder_link=identity; this model has {vectors.form.link}"

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
-from dcrec_spark.models.fitting.checks import require_columns, require_ids_alike, require_places, require_same_ids
+from dcrec_spark.models.fitting.checks import require_columns, require_ids_alike, require_number, require_same_ids
 from dcrec_spark.models.outcome.fallback import fallback
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.similar import Similarity, similar
@@ -16,7 +16,7 @@ _OTHER = {"user": "item", "item": "user"}
 
 
 class RankedLists(OutcomeParams):
-    """What of a fitted model needs no more than its scoring vectors."""
+    """What of a fitted model needs no more than its scoring vectors and factors."""
 
     numItems: int
 
@@ -186,7 +186,7 @@ class RankedLists(OutcomeParams):
         DataError : a column is missing. ValueError : a limit without items, or one that is no whole number >= 1.
         """
         if most is not None:
-            require_places(most, "maxPerCategory")
+            require_number("maxPerCategory", most)
             if items is None:
                 raise ValueError("maxPerCategory: expected items with a column 'category' beside it, found none")
         if items is None:

@@ -331,7 +331,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         -----
         The half-width is z sigma sqrt(1 / w + x' A_u^-1 x + v' A_i^-1 v): the systems A that the fit solved, each with
         the other side taken as known, x and v what the pair is in them, w the mean weight of a rating. What the model
-        gets wrong in kind is not in it. O(nnz K^2 + (U + I) K^3), as a sweep.
+        gets wrong in kind is not in it. O(nnz K^2 + (U + I) K^3), as a sweep; laying the ratings out anew takes longer.
         """
         return predict_intervals(self._fitted(), pairs, ratings, coverage)
 
@@ -371,12 +371,18 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         A pair that was not seen differs from one that was by a density ratio from 1 / odds to odds (marginal
         sensitivity model), which moves the mean of a normal rating by (odds - 1 / odds) phi(z) standard deviations of
         the noise at most, with P(Z <= z) = odds / (1 + odds). The list may change where that is half of the gap to the
-        next place. That scores are estimates themselves is not in it.
+        next place, or, where a category is full, of the gap between its last item in the list and its next one. That
+        scores are estimates themselves is not in it.
         """
-        offer = self._offer(items, maxPerCategory)
-        return sure_lists(
-            self._fitted(), lambda many: self._best("user", many, seen, users, offer), n, ratings, coverage
-        )
+
+        def best(many: int, most: int | None) -> DataFrame:
+            ranked = self.recommendationTable(many, seen, users, items, most)
+            if items is None or most is None:
+                return ranked
+            item = quoted(self.getOrDefault("itemCol")).alias("item_id")
+            return ranked.join(items.select(item, "category"), "item_id")
+
+        return sure_lists(self._fitted(), best, n, ratings, coverage, maxPerCategory)
 
     def overlap(self, ratings: DataFrame, odds: float = 2.0, side: str = "user") -> DataFrame:
         """Say how much of each user the ratings show, and what a hidden reason for choosing could do to their mean.

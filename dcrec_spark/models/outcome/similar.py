@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.models.fitting.checks import require_places
+from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.vectors import Offer
 
@@ -34,7 +34,7 @@ def similar(items: DataFrame, n_items: int, n: int, similarity: Similarity, offe
     ------
     ValueError : n is no whole number >= 1, or there is no such similarity.
     """
-    require_places(n)
+    require_number("n", n)
     if similarity not in get_args(Similarity):
         raise ValueError(f"similarity: found {similarity!r}, expected {' or '.join(get_args(Similarity))}")
     vector = _unit(F.col("features")) if similarity == "cosine" else F.col("features")

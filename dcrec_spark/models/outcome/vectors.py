@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.kernels.exposure import PLAIN, Form
-from dcrec_spark.models.fitting.checks import require_places
+from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.outcome.rank import Ranking, rank
 
@@ -92,7 +92,7 @@ class ScoringVectors:
         -------
         DataFrame[user_id, rank, item_id, score, preference, confounder]
         """
-        require_places(n)
+        require_number("n", n)
         tables, counts = {"user": self.users, "item": self.items}, {"user": self.n_users, "item": self.n_items}
         other = _OTHER[side]
         rows = tables[side] if chosen is None else tables[side].join(chosen, "id", "left_semi")

@@ -1,5 +1,7 @@
 """How sure a score is, on Spark and in process: the dense twin's intervals, and what the ratings show of each user."""
 
+import itertools
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -189,6 +191,43 @@ def test_lists_say_what_it_takes_to_change_them(
     found.unpersist()
 
 
+@pytest.mark.parametrize("most", [None, 1, 2])
+def test_under_a_limit_on_categories_any_other_list_that_keeps_it_may_come(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel, most: int | None
+) -> None:
+    """Of all sets of items on offer that keep the limit: their scores may rise by as much as those inside fall."""
+    ratings, n = NAMES.frame(spark), 4
+    category = dict(zip(NAMES.items[1:], itertools.cycle(["a", "a", None, "b", "a"]), strict=False))
+    items = spark.createDataFrame(list(category.items()), "item string, category string")
+    found = fitted.sureRecommendations(n, ratings, items=items, maxPerCategory=most)
+    lists = fitted.recommendationTable(n, items=items, maxPerCategory=most)
+    assert sorted(found.select(lists.columns).collect()) == sorted(lists.collect())
+    h, predicted, variance = confounder_of(Posterior.of(stage_one), "identity")
+    dense = twin.certainty(problem_of(KINDS["rated"], h, variance), unknowns_of(fitted), OBSERVED, predicted)
+    scores = table_of(fitted.transform(all_pairs(spark)), "prediction", "user", "item")
+    of_users: dict[str, list[Any]] = {user: [] for user in NAMES.users}
+    for row in found.orderBy("rank").collect():
+        of_users[row.user_id].append(row)
+
+    def keeps_the_limit(chosen: set[str]) -> bool:
+        counts = Counter(category[item] for item in chosen if category[item] is not None)
+        return most is None or max(counts.values(), default=0) <= most
+
+    for u, user in enumerate(NAMES.users):
+        score = dict(zip(NAMES.items, scores[u], strict=True))
+        for row in of_users[user]:
+            inside = {other.item_id for other in of_users[user][: row.rank]}
+            others = [set(c) for c in itertools.combinations(category, row.rank) if keeps_the_limit(set(c))]
+            gaps = [
+                (sum(score[i] for i in inside - other) - sum(score[i] for i in other - inside)) / len(other - inside)
+                for other in others
+                if other != inside
+            ]
+            odds = twin.odds_to_change(np.array([min(gaps)]), np.zeros(1), float(np.sqrt(dense.noise)))
+            assert row.odds_to_change == pytest.approx(odds, rel=1e-3)
+    found.unpersist()
+
+
 def test_what_has_no_interval_is_named(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     ratings, before = NAMES.frame(spark), cached(spark)
     one = all_pairs(spark).where("user = 'zoë' and item = '10'")
@@ -214,6 +253,10 @@ def test_what_has_no_interval_is_named(spark: SparkSession, fitted: Deconfounded
         fitted.overlap(ratings, odds=0.5)
     with pytest.raises(ValueError, match="n: found 0, expected a whole number"):
         fitted.sureRecommendations(0, ratings)
+    with pytest.raises(ValueError, match="maxPerCategory: found 0, expected a whole number"):
+        fitted.sureRecommendations(2, ratings, maxPerCategory=0)
+    with pytest.raises(ValueError, match="maxPerCategory: expected items with a column 'category'"):
+        fitted.sureRecommendations(2, ratings, maxPerCategory=1)
     assert cached(spark) == before
 
 

@@ -108,7 +108,11 @@ def read_table(spark: SparkSession, config: InputConfig, name: str) -> DataFrame
 def _jdbc_options(config: InputConfig) -> dict[str, str]:
     if "url" not in config.options:
         raise ConfigError("setting input.options.url: not set, expected the database's address, jdbc:...")
-    return dict(config.options)
+    options = dict(config.options)
+    if options["url"].startswith("jdbc:postgresql:") and "driver" not in map(str.lower, options):
+        # Java looks for drivers on its own class path only, not in spark.jars.
+        options["driver"] = "org.postgresql.Driver"
+    return options
 
 
 def _read_csv(spark: SparkSession, config: InputConfig) -> DataFrame:

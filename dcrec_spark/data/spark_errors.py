@@ -18,6 +18,7 @@ _ADVICE = {
     "PARSE_SYNTAX_ERROR": "expected a table's name, catalog.database.table; check input.table",
     "CSV header does not conform": "its files have different headers; expected the same columns in order",
     "CANNOT_READ_FILE_FOOTER": "a file is not in the format that {format} says, or is damaged",
+    "org.postgresql.Driver": "no JDBC driver for input.options.url; name its jar in spark.jars",
     "No suitable driver": "no JDBC driver for input.options.url; put its jar on the class path",
 }
 

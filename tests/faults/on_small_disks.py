@@ -68,7 +68,7 @@ def full_output(settings: dict[str, object], folder: Path) -> dict[str, Any]:
     result["staging"] = run({**settings, "model.checkpoint_seconds": 0}, disk)
     filler.unlink()
     filler = fill(disk, 3)
-    result["checkpointing"] = run({**settings, "model.checkpoint_seconds": 0.001}, disk)
+    result["checkpointing"] = run({**settings, "model.checkpoint_seconds": 1}, disk)
     filler.unlink()
     locked = read_only(disk, folder / "read-only")
     result["read-only"] = run({**settings, "output.path": locked}, locked)

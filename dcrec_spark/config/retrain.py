@@ -46,9 +46,3 @@ class RetrainConfig(WithAudit, WithWarehouses, FittingConfig):
                 "product of means"
             )
         return self
-
-    @model_validator(mode="after")
-    def _outcome_says_how_sure(self) -> Self:
-        if self.recommend.intervals and self.outcome.outcome == "poisson":
-            raise ValueError("recommend.intervals false for outcome.outcome=poisson, which does not say how sure it is")
-        return self

@@ -79,7 +79,7 @@ class FoldIn(Job[FoldInConfig, Inputs, None]):
             "user_factors": factor_tables(of_new_users, run)["user_factors"],
             "rejects": reject_table(valid, run),
         }
-        return Outputs(tables, None, seen=left_out, offer=offer)
+        return Outputs(tables, None, seen=left_out, offer=offer, length=config.recommend.top_n)
 
     def plan(self, context: Context[FoldInConfig], inputs: Inputs) -> list[str]:
         """Name the ratings and the model."""

@@ -81,6 +81,7 @@ class Outputs(Generic[ResultT]):
     folders : what else appears in the directory of the run, by its name there.
     seen : user_id, item_id of pairs that must not be recommended; None where all may be.
     offer : what may be in the lists.
+    length : items that each list should have; a shorter one counts as short.
     """
 
     tables: Mapping[str, DataFrame]
@@ -88,6 +89,7 @@ class Outputs(Generic[ResultT]):
     folders: Mapping[str, Save] = field(default_factory=dict)
     seen: DataFrame | None = None
     offer: Offer = field(default_factory=Offer)
+    length: int = 1
 
 
 @dataclass(frozen=True)
@@ -150,8 +152,7 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
         def audit(staged: StagedEverywhere) -> None:
             lists = spark.read.parquet(staged.directory.uri(TABLE))
             before = last_lists(spark, context.output)
-            length = context.config.recommend.top_n  # type: ignore[attr-defined]  # all jobs with lists have it
-            audit_lists(run, limits_of(context.config), lists, before, outputs.seen, outputs.offer, length)
+            audit_lists(run, limits_of(context.config), lists, before, outputs.seen, outputs.offer, outputs.length)
 
         tables = {**outputs.tables, "runs": run.as_row(spark)}
         audited = audit if TABLE in tables else None

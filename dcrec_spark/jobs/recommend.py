@@ -100,7 +100,7 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
             tables = with_changes(context.spark, context.output, tables, run, context.resources)
         if valid is not None:
             tables["rejects"] = reject_table(valid, run)
-        return Outputs(tables, None, seen=left_out, offer=offer)
+        return Outputs(tables, None, seen=left_out, offer=offer, length=recommend.top_n)
 
     def plan(self, context: Context[RecommendJobConfig], inputs: Inputs) -> list[str]:
         """Name the ratings and the model."""

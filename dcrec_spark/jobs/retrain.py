@@ -25,6 +25,7 @@ from dcrec_spark.jobs.outputs import factor_tables, model_folder, reject_table
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
 from dcrec_spark.jobs.summary import input_line
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
+from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
@@ -75,7 +76,8 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
         left_out = inputs.offer.left_out(valid.ratings if config.recommend.exclude_seen else None)
         tables = {**_lists(context, inputs.offer, model, left_out, parts.train), **factor_tables(model, run)}
         tables["rejects"] = reject_table(valid, run)
-        return Outputs(tables, model, {FOLDER: model_folder(model, context.spark)}, left_out, inputs.offer)
+        folders = {FOLDER: model_folder(model, context.spark)}
+        return Outputs(tables, model, folders, left_out, inputs.offer, config.recommend.top_n)
 
     def load(self, context: Context[RetrainConfig], outputs: Outputs[DeconfoundedMFModel]) -> str:
         """Publish; nobody goes on with a fit that is published."""
@@ -171,12 +173,17 @@ def _estimators(
 
     Raises
     ------
-    ConfigError : the fit could not start from the given model.
+    ConfigError : the fit could not start from the given model, or has no intervals to publish.
     """
     shared = config.engine, config.run.seed, ratings.columns
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
     initial = None if start is None else start.model
     outcome = DeconfoundedMF(**outcome_params(config.outcome, *shared), exposureModel=exposure, initialModel=initial)
+    if config.recommend.intervals and not family_of(outcome).has_certainty:
+        raise ConfigError(
+            "setting recommend.intervals: found true, expected false for outcome.outcome="
+            f"{config.outcome.outcome}, which does not say how sure a score is"
+        )
     try:
         outcome.checkInitialModel(ratings)
     except ConfigError as error:

@@ -155,9 +155,3 @@ def test_the_hash_of_a_nightly_run_does_not_know_what_other_jobs_have(tmp_path: 
 def test_the_hash_sees_what_the_job_is_about() -> None:
     for kind, override in ((SimulateConfig, "simulation.n_users=3"), (EvaluateConfig, "evaluation.cuts=[3]")):
         assert config_hash(load_config(kind, None, [override])) != config_hash(load_config(kind))
-
-
-def test_an_outcome_that_does_not_say_how_sure_publishes_no_intervals() -> None:
-    with pytest.raises(ConfigError, match=r"recommend\.intervals false for outcome\.outcome=poisson"):
-        load_config(RetrainConfig, None, ["recommend.intervals=true", "outcome.outcome=poisson"])
-    assert load_config(RetrainConfig, None, ["recommend.intervals=true"]).recommend.intervals

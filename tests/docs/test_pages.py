@@ -18,7 +18,7 @@ from tests.docs import blocks
 ROOT = Path(__file__).resolve().parents[2]
 SITE = sorted(path for path in (ROOT / "docs").rglob("*.md") if "studies" not in path.parts)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *SITE]
-RUN, SHOWN = {"python", "bash", "yaml"}, {"text"}
+RUN, SHOWN = {"python", "bash", "yaml"}, {"text", "sql"}
 # Why a block is not run, and how many there are: a new one has to be weighed here.
 SKIPPED = {
     "installs packages": 2,

@@ -120,7 +120,7 @@ def test_completion_is_printed_for_a_shell(shell: str) -> None:
         (["retrain"], "--dr", ["--dry-run"]),
         (["completion"], "z", ["zsh"]),
         (["retrain", "--set"], "outcome.ra", ["outcome.rank="]),
-        (["fold-in", "--set"], "recommend.", ["recommend.top_n=", "recommend.exclude_seen="]),
+        (["fold-in", "--set"], "recommend.e", ["recommend.exclude_seen=", "recommend.exclude="]),
         (["simulate", "--set"], "outcome.", []),
     ],
 )

@@ -204,6 +204,17 @@ def test_a_rank_that_the_ratings_cannot_fill_is_refused(
 # ---- a dry run
 
 
+def test_an_outcome_that_does_not_say_how_sure_publishes_no_intervals(
+    output: Path, published: Path, tmp_path: Path
+) -> None:
+    path = write_csv(tmp_path / "ratings.csv", GOOD)
+    settings = {"input.path": path, "output.path": output, "outcome.outcome": "poisson", "recommend.intervals": True}
+    outcome = run_retrain({**CSV, **settings})
+    assert outcome.code == 2
+    assert "recommend.intervals: found true, expected false for outcome.outcome=poisson" in outcome.message
+    assert_old_tables_stay(output, published)
+
+
 def test_a_dry_run_checks_and_writes_nothing(tmp_path: Path) -> None:
     source = write_csv(tmp_path / "ratings.csv", GOOD)
     settings = {"input.path": source, "output.path": tmp_path / "out", "spark.checkpoint_dir": tmp_path / "checkpoints"}

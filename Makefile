@@ -34,13 +34,13 @@ coverage: ARGS += --cov --cov-report=term
 coverage: test  ## Run the tests, and show which lines none of them reaches
 
 test-clusters: $(READY)  ## Run the tests on real executors: local-cluster, and a standalone cluster on loopback
-	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m cluster $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m 'cluster and not long' $(ARGS)
 
 test-jobs: $(READY)  ## Run the tests of whole jobs, of the studies and of the demo
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m job $(ARGS)
 
 test-processes: $(READY)  ## Run the tests that start, stop and kill jobs in processes of their own
-	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=load -m process $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=load -m 'process and not long' $(ARGS)
 
 test-docs: $(READY)  ## Run every code block of README, documentation and docstrings, and the notebooks
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m documentation $(ARGS)

@@ -23,7 +23,14 @@ USERS = len({line.partition(",")[0] for line in RATINGS[1:]})
 KEYS = {"recommendations": ["user_id", "rank"], "user_factors": ["id"], "item_factors": ["id"]}
 # What tells a run from another one.
 STAMP = ["run_id", "model_version", "run_date"]
-EXECUTOR_DIED = [name for name in FAULTS if name.startswith("executor")]
+# Each takes a minute or two: these are tried at every change, all of them by make promises.
+AT_EVERY_CHANGE = {"executor-twice", "executor-while-staging"}
+DISTURBED = [
+    pytest.param(name, marks=[] if name in AT_EVERY_CHANGE else pytest.mark.long)
+    for name in FAULTS
+    if name not in ("undisturbed", "slow-tasks")
+]
+EXECUTOR_DIED = [param for param in DISTURBED if str(param.values[0]).startswith("executor")]
 
 
 def told(folder: Path, names: list[str], conf: dict[str, str]) -> dict[str, Any]:
@@ -50,9 +57,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def runs(folder: Path) -> dict[str, Any]:
-    """One session for all, except that of speculation: what happened in each run."""
-    return told(folder, [name for name in FAULTS if name != "slow-tasks"], {})
+def runs(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
+    """One session for all that tests ask for, except that of speculation: what happened in each run."""
+    asked = {item.callspec.params.get("run") for item in request.session.items if hasattr(item, "callspec")}
+    return told(folder, [name for name in FAULTS if name == "undisturbed" or name in asked], {})
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +88,7 @@ def same_tables(folder: Path, run: str) -> None:
 
 # The first test of a file waits for all runs.
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("run", [name for name in FAULTS if name not in ("undisturbed", "slow-tasks")])
+@pytest.mark.parametrize("run", DISTURBED)
 def test_a_disturbed_run_publishes_the_tables_of_an_undisturbed_one(
     run: str, folder: Path, runs: dict[str, Any]
 ) -> None:
@@ -90,8 +98,7 @@ def test_a_disturbed_run_publishes_the_tables_of_an_undisturbed_one(
 
 
 def test_the_faults_have_happened(runs: dict[str, Any]) -> None:
-    done = {name: (run["carried_out"], len(run["killed_writing"])) for name, run in runs.items()}
-    assert done == {
+    expected: dict[str, tuple[list[str], int]] = {
         "undisturbed": ([], 0),
         "executor-in-stage-1": (["update.executor"], 0),
         "executor-in-stage-2": (["update.executor"], 0),
@@ -101,7 +108,9 @@ def test_the_faults_have_happened(runs: dict[str, Any]) -> None:
         "worker": (["rank.worker", *["update.worker"] * 2], 0),
         "task-on-its-first-attempts": ([*["rank.task"] * 3, *["update.task"] * 3], 0),
     }
-    assert {name for name, run in runs.items() if run["lost"]} == set(EXECUTOR_DIED)
+    for name, run in runs.items():
+        assert (run["carried_out"], len(run["killed_writing"])) == expected[name], name
+        assert bool(run["lost"]) == name.startswith("executor"), name
 
 
 @pytest.mark.parametrize("run", EXECUTOR_DIED)
@@ -114,6 +123,7 @@ def test_what_a_lost_executor_costs_is_bounded_by_the_checkpoint_interval(run: s
     assert again <= deaths * (since_checkpoint + blocks)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_a_slow_task_that_is_started_twice_counts_once(folder: Path, speculation: dict[str, Any]) -> None:
     run = speculation["slow-tasks"]

@@ -49,7 +49,7 @@ jars: $(READY)  ## Fetch the Java archives of Iceberg, Delta, SQLite and Postgre
 	@$(BIN)/python -m dcrec_spark.spark.jars $(VENV)/jars >/dev/null
 
 test-warehouse: $(VENV)/.warehouse jars  ## Run the tests against real catalogs and databases
-	@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest -m warehouse tests/warehouse $(ARGS)
+	@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest -m 'warehouse and not long' tests/warehouse $(ARGS)
 
 two-weeks: $(VENV)/.warehouse jars  ## Simulate two weeks of nights, and write docs/explanation/two-weeks.md
 	@DCREC_JARS=$(VENV)/jars DCREC_TWO_WEEKS=docs/explanation/two-weeks.md \

@@ -38,6 +38,7 @@ def soaked(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.process
+@pytest.mark.long
 @pytest.mark.parametrize("soaked", NIGHTS, indirect=True)
 def test_night_after_night_only_the_runs_are_more(
     soaked: dict[str, Any], record_property: Callable[[str, object], None]

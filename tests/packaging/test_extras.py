@@ -4,10 +4,12 @@ import json
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from dcrec_spark.errors import EXTRAS
 
@@ -97,3 +99,10 @@ def test_the_extras_are_those_of_the_package() -> None:
     assert whole == {f"dcrec-spark[{','.join(sorted(EXTRAS))}]"}
     base = {text.split(">")[0] for text in declared["dependencies"]}
     assert base == {"numpy", "pandas", "pyarrow", "pyspark", "scipy", "threadpoolctl", "tqdm"}
+
+
+def test_the_oldest_python_that_is_promised_can_have_every_pinned_version() -> None:
+    """Debian 12 has 3.11.2; a version that wants 3.11.5 would end the first command of a newcomer there."""
+    oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
+    wants = {found.metadata["Name"]: found.metadata["Requires-Python"] or "" for found in distributions()}
+    assert {name: want for name, want in wants.items() if f"{oldest}.0" not in SpecifierSet(want)} == {}

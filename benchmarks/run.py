@@ -1,16 +1,17 @@
-"""make bench: ours against MLlib and hpfrec, evaluation, fold-in, the driver's memory; results in benchmarks/results.
+"""make bench: ours against MLlib, implicit and hpfrec, evaluation, fold-in, top-N, memory; see benchmarks/results.
 
-python -m benchmarks.run                     everything (about twenty minutes on 2 cores)
+python -m benchmarks.run                     everything (under an hour on 2 cores)
 python -m benchmarks.run --only stage2-1m    one of them
 """
 
 import json
 import platform
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import click
+import pandas as pd
 from pyspark.sql import functions as F
 
 from benchmarks import data, memory, speed, warm_start, whole_fit
@@ -38,7 +39,7 @@ def _stage2(path: Path, rounds: int, sweeps: int, short: int, long: int) -> dict
     return speed.alternate(
         rounds,
         {p: lambda p=p: speed.ours(ratings, RANK, 1, sweeps, p).per_iteration("outcome") for p in PRECISIONS},
-        lambda: speed.mllib(ratings, RANK, short, long, blocks=2),
+        {"peer": lambda: speed.mllib(ratings, RANK, short, long, blocks=2)},
     )
 
 
@@ -48,7 +49,7 @@ def extended_sweep_1m(rounds: int) -> dict[str, object]:
     return speed.alternate(
         rounds,
         {"extended": lambda: speed.least_squares(ratings, RANK, 8, **speed.EXTENDED).per_iteration("outcome")},
-        lambda: speed.least_squares(ratings, RANK, 8).per_iteration("outcome"),
+        {"plain": lambda: speed.least_squares(ratings, RANK, 8).per_iteration("outcome")},
     )
 
 
@@ -60,7 +61,7 @@ def stage1_1m(rounds: int) -> dict[str, object]:
     return speed.alternate(
         rounds,
         {p: lambda p=p: speed.ours(ratings, RANK, 10, 1, p).per_iteration("exposure") for p in PRECISIONS},
-        lambda: speed.hpfrec(on_driver, RANK, 5, 15, threads=2),
+        {"peer": lambda: speed.hpfrec(on_driver, RANK, 5, 15, threads=2)},
     )
 
 
@@ -78,12 +79,12 @@ def evaluation_1m(rounds: int) -> dict[str, object]:
     return speed.alternate(
         rounds,
         {"evaluation": lambda: speed.evaluation(predictions)},
-        lambda: speed.ours(ratings, RANK, 1, 5, "float64").per_iteration("outcome"),
+        {"sweep": lambda: speed.ours(ratings, RANK, 1, 5, "float64").per_iteration("outcome")},
     )
 
 
 def fold_in_1m(rounds: int) -> dict[str, object]:
-    """Fold-in of five of six users of MovieLens 1M, against a sweep of stage 2 over all ratings (the peer)."""
+    """Fold-in of five of six users of MovieLens 1M, against a sweep of stage 2 over as many ratings."""
     spark = build_session("bench", "local[2]")
     ratings = speed.load(spark, data.movielens_1m())
     is_old = F.pmod(F.xxhash64("user"), F.lit(6)) == 0
@@ -93,7 +94,21 @@ def fold_in_1m(rounds: int) -> dict[str, object]:
     return sizes | speed.alternate(
         rounds,
         {"fold-in": lambda: speed.fold_in(model, newcomers)},
-        lambda: speed.ours(ratings, RANK, 1, 5, "float64").per_iteration("outcome"),
+        {"sweep": lambda: speed.ours(newcomers, RANK, 1, 5, "float64").per_iteration("outcome")},
+    )
+
+
+def top_n_1m(rounds: int) -> dict[str, object]:
+    """The ten best items of all users of MovieLens 1M, seen ones left out, against MLlib's, which leaves none out."""
+    ratings = speed.load(build_session("bench", "local[2]"), data.movielens_1m())
+    model, peer = speed.fitted(ratings, RANK), speed.mllib_fitted(ratings, RANK)
+    return speed.alternate(
+        rounds,
+        {
+            "seen left out": lambda: speed.written(lambda: model.recommendForAllUsers(10, ratings)),
+            "all": lambda: speed.written(lambda: model.recommendForAllUsers(10)),
+        },
+        {"MLlib": lambda: speed.written(lambda: peer.recommendForAllUsers(10))},
     )
 
 
@@ -114,39 +129,54 @@ def _exposure_fit(path: Path, most: int) -> dict[str, object]:
 
 
 def exposure_whole_1m(rounds: int) -> dict[str, object]:
-    """Stage 1 of MovieLens 1M until it settles by default, against hpfrec until it stops by default, two threads."""
+    """Stage 1 of MovieLens 1M to within 1e-4 of its end, against hpfrec with two threads, to the same likelihood."""
     ratings = speed.load(build_session("bench", "local[2]"), data.movielens_1m())
-    on_driver = ratings.toPandas()
-    return speed.alternate(
-        rounds,
-        {"ours": lambda: whole_fit.by_default(ratings, RANK)},
-        lambda: whole_fit.hpfrec(on_driver, RANK, threads=2),
-    )
+    return whole_fit.stage_1_against_hpfrec(ratings, RANK, rounds, threads=2)
 
 
 def whole_fits_100k(rounds: int) -> dict[str, object]:
-    """Whole fits of MovieLens 100K against ten iterations of MLlib's implicit ALS, from the call to the factors."""
-    return _whole_fits(data.movielens_100k(), rounds)
+    """Whole fits of MovieLens 100K, from the call to the factors, against ten iterations of MLlib and of implicit."""
+    return {"rank": (10, RANK)} | {f"rank {r}": _whole_fits(data.movielens_100k(), r, rounds) for r in (10, RANK)}
 
 
 def whole_fits_1m(rounds: int) -> dict[str, object]:
     """The same, MovieLens 1M."""
-    return _whole_fits(data.movielens_1m(), rounds)
+    return _whole_fits(data.movielens_1m(), RANK, rounds)
 
 
-def _whole_fits(path: Path, rounds: int) -> dict[str, object]:
+def whole_fits_10m(rounds: int) -> dict[str, object]:
+    """The classical model alone, 10M synthetic ratings, 70,000 x 10,000; one round."""
+    path = data.synthetic(*LARGE, 10_000_000)
     ratings = speed.load(build_session("bench", "local[2]"), path)
-    return {"rank": (10, RANK)} | {
-        f"rank {rank}": speed.alternate(
-            rounds,
-            {
-                "classical, 10 sweeps": lambda rank=rank: whole_fit.classical(ratings, rank, 10),
-                "both stages, until they settle": lambda rank=rank: whole_fit.both_stages(ratings, rank),
-            },
-            lambda rank=rank: whole_fit.mllib(ratings, rank, 10),
-        )
-        for rank in (10, RANK)
+    ours = {p: whole_fit.classical(ratings, RANK, 10, p) for p in PRECISIONS}
+    peers = {
+        "MLlib": whole_fit.mllib(ratings, RANK, 10),
+        "implicit": whole_fit.implicit(pd.read_parquet(path), RANK, 10, threads=2),
     }
+    ratios = {f"{a} / {b}": round(ours[a] / peers[b], 3) for a in ours for b in peers}
+    return {"seconds": {n: round(s, 2) for n, s in {**ours, **peers}.items()}, "ratio": ratios}
+
+
+def _whole_fits(path: Path, rank: int, rounds: int) -> dict[str, object]:
+    ratings, on_driver = speed.load(build_session("bench", "local[2]"), path), pd.read_parquet(path)
+    return speed.alternate(
+        rounds,
+        {
+            "classical, 10 sweeps": lambda: whole_fit.classical(ratings, rank, 10),
+            "classical, 10 sweeps, float32": lambda: whole_fit.classical(ratings, rank, 10, "float32"),
+            "both stages, until they settle": lambda: whole_fit.both_stages(ratings, rank),
+        },
+        {
+            "MLlib": lambda: whole_fit.mllib(ratings, rank, 10),
+            "implicit": lambda: whole_fit.implicit(on_driver, rank, 10, threads=2),
+        },
+    )
+
+
+def course_1m(rounds: int) -> dict[str, object]:
+    """Where the seconds of a fit of both stages go, MovieLens 1M, in one process."""
+    ratings = speed.load(build_session("bench", "local[2]"), data.movielens_1m())
+    return {"seconds": whole_fit.courses(ratings, RANK, rounds)}
 
 
 def driver_memory(rounds: int) -> dict[str, object]:
@@ -166,9 +196,12 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "exposure-whole-1m": exposure_whole_1m,
     "whole-fits-100k": whole_fits_100k,
     "whole-fits-1m": whole_fits_1m,
+    "whole-fits-10m": whole_fits_10m,
+    "course-1m": course_1m,
     "warm-start-100k": warm_start_100k,
     "evaluation-1m": evaluation_1m,
     "fold-in-1m": fold_in_1m,
+    "top-n-1m": top_n_1m,
     "driver-memory": driver_memory,
 }
 
@@ -179,15 +212,28 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
 def main(only: tuple[str, ...], rounds: int) -> None:
     RESULTS.mkdir(exist_ok=True)
     for name in only or BENCHMARKS:
-        result = {"what": BENCHMARKS[name].__doc__, "rank": RANK, **BENCHMARKS[name](rounds), **versions("make bench")}
+        result = {
+            "what": BENCHMARKS[name].__doc__,
+            "rank": RANK,
+            **BENCHMARKS[name](rounds),
+            **versions(f'make bench ARGS="--only {name}"'),
+        }
         (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
         print(name, json.dumps({k: v for k, v in result.items() if k not in ("what", "versions")}), flush=True)
 
 
 def versions(command: str) -> dict[str, object]:
     """How figures came about, to stand beside them."""
-    packages = {name: version(name) for name in ("pyspark", "numpy", "scipy", "pyarrow")}
-    return {"command": command, "versions": {"python": platform.python_version(), **packages}}
+    names = ("pyspark", "numpy", "scipy", "pyarrow", "numba", "implicit", "hpfrec")
+    found = {name: found for name in names if (found := _version(name))}
+    return {"command": command, "versions": {"python": platform.python_version(), **found}}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 if __name__ == "__main__":

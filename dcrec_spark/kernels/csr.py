@@ -6,6 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dcrec_spark.kernels.compiled import pays, plain
+from dcrec_spark.kernels.threads import over_rows
+
 Floats = NDArray[np.floating]
 Pointers = NDArray[np.int64]
 
@@ -35,6 +38,12 @@ def are_short(row_ptr: Pointers, width: int) -> bool:
 def inner_products(row_ptr: Pointers, col: NDArray[Any], rows: Floats, cols: Floats) -> Floats:
     """Compute rows[u] . cols[i] of each nonzero (u, i), in row order; (nnz,). rows (n, F), cols (m, F), col (nnz,)."""
     products = np.empty(len(col), cols.dtype)
+    if pays(len(col) * cols.shape[1]):
+        from dcrec_spark.kernels.loops import poisson as loops
+
+        arrays = [plain(array) for array in (row_ptr, col, rows, cols)]
+        over_rows(lambda first, last: loops.inner_products(first, last, *arrays, products), row_ptr)
+        return products
     if not are_short(row_ptr, cols.shape[1]):
         for row, start, end in pieces(row_ptr):
             products[start:end] = cols[col[start:end]] @ rows[row]

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from dcrec_spark.kernels.compiled import pays, plain
 from dcrec_spark.kernels.csr import are_short, inner_products, pieces, row_sums
 from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.kernels.threads import over_rows
 
 NOTHING = np.empty(0)
 
@@ -59,6 +61,13 @@ def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: F
 def _drawn(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
     """Return sum_i y_ui g_ik / rate_ui of each row, (n, F)."""
     drawn = np.zeros_like(row_geometric_mean)
+    if pays(len(block.col) * cols.shape[1]):
+        from dcrec_spark.kernels.loops import poisson as loops
+
+        numbers = (block.counts, block.a_hat, block.offset, row_geometric_mean, cols)
+        arrays = [plain(block.row_ptr), plain(block.col), *[plain(each, drawn.dtype) for each in numbers]]
+        over_rows(lambda first, last: loops.drawn(first, last, *arrays, drawn), block.row_ptr)
+        return drawn
     if not are_short(block.row_ptr, cols.shape[1]):
         for row, start, end in pieces(block.row_ptr):
             source = _sources(block, cols, start, end)

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.kernels.compiled import pays, plain
+from dcrec_spark.kernels.gamma import SPECIAL, Floats
+from dcrec_spark.kernels.threads import over
 
 
 def over_relaxed(before: Floats, updated: Floats, prior: Floats, length: float) -> Floats:
@@ -22,6 +24,12 @@ def over_relaxed(before: Floats, updated: Floats, prior: Floats, length: float) 
     """
     if length == 1.0:
         return updated
+    if pays(SPECIAL * updated.size):
+        from dcrec_spark.kernels.loops import gamma as loops
+
+        result, arrays = np.empty_like(updated), [plain(each, updated.dtype) for each in (before, updated, prior)]
+        over(lambda first, last: loops.over_relaxed(first, last, *arrays, length, result), len(updated))
+        return result
     share = np.maximum(before * (updated / before) ** length, prior) - prior
     total = share.sum(axis=1, keepdims=True)
     wanted = (updated - prior).sum(axis=1, keepdims=True)

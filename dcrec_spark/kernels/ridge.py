@@ -22,8 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv, sposv
 
+from dcrec_spark.kernels.compiled import pays, plain
 from dcrec_spark.kernels.csr import pieces, row_sums
 from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.kernels.threads import over_rows
 
 _NONE: Floats = np.empty(0)
 
@@ -393,6 +395,14 @@ def _solve_rows(block: RatingBlock, system: System) -> Floats:
     if _is_one_matrix(system):
         return _solve_together(block, system)
     solved = np.empty_like(system.right)
+    if pays(len(block.col) * system.base.size):
+        from dcrec_spark.kernels.loops import ridge as loops
+
+        of_system = (system.sources, system.curvature, system.pull, system.base, system.ridge, system.border)
+        numbers = [plain(each, solved.dtype) for each in (block.a_hat, *of_system, system.right)]
+        pairs = plain(block.row_ptr), plain(block.col)
+        over_rows(lambda first, last: loops.solve_rows(first, last, *pairs, *numbers, solved), block.row_ptr)
+        return solved
     for row, (matrix, right) in enumerate(assembled(block, system)):
         solved[row] = solve(matrix, right)
     return solved

@@ -15,13 +15,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from dcrec_spark.kernels.compiled import pays, plain
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.poisson import CountBlock
+from dcrec_spark.kernels.threads import over_rows
 
 # By how much guesses may grow longer from round to round, and shorten after one that was refused.
 STRETCH = 4.0
 # Of the logarithm of a guessed shape: a guess that far is refused by the bound, in numbers that stay finite.
 LARGEST = 300.0
+# About how many updates a row takes to rest.
+UPDATES = 32
 
 
 def settle_shape(
@@ -45,6 +49,14 @@ def settle_shape(
     settled = shape.copy()
     priors = np.broadcast_to(np.asarray(prior, np.float64), shape.shape[1:])
     rates = np.broadcast_to(rate.astype(np.float64), shape.shape)
+    if pays(UPDATES * len(block.col) * shape.shape[1]):
+        from dcrec_spark.kernels.loops import settle as loops
+
+        numbers = (block.counts, block.a_hat, block.offset, cols)
+        arrays = [plain(block.row_ptr), plain(block.col), *[plain(each, shape.dtype) for each in numbers]]
+        arrays += [plain(priors), plain(rates), plain(shape)]
+        over_rows(lambda first, last: loops.settled(first, last, *arrays, tol, most, settled), block.row_ptr)
+        return settled
     for row in range(len(shape)):
         problem = _row_of(block, row, priors, rates[row], cols)
         settled[row] = _settled(problem, shape[row].astype(np.float64), tol, most) if len(problem.counts) else prior

@@ -1,5 +1,8 @@
 """Gamma factors: moments and divergence as the twin writes them out, noise that belongs to a row's id."""
 
+from collections.abc import Iterator
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,12 +10,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dcrec_spark.kernels.gamma import divergence, geometric_mean, noise
+from tests.kernels import ways
 from tests.reference import poisson as dense
 from tests.reference.poisson import Array
 
 SEEDS = st.integers(0, 2**32)
 POSITIVE = st.floats(0.01, 50.0)
 KEYS = np.random.default_rng(0).integers(-(2**63), 2**63, 20_000)
+
+
+@pytest.fixture(scope="module", autouse=True, params=["numpy", "loops"])
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In NumPy, as small problems are, and by compiled loops, as large ones."""
+    with ways.loops() if request.param == "loops" else nullcontext():
+        yield
 
 
 def random_factors(seed: int) -> tuple[Array, Array]:

@@ -1,6 +1,7 @@
 """Poisson factorization: every invariant of coordinate ascent, and the dense twin step by step."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from scipy.special import gammaln
 from dcrec_spark.kernels import csr
 from dcrec_spark.kernels.gamma import divergence, geometric_mean
 from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, update_shape, weighted_sums
+from tests.kernels import ways
 from tests.problems import assert_same, count_block, random_counts
 from tests.reference import poisson as dense
 from tests.reference import poisson_outcome as outcome
@@ -23,11 +25,12 @@ SEEDS = st.integers(0, 2**32)
 examples = settings(max_examples=25)
 
 
-@pytest.fixture(scope="module", autouse=True, params=[0, csr.LONG_ROW], ids=["row by row", "rows together"])
+@pytest.fixture(scope="module", autouse=True, params=["row by row", "rows together", "loops"])
 def way(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Long rows are worked on one by one, short ones together."""
-    before, csr.LONG_ROW = csr.LONG_ROW, request.param
-    yield
+    """Long rows are worked on one by one, short ones together, many by compiled loops."""
+    before, csr.LONG_ROW = csr.LONG_ROW, 0 if request.param == "row by row" else csr.LONG_ROW
+    with ways.loops() if request.param == "loops" else nullcontext():
+        yield
     csr.LONG_ROW = before
 
 

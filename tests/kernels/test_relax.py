@@ -1,15 +1,26 @@
 """Long steps: a row's count shared out anew, further than an update would."""
 
+from collections.abc import Iterator
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcrec_spark.kernels.relax import over_relaxed
+from tests.kernels import ways
 from tests.reference.poisson import Array, Priors, State, long_steps
 
 LENGTHS = st.floats(1.0, 1.99)
 examples = settings(max_examples=50)
+
+
+@pytest.fixture(scope="module", autouse=True, params=["numpy", "loops"])
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In NumPy, as small problems are, and by compiled loops, as large ones."""
+    with ways.loops() if request.param == "loops" else nullcontext():
+        yield
 
 
 def shapes(seed: int) -> tuple[Array, Array, Array]:

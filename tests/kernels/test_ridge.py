@@ -1,5 +1,7 @@
 """Least squares over all pairs: every update, the intercept and the objective as the dense twin has them."""
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from dcrec_spark.kernels import csr, ridge, ridge_sums
 from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser, Shared
+from tests.kernels import ways
 from tests.problems import RatingProblem, assert_same, rating_problem, user_rows
 from tests.reference import ridge as dense
 from tests.reference.poisson import Array
@@ -24,6 +27,13 @@ designs = pytest.mark.parametrize(
 )
 with_and_without = pytest.mark.parametrize("confounder", [True, False], ids=["deconfounded", "classical"])
 ALL_TERMS = Design(0.37, True)
+
+
+@pytest.fixture(scope="module", autouse=True, params=["numpy", "loops"])
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In NumPy, as small problems are, and by compiled loops, as large ones."""
+    with ways.loops() if request.param == "loops" else nullcontext():
+        yield
 
 
 def problem_of(seed: int, design: Design, confounder: bool, **settings: Any) -> RatingProblem:

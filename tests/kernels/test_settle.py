@@ -1,5 +1,7 @@
 """Rows at rest: the dense twin's, in fewer updates; never a lower ELBO than where they began."""
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -7,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import settle
+from dcrec_spark.kernels import compiled, settle
 from dcrec_spark.kernels.gamma import geometric_mean
 from dcrec_spark.kernels.poisson import CountBlock, update_shape
 from dcrec_spark.kernels.settle import settle_shape
+from tests.kernels import ways
 from tests.problems import count_block, random_counts
 from tests.reference import poisson as dense
 from tests.reference.poisson import Array
@@ -18,6 +21,13 @@ from tests.reference.poisson import Array
 PRIORS = dense.Priors(0.3, 0.4, 0.5, 0.6)
 SEEDS = st.integers(0, 2**32)
 examples = settings(max_examples=12)
+
+
+@pytest.fixture(scope="module", autouse=True, params=["numpy", "loops"])
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In NumPy, as small problems are, and by compiled loops, as large ones."""
+    with ways.loops() if request.param == "loops" else nullcontext():
+        yield
 
 
 def problem(seed: int) -> tuple[Array, dense.State]:
@@ -109,6 +119,7 @@ def test_it_takes_a_fraction_of_the_plain_updates(monkeypatch: pytest.MonkeyPatc
         return update(row, shape)
 
     monkeypatch.setattr(settle._Row, "update", counted)
+    monkeypatch.setattr(compiled, "LEAST_WORK", 1 << 60)
     result = settle_shape(0.3, block, shape, rate, cols, 1e-9, 1_000)
     np.testing.assert_allclose(result, moved, rtol=1e-4)
     assert updates < plain / 3

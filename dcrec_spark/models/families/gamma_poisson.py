@@ -19,7 +19,7 @@ from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.half_step import Turn, Update
 from dcrec_spark.engine.rows import RowLayout
 from dcrec_spark.kernels.csr import inner_products, row_sums
-from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, noise
+from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise
 from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, update_shape, weighted_sums
 from dcrec_spark.kernels.relax import over_relaxed
 from dcrec_spark.kernels.settle import settle_shape
@@ -268,13 +268,14 @@ def _posterior(
     """Return the rows that :meth:`GammaPoisson.row_layout` lays out, their sums, and the posterior as memory."""
     prior = model.user_prior if is_user else model.item_prior
     mean = shape / rate
+    geometric, far = moments(shape, rate, prior.shape, prior.rate)
     sums = {
         "mean": mean.sum(axis=0, dtype=np.float64),
         "shape": shape.sum(axis=0, dtype=np.float64),
         "gram": (mean.T @ mean).astype(np.float64),
-        "divergence": np.array(divergence(shape, rate, prior.shape, prior.rate)),
+        "divergence": np.array(far),
     }
-    parts: dict[str, Floats] = {Part.GEOMETRIC_MEAN: geometric_mean(shape, rate), Part.MEAN: mean}
+    parts: dict[str, Floats] = {Part.GEOMETRIC_MEAN: geometric, Part.MEAN: mean}
     memory = {"shape": shape, "rate": rate}
     if gamma is not None:
         weight = required(model.confounder)

@@ -188,6 +188,9 @@ def _arrow(values: Array) -> pa.Array:
 
 
 def _require_distinct(user: Indices, item: Indices, sides: Mapping[str, Ids]) -> None:
+    in_order = np.sort(user * len(sides["item"].id) + item)
+    if (in_order[1:] > in_order[:-1]).all():
+        return
     order = np.lexsort((item, user))
     same = np.flatnonzero((np.diff(user[order]) == 0) & (np.diff(item[order]) == 0))
     if len(same):

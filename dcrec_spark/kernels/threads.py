@@ -1,0 +1,61 @@
+"""Ranges of rows on several cores at once.
+
+What a range computes must not depend on where it begins and ends: then the numbers are the same on any number of
+threads. Only work that lets go of the interpreter's lock gains by it: compiled loops, and NumPy on large arrays.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+# The variable by which BLAS and OpenMP are told how many threads to use; Spark sets it for its workers.
+VARIABLE = "OMP_NUM_THREADS"
+# More ranges than threads, so that none waits long for the last one.
+RANGES = 4
+
+Work = Callable[[int, int], Any]
+
+
+def available() -> int:
+    """Count the threads to use: what the environment says, else the cores that this process may run on."""
+    said = os.environ.get(VARIABLE, "")
+    if said.isdecimal() and int(said):
+        return int(said)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def over_rows(work: Work, row_ptr: NDArray[np.int64]) -> None:
+    """Call ``work(first, last)`` for ranges of rows of about as many nonzeros each; together they are all rows."""
+    threads = available()
+    at = np.linspace(0, row_ptr[-1], threads * RANGES + 1)
+    _run(work, np.searchsorted(row_ptr, at[1:-1]), len(row_ptr) - 1, threads)
+
+
+def over(work: Work, n_rows: int) -> None:
+    """Call ``work(first, last)`` for ranges of rows that are as long as one another."""
+    threads = available()
+    _run(work, np.linspace(0, n_rows, threads + 1)[1:-1].astype(np.int64), n_rows, threads)
+
+
+def _run(work: Work, inner: NDArray[np.int64], n_rows: int, threads: int) -> None:
+    if threads == 1:
+        work(0, n_rows)
+        return
+    bounds = sorted({0, *np.minimum(inner, n_rows).tolist(), n_rows})
+    # BLAS runs on one thread in each of ours, as it does in Spark's workers.
+    with _controller().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(work, first, last) for first, last in pairwise(bounds)]:
+            done.result()
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Find the libraries once: looking for them takes longer than many a half-step."""
+    return ThreadpoolController()

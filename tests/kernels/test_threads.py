@@ -1,0 +1,69 @@
+"""Ranges of rows: together all rows, each once; as many threads as the environment says."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_info
+
+from dcrec_spark.kernels import threads
+from dcrec_spark.kernels.threads import over, over_rows
+
+
+@given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 5))
+def test_every_row_is_worked_on_once(lengths: list[int], n_threads: int) -> None:
+    row_ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(threads.VARIABLE, str(n_threads))
+        for run in (lambda work: over_rows(work, row_ptr), lambda work: over(work, len(lengths))):
+            times = np.zeros(len(lengths), int)
+
+            def work(first: int, last: int, times: np.ndarray = times) -> None:
+                times[first:last] += 1
+
+            run(work)
+            assert (times == 1).all()
+
+
+def test_ranges_have_about_as_many_nonzeros_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However unequal the rows: the first of these has half of all nonzeros."""
+    monkeypatch.setenv(threads.VARIABLE, "2")
+    row_ptr = np.concatenate([[0, 8000], 8000 + np.arange(1, 8001)])
+    found: list[int] = []
+    over_rows(lambda first, last: found.append(int(row_ptr[last] - row_ptr[first])), row_ptr)
+    assert sorted(found)[-1] == 8000
+    assert sorted(found)[:-1] == [2000] * 4
+
+
+def test_ranges_run_side_by_side_and_blas_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two ranges that wait for each other come to an end."""
+    monkeypatch.setenv(threads.VARIABLE, "2")
+    both = threading.Barrier(2, timeout=30)
+    blas: list[set[int]] = []
+
+    def work(first: int, last: int) -> None:
+        both.wait()
+        blas.append({library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"})
+
+    over(work, 2)
+    assert blas == [{1}, {1}]
+
+
+@pytest.mark.parametrize(("said", "expected"), [("3", 3), ("1", 1), ("0", None), ("", None), ("many", None)])
+def test_how_many_threads_there_are(monkeypatch: pytest.MonkeyPatch, said: str, expected: int | None) -> None:
+    monkeypatch.setenv(threads.VARIABLE, said)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 4}, raising=False)
+    assert threads.available() == (expected or 5)
+
+
+def test_an_error_in_a_range_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(threads.VARIABLE, "2")
+
+    def work(first: int, last: int) -> None:
+        raise ZeroDivisionError(f"{first} to {last}")
+
+    with pytest.raises(ZeroDivisionError, match="0 to 2"):
+        over(work, 4)

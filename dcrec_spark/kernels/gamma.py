@@ -8,22 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
-from dcrec_spark.kernels.compiled import pays, plain
 from dcrec_spark.kernels.threads import over
 
 Floats = NDArray[np.floating]
-
-# Multiplications that a digamma function or a logarithm takes as long as.
-SPECIAL = 16
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def geometric_mean(shape: Floats, rate: Floats) -> Floats:
     """Compute exp(E[log x]) of Gamma(shape, rate); (n, L) and (L,) or (n, L) give (n, L)."""
-    if not pays(SPECIAL * shape.size):
-        return np.exp(digamma(shape)) / rate
-    return moments(shape, rate, 1.0, 1.0)[0]
+    means, rates = np.empty(shape.shape, np.result_type(shape, rate)), np.broadcast_to(rate, shape.shape)
+
+    def work(first: int, last: int) -> None:
+        np.divide(np.exp(digamma(shape[first:last])), rates[first:last], out=means[first:last])
+
+    over(work, len(shape), shape.size)
+    return means
 
 
 def divergence(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) -> float:
@@ -42,16 +42,20 @@ def divergence(shape: Floats, rate: Floats, prior_shape: float, prior_rate: floa
 
 
 def moments(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) -> tuple[Floats, float]:
-    """Compute :func:`geometric_mean` and :func:`divergence` of the same factors, in one pass where they are many."""
-    if not pays(2 * SPECIAL * shape.size):
-        return geometric_mean(shape, rate), divergence(shape, rate, prior_shape, prior_rate)
-    from dcrec_spark.kernels.loops import gamma as loops
-
+    """Compute :func:`geometric_mean` and :func:`divergence` of the same factors, their logarithms once."""
     means, far = np.empty_like(shape), np.empty(len(shape))
-    arrays, prior = [plain(shape), plain(np.atleast_2d(rate), shape.dtype)], (float(prior_shape), float(prior_rate))
-    over(lambda first, last: loops.moments(first, last, *arrays, *prior, means, far), len(shape))
-    same_for_all = gammaln(prior_shape) - prior_shape * np.log(prior_rate)
-    return means, float(far.sum() + shape.size * same_for_all)
+    rates = np.broadcast_to(rate, shape.shape)
+
+    def work(first: int, last: int) -> None:
+        s, r = (each[first:last].astype(np.float64, copy=False) for each in (shape, rates))
+        expected_log = digamma(s)
+        means[first:last] = np.exp(expected_log) / r
+        far[first:last] = ((s - prior_shape) * expected_log - gammaln(s) + s * (prior_rate / r - 1.0)).sum(axis=1)
+
+    over(work, len(shape), shape.size)
+    repeated = shape.size / rate.size if rate.size else 0.0
+    of_rates = repeated * prior_shape * (np.log(rate.astype(np.float64)) - np.log(prior_rate)).sum()
+    return means, float(far.sum() + of_rates + shape.size * gammaln(prior_shape))
 
 
 def noise(seed: int, row_key: NDArray[np.int64], width: int) -> Floats:

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from dcrec_spark.kernels.compiled import pays, plain
-from dcrec_spark.kernels.gamma import SPECIAL, Floats
+from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.threads import over
 
 
@@ -24,16 +23,20 @@ def over_relaxed(before: Floats, updated: Floats, prior: Floats, length: float) 
     """
     if length == 1.0:
         return updated
-    if pays(SPECIAL * updated.size):
-        from dcrec_spark.kernels.loops import gamma as loops
+    relaxed = np.empty_like(updated)
+    over(
+        lambda first, last: _relax(before, updated, prior, length, relaxed, slice(first, last)),
+        len(updated),
+        updated.size,
+    )
+    return relaxed
 
-        result, arrays = np.empty_like(updated), [plain(each, updated.dtype) for each in (before, updated, prior)]
-        over(lambda first, last: loops.over_relaxed(first, last, *arrays, length, result), len(updated))
-        return result
-    share = np.maximum(before * (updated / before) ** length, prior) - prior
+
+def _relax(before: Floats, updated: Floats, prior: Floats, length: float, relaxed: Floats, rows: slice) -> None:
+    moved = updated[rows]
+    share = np.maximum(before[rows] * (moved / before[rows]) ** length, prior) - prior
     total = share.sum(axis=1, keepdims=True)
-    wanted = (updated - prior).sum(axis=1, keepdims=True)
+    wanted = (moved - prior).sum(axis=1, keepdims=True)
     scale = np.divide(wanted, total, out=np.zeros_like(total), where=total > 0.0)
     # A row whose shares all vanished has nothing to go by but its update.
-    relaxed = np.where(total > 0.0, prior + share * scale, updated)
-    return relaxed.astype(updated.dtype, copy=False)
+    relaxed[rows] = np.where(total > 0.0, prior + share * scale, moved)

@@ -19,6 +19,8 @@ from threadpoolctl import ThreadpoolController
 VARIABLE = "OMP_NUM_THREADS"
 # More ranges than threads, so that none waits long for the last one.
 RANGES = 4
+# So many logarithms take as long as threads to begin.
+MANY = 1 << 15
 
 Work = Callable[[int, int], Any]
 
@@ -38,9 +40,9 @@ def over_rows(work: Work, row_ptr: NDArray[np.int64]) -> None:
     _run(work, np.searchsorted(row_ptr, at[1:-1]), len(row_ptr) - 1, threads)
 
 
-def over(work: Work, n_rows: int) -> None:
-    """Call ``work(first, last)`` for ranges of rows that are as long as one another."""
-    threads = available()
+def over(work: Work, n_rows: int, numbers: int) -> None:
+    """Call ``work(first, last)`` for ranges of rows that are as long as one another; for few numbers just once."""
+    threads = available() if numbers >= MANY else 1
     _run(work, np.linspace(0, n_rows, threads + 1)[1:-1].astype(np.int64), n_rows, threads)
 
 

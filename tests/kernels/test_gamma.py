@@ -1,7 +1,6 @@
 """Gamma factors: moments and divergence as the twin writes them out, noise that belongs to a row's id."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dcrec_spark.kernels.gamma import divergence, geometric_mean, noise
+from dcrec_spark.kernels.gamma import divergence, geometric_mean, moments, noise
 from tests.kernels import ways
 from tests.reference import poisson as dense
 from tests.reference.poisson import Array
@@ -19,10 +18,10 @@ POSITIVE = st.floats(0.01, 50.0)
 KEYS = np.random.default_rng(0).integers(-(2**63), 2**63, 20_000)
 
 
-@pytest.fixture(scope="module", autouse=True, params=["numpy", "loops"])
+@pytest.fixture(scope="module", autouse=True, params=[1, 3], ids=["one thread", "three threads"])
 def way(request: pytest.FixtureRequest) -> Iterator[None]:
-    """In NumPy, as small problems are, and by compiled loops, as large ones."""
-    with ways.loops() if request.param == "loops" else nullcontext():
+    """However few the numbers are."""
+    with ways.threaded(request.param):
         yield
 
 
@@ -48,6 +47,15 @@ def test_divergence_is_the_twins_and_never_negative(seed: int, prior_shape: floa
     expected = -dense.gamma_terms(shape, np.broadcast_to(rate, shape.shape), prior_shape, prior_rate)
     assert actual == pytest.approx(expected, rel=1e-10, abs=1e-8)
     assert actual >= -1e-9 * shape.sum()
+
+
+@given(SEEDS, POSITIVE, POSITIVE, st.booleans())
+def test_moments_are_both_in_one_pass(seed: int, prior_shape: float, prior_rate: float, one_rate: bool) -> None:
+    shape, rate = random_factors(seed)
+    rate = rate if one_rate else rate * shape
+    means, far = moments(shape, rate, prior_shape, prior_rate)
+    np.testing.assert_allclose(means, geometric_mean(shape, rate), rtol=1e-13)
+    assert far == pytest.approx(divergence(shape, rate, prior_shape, prior_rate), rel=1e-10, abs=1e-8)
 
 
 @given(POSITIVE, POSITIVE, st.integers(1, 50), st.integers(1, 5))
@@ -106,3 +114,15 @@ def test_seeds_and_keys_are_unrelated() -> None:
 
 def test_noise_of_no_rows() -> None:
     assert noise(0, np.empty(0, np.int64), 3).shape == (0, 3)
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    rng = np.random.default_rng(3)
+    shape, rate = rng.gamma(1.0, 3.0, (101, 7)), rng.gamma(1.0, 1.0, 7)
+    found = []
+    for n_threads in (1, 2, 5):
+        with ways.threaded(n_threads):
+            found.append([geometric_mean(shape, rate), *moments(shape, rate, 0.3, 0.4)])
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(one, other)

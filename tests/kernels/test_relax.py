@@ -1,7 +1,6 @@
 """Long steps: a row's count shared out anew, further than an update would."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -16,10 +15,10 @@ LENGTHS = st.floats(1.0, 1.99)
 examples = settings(max_examples=50)
 
 
-@pytest.fixture(scope="module", autouse=True, params=["numpy", "loops"])
+@pytest.fixture(scope="module", autouse=True, params=[1, 3], ids=["one thread", "three threads"])
 def way(request: pytest.FixtureRequest) -> Iterator[None]:
-    """In NumPy, as small problems are, and by compiled loops, as large ones."""
-    with ways.loops() if request.param == "loops" else nullcontext():
+    """However few the numbers are."""
+    with ways.threaded(request.param):
         yield
 
 

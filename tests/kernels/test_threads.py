@@ -18,7 +18,7 @@ def test_every_row_is_worked_on_once(lengths: list[int], n_threads: int) -> None
     row_ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(threads.VARIABLE, str(n_threads))
-        for run in (lambda work: over_rows(work, row_ptr), lambda work: over(work, len(lengths))):
+        for run in (lambda work: over_rows(work, row_ptr), lambda work: over(work, len(lengths), threads.MANY)):
             times = np.zeros(len(lengths), int)
 
             def work(first: int, last: int, times: np.ndarray = times) -> None:
@@ -48,7 +48,7 @@ def test_ranges_run_side_by_side_and_blas_on_one_thread(monkeypatch: pytest.Monk
         both.wait()
         blas.append({library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"})
 
-    over(work, 2)
+    over(work, 2, threads.MANY)
     assert blas == [{1}, {1}]
 
 
@@ -66,4 +66,11 @@ def test_an_error_in_a_range_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> 
         raise ZeroDivisionError(f"{first} to {last}")
 
     with pytest.raises(ZeroDivisionError, match="0 to 2"):
-        over(work, 4)
+        over(work, 4, threads.MANY)
+
+
+def test_few_numbers_are_worked_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(threads.VARIABLE, "2")
+    found: list[tuple[int, int]] = []
+    over(lambda first, last: found.append((first, last)), 100, threads.MANY - 1)
+    assert found == [(0, 100)]

@@ -17,6 +17,15 @@ def numpy_only() -> Iterator[None]:
 
 
 @contextmanager
+def threaded(n_threads: int) -> Iterator[None]:
+    """However few the numbers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "MANY", 0)
+        patch.setenv(threads.VARIABLE, str(n_threads))
+        yield
+
+
+@contextmanager
 def loops(n_threads: int = 2) -> Iterator[None]:
     """However small the work."""
     with pytest.MonkeyPatch.context() as patch:

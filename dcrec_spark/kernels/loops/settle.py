@@ -6,7 +6,7 @@ import numpy as np
 
 from dcrec_spark.kernels.compiled import Numbers, Places
 from dcrec_spark.kernels.loops.compiling import compiled
-from dcrec_spark.kernels.loops.special import digamma_and_log_gamma
+from dcrec_spark.kernels.loops.special import digamma, log_gamma
 
 STRETCH = 4.0
 LARGEST = 300.0
@@ -123,10 +123,13 @@ def _update(
     width = len(shape)
     bound = 0.0
     for k in range(width):
-        expected_log[k], log_gamma = digamma_and_log_gamma(shape[k])
-        geometric[k] = math.exp(expected_log[k]) / rate[k]
-        bound += log_gamma - (shape[k] - prior[k]) * expected_log[k]
+        expected_log[k] = digamma(shape[k])
         updated[k] = 0.0
+    for k in range(width):
+        geometric[k] = math.exp(expected_log[k]) / rate[k]
+    if wants_bound:
+        for k in range(width):
+            bound += log_gamma(shape[k]) - (shape[k] - prior[k]) * expected_log[k]
     for n in range(n_pairs):
         drawn = known[n]
         for k in range(width):

@@ -126,7 +126,7 @@ def build_block(
     n_source_rows, n_source_blocks = source
     target = column % n_source_blocks
     place = first_place(n_source_rows, n_source_blocks, target) + column // n_source_blocks
-    order = np.argsort(row * n_source_rows + place, kind="stable")
+    order = np.argsort(row * n_source_rows + place)
     row, place, target = row[order], place[order], target[order]
     need_at, col = _needed(place, n_source_rows)
     arrays: dict[str, Array] = {

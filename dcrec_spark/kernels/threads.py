@@ -6,7 +6,7 @@ threads. Only work that lets go of the interpreter's lock gains by it: compiled 
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -52,9 +52,21 @@ def _run(work: Work, inner: NDArray[np.int64], n_rows: int, threads: int) -> Non
         return
     bounds = sorted({0, *np.minimum(inner, n_rows).tolist(), n_rows})
     # BLAS runs on one thread in each of ours, as it does in Spark's workers.
-    with _controller().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(work, first, last) for first, last in pairwise(bounds)]:
-            done.result()
+    with _controller().limit(limits=1, user_api="blas"):
+        ranges = [_pool(threads).submit(work, first, last) for first, last in pairwise(bounds)]
+        wait(ranges)
+    for done in ranges:
+        done.result()
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Keep the threads: to start them takes as long as many a range does."""
+    return ThreadPoolExecutor(threads, "rows")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads don't come along into a child
 
 
 @cache

@@ -1,10 +1,16 @@
 """Ranking on the cluster: chunks of rows against pieces of the catalogue, seen pairs left out.
 
+A catalogue of one piece travels with the tasks, and each row has what it has seen beside it::
+
+    rows + seen -> batches of rows -> best of the piece
+
+A larger one stays on the cluster::
+
     rows + seen -> chunks (cells of a few thousand rows)  \\
                                                            cross -> best of each pair of cells -> best of all
     cols        -> pieces (cells of some ten thousand)    /
 
-Nothing of size rows x cols is ever formed, and neither side passes through the driver.
+Nothing of size rows x cols is ever formed, and no side passes through the driver but a catalogue of one piece.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -57,14 +64,43 @@ def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
     """
     spark = what.rows.sparkSession
     require_workers(spark)
-    if seen is None:
-        seen = spark.createDataFrame([], "row_idx long, col_idx long")
     n_chunks = max(min(cores(spark), what.n_rows), -(-what.n_rows // CHUNK_ROWS))
     n_pieces = -(-what.n_cols // PIECE_COLS)
+    cols = what.cols if what.most else what.cols.withColumn("group", F.lit(None))
+    if n_pieces == 1:
+        return _against_one_piece(what, cols, n, seen, n_chunks)
+    if seen is None:
+        seen = spark.createDataFrame([], "row_idx long, col_idx long")
     chunks = _chunks(what.rows, seen, n_chunks)
-    pieces = _pieces(what.cols if what.most else what.cols.withColumn("group", F.lit(None)), n_pieces)
+    pieces = _pieces(cols, n_pieces)
     best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(_scorer(n, what), _RANKED)
-    return (best if n_pieces == 1 else _merge(best, n, what.most)).drop("group")
+    return _merge(best, n, what.most).drop("group")
+
+
+def _against_one_piece(what: Ranking, cols: DataFrame, n: int, seen: DataFrame | None, n_chunks: int) -> DataFrame:
+    table = cols.select(*_FACTORS, _group()).toArrow()
+    if not table.num_rows:
+        return what.rows.sparkSession.createDataFrame([], _RANKED).drop("group")
+    piece, rows = _piece(table), what.rows.select(*_FACTORS)
+    if seen is not None:
+        of_rows = seen.groupBy(F.col("row_idx").alias("idx")).agg(F.collect_list("col_idx").alias("seen"))
+        rows = rows.join(of_rows, "idx", "left")
+    intercept, form, most = what.intercept, what.form, what.most
+
+    def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                yield _score_cells(_batch(batch), piece, n, intercept, form, most)
+
+    return rows.repartition(n_chunks).mapInArrow(score, _RANKED).drop("group")
+
+
+def _batch(batch: pa.RecordBatch) -> dict[str, Array]:
+    """Return the arrays of a chunk's cell, from rows that have what they have seen beside them."""
+    seen = pa.array([[]] * batch.num_rows, pa.list_(pa.int64())) if "seen" not in batch.schema.names else batch["seen"]
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(seen), 0))
+    seen_row, seen_col = np.repeat(np.arange(batch.num_rows), lengths), np.asarray(seen.flatten())
+    return {**_factors(batch, batch["idx"].to_numpy()), "seen_row": seen_row, "seen_col": seen_col}
 
 
 def _chunks(rows: DataFrame, seen: DataFrame, n_chunks: int) -> DataFrame:
@@ -92,18 +128,24 @@ def _chunk_cell(rows: pa.Table, seen: pa.Table) -> bytes:
 
 
 def _pieces(cols: DataFrame, n_pieces: int) -> DataFrame:
-    group = F.coalesce(F.col("group").cast("long"), F.lit(_OF_NO_GROUP)).alias("group")
-    placed = cols.select(F.pmod("idx", F.lit(n_pieces)).cast("int").alias("piece"), *_FACTORS, group)
+    placed = cols.select(F.pmod("idx", F.lit(n_pieces)).cast("int").alias("piece"), *_FACTORS, _group())
 
     def to_cell(cols: pa.Table) -> pa.Table:
-        cols = cols.sort_by("idx")
-        cell = {**_factors(cols, cols["idx"].to_numpy()), "group": cols["group"].to_numpy()}
-        return pa.table({"piece_data": pa.array([pack(cell)], pa.binary())})
+        return pa.table({"piece_data": pa.array([pack(_piece(cols))], pa.binary())})
 
     return placed.repartitionById(n_pieces, "piece").groupBy("piece").applyInArrow(to_cell, "piece_data binary")
 
 
-def _factors(table: pa.Table, idx: Array) -> dict[str, Array]:
+def _group() -> Column:
+    return F.coalesce(F.col("group").cast("long"), F.lit(_OF_NO_GROUP)).alias("group")
+
+
+def _piece(cols: pa.Table) -> dict[str, Array]:
+    cols = cols.sort_by("idx")
+    return {**_factors(cols, cols["idx"].to_numpy()), "group": cols["group"].to_numpy()}
+
+
+def _factors(table: pa.Table | pa.RecordBatch, idx: Array) -> dict[str, Array]:
     return {
         "idx": idx,
         "preference": matrix_of(table["preference"]),

@@ -1,11 +1,11 @@
 """How loops are compiled: without the interpreter's lock, and kept on disk where there is a place for it."""
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any
 
 import numba
 
-Loop = TypeVar("Loop", bound=Callable[..., object])
+Loop = Callable[..., Any]
 
 # Sums may be added up in any order, several at a time. NaN and infinity stay what they are: they are looked for.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
@@ -16,8 +16,9 @@ def compiled(function: Loop) -> Loop:
 
     A process that can write neither beside this file nor into a user's cache compiles for itself.
     """
-    options = {"nogil": True, "fastmath": _FAST, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "fastmath": _FAST, "error_model": "numpy"}
     try:
-        return cast(Loop, numba.njit(cache=True, **options)(function))
+        loop: Loop = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # numba knows no directory to write to
-        return cast(Loop, numba.njit(**options)(function))
+        loop = numba.njit(**options)(function)
+    return loop

@@ -6,6 +6,7 @@ python -m benchmarks.run --only stage2-1m    one of them
 
 import json
 import platform
+import resource
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -149,12 +150,14 @@ def whole_fits_10m(rounds: int) -> dict[str, object]:
     path = data.synthetic(*LARGE, 10_000_000)
     ratings = speed.load(build_session("bench", "local[2]"), path)
     ours = {p: whole_fit.classical(ratings, RANK, 10, p) for p in PRECISIONS}
+    peak = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     peers = {
         "MLlib": whole_fit.mllib(ratings, RANK, 10),
         "implicit": whole_fit.implicit(pd.read_parquet(path), RANK, 10, threads=2),
     }
     ratios = {f"{a} / {b}": round(ours[a] / peers[b], 3) for a in ours for b in peers}
-    return {"seconds": {n: round(s, 2) for n, s in {**ours, **peers}.items()}, "ratio": ratios}
+    seconds = {name: round(s, 2) for name, s in {**ours, **peers}.items()}
+    return {"seconds": seconds, "ratio": ratios, "python_peak_mb": peak}
 
 
 def _whole_fits(path: Path, rank: int, rounds: int) -> dict[str, object]:

@@ -89,18 +89,8 @@ def local_side(
     row_key : (rows,) hashes of the ids.
     name, values, dtype : as for :func:`build_side`. n_source_rows : rows of the other side.
     """
-    n, rows = len(pairs["row"]), len(row_key)
-    columns = {
-        "row": np.concatenate([pairs["row"], np.arange(rows)]).astype(np.int64),
-        "col": pa.array(np.concatenate([pairs["col"], np.zeros(rows)]).astype(np.int64), mask=np.arange(n + rows) >= n),
-        "key": np.concatenate([np.zeros(n, np.int64), row_key]),
-        "block": np.zeros(n + rows, np.int32),
-        **{v: np.concatenate([pairs[v], np.zeros(rows)]) for v in values},
-    }
-    if "held_out" in pairs:
-        columns["held_out"] = np.concatenate([pairs["held_out"], np.zeros(rows, np.bool_)])
-    built = build_block(pa.table(columns), 1, (n_source_rows, 1), values, dtype)
-    return LocalSide(name, rows, built.column("data")[0])
+    arrays, _ = _contents(pairs, row_key, (n_source_rows, 1), values, dtype)
+    return LocalSide(name, len(row_key), pa.scalar(pack(arrays), pa.binary()))
 
 
 def place_blocks(built: DataFrame, n_blocks: int) -> DataFrame:
@@ -122,34 +112,50 @@ def build_block(
     row_key[position[is_row]] = table["key"].to_numpy()[is_row]
 
     nonzeros = table.filter(pa.array(~is_row))
-    row, column = position[~is_row], nonzeros["col"].to_numpy()
+    names = [name for name in ("col", *values, "held_out") if name in nonzeros.column_names]
+    pairs = {"row": position[~is_row], **{name: nonzeros[name].to_numpy() for name in names}}
+    arrays, twice = _contents(pairs, row_key, source, values, dtype)
+    first = (int(pairs["row"][twice[0]]) * n_blocks + block, int(pairs["col"][twice[0]])) if len(twice) else None
+    duplicate = first or (None, None)
+    return pa.RecordBatch.from_pydict(
+        {
+            "block": pa.array([block], pa.int32()),
+            "nonzeros": pa.array([len(pairs["row"])], pa.int64()),
+            "duplicate_row": pa.array([duplicate[0]], pa.int64()),
+            "duplicate_col": pa.array([duplicate[1]], pa.int64()),
+            "data": pa.array([pack(arrays)], pa.binary()),
+        }
+    )
+
+
+def _contents(
+    pairs: Mapping[str, Array], row_key: Array, source: tuple[int, int], values: Sequence[str], dtype: str
+) -> tuple[dict[str, Array], Array]:
+    """Return the arrays of a block, and where in ``pairs`` those stand that come twice.
+
+    Parameters
+    ----------
+    pairs : ``row``, as a position in the block, ``col``, the ``values`` and perhaps ``held_out``, (n,) each.
+    """
     n_source_rows, n_source_blocks = source
+    row, column = (pairs[name].astype(np.int64, copy=False) for name in ("row", "col"))
     target = column % n_source_blocks
     place = first_place(n_source_rows, n_source_blocks, target) + column // n_source_blocks
-    order = np.argsort(row * n_source_rows + place)
-    row, place, target = row[order], place[order], target[order]
+    pair = row * n_source_rows + place
+    order = np.argsort(pair)
+    row, place, target, pair = row[order], place[order], target[order], pair[order]
     need_at, col = _needed(place, n_source_rows)
     arrays: dict[str, Array] = {
         "row_key": row_key,
         "need_at": need_at.astype(np.int64),
         **_routes(row, target, n_source_blocks),
     }
-    numbers = {name: nonzeros[name].to_numpy()[order].astype(dtype) for name in values}
-    for prefix, of_part in _parts(nonzeros, order).items():
+    numbers = {name: pairs[name][order].astype(dtype) for name in values}
+    for prefix, of_part in _parts(pairs, order).items():
         arrays[f"{prefix}row_ptr"] = np.searchsorted(row[of_part], np.arange(len(row_key) + 1)).astype(np.int64)
         arrays[f"{prefix}col"] = col[of_part].astype(np.int32)
         arrays |= {f"{prefix}{name}": _narrowed(number[of_part]) for name, number in numbers.items()}
-    same = np.flatnonzero((np.diff(row) == 0) & (np.diff(place) == 0))
-    duplicate = (int(row[same[0]]) * n_blocks + block, int(column[order[same[0]]])) if len(same) else (None, None)
-    return pa.RecordBatch.from_pydict(
-        {
-            "block": pa.array([block], pa.int32()),
-            "nonzeros": pa.array([len(row)], pa.int64()),
-            "duplicate_row": pa.array([duplicate[0]], pa.int64()),
-            "duplicate_col": pa.array([duplicate[1]], pa.int64()),
-            "data": pa.array([pack(arrays)], pa.binary()),
-        }
-    )
+    return arrays, order[1:][np.diff(pair) == 0]
 
 
 def _needed(place: Array, n_source_rows: int) -> tuple[Array, Array]:
@@ -159,11 +165,11 @@ def _needed(place: Array, n_source_rows: int) -> tuple[Array, Array]:
     return np.flatnonzero(is_needed), (np.cumsum(is_needed) - 1)[place]
 
 
-def _parts(nonzeros: pa.Table, order: Array) -> dict[str, Array | slice]:
+def _parts(pairs: Mapping[str, Array], order: Array) -> dict[str, Array | slice]:
     """Choose among the ordered nonzeros those of the fit and those held out, by the prefix of their arrays."""
-    if "held_out" not in nonzeros.column_names:
+    if "held_out" not in pairs:
         return {FITTED: slice(None)}
-    held_out = nonzeros["held_out"].to_numpy()[order]
+    held_out = pairs["held_out"][order]
     return {FITTED: ~held_out, HELD_OUT: held_out}
 
 

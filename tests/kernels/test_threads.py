@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 from threadpoolctl import threadpool_info
 
 from dcrec_spark.kernels import threads
@@ -57,6 +58,11 @@ def test_how_many_threads_there_are(monkeypatch: pytest.MonkeyPatch, said: str, 
     monkeypatch.setenv(threads.VARIABLE, said)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 4}, raising=False)
     assert threads.available() == (expected or 5)
+
+
+def test_a_task_of_spark_has_one_thread(spark: SparkSession) -> None:
+    """The other cores have tasks of their own."""
+    assert spark.sparkContext.parallelize([0], 1).map(lambda _: threads.available()).collect() == [1]
 
 
 def test_an_error_in_a_range_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:

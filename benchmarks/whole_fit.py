@@ -63,10 +63,9 @@ def stage_1_against_hpfrec(ratings: DataFrame, rank: int, rounds: int, threads: 
 
     hpfrec's fits begin anew with twice as many iterations, until one is there; its seconds are those of that fit.
     """
-    end = _stage_1(ratings, rank, 2000, acceleration=True).entries[-1][1]
-    enough = next(
-        n for n, (_, elbo) in enumerate(_stage_1(ratings, rank, 2000, True).entries, 1) if _is_near(elbo, end)
-    )
+    course = _stage_1(ratings, rank, 2000, acceleration=True).entries
+    end = course[-1][1]
+    enough = next(n for n, (_, elbo) in enumerate(course, 1) if _is_near(elbo, end))
     seconds = [
         _seconds(lambda: PoissonFactorization(rank=rank, maxIter=enough, tol=0.0).fit(ratings)) for _ in range(rounds)
     ]

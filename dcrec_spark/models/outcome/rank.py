@@ -1,8 +1,8 @@
 """Ranking on the cluster: chunks of rows against pieces of the catalogue, seen pairs left out.
 
-A catalogue of one piece travels with the tasks, and each row has what it has seen beside it::
+A catalogue of one piece travels with the tasks::
 
-    rows + seen -> batches of rows -> best of the piece
+    rows + seen -> chunks (partitions) -> best of the piece
 
 A larger one stays on the cluster::
 
@@ -81,26 +81,28 @@ def _against_one_piece(what: Ranking, cols: DataFrame, n: int, seen: DataFrame |
     table = cols.select(*_FACTORS, _group()).toArrow()
     if not table.num_rows:
         return what.rows.sparkSession.createDataFrame([], _RANKED).drop("group")
-    piece, rows = _piece(table), what.rows.select(*_FACTORS)
+    piece, intercept, form, most = _piece(table), what.intercept, what.form, what.most
+    rows = what.rows.select(*_FACTORS, F.lit(None).cast("long").alias("seen"))
     if seen is not None:
-        of_rows = seen.groupBy(F.col("row_idx").alias("idx")).agg(F.collect_list("col_idx").alias("seen"))
-        rows = rows.join(of_rows, "idx", "left")
-    intercept, form, most = what.intercept, what.form, what.most
+        empty = [F.lit(None).cast("array<double>").alias(name) for name in ("preference", "confounder")]
+        rows = rows.unionByName(seen.select(F.col("row_idx").alias("idx"), *empty, F.col("col_idx").alias("seen")))
 
     def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if batch.num_rows:
-                yield _score_cells(_batch(batch), piece, n, intercept, form, most)
+        contents = list(batches)
+        chunk = _chunk(pa.Table.from_batches(contents)) if contents else None
+        if chunk is not None and len(chunk["idx"]):
+            yield _score_cells(chunk, piece, n, intercept, form, most)
 
-    return rows.repartition(n_chunks).mapInArrow(score, _RANKED).drop("group")
+    chunk = F.pmod("idx", F.lit(n_chunks)).cast("int")
+    placed = rows.withColumn("chunk", chunk).repartitionById(n_chunks, "chunk").drop("chunk")
+    return placed.mapInArrow(score, _RANKED).drop("group")
 
 
-def _batch(batch: pa.RecordBatch) -> dict[str, Array]:
-    """Return the arrays of a chunk's cell, from rows that have what they have seen beside them."""
-    seen = pa.array([[]] * batch.num_rows, pa.list_(pa.int64())) if "seen" not in batch.schema.names else batch["seen"]
-    lengths = np.asarray(pc.fill_null(pc.list_value_length(seen), 0))
-    seen_row, seen_col = np.repeat(np.arange(batch.num_rows), lengths), np.asarray(seen.flatten())
-    return {**_factors(batch, batch["idx"].to_numpy()), "seen_row": seen_row, "seen_col": seen_col}
+def _chunk(table: pa.Table) -> dict[str, Array]:
+    """Return the arrays of a chunk, from its rows and from what they have seen, in any order."""
+    is_row = pc.is_null(table["seen"])
+    seen = table.filter(pc.invert(is_row)).select(["idx", "seen"]).rename_columns(["row_idx", "col_idx"])
+    return _with_seen(table.filter(is_row), seen)
 
 
 def _chunks(rows: DataFrame, seen: DataFrame, n_chunks: int) -> DataFrame:
@@ -111,12 +113,16 @@ def _chunks(rows: DataFrame, seen: DataFrame, n_chunks: int) -> DataFrame:
     seen = seen.select(in_chunk("row_idx"), "row_idx", "col_idx").repartitionById(n_chunks, "chunk")
 
     def to_cell(rows: pa.Table, seen: pa.Table) -> pa.Table:
-        return pa.table({"chunk_data": pa.array([_chunk_cell(rows, seen)] if rows.num_rows else [], pa.binary())})
+        cells = [pack(_with_seen(rows, seen))] if rows.num_rows else []
+        return pa.table({"chunk_data": pa.array(cells, pa.binary())})
 
     return rows.groupBy("chunk").cogroup(seen.groupBy("chunk")).applyInArrow(to_cell, "chunk_data binary")
 
 
-def _chunk_cell(rows: pa.Table, seen: pa.Table) -> bytes:
+def _with_seen(rows: pa.Table, seen: pa.Table) -> dict[str, Array]:
+    """Return the arrays of rows in their order, and of the pairs to leave out; those of other rows are passed over."""
+    if not rows.num_rows:
+        return {"idx": np.empty(0, np.int64)}
     rows = rows.sort_by("idx")
     idx = rows["idx"].to_numpy()
     at = np.searchsorted(idx, seen["row_idx"].to_numpy())
@@ -124,7 +130,7 @@ def _chunk_cell(rows: pa.Table, seen: pa.Table) -> bytes:
     known = idx[at] == seen["row_idx"].to_numpy()
     row, col = at[known], seen["col_idx"].to_numpy()[known]
     order = np.lexsort((col, row))
-    return pack({**_factors(rows, idx), "seen_row": row[order], "seen_col": col[order]})
+    return {**_factors(rows, idx), "seen_row": row[order], "seen_col": col[order]}
 
 
 def _pieces(cols: DataFrame, n_pieces: int) -> DataFrame:

@@ -16,16 +16,18 @@ import numpy as np
 import structlog
 from pyspark.sql import SparkSession
 
+from dcrec_spark.evaluation.simulate import Simulation
 from dcrec_spark.evaluation.worlds import Confounding, FairWorld
 from dcrec_spark.jobs.cli import configure_logging
 from dcrec_spark.local.data import Parts
 from dcrec_spark.spark.session import build_session
 from studies.compare import Advance, Cell, Comparison, compare
-from studies.datasets import DATASETS
+from studies.datasets import DATASETS, simulated
 from studies.extended_page import write_extended_page
 from studies.extended_rows import RANKS, REGULARISERS, ROWS
 from studies.rows import Budget
 from studies.run import run_units
+from studies.simulation import OUTCOME, PREFERENCE
 from studies.units import Unit, read
 
 # MLlib's ALS chooses among as many settings as each row draws.
@@ -58,10 +60,26 @@ def fair_world(kind: Confounding, size: int, spark: SparkSession, data: Path, se
     return parts.known("test", ("train", "validation"))
 
 
+def paper_world(size: int, spark: SparkSession, data: Path, seed: int) -> Parts:
+    """Draw a world of the paper's simulation, read so that few pairs are rated, where both of its sweeps meet."""
+    settings = Simulation(
+        n_users=size,
+        n_items=size,
+        confounding_preference=PREFERENCE,
+        confounding_outcome=OUTCOME,
+        gamma_reading="scale",
+        test_pairs="withheld",
+        seed=seed,
+    )
+    return simulated(spark, settings, seed)
+
+
 STUDIES: dict[str, Study] = {
     "coat": Study("Coat, existing users, random test", 5, BUDGET, DATASETS["coat"]),
     "coat-new-users": Study("Coat, new users, random test", 5, _FEW, DATASETS["coat-new-users"]),
     "movielens-100k": Study("MovieLens 100K, regular test", 1, _FEW, DATASETS["movielens-100k"]),
+    "movielens-1m": Study("MovieLens 1M, regular test", 1, _FEW, DATASETS["movielens-1m"]),
+    "simulation": Study("The paper's simulation, sparse, 1,000 x 1,000", 10, _FEW, partial(paper_world, 1000)),
     **{
         f"world-{kind}": Study(f"Fair world: {kind}, 600 x 600", 3, _FEW, partial(fair_world, kind, 600))
         for kind in get_args(Confounding)

@@ -45,7 +45,8 @@ def _head() -> Iterator[str]:
 
 
 def _table(cells: Sequence[Cell]) -> Iterator[str]:
-    yield f"{len(cells)} seeds, {cells[0]['test']:,} test ratings.\n"
+    seeds = "one seed" if len(cells) == 1 else f"{len(cells)} seeds"
+    yield f"{seeds}, {cells[0]['test']:,} test ratings.\n"
     yield _line(["", *_METRICS.values()])
     yield _line(["---"] * (len(_METRICS) + 1))
     for row in row_names(cells, "mse"):

@@ -1,7 +1,8 @@
 """Ranges of rows on several cores at once.
 
 What a range computes must not depend on where it begins and ends: then the numbers are the same on any number of
-threads. Only work that lets go of the interpreter's lock gains by it: compiled loops, and NumPy on large arrays.
+threads. Only work that lets go of the interpreter's lock gains by it: compiled loops, and NumPy on large arrays. Work
+must not hand out ranges in its turn: it would wait for the threads that it keeps busy.
 """
 
 import os

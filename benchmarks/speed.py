@@ -1,5 +1,6 @@
 """Seconds per iteration, ours and a peer's, in turn, in one process; what counts is the ratio."""
 
+import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -145,7 +146,11 @@ def alternate(
 ) -> dict[str, object]:
     """All in turn, after a round that only warms up; medians, and each round's ratio of each of ours to each peer."""
     contenders = {**ours, **peers}
-    seen = [{name: run() for name, run in contenders.items()} for _ in range(rounds + 1)][1:]
+    seen: list[dict[str, Seconds]] = []
+    for _ in range(rounds + 1):
+        seen.append({name: run() for name, run in contenders.items()})
+        print({name: round(seconds, 2) for name, seconds in seen[-1].items()}, file=sys.stderr, flush=True)
+    seen = seen[1:]
     seconds = {name: round(median(turn[name] for turn in seen), 4) for name in contenders}
     ratios = {f"{a} / {b}": [round(turn[a] / turn[b], 3) for turn in seen] for a in ours for b in peers}
     return {"seconds": seconds, "ratio": {name: median(r) for name, r in ratios.items()}, "ratios": ratios}

@@ -28,9 +28,11 @@ class Diary:
     def __init__(self) -> None:
         self.start = time.perf_counter()
         self.entries: list[tuple[Seconds, float]] = []
+        self.stages: list[tuple[str, int]] = []
 
     def __call__(self, stage: str, iteration: int, objective: float) -> None:
         self.entries.append((time.perf_counter() - self.start, objective))
+        self.stages.append((stage, iteration))
 
     def arrival(self, end: float) -> dict[str, float | int] | None:
         """Iterations and seconds to within NEAR of an ELBO; None where the fit never came so near."""
@@ -116,10 +118,16 @@ def _hpfrec_until(pairs: pd.DataFrame, rank: int, threads: int, wanted: float) -
     return fits
 
 
-def both_stages(ratings: DataFrame, rank: int) -> Seconds:
+def both_stages(ratings: DataFrame, rank: int) -> dict[str, float]:
     """The deconfounded weighted model, both stages until they settle by their default tolerances."""
+    diary = Diary()
     exposure = PoissonFactorization(rank=rank)
-    return _seconds(lambda: DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=100).fit(ratings))
+    outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=100)
+    exposure.listener = outcome.listener = diary
+    seconds = _seconds(lambda: outcome.fit(ratings))
+    stages = [stage for stage, _ in diary.stages]
+    iterations = {f"iterations of {stage}": stages.count(stage) for stage in ("exposure", "outcome")}
+    return {"seconds": round(seconds, 2), **iterations}
 
 
 def classical(ratings: DataFrame, rank: int, sweeps: int, precision: str = "float64") -> Seconds:

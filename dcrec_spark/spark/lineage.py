@@ -40,8 +40,6 @@ def cores(spark: SparkSession) -> int:
 
 def is_local(spark: SparkSession) -> bool:
     """Whether driver and executors share one process, so that nothing is lost but all at once."""
-    if not hasattr(spark, "_jsparkSession"):  # of Spark Connect: the server is somewhere else
-        return False
     master = spark.sparkContext.master or ""
     return master.startswith("local") and not master.startswith("local-cluster")
 

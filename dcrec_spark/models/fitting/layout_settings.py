@@ -10,11 +10,9 @@ from dcrec_spark.errors import ConfigError
 # Below this many bytes of factors a side's results are held by the driver and broadcast; above they stay placed.
 HELD_BYTES = 64 * 2**20
 LARGEST_HELD_BYTES = 512 * 2**20
-# Up to so many ratings auto fits in the driver's process: of a cluster's driver, which may be small, as many as one
-# block holds; with a local master, whose blocks would take the same memory, more. More than the largest number are
-# refused there, for all of them are collected.
-DRIVER_ROWS = 2_000_000
-LOCAL_ROWS = 10_000_000
+# Up to so many ratings auto fits in the driver's process, as many as one block of the cluster holds; more than the
+# largest number are refused there, for all of them are collected.
+LOCAL_ROWS = 2_000_000
 LARGEST_LOCAL_ROWS = 20_000_000
 
 
@@ -32,12 +30,8 @@ class LayoutSettings:
         """Return about how large the tables of so many rows of each side are: two arrays of each stage."""
         return 4.0 * 8 * self.width * sum(rows.values())
 
-    def is_local(self, rows: int, on_one_machine: bool) -> bool:
+    def is_local(self, rows: int) -> bool:
         """Whether so many rows, ratings and ids that are given, are laid out in the driver's process.
-
-        Parameters
-        ----------
-        on_one_machine : whether the driver's process is all there is, besides Python workers.
 
         Raises
         ------
@@ -49,8 +43,7 @@ class LayoutSettings:
                 "use auto, broadcast or blocks"
             )
         is_free = self.exchange == "auto" and self.user_blocks is None and self.item_blocks is None
-        most = LOCAL_ROWS if on_one_machine else DRIVER_ROWS
-        return self.exchange == "local" or (is_free and rows <= most)
+        return self.exchange == "local" or (is_free and rows <= LOCAL_ROWS)
 
     def holds(self, name: str, n_rows: int) -> bool:
         """Whether the driver holds the results of a side of so many rows.

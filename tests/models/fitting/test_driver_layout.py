@@ -44,13 +44,6 @@ def test_auto_goes_to_the_cluster_with_many_ratings(spark: SparkSession, monkeyp
         assert isinstance(laid_out(NAMES.frame(spark), scope).users, Side)
 
 
-def test_the_driver_of_a_cluster_takes_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = LayoutSettings(None, None, "auto", "float64", 8)
-    monkeypatch.setattr(layout_settings, "DRIVER_ROWS", 3)
-    assert [settings.is_local(rows, on_one_machine=False) for rows in (3, 4)] == [True, False]
-    assert settings.is_local(4, on_one_machine=True)
-
-
 def test_too_many_ratings_are_not_collected(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout_settings, "LARGEST_LOCAL_ROWS", 3)
     with FitScope() as scope, pytest.raises(ConfigError, match=r"exchange=local: \d+ rows would be collected"):

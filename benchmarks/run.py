@@ -15,7 +15,7 @@ import click
 import pandas as pd
 from pyspark.sql import functions as F
 
-from benchmarks import data, memory, speed, warm_start, whole_fit
+from benchmarks import data, kernels, memory, speed, warm_start, whole_fit
 from dcrec_spark.spark.session import build_session
 
 RESULTS = Path(__file__).parent / "results"
@@ -180,6 +180,11 @@ def both_stages_1m(rounds: int) -> dict[str, object]:
     return {**ours, "peer": round(peer, 2), "ratio": round(ours["seconds"] / peer, 3)}
 
 
+def kernels_1m(rounds: int) -> dict[str, object]:
+    """The kernels of the users' half-steps, MovieLens 1M: milliseconds in NumPy, and by compiled loops."""
+    return {"milliseconds": kernels.measure(data.movielens_1m(), RANK, rounds)}
+
+
 def course_1m(rounds: int) -> dict[str, object]:
     """Where the seconds of a fit of both stages go, MovieLens 1M, in one process."""
     ratings = speed.load(build_session("bench", "local[2]"), data.movielens_1m())
@@ -206,6 +211,7 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "whole-fits-10m": whole_fits_10m,
     "both-stages-1m": both_stages_1m,
     "course-1m": course_1m,
+    "kernels-1m": kernels_1m,
     "warm-start-100k": warm_start_100k,
     "evaluation-1m": evaluation_1m,
     "fold-in-1m": fold_in_1m,

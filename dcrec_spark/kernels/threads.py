@@ -35,14 +35,21 @@ def available() -> int:
 
 
 def over_rows(work: Work, row_ptr: NDArray[np.int64]) -> None:
-    """Call ``work(first, last)`` for ranges of rows of about as many nonzeros each; together they are all rows."""
+    """Call ``work(first, last)`` for ranges of rows of about as many nonzeros each; together they are all rows.
+
+    BLAS runs on one thread in each of ours, as it does in Spark's workers.
+    """
     threads = available()
     at = np.linspace(0, row_ptr[-1], threads * RANGES + 1)
-    _run(work, np.searchsorted(row_ptr, at[1:-1]), len(row_ptr) - 1, threads)
+    with _controller().limit(limits=1, user_api="blas"):
+        _run(work, np.searchsorted(row_ptr, at[1:-1]), len(row_ptr) - 1, threads)
 
 
 def over(work: Work, n_rows: int, numbers: int) -> None:
-    """Call ``work(first, last)`` for ranges of rows that are as long as one another; for few numbers just once."""
+    """Call ``work(first, last)`` for ranges of rows that are as long as one another; for few numbers just once.
+
+    Work that calls BLAS belongs to :func:`over_rows`.
+    """
     threads = available() if numbers >= MANY else 1
     _run(work, np.linspace(0, n_rows, threads + 1)[1:-1].astype(np.int64), n_rows, threads)
 
@@ -52,10 +59,8 @@ def _run(work: Work, inner: NDArray[np.int64], n_rows: int, threads: int) -> Non
         work(0, n_rows)
         return
     bounds = sorted({0, *np.minimum(inner, n_rows).tolist(), n_rows})
-    # BLAS runs on one thread in each of ours, as it does in Spark's workers.
-    with _controller().limit(limits=1, user_api="blas"):
-        ranges = [_pool(threads).submit(work, first, last) for first, last in pairwise(bounds)]
-        wait(ranges)
+    ranges = [_pool(threads).submit(work, first, last) for first, last in pairwise(bounds)]
+    wait(ranges)
     for done in ranges:
         done.result()
 

@@ -49,7 +49,7 @@ def test_ranges_run_side_by_side_and_blas_on_one_thread(monkeypatch: pytest.Monk
         both.wait()
         blas.append({library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"})
 
-    over(work, 2, threads.MANY)
+    over_rows(work, np.array([0, 1, 2]))
     assert blas == [{1}, {1}]
 
 

@@ -16,7 +16,7 @@ _NO_LIMITS = {
     "relevant_from", "max_loss", "max_below_popularity", "floor",
 }  # fmt: skip
 _NO_INFLUENCE: dict[str, Any] = {
-    "run": {"name", "run_date", "metrics_file"},
+    "run": {"name", "run_date", "metrics_file", "mlflow_uri", "mlflow_experiment"},
     "spark": True,
     "input": {"path": True, "table": True, "snapshot": True},
     "engine": {"num_user_blocks", "num_item_blocks", "exchange", "checkpoint_interval"},

@@ -16,7 +16,7 @@ import pyspark
 
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark.java import ensure_java
-from dcrec_spark.spark.session import conf_directory
+from dcrec_spark.spark.session import conf_file
 
 LIST = "jars.txt"
 TIMEOUT_SECONDS = 300
@@ -40,7 +40,7 @@ class Jar(NamedTuple):
 
 def listed_jars() -> list[Jar]:
     """Read conf/jars.txt."""
-    lines = (conf_directory() / LIST).read_text(encoding="utf-8").splitlines()
+    lines = conf_file(LIST).read_text(encoding="utf-8").splitlines()
     return [Jar(*line.split()) for line in lines if line.strip() and not line.startswith("#")]
 
 

@@ -54,7 +54,7 @@ jars: $(READY)  ## Fetch the Java archives of Iceberg, Delta, SQLite and Postgre
 test-warehouse: $(VENV)/.warehouse jars  ## Run the tests against real catalogs and databases
 	@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest -m 'warehouse and not long' tests/warehouse $(ARGS)
 
-test-schedulers: $(READY) build/schedulers/.ready  ## Run the nights of examples/: Airflow, Kubernetes' schemas, cron
+test-schedulers: $(READY) build/schedulers/.ready  ## Run nights by Airflow, cron and MLflow, and check those of Kubernetes
 	@DCREC_SCHEDULERS=$(abspath build/schedulers) $(BIN)/python -m pytest -m scheduler tests/schedulers $(ARGS)
 
 two-weeks: $(VENV)/.warehouse jars  ## Simulate two weeks of nights, and write docs/explanation/two-weeks.md
@@ -132,9 +132,10 @@ $(READY): pyproject.toml conf/constraints.txt
 
 # Of its own: Airflow needs other versions of much that is in .venv.
 build/schedulers/.ready: $(READY) tests/schedulers/requirements.txt
-	$(call say,Installing Airflow and the schemas of Kubernetes into build/schedulers (0.4 GB)...)
+	$(call say,Installing Airflow, the schemas of Kubernetes and MLflow into build/schedulers (0.5 GB)...)
 	@$(BIN)/python -m venv --clear --without-pip build/schedulers
 	@$(PIP) --python build/schedulers/bin/python install --requirement tests/schedulers/requirements.txt
+	@$(PIP) install --target build/schedulers/mlflow mlflow-skinny==3.17.2 sqlalchemy alembic
 	@touch $@
 
 $(VENV)/.bench: $(READY)

@@ -111,6 +111,21 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def bring_jars(folder: Path, jars: Sequence[Jar]) -> list[Path]:
+    """Bring archives of another list into a folder, as :func:`fetch_jars` does those of conf/jars.txt.
+
+    Raises
+    ------
+    ConfigError
+        One can not be fetched, or is another file than the checksum says.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for jar in jars:
+        if not _is_there(folder, jar):
+            _fetch(folder, jar)
+    return [folder / jar.file_name for jar in jars]
+
+
 def main() -> None:
     """Fetch, and write the value of ``spark.jars``."""
     if len(sys.argv) < 2:

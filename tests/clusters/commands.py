@@ -1,9 +1,11 @@
 """The commands of a page of the documentation, to be run as they stand there."""
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
-from tests.spark.standalone import ROOT
+from tests.spark.standalone import ROOT, environment
 
 HOW_TO = ROOT / "docs" / "how-to"
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -23,3 +25,17 @@ def with_values(command: str, values: dict[str, str]) -> str:
         assert example in command, f"{example} is not in\n{command}"
         command = command.replace(example, value)
     return command
+
+
+def run(command: str, place: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command in a folder that looks like a copy of the repository, with spark-submit on the PATH."""
+    known = {name: value for name, value in environment(place / "spark").items() if name != "PYSPARK_PYTHON"}
+    return subprocess.run(
+        ["bash", "-euc", command],
+        cwd=place,
+        env={**known, "PATH": f"{place}/spark/bin:{os.environ['PATH']}", **variables},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )

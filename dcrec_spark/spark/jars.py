@@ -16,7 +16,7 @@ import pyspark
 
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark.java import ensure_java
-from dcrec_spark.spark.session import conf_directory
+from dcrec_spark.spark.session import conf_file
 
 LIST = "jars.txt"
 TIMEOUT_SECONDS = 300
@@ -40,7 +40,7 @@ class Jar(NamedTuple):
 
 def listed_jars() -> list[Jar]:
     """Read conf/jars.txt."""
-    lines = (conf_directory() / LIST).read_text(encoding="utf-8").splitlines()
+    lines = conf_file(LIST).read_text(encoding="utf-8").splitlines()
     return [Jar(*line.split()) for line in lines if line.strip() and not line.startswith("#")]
 
 
@@ -109,6 +109,21 @@ def _run_ivy(*arguments: str) -> "subprocess.CompletedProcess[str]":
 def _sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def bring_jars(folder: Path, jars: Sequence[Jar]) -> list[Path]:
+    """Bring archives of another list into a folder, as :func:`fetch_jars` does those of conf/jars.txt.
+
+    Raises
+    ------
+    ConfigError
+        One can not be fetched, or is another file than the checksum says.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for jar in jars:
+        if not _is_there(folder, jar):
+            _fetch(folder, jar)
+    return [folder / jar.file_name for jar in jars]
 
 
 def main() -> None:

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from threading import Lock
-from weakref import WeakSet
+from typing import Any
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -22,83 +23,102 @@ from dcrec_spark.errors import ConfigError, interruption
 from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.version import __version__
 
-# What the code that runs on workers imports; the last one imports the package's further needs.
-_NEEDED = ("numpy", "pyarrow", "scipy", "dcrec_spark")
+# What the code that runs on workers imports, the package itself last.
+_NEEDED = ("numpy", "pandas", "pyarrow", "scipy", "threadpoolctl", "dcrec_spark")
 
-_CHECKED: WeakSet[SparkContext] = WeakSet()
+# What the workers of a session run, in words.
+_CHECKED: WeakKeyDictionary[SparkContext, str] = WeakKeyDictionary()
 _LOCK = Lock()
 
 log = logging.getLogger(__name__)
 
 
-def require_workers(spark: SparkSession) -> None:
+def require_workers(spark: SparkSession) -> str:
     """Refuse a session whose Python workers cannot run this package; a session that passed is not asked again.
 
-    One job of one task, on one executor. A session of Spark Connect is not asked: it has no context to run it with.
+    One job of one task, on one executor, which imports all that fits and rankings need there. A session of Spark
+    Connect is not asked: it has no context to run it with.
 
     Parameters
     ----------
     spark : SparkSession
         The session of the data.
 
+    Returns
+    -------
+    str
+        What the workers run, in words.
+
     Raises
     ------
     ConfigError
-        The workers have another version of Python or of this package, or lack a package. Says what to set.
+        The workers have another version of Python or of this package, or lack packages. Says what to set.
     """
     if not hasattr(spark, "_jsparkSession"):
-        log.debug("Python workers not checked: a session of Spark Connect has no Spark context")
-        return
+        words = "not checked: a session of Spark Connect has no Spark context"
+        log.debug("Python workers %s", words)
+        return words
     context = spark.sparkContext
     with _LOCK:
-        if context in _CHECKED:
-            return
-        problem = _problem(context)
-        if problem:
-            raise ConfigError(f"Python workers cannot run dcrec-spark: {problem}; {_what_to_set(spark)}")
-        _CHECKED.add(context)
+        if context not in _CHECKED:
+            report = _asked(spark)
+            problem = _difference(report)
+            if problem:
+                raise ConfigError(f"Python workers cannot run dcrec-spark: {problem}; {_what_to_set(spark)}")
+            _CHECKED[context] = f"{report['python']} with dcrec-spark {report['dcrec_spark']} from {report['home']}"
+        return _CHECKED[context]
 
 
-def _problem(context: SparkContext) -> str | None:
-    """Return what is wrong with the workers, as a clause; None where nothing is."""
+def _asked(spark: SparkSession) -> dict[str, Any]:
+    """Return what a worker says of itself.
+
+    Raises
+    ------
+    ConfigError
+        It could not be started.
+    """
+    context = spark.sparkContext
     try:
         (report,) = context.parallelize([_NEEDED], 1).mapPartitions(_probe()).collect()
     except (Py4JError, PySparkException) as error:
         problem = None if interruption(error) else _recognised(str(error), context.pythonExec)
         if problem is None:
             raise
-        return problem
-    return _difference(report)
+        raise ConfigError(f"Python workers cannot run dcrec-spark: {problem}; {_what_to_set(spark)}") from error
+    found: dict[str, Any] = report
+    return found
 
 
-def _probe() -> Callable[[Iterable[tuple[str, ...]]], Iterator[dict[str, str]]]:
+def _probe() -> Callable[[Iterable[tuple[str, ...]]], Iterator[dict[str, Any]]]:
     """Return the function for the task: a nested one, which travels by value to workers that lack this module."""
 
-    def probe(tasks: Iterable[tuple[str, ...]]) -> Iterator[dict[str, str]]:
+    def probe(tasks: Iterable[tuple[str, ...]]) -> Iterator[dict[str, Any]]:
         import sys
         from importlib import import_module
+        from os.path import dirname
 
-        report = {"python": sys.executable}
+        report: dict[str, Any] = {"python": sys.executable, "missing": {}}
         for name in next(iter(tasks)):
             try:
-                report[name] = import_module(name).__version__
+                module = import_module(name)
             except ImportError as error:
-                report["missing"] = error.name or name
-                report["error"] = str(error)
-                break
+                report["missing"].setdefault(error.name or name, str(error))
+            else:
+                report[name] = module.__version__
+                report["home"] = dirname(str(module.__file__))
         yield report
 
     return probe
 
 
-def _difference(report: Mapping[str, str]) -> str | None:
+def _difference(report: Mapping[str, Any]) -> str | None:
     """How the workers' packages differ from the driver's, where that matters."""
     where = f"they run {report['python']}"
-    if "missing" in report:
-        return f"{where}, which cannot import {report['missing']} ({report['error']})"
+    if missing := report["missing"]:
+        return f"{where}, which cannot import {', '.join(missing)} ({'; '.join(missing.values())})"
     found = report["dcrec_spark"]
     if found != __version__:
-        return f"{where} with dcrec-spark {found}, and the driver has {__version__}"
+        return f"{where} with dcrec-spark {found} from {report['home']}, and the driver has {__version__}"
     for name in _NEEDED[:-1]:
         here = import_module(name).__version__
         if report[name] != here:
@@ -124,7 +144,7 @@ def _what_to_set(spark: SparkSession) -> str:
             "before the Spark session starts, or make it with dcrec_spark.build_session(), which does so by itself"
         )
     return (
-        "give the executors this environment: --archives environment.tar.gz#environment with the setting "
-        "spark.pyspark.python=environment/bin/python, or install dcrec-spark on every node and set "
-        "spark.pyspark.python to its Python, before the Spark session starts"
+        "give the executors an environment that has it (make pack): --archives build/environment.tar.gz#environment "
+        "with PYSPARK_PYTHON=environment/bin/python and, where the driver runs here, PYSPARK_DRIVER_PYTHON="
+        f"{sys.executable}; or install dcrec-spark on every node and set spark.pyspark.python to its Python"
     )

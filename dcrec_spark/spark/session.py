@@ -14,6 +14,8 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -98,7 +100,7 @@ def _settings(app_name: str, master: str | None, wanted: Mapping[str, str]) -> d
     given = _given_settings()
     chosen = given.get("spark.master") or master or wanted.get("spark.master") or DEFAULT_MASTER
     return {
-        **_read_properties(conf_directory() / "spark-defaults.conf"),
+        **_read_properties(conf_file("spark-defaults.conf")),
         **(_local_settings() if chosen.startswith("local") else {}),
         "spark.app.name": app_name,
         **given,
@@ -129,7 +131,7 @@ def _defaults_of_this_machine() -> dict[str, str]:
     return _read_properties(Path(folder, "spark-defaults.conf")) if folder else {}
 
 
-def _read_properties(path: Path) -> dict[str, str]:
+def _read_properties(path: Traversable) -> dict[str, str]:
     """Read a file of ``name value`` lines as spark-submit does; empty when there is none."""
     return dict(_PROPERTY.findall(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
@@ -215,6 +217,12 @@ def conf_directory() -> Path:
     package = Path(__file__).resolve().parents[1]
     inside = package / "conf"
     return inside if inside.is_dir() else package.parent / "conf"
+
+
+def conf_file(name: str) -> Traversable:
+    """Find a file of that folder, where the package is a zip file too: one that --py-files brought."""
+    inside = files(__package__.partition(".")[0]) / "conf"
+    return inside / name if inside.is_dir() else conf_directory() / name
 
 
 def _stop(session: SparkSession) -> None:

@@ -32,7 +32,8 @@ def test_secrets_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_resolved_is_plain_json() -> None:
     recorded = json.loads(json.dumps(resolved(load_config(AllSettings, None, ["run.run_date=2026-01-31"]))))
-    assert recorded["run"] == {"name": "dcrec", "run_date": "2026-01-31", "seed": 42, "metrics_file": None}
+    run = {"name": "dcrec", "run_date": "2026-01-31", "seed": 42, "metrics_file": None}
+    assert recorded["run"] == {**run, "mlflow_uri": None, "mlflow_experiment": "dcrec"}
     assert list(recorded) == list(AllSettings.model_fields)
 
 
@@ -41,6 +42,7 @@ def test_resolved_is_plain_json() -> None:
     [
         "run.name=other",
         "run.run_date=2020-01-01",
+        "run.mlflow_uri=http://elsewhere",
         "spark.master=local[7]",
         "spark.conf.a.b=1",
         "input.path=/elsewhere",

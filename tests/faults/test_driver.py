@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from dcrec_spark.publish.parquet import verify
+from tests.faults.at_a_step import STEPS
 from tests.jobs.job import failure_of, names_in, read_table, run_directory
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
 from tests.spark.standalone import ROOT
@@ -31,15 +33,24 @@ def settings(tmp_path: Path) -> dict[str, object]:
     return {**SMALL, "input.format": "csv", "input.path": ratings, "output.path": tmp_path / "out"}
 
 
+def overrides(settings: Mapping[str, object]) -> list[str]:
+    """Settings as the command line takes them."""
+    return [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+
+
+def environment() -> dict[str, str]:
+    """Of a process that knows nothing of the Spark of these tests."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    return {**kept, "PYTHONPATH": str(ROOT)}
+
+
 @contextmanager
 def staging(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The job in a process group of its own, from when the first file of the recommendations is being written."""
-    overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     with log.open("w") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.slow_tables", "recommendations", "retrain", *overrides],
-            env={**environment, "PYTHONPATH": str(ROOT)},
+            [sys.executable, "-m", "tests.faults.slow_tables", "recommendations", "retrain", *overrides(settings)],
+            env=environment(),
             stdout=stream,
             stderr=stream,
             start_new_session=True,
@@ -97,3 +108,35 @@ def test_a_run_that_is_killed_while_it_stages_is_whole_when_it_is_run_again(
     assert len(lists) == 40 * 4
     assert not lists.duplicated(["user_id", "rank"]).any()
     assert names_in(output) == {"CURRENT", "run_id=old", directory.name}
+
+
+# Each takes a while: these are tried at every change, all of them by make promises.
+AT_EVERY_CHANGE = {"commit", "verify"}
+# Readers have the new run from its commit on.
+BEFORE_READERS_HAVE_IT = list(STEPS)[: list(STEPS).index("commit") + 1]
+
+
+def at_a_step(step: str, number: signal.Signals, settings: Mapping[str, object]) -> "subprocess.CompletedProcess[str]":
+    """The job, with a signal as it begins a step."""
+    command = [sys.executable, "-m", "tests.faults.at_a_step", step, number.name, "retrain", *overrides(settings)]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=400, check=False)
+
+
+@pytest.mark.parametrize(
+    "step", [pytest.param(step, marks=[] if step in AT_EVERY_CHANGE else pytest.mark.long) for step in STEPS]
+)
+def test_a_run_that_is_stopped_at_a_step_is_published_whole_or_not_at_all(
+    step: str, settings: dict[str, object], tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    stopped = at_a_step(step, signal.SIGTERM, settings)
+
+    assert "Traceback" not in stopped.stderr
+    if step in BEFORE_READERS_HAVE_IT:
+        assert stopped.returncode == 6, stopped.stderr
+        assert run_that_is_read(output) == "old"
+        assert names_in(output) - {".checkpoints"} == {"CURRENT", "run_id=old"}
+    else:
+        assert stopped.returncode == 0, stopped.stderr
+        verify(str(run_directory(output)))
+        assert len(read_table(run_directory(output), "recommendations")) == 40 * 4

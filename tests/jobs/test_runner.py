@@ -104,6 +104,7 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     printed = outcome.printed.replace("\n", " ")
     assert "nothing was written" in printed
     assert "greet   ann, bob" in printed
+    assert re.search(r"workers \S+ +with dcrec-spark", printed)  # one task has run there, and imported what fits need
     assert os.listdir(tmp_path) == []
 
 

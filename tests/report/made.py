@@ -10,12 +10,14 @@ from dcrec_spark import PredictiveCheck
 from dcrec_spark.evaluation.distributions import Histogram, Reliability
 from dcrec_spark.evaluation.ranking_change import RankingChange
 from dcrec_spark.report.facts import (
+    AuditFacts,
     CertaintyFacts,
     ChangeFacts,
     CheckFacts,
     Counts,
     DataFacts,
     GammaFacts,
+    LimitFacts,
     MetricFacts,
     ModelFacts,
     ReportFacts,
@@ -149,6 +151,14 @@ def facts(**other: Any) -> ReportFacts:
             "evaluation": {"titles_path": f"{FOLDER}/out/titles.csv"},
         },
         certainty=CertaintyFacts(0.9, spread(), 0.25, (1.02, 1.05, 1.2), powers(0, 5), 0.125),
+        audit=AuditFacts(
+            [
+                LimitFacts("max_churn", 0.125, 0.5, True, f"a note on {EVIL}"),
+                LimitFacts("floor", 0.08, 0.1, False, "catalogue_ndcg@10 is 0.08", 0.07, 0.09, forced=True),
+            ],
+            "catalogue_ndcg@10",
+            {"this model": (0.08, 0.07, 0.09), "last model": (0.09, None, None)},
+        ),
         warnings=[f"a note about {EVIL}", f"a cold start: there is no previous run under {FOLDER}/out to start from"],
     )
     return replace(whole, **other)

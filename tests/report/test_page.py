@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcrec_spark.report import certainty_section, fit_sections, list_sections, result_sections, words
-from dcrec_spark.report.facts import CertaintyFacts, GammaFacts, Stage
+from dcrec_spark.report import audit_section, certainty_section, fit_sections, list_sections, result_sections, words
+from dcrec_spark.report.facts import AuditFacts, CertaintyFacts, GammaFacts, Stage
 from dcrec_spark.report.fit_sections import settled
 from dcrec_spark.report.page import ids, in_short, render, title
 from tests.report.made import EVIL, FOLDER, estimates, facts, likes
 
-NAMED = {"short": in_short, "check": fit_sections.check, "gamma": result_sections.gamma}
+NAMED = {"short": in_short, "audit": audit_section.audit, "check": fit_sections.check, "gamma": result_sections.gamma}
 NAMED |= {"certainty": certainty_section.certainty}
 NAMED |= {"change": result_sections.change, "reliability": result_sections.reliability}
 VOID = {"meta", "br", "path", "use"}
@@ -228,6 +228,18 @@ def test_the_check_and_what_it_is_of(read: Read) -> None:
     assert "Far from the middle: do not trust a_hat." in read.sections["check"]
     assert "fitted anew" in read.sections["check"]
     assert "why it was not done" in section("check", check="why it was not done")
+
+
+def test_verdicts_of_the_audit_stand_beside_their_limits(read: Read) -> None:
+    said = read.sections["audit"]
+    assert f"max_churn 0.125 0.500 kept a note on {EVIL}" in said
+    assert "floor 0.080 0.070 to 0.090 0.100 not kept --force catalogue_ndcg@10 is 0.08" in said
+    assert "On ratings held out of that fit NDCG@10 over the catalogue" in said
+    assert "this model 0.080 0.070 to 0.090 last model 0.090" in said
+    assert "Published beyond a limit (audit.floor, --force): catalogue_ndcg@10 is 0.08." in read.sections["short"]
+    assert "drew no limits" in section("audit", audit=AuditFacts([]))
+    assert "no audit is known" in section("audit", audit="no audit is known")
+    assert "Published beyond" not in section("short", audit="no audit is known")
 
 
 def test_gamma_of_each_user_of_all_and_of_none(read: Read) -> None:

@@ -40,6 +40,17 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
+def bare_environment(home: Path) -> dict[str, str]:
+    """Of a node that knows Spark and Java, and nothing of this package or of an environment that has it."""
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(home.parent),
+        "JAVA_HOME": str(ensure_java().path),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
 def run(command: list[str | Path], home: Path, seconds: float = 600) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, env=environment(home), cwd=home.parent, capture_output=True, text=True, timeout=seconds, check=False
@@ -54,16 +65,20 @@ def free_port() -> int:
 
 
 @contextmanager
-def daemon(name: str, options: list[str], home: Path) -> Iterator[Path]:
-    """A master or worker that runs until the end of the block; the file that it logs to."""
-    log = home.parent / f"{name}.log"
+def daemon(name: str, options: list[str], home: Path, bare: bool = False, number: int = 1) -> Iterator[Path]:
+    """A master or worker that runs until the end of the block; the file that it logs to.
+
+    bare : on a node that has nothing but Spark and Java. number : of the worker.
+    """
+    log = home.parent / f"{name}-{number}.log"
     command: list[str | Path] = [
         home / "bin" / "spark-class",
         f"org.apache.spark.deploy.{name.lower()}.{name}",
         *options,
     ]
     with log.open("w") as stream:
-        process = subprocess.Popen(command, env=environment(home), cwd=home.parent, stdout=stream, stderr=stream)
+        settings = bare_environment(home) if bare else environment(home)
+        process = subprocess.Popen(command, env=settings, cwd=home.parent, stdout=stream, stderr=stream)
         try:
             yield log
         finally:

@@ -1,17 +1,21 @@
 """A session whose Python workers cannot run the package is refused in one sentence that says what to set."""
 
 import logging
+import sys
 import venv
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy
+import threadpoolctl
 from pyspark.sql import SparkSession
 
+import dcrec_spark
 from dcrec_spark import __version__
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark import preflight
@@ -34,9 +38,13 @@ except ConfigError as error:
 
 VERSIONS = {
     "python": "/workers/python",
+    "home": "/workers/dcrec_spark",
+    "missing": {},
     "numpy": np.__version__,
+    "pandas": pd.__version__,
     "pyarrow": pa.__version__,
     "scipy": scipy.__version__,
+    "threadpoolctl": threadpoolctl.__version__,
     "dcrec_spark": __version__,
 }
 
@@ -62,9 +70,10 @@ def jobs_so_far(spark: SparkSession) -> int:
 
 
 def test_a_session_that_passed_is_not_asked_again(spark: SparkSession) -> None:
-    require_workers(spark)
+    said = require_workers(spark)
     before = jobs_so_far(spark)
-    require_workers(spark)
+    assert require_workers(spark) == said
+    assert said == f"{sys.executable} with dcrec-spark {__version__} from {Path(dcrec_spark.__file__).parent}"
     assert jobs_so_far(spark) == before
 
 
@@ -76,11 +85,11 @@ def test_a_session_without_a_context_is_not_asked(caplog: pytest.LogCaptureFixtu
 
 
 def test_the_probe_runs_where_this_package_is_missing() -> None:
-    (report,) = preflight._probe()(iter([("numpy", "no_such_package", "scipy")]))
-    assert report["numpy"] == np.__version__
-    assert (report["missing"], "scipy" in report) == ("no_such_package", False)
+    (report,) = preflight._probe()(iter([("numpy", "no_such_package", "nor_this", "scipy")]))
+    assert (report["numpy"], report["scipy"]) == (np.__version__, scipy.__version__)
     assert preflight._difference(report) == (
-        f"they run {report['python']}, which cannot import no_such_package (No module named 'no_such_package')"
+        f"they run {report['python']}, which cannot import no_such_package, nor_this "
+        "(No module named 'no_such_package'; No module named 'nor_this')"
     )
 
 
@@ -92,7 +101,7 @@ def test_another_version_of_the_package_is_refused_and_of_its_needs_mentioned(
     assert preflight._difference({**VERSIONS, "pyarrow": "1.2.3"}) is None
     assert f"Python workers have pyarrow 1.2.3, and the driver has {pa.__version__}" in caplog.text
     assert preflight._difference({**VERSIONS, "dcrec_spark": "0.0.1"}) == (
-        f"they run /workers/python with dcrec-spark 0.0.1, and the driver has {__version__}"
+        f"they run /workers/python with dcrec-spark 0.0.1 from /workers/dcrec_spark, and the driver has {__version__}"
     )
 
 
@@ -116,12 +125,14 @@ def test_failures_before_the_probe_runs(failure: str, problem: str | None) -> No
 
 @pytest.mark.parametrize(
     ("master", "words"),
-    [("local[2]", "PYSPARK_PYTHON="), ("spark://host:7077", "--archives environment.tar.gz#environment")],
+    [("local[2]", "PYSPARK_PYTHON="), ("spark://host:7077", "--archives build/environment.tar.gz#environment")],
 )
 def test_what_to_set_on_one_machine_and_on_a_cluster(monkeypatch: pytest.MonkeyPatch, master: str, words: str) -> None:
     session: Any = SimpleNamespace(_jsparkSession=None, sparkContext=_Context(master))
-    monkeypatch.setattr(preflight, "_problem", lambda _context: "they lack everything")
-    with pytest.raises(ConfigError, match=r"^Python workers cannot run dcrec-spark: they lack everything; ") as error:
+    monkeypatch.setattr(
+        preflight, "_asked", lambda _session: {**VERSIONS, "missing": {"everything": "it is not there"}}
+    )
+    with pytest.raises(ConfigError, match=r"^Python workers cannot run dcrec-spark: they run .* everything ") as error:
         require_workers(session)
     assert words in str(error.value)
 

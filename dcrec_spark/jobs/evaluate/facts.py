@@ -25,12 +25,14 @@ from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.report.facts import (
+    AuditFacts,
     CertaintyFacts,
     ChangeFacts,
     CheckFacts,
     Counts,
     DataFacts,
     GammaFacts,
+    LimitFacts,
     MetricFacts,
     ModelFacts,
     ReportFacts,
@@ -97,6 +99,7 @@ def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> Report
         versions=run.versions,
         configuration=resolved(config),
         certainty=findings.certainty,
+        audit=_audit(findings.record),
         unrated_are_zeros=family_of(model).unrated_are_zeros,
         warnings=[*run.warnings, *_degeneracies(model), *_failed_check(findings)],
     )
@@ -168,6 +171,18 @@ def _check(model: DeconfoundedMFModel, findings: Findings) -> CheckFacts | str:
         "Not done: evaluation.predictive_check is false. The check fits the exposure model once more, with exposures "
         "held out, which the saved model has all seen. Without it nothing says whether a_hat is to be trusted."
     )
+
+
+def _audit(record: Mapping[str, Any] | None) -> AuditFacts | str:
+    """Read the verdicts of the run that fitted the model; records of earlier versions have no word of them."""
+    if record is None:
+        return "The model is of no run, so that no audit is known."
+    if (audit := record.get("audit")) is None:
+        return "The record of the run that fitted the model says nothing of an audit."
+    limits = [LimitFacts(**each, forced=each["check"] in audit["forced"]) for each in audit["verdicts"]]
+    compared = audit["compared"] or {"metric": None, "models": {}}
+    models = {name: (each["value"], each["ci_low"], each["ci_high"]) for name, each in compared["models"].items()}
+    return AuditFacts(limits, compared["metric"], models)
 
 
 def _check_of_fit(findings: Findings) -> Mapping[str, Any] | None:

@@ -60,7 +60,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     training.head(4).to_parquet(folder / "seen.parquet")
     (folder / "titles.csv").write_text(TITLES, encoding="utf-8")
     places = {"input.path": folder / "training.parquet", "output.path": folder / "deconfounded"}
-    outcome = run_retrain({**FIT, **SCALE, **places, "recommend.top_n": 15})
+    outcome = run_retrain({**FIT, **SCALE, **places, "recommend.top_n": 15, "audit.min_coverage": 0.25})
     assert outcome.code == 0, outcome
     model = DeconfoundedMFModel.load(str(run_directory(folder / "deconfounded") / "model"))
     without_gamma(model).save(str(folder / "other"))
@@ -119,6 +119,7 @@ def test_two_models_are_judged_side_by_side(trained: Path, settings: dict[str, A
     assert "are not those that run" not in said
     assert "The 90 % interval of a recommended item is" in said
     assert "of the places are extrapolations" in said
+    assert re.search(r"min_coverage \d\.\d+ 0\.250 kept \d+ of 15 items are in some list", said)
     assert "no difference shown" in said  # so few users can't tell
     assert "of the items in the first 3 places of this model are not in those of compared model" in said
     assert re.search(r"[Ee]xposures look like draws from the model|do not trust a_hat", said)

@@ -1,0 +1,92 @@
+"""YARN on loopback: the command of docs/how-to/run-on-a-cluster.md in cluster mode, and the same in client mode.
+
+They take minutes: make test-clusters ARGS="-m cluster tests/clusters/test_yarn.py".
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dcrec_spark.publish.parquet import verify
+from dcrec_spark.spark.jars import Jar, bring_jars
+from tests.clusters.commands import HOW_TO, blocks_of, run
+from tests.clusters.conftest import USERS
+from tests.jobs.job import read_table, record_of, run_directory
+from tests.spark.standalone import ROOT, bare_environment
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
+
+(ENVIRONMENT_AND_SUBMIT,) = blocks_of(HOW_TO / "run-on-a-cluster.md", "YARN", "bash")
+LIST = Path(__file__).with_name("jars.txt")
+# Small containers; the archives of Spark are where they are, on each node.
+DEFAULTS = """
+spark.driver.memory               640m
+spark.executor.instances          2
+spark.yarn.am.memory              512m
+spark.yarn.jars                   local:{home}/jars/*
+spark.yarn.stagingDir             file://{place}/staging
+"""
+
+
+@pytest.fixture(scope="module")
+def yarn(place: Path) -> Iterator[dict[str, str]]:
+    """What the commands need to find a resource manager and a node manager."""
+    jars = [Jar(*line.split()) for line in LIST.read_text().splitlines() if not line.startswith("#")]
+    brought = bring_jars(ROOT / "build" / "jars", jars)
+    (place / "yarn").mkdir()
+    (place / "defaults").mkdir()
+    defaults = DEFAULTS.format(home=place / "spark", place=place)
+    (place / "defaults" / "spark-defaults.conf").write_text(defaults, encoding="utf-8")
+    command = [sys.executable, "-m", "tests.clusters.yarn", place / "yarn", *brought]
+    with (
+        (place / "yarn.log").open("w") as log,
+        subprocess.Popen(
+            command, cwd=ROOT, env=bare_environment(place / "spark"), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+        ) as process,
+    ):  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", (place / "yarn.log").read_text()[-5000:]
+        yield {"HADOOP_CONF_DIR": f"{place}/yarn/conf", "SPARK_CONF_DIR": f"{place}/defaults"}
+        process.stdin.close()
+        process.wait(timeout=60)
+
+
+def test_a_night_whose_driver_runs_in_a_container(packed: Path, yarn: dict[str, str], place: Path) -> None:
+    done = run(ENVIRONMENT_AND_SUBMIT, place, **yarn)
+
+    assert done.returncode == 0, done.stdout + done.stderr + logs(place)
+    directory = run_directory(place / "out")
+    verify(str(directory))
+    assert record_of(directory)["counts"]["users"] == USERS
+    assert len(read_table(directory, "recommendations")) == 2 * USERS
+
+
+def test_a_dry_run_whose_driver_runs_here(packed: Path, yarn: dict[str, str], place: Path) -> None:
+    command = (
+        ENVIRONMENT_AND_SUBMIT.replace("--deploy-mode cluster", "--deploy-mode client").strip()
+        + " --dry-run --set output.path=elsewhere"
+    )
+    done = run(command, place, PYSPARK_DRIVER_PYTHON=".venv/bin/python", **yarn)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "environment/bin/pythonwithdcrec-spark" in "".join(done.stdout.split())
+    assert not (place / "elsewhere").exists()
+
+
+def test_in_cluster_mode_a_job_that_is_refused_ends_with_1(packed: Path, yarn: dict[str, str], place: Path) -> None:
+    """Whatever it ended with, here 2: as the page says."""
+    done = run(f"{ENVIRONMENT_AND_SUBMIT.strip()} --set spark.checkpoint_dir=null", place, **yarn)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Set spark.checkpoint_dir" in logs(place)
+
+
+def logs(place: Path) -> str:
+    """What all containers wrote."""
+    files = (place / "yarn").glob("**/container_*/std*")
+    return "\n".join(file.read_text(errors="replace")[-20_000:] for file in files)

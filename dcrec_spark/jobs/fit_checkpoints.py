@@ -32,7 +32,8 @@ from dcrec_spark.models.fitting.resumption import KeptSweep
 from dcrec_spark.publish.manifest import TableFiles, fingerprint, read_sealed, sealed
 from dcrec_spark.spark.failures import SPARK_FAILURES
 from dcrec_spark.storage.files import open_files
-from dcrec_spark.storage.protocol import Files
+from dcrec_spark.storage.objects import ObjectFiles
+from dcrec_spark.storage.protocol import Directories, Files
 from dcrec_spark.storage.staging import LEASE, staged
 from dcrec_spark.storage.tables import write_table
 from dcrec_spark.version import __version__
@@ -51,7 +52,7 @@ class StoredCheckpoints:
     directory : of this fit. seconds : from one checkpoint to the next. run : notes where the fit went on.
     """
 
-    def __init__(self, spark: SparkSession, files: Files, directory: str, seconds: float, run: Run) -> None:
+    def __init__(self, spark: SparkSession, files: Directories, directory: str, seconds: float, run: Run) -> None:
         self._spark, self._files, self._directory, self._seconds, self._run = spark, files, directory, seconds, run
         self._last = time.monotonic()
         # Read again where an executor is lost, so they stay until the end.
@@ -120,6 +121,10 @@ def checkpoints_of(context: Context[RetrainConfig]) -> StoredCheckpoints | None:
     """
     seconds, run = context.config.model.checkpoint_seconds, context.run
     files, root = open_files(context.output, context.spark)
+    if isinstance(files, ObjectFiles):
+        if seconds != 0:
+            run.warnings.append("an object store has no locks, so this run keeps no checkpoints of its fit there")
+        return None
     name = _name(run)
     _remove_others(files, root, name, run)
     if seconds == 0:
@@ -158,7 +163,7 @@ def _name(run: Run) -> str:
     return PREFIX + hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _remove_others(files: Files, root: str, name: str, run: Run) -> None:
+def _remove_others(files: Directories, root: str, name: str, run: Run) -> None:
     """Remove what a fit of something else has left; one that is at work holds its lease."""
     others = {entry.name.removesuffix(LEASE) for entry in files.list(root) if entry.name.startswith(PREFIX)} - {name}
     for other in sorted(others):

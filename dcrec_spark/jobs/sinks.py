@@ -10,7 +10,7 @@ from dcrec_spark.config import JobConfig, WarehousesConfig, WithWarehouses
 from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.hive import HiveWarehouse
 from dcrec_spark.publish.iceberg import IcebergWarehouse
-from dcrec_spark.publish.parquet import ParquetSink
+from dcrec_spark.publish.output import open_output
 from dcrec_spark.publish.several import Several
 from dcrec_spark.publish.warehouse import CatalogWarehouse, Warehouse
 
@@ -27,7 +27,7 @@ def opened_sinks(config: JobConfig, spark: SparkSession, output: str) -> Iterato
     """
     chosen = warehouses_of(config)
     with opened_warehouses(chosen, spark, config.run.run_date) as warehouses:
-        yield Several(spark, ParquetSink.open(output, spark), warehouses, chosen.tables)
+        yield Several(spark, open_output(output, spark), warehouses, chosen.tables)
 
 
 def check_places(config: JobConfig, spark: SparkSession, output: str) -> None:

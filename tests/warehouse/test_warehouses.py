@@ -214,4 +214,4 @@ def test_other_columns_and_folders_are_refused_by_name(place: Place, spark: Spar
     with pytest.raises(ConfigError, match=r"warehouses\.\w+: a warehouse holds tables only; found the folders .*model"):
         place.warehouse.stage("monday", tables, {"model": lambda uri: uri})
     with pytest.raises(ConfigError, match="table is"):
-        place.warehouse.stage("monday", {'x"; drop table runs; --': tables["runs"]}, {})
+        place.warehouse.stage("monday", {'x"; drop table runs; --': tables["recommendations"]}, {})

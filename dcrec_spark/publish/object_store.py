@@ -129,16 +129,21 @@ class ObjectStoreSink:
         Raises
         ------
         DcrecError
-            A file is missing, changed or foreign. The run is withdrawn: readers are back on the run before.
+            A file is missing, changed or foreign, and the run withdrawn: readers are back on the run before. Or the
+            store went away; the run stays.
         """
         try:
             check_manifest(self.files, staged.path)
-        except (DataError, OSError) as damage:
+        except (DataError, FileNotFoundError) as damage:
             self.withdraw(staged)
             now = "none is published" if staged.base is None else f"readers are back on run {staged.base}"
             raise DcrecError(
                 f"run {staged.run_id} was published, found damaged, and withdrawn ({now}): {damage}"
             ) from damage
+        except OSError as error:
+            raise DcrecError(
+                f"run {staged.run_id} was published, and {self.given} went away before it was verified: {error}"
+            ) from error
 
     def discard(self, staged: StagedRun) -> None:
         """Remove the staged tables, unless they are published; where the store is away, that is left to a later run."""

@@ -148,7 +148,10 @@ class Several:
     def _is_published(self, staged: StagedEverywhere) -> bool:
         """Whether readers of the directory have the run: then it is done, whatever signal came since."""
         directory = staged.directory
-        return run_id_in(directory.files, directory.output) == directory.run_id
+        try:
+            return run_id_in(directory.files, directory.output) == directory.run_id
+        except OSError:  # a store that is away: all other places go back, and the same command brings them together
+            return False
 
     def _undo(self, staged: StagedEverywhere, warehouses: Sequence[Warehouse]) -> None:
         """Put each warehouse back, whatever happens to the others."""

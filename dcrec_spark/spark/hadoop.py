@@ -6,6 +6,7 @@ replace a file in one step on HDFS; FileContext can. What publishing needs is ma
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -147,8 +148,7 @@ class HadoopFileSystem:
         chosen = self._jvm.java.lang.reflect.Array.newInstance(options.NONE.getClass(), 1)
         chosen[0] = options.OVERWRITE if overwrite else options.NONE
         with _as_os_error(target):
-            context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._address, self._configuration)
-            context.rename(self._path(source), self._path(target), chosen)
+            self._context.rename(self._path(source), self._path(target), chosen)
 
     def delete(self, path: str) -> None:
         """Delete with all that is inside; fine when nothing is there."""
@@ -160,6 +160,11 @@ class HadoopFileSystem:
         with _as_os_error(directory):
             write = self._jvm.org.apache.hadoop.fs.permission.FsAction.WRITE_EXECUTE
             self._files.access(self._path(directory), write)
+
+    @cached_property
+    def _context(self) -> Any:
+        """What renames; an object store needs none."""
+        return self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._address, self._configuration)
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.uri(path))

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -67,11 +67,15 @@ _MB = 2**20
 Look = dict[str, float]
 
 
-def write_ratings(path: Path, night: int) -> None:
-    """Each night some users more; the ratings of those of before stay."""
+def rated(night: int) -> list[tuple[int, int]]:
+    """Each night some users more, most of whom rate; the ratings of those of before stay."""
     users = range(USERS + NEW_USERS * night)
-    pairs = ((user, item) for user in users for item in range(ITEMS) if (7 * user + 11 * item + user * item) % 5 < 2)
-    rows = [f"{user},{item},{1 + user * item % 5}" for user, item in pairs]
+    return [(user, item) for user in users for item in range(ITEMS) if (7 * user + 11 * item + user * item) % 5 < 2]
+
+
+def write_ratings(path: Path, night: int) -> None:
+    """Write the ratings that there are on a night."""
+    rows = [f"{user},{item},{1 + user * item % 5}" for user, item in rated(night)]
     path.write_text("\n".join(["user,item,rating", *rows]), encoding="utf-8")
 
 
@@ -95,20 +99,32 @@ def look(folder: Path) -> Look:
     if context is None:
         raise RuntimeError("a night leaves its session open")
     jvm: Any = context._jvm
-    jvm.System.gc()
+    blocks = jvm.org.apache.spark.SparkEnv.get().blockManager().blockInfoManager()
+    wait_for_cleaning(jvm.System.gc, blocks.size)
     runtime = jvm.Runtime.getRuntime()
     process = int(context._gateway.proc.pid)
-    blocks = jvm.org.apache.spark.SparkEnv.get().blockManager().blockInfoManager().size()
     return {
         "python_mb": resident_mb("self"),
         "jvm_mb": resident_mb(process),
         "jvm_heap_mb": (runtime.totalMemory() - runtime.freeMemory()) / _MB,
         "open_files": len(list(Path("/proc/self/fd").iterdir())),
         "jvm_open_files": len(list(Path(f"/proc/{process}/fd").iterdir())),
-        "spark_blocks": blocks,
+        "spark_blocks": blocks.size(),
         "cached_frames": context._jsc.getPersistentRDDs().size(),
         **left_in(folder),
     }
+
+
+def wait_for_cleaning(collect: Callable[[], None], blocks: Callable[[], int], still: float = 1.0) -> None:
+    """Wait until Spark's cleaner, which hears of garbage from the collector, has let go of its blocks.
+
+    It works beside us and says nothing when it is done: it is, when two collections in a row left as many blocks.
+    """
+    before, now = -1, blocks()
+    while now != before:
+        collect()
+        time.sleep(still)
+        before, now = now, blocks()
 
 
 def left_in(folder: Path) -> Look:

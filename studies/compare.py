@@ -1,10 +1,13 @@
 """One comparison: every row tuned on the validation part, then fitted with it too, and measured on the test part.
 
 Choices are made by validation NDCG, as in the paper, and a second time by validation MSE, for the two often differ.
+Validation is made of pairs that users came across; weighted by the inverse of their propensity to, its MSE is closer to
+that of random pairs, and may choose as well.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,13 +21,16 @@ from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.strata import bounds_of
 from dcrec_spark.local.data import Parts
+from dcrec_spark.local.fits import fit_exposure
 from dcrec_spark.local.trial import Bench, Trial
+from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from studies.baselines import ALS_ROW, ALS_SETTINGS, baselines, mllib_als
 from studies.rows import AnyRow, Budget, trial
 
 _log = structlog.get_logger()
 SHOWN = ("ndcg", "recall@5", "mse", "mae", "item_mse", "item_mae")
-CHOICES = {"ndcg": -1.0, "mse": 1.0}  # times the metric: smallest is best
+SIGNS = {"ndcg": -1.0, "mse": 1.0, "weighted_mse": 1.0}  # times the metric: smallest is best
+CHOICES = ("ndcg", "mse")
 _TRAIN, _VALIDATION, _TEST = "train", "validation", "test"
 # Where new users make the test, those of the validation are new to its fits too.
 _FOLD_IN = {_VALIDATION: "validation_fold_in", _TEST: "fold_in"}
@@ -50,6 +56,37 @@ class Comparison:
     with_als: bool = True
     als_settings: Sequence[tuple[int, float]] = tuple(ALS_SETTINGS)
     by_strata: bool = True
+    choices: Sequence[str] = CHOICES
+
+    @cached_property
+    def weights(self) -> Array | None:
+        """Of the validation's pairs, (n,), mean 1; None where no choice asks for them."""
+        return inverse_propensities(self.parts, _VALIDATION) if "weighted_mse" in self.choices else None
+
+    def validated(self, scores: Array) -> dict[str, float]:
+        """Return what validation says of these scores, by each metric that may choose."""
+        found = self.parts.evaluate(_VALIDATION, {"it": scores}, MetricSettings(replications=0)).as_dict()
+        if self.weights is not None:
+            found["weighted_mse"] = float(np.mean(self.weights * (scores - self.parts.of[_VALIDATION]["rating"]) ** 2))
+        return found
+
+
+def inverse_propensities(parts: Parts, part: str) -> Array:
+    """1 / (1 - exp(-a_hat)) of the pairs of a part, by an exposure model of the training pairs, rank 5; mean 1.
+
+    The largest twentieth is cut to where it begins: few pairs would have all the say.
+    """
+    train, pairs = parts.ratings(_TRAIN), parts.of[part]
+    users, items = np.unique(train.user), np.unique(train.item)
+    exposure = fit_exposure(train.of_users(users).of_items(items), PoissonFactorization(rank=5, seed=0))
+    a_hat = np.einsum(
+        "nl,nl->n",
+        exposure.users[np.searchsorted(users, pairs["user"])],
+        exposure.items[np.searchsorted(items, pairs["item"])],
+    )
+    weights = -1 / np.expm1(-a_hat)
+    weights = np.minimum(weights, np.quantile(weights, 0.95))
+    return np.asarray(weights / weights.mean())
 
 
 def compare(spark: SparkSession, of: Comparison, advance: Advance) -> Cell:
@@ -58,7 +95,7 @@ def compare(spark: SparkSession, of: Comparison, advance: Advance) -> Cell:
     choices, chosen = _chosen(bench, of, advance)
     by_choice: dict[str, Any] = {}
     als, plain_rows = _als(spark, of), baselines(of.parts, _fitted_parts(of), _TEST, of.seed)
-    for choice in CHOICES:
+    for choice in of.choices:
         trials = [_final(of, row, chosen[choice][row.name]) for row in of.rows]
         predictions = {}
         for row, fitted in zip(of.rows, bench.run(trials), strict=True):
@@ -92,27 +129,46 @@ def stopped_early(
 
 
 def _chosen(bench: Bench, of: Comparison, advance: Advance) -> tuple[Cell, dict[str, dict[str, Any]]]:
-    """Return what validation says of each row's best sample of settings by each choice, and these samples by row."""
-    samples = [(row, sample) for row in of.rows for sample in row.settings(of.budget, of.seed)]
+    """Return what validation says of each row's best sample of settings by each choice, and these samples by row.
+
+    Rows that follow another one come second: they take the settings that the first choice has made for that one.
+    """
+    best: dict[str, dict[str, Any]] = {choice: {} for choice in of.choices}
+    validated: dict[str, dict[str, float]] = {choice: {} for choice in of.choices}
+    for rows in (
+        [row for row in of.rows if row.follows is None],
+        [row for row in of.rows if row.follows is not None],
+    ):
+        chosen = best[of.choices[0]]
+        samples = [
+            (row, sample)
+            for row in rows
+            for sample in row.settings(of.budget, of.seed, chosen[row.follows][0] if row.follows else None)
+        ]
+        for (row, sample), metrics in _validated(bench, of, samples, advance):
+            for choice in of.choices:
+                sign = SIGNS[choice]
+                if row.name not in best[choice] or sign * metrics[choice] < sign * validated[choice][row.name]:
+                    best[choice][row.name], validated[choice][row.name] = sample, metrics[choice]
+    choices = {
+        choice: {name: {"validation": validated[choice][name], "settings": sample} for name, sample in of_rows.items()}
+        for choice, of_rows in best.items()
+    }
+    return choices, best
+
+
+def _validated(
+    bench: Bench, of: Comparison, samples: Sequence[tuple[AnyRow, Any]], advance: Advance
+) -> Iterator[tuple[tuple[AnyRow, Any], dict[str, float]]]:
+    """Fit each sample to the training part, and measure it on the validation's."""
     given = _given(of, _VALIDATION)
     trials = [trial(row, sample, fit=(_TRAIN,), predict=(_VALIDATION,), fold_in=given) for row, sample in samples]
-    best: dict[str, dict[str, Any]] = {choice: {} for choice in CHOICES}
-    validated: dict[str, dict[str, float]] = {choice: {} for choice in CHOICES}
-    plain = MetricSettings(replications=0)
     for (row, sample), fitted in zip(samples, bench.attempt(trials), strict=True):
         advance(1)
         if isinstance(fitted, FitError):  # settings with which no fit is possible are no choice
             _log.warning("a draw has failed", row=row.name, error=str(fitted))
             continue
-        metrics = of.parts.evaluate(_VALIDATION, {"it": fitted.scores[_VALIDATION]}, plain).as_dict()
-        for choice, sign in CHOICES.items():
-            if row.name not in best[choice] or sign * metrics[choice] < sign * validated[choice][row.name]:
-                best[choice][row.name], validated[choice][row.name] = sample, metrics[choice]
-    choices = {
-        choice: {name: {"validation": validated[choice][name], "settings": sample} for name, sample in rows.items()}
-        for choice, rows in best.items()
-    }
-    return choices, best
+        yield (row, sample), of.validated(fitted.scores[_VALIDATION])
 
 
 def _final(of: Comparison, row: AnyRow, sample: Any) -> Trial:
@@ -134,11 +190,11 @@ def _als(spark: SparkSession, of: Comparison) -> dict[str, Array]:
     """Choice -> scores of MLlib's ALS with the settings that it chooses; empty where ALS takes no part."""
     if not of.with_als or _given(of, _TEST):  # it knows no new users
         return {}
-    plain, measured = MetricSettings(replications=0), []
-    for candidate in of.als_settings:
-        scores = mllib_als(spark, of.parts, (_TRAIN,), _VALIDATION, candidate, of.seed)
-        measured.append(of.parts.evaluate(_VALIDATION, {ALS_ROW: scores}, plain).as_dict())
-    best = {c: of.als_settings[int(np.argmin([sign * m[c] for m in measured]))] for c, sign in CHOICES.items()}
+    measured = [
+        of.validated(mllib_als(spark, of.parts, (_TRAIN,), _VALIDATION, candidate, of.seed))
+        for candidate in of.als_settings
+    ]
+    best = {c: of.als_settings[int(np.argmin([SIGNS[c] * m[c] for m in measured]))] for c in of.choices}
     fitted = {b: mllib_als(spark, of.parts, (_TRAIN, _VALIDATION), _TEST, b, of.seed) for b in set(best.values())}
     return {choice: fitted[b] for choice, b in best.items()}
 

@@ -16,22 +16,28 @@ import numpy as np
 import structlog
 from pyspark.sql import SparkSession
 
+from dcrec_spark.evaluation.simulate import Simulation
 from dcrec_spark.evaluation.worlds import Confounding, FairWorld
 from dcrec_spark.jobs.cli import configure_logging
 from dcrec_spark.local.data import Parts
 from dcrec_spark.spark.session import build_session
 from studies.compare import Advance, Cell, Comparison, compare
-from studies.datasets import DATASETS
+from studies.datasets import DATASETS, simulated
 from studies.extended_page import write_extended_page
-from studies.extended_rows import RANKS, REGULARISERS, ROWS
+from studies.extended_rows import RANKS, REGULARISERS, ROWS, ExtendedRow
 from studies.rows import Budget
 from studies.run import run_units
+from studies.simulation import OUTCOME, PREFERENCE
 from studies.units import Unit, read
 
 # MLlib's ALS chooses among as many settings as each row draws.
 ALS_SETTINGS = [(rank, reg) for rank in RANKS for reg in REGULARISERS]
 BUDGET = Budget(draws=len(ALS_SETTINGS), max_iter=50)
+_SOME = Budget(draws=12, max_iter=40)
 _FEW = Budget(draws=6, max_iter=20)
+CHOICES = ("mse", "weighted_mse")
+# Of worlds whose truth is known the question is the confounder's sign, not its link.
+_WORLD_ROWS = tuple(row for row in ROWS if "any link" not in row.name and row.name != "deconfounded")
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,8 @@ class Study:
     seeds: int
     budget: Budget
     parts: Callable[[SparkSession, Path, int], Parts]
+    rows: tuple[ExtendedRow, ...] = ROWS
+    choices: tuple[str, ...] = CHOICES
 
 
 def fair_world(kind: Confounding, size: int, spark: SparkSession, data: Path, seed: int) -> Parts:
@@ -58,12 +66,30 @@ def fair_world(kind: Confounding, size: int, spark: SparkSession, data: Path, se
     return parts.known("test", ("train", "validation"))
 
 
+def paper_world(size: int, spark: SparkSession, data: Path, seed: int) -> Parts:
+    """Draw a world of the paper's simulation, read so that few pairs are rated, where both of its sweeps meet."""
+    settings = Simulation(
+        n_users=size,
+        n_items=size,
+        confounding_preference=PREFERENCE,
+        confounding_outcome=OUTCOME,
+        gamma_reading="scale",
+        test_pairs="withheld",
+        seed=seed,
+    )
+    return simulated(spark, settings, seed)
+
+
 STUDIES: dict[str, Study] = {
     "coat": Study("Coat, existing users, random test", 5, BUDGET, DATASETS["coat"]),
-    "coat-new-users": Study("Coat, new users, random test", 5, _FEW, DATASETS["coat-new-users"]),
+    "coat-new-users": Study("Coat, new users, random test", 5, _SOME, DATASETS["coat-new-users"], choices=("mse",)),
     "movielens-100k": Study("MovieLens 100K, regular test", 1, _FEW, DATASETS["movielens-100k"]),
+    "movielens-1m": Study("MovieLens 1M, regular test", 1, _FEW, DATASETS["movielens-1m"]),
+    "simulation": Study(
+        "The paper's simulation, sparse, 1,000 x 1,000", 10, _FEW, partial(paper_world, 1000), _WORLD_ROWS
+    ),
     **{
-        f"world-{kind}": Study(f"Fair world: {kind}, 600 x 600", 3, _FEW, partial(fair_world, kind, 600))
+        f"world-{kind}": Study(f"Fair world: {kind}, 600 x 600", 5, _SOME, partial(fair_world, kind, 600), _WORLD_ROWS)
         for kind in get_args(Confounding)
     },
 }
@@ -80,16 +106,18 @@ def _unit(name: str, study: Study, data: Path, seed: int) -> Unit:
     def run(spark: SparkSession, advance: Advance) -> Cell:
         of = Comparison(
             study.parts(spark, data, seed),
-            ROWS,
+            study.rows,
             study.budget,
             seed,
             by_strata=False,
+            choices=study.choices,
             als_settings=ALS_SETTINGS[:: len(ALS_SETTINGS) // study.budget.draws],
         )
         return compare(spark, of, advance)
 
-    settings = [study.budget.draws, study.budget.max_iter, [[row.name, dict(row.fixed), row.links] for row in ROWS]]
-    return Unit(f"{name}-seed-{seed}", len(ROWS) * (study.budget.draws + 2), settings, run)
+    budget = [study.budget.draws, study.budget.max_iter, *study.choices]
+    settings = [*budget, [[row.name, dict(row.fixed), row.follows, row.links] for row in study.rows]]
+    return Unit(f"{name}-seed-{seed}", len(study.rows) * (study.budget.draws + len(study.choices)), settings, run)
 
 
 @click.command()

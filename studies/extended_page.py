@@ -13,6 +13,7 @@ from studies.summary import Figure, difference, figure, row_names
 _METRICS = {"mse": "MSE", "ndcg": "NDCG", "item_mse": "MSE by item"}
 _PACKAGES = ("pyspark", "numpy", "scipy", "pyarrow")
 _COMMAND = "python -m studies.extended --data folder --output docs/studies/extended"
+_CHOICES = {"mse": "the MSE of validation", "weighted_mse": "the MSE of validation, weighted by inverse propensities"}
 _UNPREDICTING = ("popularity", "random")
 
 
@@ -22,7 +23,14 @@ def write_extended_page(studies: Mapping[str, tuple[str, Sequence[Cell]]], outpu
     lines = list(_head())
     for title, cells in studies.values():
         if cells:
-            lines += [f"\n## {title}\n", *_table(cells), "", *_differences(cells)]
+            lines += [f"\n## {title}\n", *_seeds(cells)]
+            for choice in cells[0]["choices"]:
+                lines += [
+                    f"\nChosen by {_CHOICES[choice]}:\n",
+                    *_table(cells, choice),
+                    "",
+                    *_differences(cells, choice),
+                ]
     missing = [title for title, cells in studies.values() if not cells]
     if missing:
         lines.append(f"\nNot run: {'; '.join(missing)}.")
@@ -36,35 +44,43 @@ def _head() -> Iterator[str]:
     yield "# The extended model beside the cheap alternatives"
     yield f"\nMade by `{_COMMAND}`, with Python {platform.python_version()}, {packages}; not edited by hand.\n"
     yield (
-        "Every row draws equally many settings, those of the preference from the same grid, and chooses by the MSE of "
-        "validation; MLlib's ALS, whose regulariser grows with the number of ratings, chooses among as many. The "
+        "Every row without a confounder draws equally many settings from the same grid, and chooses by the MSE of "
+        "validation; MLlib's ALS, whose regulariser grows with the number of ratings, chooses among as many. A row "
+        "with one takes the settings that its twin without it has chosen, and draws as many of the confounder alone. "
+        "Validation is made of pairs that users came across; its MSE can also be weighted by the inverse of their "
+        "propensity to, by an exposure model of the training pairs. The "
         "chosen settings are fitted to training and validation. Figures are means over seeds, in brackets the 95 % "
         "interval over users, items and seeds. Bold: it leaves out 0, and the seeds are four or more; fewer claim "
         "nothing."
     )
 
 
-def _table(cells: Sequence[Cell]) -> Iterator[str]:
-    yield f"{len(cells)} seeds, {cells[0]['test']:,} test ratings.\n"
+def _seeds(cells: Sequence[Cell]) -> Iterator[str]:
+    seeds = "one seed" if len(cells) == 1 else f"{len(cells)} seeds"
+    yield f"{seeds}, {cells[0]['test']:,} test ratings."
+
+
+def _table(cells: Sequence[Cell], choice: str) -> Iterator[str]:
     yield _line(["", *_METRICS.values()])
     yield _line(["---"] * (len(_METRICS) + 1))
-    for row in row_names(cells, "mse"):
+    for row in row_names(cells, choice):
         shown = [
-            "" if row in _UNPREDICTING and metric != "ndcg" else f"{figure(cells, 'mse', row, metric).value:.3f}"
+            "" if row in _UNPREDICTING and metric != "ndcg" else f"{figure(cells, choice, row, metric).value:.3f}"
             for metric in _METRICS
         ]
         yield _line([row, *shown])
 
 
-def _differences(cells: Sequence[Cell]) -> Iterator[str]:
-    names = row_names(cells, "mse")
+def _differences(cells: Sequence[Cell], choice: str) -> Iterator[str]:
+    names = row_names(cells, choice)
     ours = [row.name for row in ROWS if row.name in names]
-    pairs = [(row, BIASED) for row in ours if row != BIASED] + [(DECONFOUNDED, SHUFFLED)]
+    twins = [(row.name, row.follows) for row in ROWS if row.name in names and row.follows not in (None, BIASED)]
+    pairs = [(row, BIASED) for row in ours if row != BIASED] + [*twins, (DECONFOUNDED, SHUFFLED)]
     pairs += [(row, ALS_ROW) for row in ours if ALS_ROW in names]
     yield _line(["difference", *_METRICS.values()])
     yield _line(["---"] * (len(_METRICS) + 1))
     for row, against in pairs:
-        found = [difference(cells, "mse", row, against, metric) for metric in _METRICS]
+        found = [difference(cells, choice, row, against, metric) for metric in _METRICS]
         yield _line([f"{row} - {against}", *map(_shown, found)])
 
 

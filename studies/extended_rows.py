@@ -1,8 +1,9 @@
 """The rows that the extended least-squares model is compared by, and the settings that each chooses from.
 
-All rows draw the same settings of the preference, rank and regularisers, from the grid of MLlib's ALS; those with
-biases or a term for the exposure draw their settings beside them, and placebos draw the same. None is tuned harder than
-another.
+All rows without a confounder draw the same settings, ranks and regularisers, from the grid of MLlib's ALS. A row with
+one takes what was chosen for its twin without it, and draws as many settings of the confounder alone; placebos draw the
+same. So what differs between twins is the confounder. Of a joint draw the preference would decide, for validation sees
+little of confounding.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,21 +19,31 @@ RANKS = (2, 5, 10, 20)
 # Times the number of a row's ratings, which is MLlib's way.
 REGULARISERS = (0.03, 0.1, 0.2, 0.3, 0.5)
 _BIAS_REGULARISERS = (0.03, 0.1, 0.3)
-_CONFOUNDER_REGULARISERS = (0.01, 1.0, 10.0, 100.0)
+EXPOSURE_RANKS = (2, 5, 10)
+# One gamma for all; and departures from it, with three priors and with one that is estimated.
+_GAMMAS: tuple[dict[str, Any], ...] = (
+    {"confounderWeight": "global", "confounderReg": 1.0},
+    {"confounderWeight": "pooled", "confounderReg": 1.0},
+    {"confounderWeight": "pooled", "confounderReg": 10.0},
+    {"confounderWeight": "pooled", "confounderReg": 100.0},
+    {"confounderWeight": "pooled", "confounderReg": 10.0, "estimateConfounderReg": True},
+)
 _SHARED = {"outcome": "probabilistic", "unobservedWeight": 0.0, "regByCount": True}
 _PLAIN = {"adjustment": "none"}
-_POOLED = {"adjustment": "deconfounded", "confounderWeight": "pooled", "standardizeConfounder": True}
+_CONFOUNDED = {"adjustment": "deconfounded", "standardizeConfounder": True}
 
 
 @dataclass(frozen=True)
 class ExtendedRow:
     """A line of the tables.
 
-    fixed : what all of its settings share. confounder : what takes the place of a_hat. links : those it chooses from.
+    fixed : what all of its settings share. follows : its twin without a confounder. confounder : what takes the place
+    of a_hat. links : those it chooses from.
     """
 
     name: str
     fixed: Mapping[str, Any]
+    follows: str | None = None
     confounder: Confounder = "fitted"
     links: tuple[str, ...] = ("identity",)
 
@@ -41,51 +52,58 @@ class ExtendedRow:
         """Whether there is a stage 1."""
         return bool(self.fixed["adjustment"] == "deconfounded")
 
-    def settings(self, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
-        """Sample settings: parameters of DeconfoundedMF, and of PoissonFactorization or None."""
-        ours, theirs = (np.random.default_rng((seed, purpose)) for purpose in (0, 1))
+    def settings(
+        self, budget: Budget, seed: int, chosen: Mapping[str, Any] | None = None
+    ) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
+        """Sample settings: parameters of DeconfoundedMF, and of PoissonFactorization or None.
+
+        chosen : parameters of the row that it follows.
+        """
+        rng = np.random.default_rng((seed, int(self.has_confounder)))
         fit = {"maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}
         for _ in range(budget.draws):
-            preference, confounder = _preference(ours), self._confounder(theirs)
-            exposure = {"rank": confounder.pop("exposure_rank"), "seed": seed}
-            outcome = {**_SHARED, **fit, **preference, **self.fixed}
-            if not outcome.get("fitBiases"):
-                outcome = {name: value for name, value in outcome.items() if not name.endswith("BiasReg")}
-            yield (outcome | confounder, exposure) if self.has_confounder else (outcome, None)
+            if self.has_confounder:
+                yield (
+                    {**(chosen or {}), **self.fixed, **self._confounder(rng)},
+                    {"rank": _one_of(rng, EXPOSURE_RANKS), "seed": seed},
+                )
+            else:
+                yield {**_SHARED, **fit, **self._preference(rng), **self.fixed}, None
+
+    def _preference(self, rng: np.random.Generator) -> dict[str, Any]:
+        rank, strength, bias = (_one_of(rng, grid) for grid in (RANKS, REGULARISERS, _BIAS_REGULARISERS))
+        biases = {"userBiasReg": bias, "itemBiasReg": bias} if self.fixed.get("fitBiases") else {}
+        return {"rank": rank, "userReg": strength, "itemReg": strength, **biases}
 
     def _confounder(self, rng: np.random.Generator) -> dict[str, Any]:
         return {
-            "exposure_rank": _one_of(rng, (2, 5, 10)),
-            "confounderReg": _one_of(rng, _CONFOUNDER_REGULARISERS),
+            **_one_of(rng, _GAMMAS),
             "leaveOneOut": bool(rng.integers(2)),
             "confounderVariance": bool(rng.integers(2)),
             "confounderLink": self.links[int(rng.integers(12)) % len(self.links)],
         }
 
 
+CLASSICAL, BIASED, WITHOUT_INTERCEPT = "classical", "biased", "biased, intercept-free"
+DECONFOUNDED, SHUFFLED = "biased deconfounded", "biased deconfounded, items shuffled"
+_BIASES, _NO_INTERCEPT, _LINKS = {"fitBiases": True}, {"fitIntercept": False}, ("identity", "sqrt", "log")
 ROWS = (
-    ExtendedRow("intercept-free (the paper's classical)", {**_PLAIN, "fitIntercept": False}),
-    ExtendedRow("classical", _PLAIN),
-    ExtendedRow("biased", {**_PLAIN, "fitBiases": True}),
-    ExtendedRow("biased, intercept-free", {**_PLAIN, "fitBiases": True, "fitIntercept": False}),
-    ExtendedRow("biased + popularity", {**_POOLED, "fitBiases": True}, "popularity"),
-    ExtendedRow("deconfounded", _POOLED),
-    ExtendedRow("biased deconfounded", {**_POOLED, "fitBiases": True}),
-    ExtendedRow("biased deconfounded, items shuffled", {**_POOLED, "fitBiases": True}, "permuted"),
-    ExtendedRow("biased deconfounded, any link", {**_POOLED, "fitBiases": True}, links=("identity", "sqrt", "log")),
+    ExtendedRow("intercept-free (the paper's classical)", {**_PLAIN, **_NO_INTERCEPT}),
+    ExtendedRow(CLASSICAL, _PLAIN),
+    ExtendedRow(BIASED, {**_PLAIN, **_BIASES}),
+    ExtendedRow(WITHOUT_INTERCEPT, {**_PLAIN, **_BIASES, **_NO_INTERCEPT}),
+    ExtendedRow("biased + popularity", {**_CONFOUNDED, **_BIASES}, BIASED, "popularity"),
+    ExtendedRow("deconfounded", _CONFOUNDED, CLASSICAL),
+    ExtendedRow(DECONFOUNDED, {**_CONFOUNDED, **_BIASES}, BIASED),
+    ExtendedRow(SHUFFLED, {**_CONFOUNDED, **_BIASES}, BIASED, "permuted"),
+    ExtendedRow("biased deconfounded, any link", {**_CONFOUNDED, **_BIASES}, BIASED, links=_LINKS),
     ExtendedRow(
         "biased deconfounded, intercept-free, any link",
-        {**_POOLED, "fitBiases": True, "fitIntercept": False},
-        links=("identity", "sqrt", "log"),
+        {**_CONFOUNDED, **_BIASES, **_NO_INTERCEPT},
+        WITHOUT_INTERCEPT,
+        links=_LINKS,
     ),
 )
-BIASED, DECONFOUNDED, SHUFFLED = "biased", "biased deconfounded", "biased deconfounded, items shuffled"
-
-
-def _preference(rng: np.random.Generator) -> dict[str, Any]:
-    strength, bias = _one_of(rng, REGULARISERS), _one_of(rng, _BIAS_REGULARISERS)
-    regularisers = dict.fromkeys(("userReg", "itemReg"), strength) | dict.fromkeys(("userBiasReg", "itemBiasReg"), bias)
-    return {"rank": _one_of(rng, RANKS), **regularisers}
 
 
 def _one_of(rng: np.random.Generator, choices: tuple[Any, ...]) -> Any:

@@ -53,8 +53,17 @@ class AnyRow(Protocol):
     def confounder(self) -> Confounder:
         """What takes the place of a_hat."""
 
-    def settings(self, budget: "Budget", seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
-        """Sample settings: parameters of DeconfoundedMF, and of PoissonFactorization or None."""
+    @property
+    def follows(self) -> str | None:
+        """The row whose chosen settings it takes, to choose the confounder's alone; None: it chooses all of its own."""
+
+    def settings(
+        self, budget: "Budget", seed: int, chosen: Mapping[str, Any] | None = None
+    ) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
+        """Sample settings: parameters of DeconfoundedMF, and of PoissonFactorization or None.
+
+        chosen : parameters of the row that it follows.
+        """
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,7 @@ class Row:
     confounder: Confounder = "fitted"
     weight: str | None = None
     intercept: bool = True
+    follows: str | None = None
 
     @property
     def name(self) -> str:
@@ -78,7 +88,9 @@ class Row:
         without = None if self.intercept else "no-intercept"
         return "-".join(filter(None, (self.outcome, self.adjustment, self.weight, placebo, without)))
 
-    def settings(self, budget: "Budget", seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
+    def settings(
+        self, budget: "Budget", seed: int, chosen: Mapping[str, Any] | None = None
+    ) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
         """Sample settings: parameters of DeconfoundedMF, and of PoissonFactorization or None."""
         return settings(self, budget, seed)
 

@@ -60,6 +60,32 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(scope="module")
+def plain(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session with the plans of a plain one: adaptive, and 200 partitions a shuffle."""
+    settings = {"spark.sql.shuffle.partitions": "200", "spark.sql.adaptive.enabled": "true"}
+    before = {key: str(spark.conf.get(key)) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield spark
+    for key, value in before.items():
+        spark.conf.set(key, value)
+
+
+@pytest.fixture(autouse=True)
+def plans_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test leaves the session planning in another way: which test comes next is chance."""
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    session: SparkSession = request.getfixturevalue("spark")
+    names = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled")
+    before = [session.conf.get(name) for name in names]
+    yield
+    if SparkSession.getActiveSession() is not None:  # the test has not ended it
+        assert [session.conf.get(name) for name in names] == before
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The data sets, which are not part of the repository: beside it, or where DCREC_DATA says."""

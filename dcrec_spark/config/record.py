@@ -5,16 +5,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from dcrec_spark.config.audit import RetrainAuditConfig
 from dcrec_spark.config.secrets import is_secret_name, mask_secrets, masked
 from dcrec_spark.config.shared import JobConfig, ReadingConfig
 
 # Settings that say where, when or how fast, not what: the answer is the same with other values of them.
 # The fingerprint of the data stands for the rows that were read, not the place where they were; the version of a model
 # stands for the model that is served or that a fit starts from.
-_NO_LIMITS = {
-    "max_churn", "min_coverage", "max_score_shift", "max_short_lists", "force", "max_volume_fall", "metric", "k",
-    "relevant_from", "max_loss", "max_below_popularity", "floor",
-}  # fmt: skip
+_LIMITS = set(RetrainAuditConfig.model_fields) - {"held_out_share"}
 _NO_INFLUENCE: dict[str, Any] = {
     "run": {"name", "run_date", "metrics_file"},
     "spark": True,
@@ -22,7 +20,7 @@ _NO_INFLUENCE: dict[str, Any] = {
     "engine": {"num_user_blocks", "num_item_blocks", "exchange", "checkpoint_interval"},
     "model": True,
     "recommend": {"users", "catalogue", "exclude", "fallback", "similar_items", "similarity", "vectors", "changes"},
-    "audit": _NO_LIMITS,
+    "audit": _LIMITS,
     "evaluation": {"test_path", "titles_path", "compare_with"},
     "tuning": {"side_by_side"},
     "studies": {"data", "work"},

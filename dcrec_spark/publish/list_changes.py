@@ -23,9 +23,8 @@ class Lists(NamedTuple):
 
 
 class Turnover(NamedTuple):
-    """users : with a list in both tables. rows : in their new lists. new : those whose item is new to the list."""
+    """rows : in the new lists of users who had one before. new : those whose item is new to the list."""
 
-    users: int
     rows: int
     new: int
 
@@ -44,10 +43,8 @@ def turnover(before: DataFrame, after: DataFrame) -> Turnover:
     both = after.join(before.select("user_id").distinct(), "user_id", "left_semi")
     known = before.select(*_PAIR, F.lit(True).alias("known"))
     rows = both.join(known, _PAIR, "left")
-    users, places, new = rows.agg(
-        F.count_distinct("user_id"), F.count("*"), F.count_if(F.col("known").isNull())
-    ).collect()[0]
-    return Turnover(int(users), int(places), int(new))
+    places, new = rows.agg(F.count("*"), F.count_if(F.col("known").isNull())).collect()[0]
+    return Turnover(int(places), int(new))
 
 
 def changes(before: DataFrame | None, after: DataFrame) -> DataFrame:

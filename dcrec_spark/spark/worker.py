@@ -1,7 +1,7 @@
 """What a Python worker of Spark does once, before its first task of this package, so that its tasks cost little.
 
-Both are dear because a worker that can fit a model has imported much: more than a half-step's arithmetic on a million
-ratings, at every task. ``docs/decisions/python-workers.md`` has the figures.
+Spark's own work around a task grows with what its worker has imported, and a worker that can fit a model has imported
+much. ``docs/decisions/python-workers.md`` has the figures.
 """
 
 import gc

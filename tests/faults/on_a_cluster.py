@@ -25,17 +25,12 @@ from dcrec_spark.publish import parquet
 from dcrec_spark.spark.session import build_session
 from tests.faults.orders import VARIABLE, Orders
 from tests.faults.slow_tables import slowly
-from tests.jobs.job import run_retrain
+from tests.jobs.job import SMALL, run_retrain
 
 # Both sides stay on the executors, so that each of them holds what the next half-step needs.
 SETTINGS: dict[str, object] = {
+    **SMALL,
     "input.format": "csv",
-    "exposure.rank": 3,
-    "exposure.max_iter": 4,
-    "exposure.tol": 0,
-    "outcome.rank": 2,
-    "outcome.max_iter": 3,
-    "outcome.tol": 0,
     "recommend.top_n": 3,
     "engine.exchange": "blocks",
     "engine.num_user_blocks": 2,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.soak import ALLOWED, grown, too_much
+from benchmarks.soak import ALLOWED, grown, rated, too_much
 from tests.spark.standalone import ROOT
 
 MEMORY = {"python_mb", "jvm_mb", "jvm_heap_mb"}
@@ -47,7 +47,7 @@ def test_night_after_night_only_the_runs_are_more(
     record_property("tried", soaked["nights"])
     loose = {name: ALLOWED[name] * (10 if name in MEMORY else 1) for name in ALLOWED}
     assert {name: rate for name, rate in soaked["growth"].items() if rate > loose[name]} == {}
-    assert soaked["users"] == 60 + 2 * (soaked["nights"] - 1)
+    assert soaked["users"] == len({user for user, _ in rated(soaked["nights"] - 1)})
 
 
 def test_what_grows_is_found_and_what_varies_is_not() -> None:

@@ -7,22 +7,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMFModel
-from dcrec_spark.spark.planning import SHUFFLE_PARTITIONS
 from tests.models.world import NAMES, exposure, outcome
 
 # One task for each of 200 partitions of a single table would be more than any of these takes.
 FEW = 150
-
-
-@pytest.fixture(scope="module")
-def wide(spark: SparkSession) -> Iterator[SparkSession]:
-    plain = {SHUFFLE_PARTITIONS: "200", "spark.sql.adaptive.enabled": "true"}
-    before = {key: str(spark.conf.get(key)) for key in plain}
-    for key, value in plain.items():
-        spark.conf.set(key, value)
-    yield spark
-    for key, value in before.items():
-        spark.conf.set(key, value)
 
 
 def tasks_of(spark: SparkSession, work: Callable[[], object]) -> int:
@@ -39,8 +27,8 @@ def tasks_of(spark: SparkSession, work: Callable[[], object]) -> int:
 
 
 @pytest.fixture(scope="module")
-def ratings(wide: SparkSession) -> DataFrame:
-    return NAMES.frame(wide)
+def ratings(plain: SparkSession) -> DataFrame:
+    return NAMES.frame(plain)
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +44,13 @@ def test_its_tables_have_few_partitions(model: DeconfoundedMFModel) -> None:
     assert max(table.rdd.getNumPartitions() for table in tables) < 5
 
 
-def test_it_is_saved_as_few_files(wide: SparkSession, model: DeconfoundedMFModel, tmp_path: Path) -> None:
+def test_it_is_saved_as_few_files(plain: SparkSession, model: DeconfoundedMFModel, tmp_path: Path) -> None:
     path = str(tmp_path / "model")
-    assert tasks_of(wide, lambda: model.write().save(path)) < FEW
+    assert tasks_of(plain, lambda: model.write().save(path)) < FEW
     assert len(list(tmp_path.rglob("*.parquet"))) < 20
 
 
-def test_what_it_answers_takes_few_tasks(wide: SparkSession, model: DeconfoundedMFModel, ratings: DataFrame) -> None:
+def test_what_it_answers_takes_few_tasks(plain: SparkSession, model: DeconfoundedMFModel, ratings: DataFrame) -> None:
     pairs = ratings.limit(5).cache()
     answers: dict[str, Callable[[], object]] = {
         "transform": model.transform(pairs).collect,
@@ -70,6 +58,6 @@ def test_what_it_answers_takes_few_tasks(wide: SparkSession, model: Deconfounded
         "fold in": lambda: model.foldInUsers(ratings).unpersist(),
         "explain": lambda: model.explain(pairs, ratings).unpersist(),
     }
-    tasks = {name: tasks_of(wide, answer) for name, answer in answers.items()}
+    tasks = {name: tasks_of(plain, answer) for name, answer in answers.items()}
     pairs.unpersist()
     assert {name: n for name, n in tasks.items() if n >= FEW} == {}

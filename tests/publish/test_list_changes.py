@@ -51,5 +51,5 @@ def test_figures(spark: SparkSession) -> None:
     of_monday = lists_of(monday, length=3)
     assert of_monday[:4] == Lists(3, 6, 3, 2, 0, 0)[:4]
     assert of_monday.mean == pytest.approx((2 + 1 + 0 + 1 + 0 + 0) / 6)
-    assert turnover(monday, tuesday) == Turnover(users=2, rows=5, new=1)
+    assert turnover(monday, tuesday) == Turnover(rows=5, new=1)
     assert lists_of(monday.limit(0), length=3) == Lists(0, 0, 0, 0, 0.0, 0.0)

@@ -15,6 +15,8 @@ ADAPTIVE = "spark.sql.adaptive.enabled"
 @pytest.mark.parametrize("before", [None, "true", "false"])
 def test_fits_that_overlap_leave_the_session_as_it_was(spark: SparkSession, before: str | None) -> None:
     """The first one in is the first one out, as it happens with threads."""
+    of_tests = str(spark.conf.get(ADAPTIVE))
+    spark.conf.unset(ADAPTIVE)
     default = spark.conf.get(ADAPTIVE)
     if before is not None:
         spark.conf.set(ADAPTIVE, before)
@@ -27,7 +29,7 @@ def test_fits_that_overlap_leave_the_session_as_it_was(spark: SparkSession, befo
         other.close()
         assert spark.conf.get(ADAPTIVE) == (before or default)
     finally:
-        spark.conf.unset(ADAPTIVE)
+        spark.conf.set(ADAPTIVE, of_tests)
 
 
 def test_a_fit_that_fails_leaves_the_session_as_it_was(spark: SparkSession) -> None:

@@ -1,5 +1,6 @@
-"""Workers read an archive of modules again when it has changed, and only then."""
+"""Workers leave modules to the garbage collector no more, and read archives of modules again only when these change."""
 
+import gc
 import importlib
 import sys
 import zipfile
@@ -47,8 +48,13 @@ def test_it_holds_in_workers_and_nowhere_else(spark: SparkSession) -> None:
         pack({})  # the package is imported
         for batch in batches:
             name = zipimport.zipimporter.invalidate_caches.__name__
-            yield pa.RecordBatch.from_pydict({"name": [name] * batch.num_rows})
+            frozen = gc.get_freeze_count() > 1_000  # every object of every module, not a few by chance
+            yield pa.RecordBatch.from_pydict({"name": [name] * batch.num_rows, "frozen": [frozen] * batch.num_rows})
 
-    answers = {row["name"] for row in spark.range(4).mapInArrow(asked, "name string").collect()}
-    assert answers == {"reread_if_changed" if sys.version_info < (3, 12) else "invalidate_caches"}
+    answers = {
+        (row["name"], row["frozen"])
+        for row in spark.range(4).mapInArrow(asked, "name string, frozen boolean").collect()
+    }
+    assert answers == {("reread_if_changed" if sys.version_info < (3, 12) else "invalidate_caches", True)}
     assert zipimport.zipimporter.invalidate_caches.__name__ == "invalidate_caches"
+    assert gc.get_freeze_count() == 0

@@ -1,10 +1,12 @@
 """The study of the extended model: rows that are tuned alike, worlds as parts, and a page of what there is."""
 
+import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from studies.compare import Cell
+from studies.compare import Cell, inverse_propensities
 from studies.extended import ALS_SETTINGS, BUDGET, STUDIES, fair_world, units
 from studies.extended_page import write_extended_page
 from studies.extended_rows import BIASED, DECONFOUNDED, ROWS, SHUFFLED
@@ -14,18 +16,39 @@ BY_NAME = {row.name: row for row in ROWS}
 OF_PREFERENCE = ("rank", "regByCount", "userReg", "itemReg", "maxIter", "tol", "seed")
 
 
-def test_all_rows_choose_among_the_same_settings_of_the_preference_and_als_among_as_many() -> None:
-    drawn = {row.name: list(row.settings(Budget(draws=5), seed=3)) for row in ROWS}
+def test_rows_without_a_confounder_choose_among_the_same_settings_and_als_among_as_many() -> None:
+    drawn = {row.name: list(row.settings(Budget(draws=5), seed=3)) for row in ROWS if row.follows is None}
     of_preference = {
         name: [[outcome[setting] for setting in OF_PREFERENCE] for outcome, _ in samples]
         for name, samples in drawn.items()
     }
     assert all(samples == of_preference[BIASED] for samples in of_preference.values())
+    assert len(ALS_SETTINGS) == BUDGET.draws
+    assert all(exposure is None for samples in drawn.values() for _, exposure in samples)
+
+
+def test_a_row_with_a_confounder_takes_its_twins_settings_and_draws_the_confounder_alone() -> None:
+    chosen = next(BY_NAME[BIASED].settings(Budget(draws=1), seed=3))[0]
+    drawn = {row.name: list(row.settings(Budget(draws=5), 3, chosen)) for row in ROWS if row.follows == BIASED}
+    for outcome, exposure in (sample for samples in drawn.values() for sample in samples):
+        assert {name: outcome[name] for name in OF_PREFERENCE} == {name: chosen[name] for name in OF_PREFERENCE}
+        assert outcome["adjustment"] == "deconfounded"
+        assert exposure is not None
+    assert len({json.dumps(sample) for sample in drawn[DECONFOUNDED]}) > 1
     assert drawn[DECONFOUNDED] == drawn[SHUFFLED]
     assert BY_NAME[SHUFFLED].confounder == "permuted"
-    assert len(ALS_SETTINGS) == BUDGET.draws
-    for name, row in BY_NAME.items():
-        assert all((exposure is not None) == row.has_confounder for _, exposure in drawn[name])
+    twins = {row.name: BY_NAME[row.follows].fixed for row in ROWS if row.follows is not None}
+    assert all(twin.items() <= {**BY_NAME[name].fixed, "adjustment": "none"}.items() for name, twin in twins.items())
+
+
+def test_pairs_that_few_come_across_weigh_more() -> None:
+    parts = fair_world("none", 300, None, Path(), 1)  # type: ignore[arg-type]
+    weights, items = inverse_propensities(parts, "validation"), parts.of["validation"]["item"]
+    popularity = np.bincount(parts.ratings("train").item, minlength=300)[items]
+    assert weights.mean() == pytest.approx(1)
+    assert weights.min() > 0
+    few = popularity <= np.median(popularity)
+    assert weights[few].mean() > 1.5 * weights[~few].mean()
 
 
 def test_a_world_keeps_its_test_pairs_out_of_the_fit(tmp_path: Path) -> None:
@@ -40,13 +63,13 @@ def test_a_world_keeps_its_test_pairs_out_of_the_fit(tmp_path: Path) -> None:
 def test_every_study_has_its_seeds_as_units(tmp_path: Path) -> None:
     names = [unit.name for unit in units(tmp_path)]
     assert len(set(names)) == len(names) == sum(study.seeds for study in STUDIES.values())
-    assert {"coat-seed-4", "world-single-item-seed-2"} <= set(names)
+    assert {"coat-seed-4", "world-single-item-seed-4"} <= set(names)
 
 
 def test_the_page_tells_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     figures = {BIASED: [1.25, 1.24, 1.26], DECONFOUNDED: [1.0, 1.01, 0.99], SHUFFLED: [1.5, 1.51, 1.49]}
     metrics = {row: dict.fromkeys(("mse", "ndcg", "item_mse"), values) for row, values in figures.items()}
-    cells: list[Cell] = [{"test": 7, "mse": {"metrics": metrics, "groups": {}}} for _ in range(2)]
+    cells: list[Cell] = [{"test": 7, "choices": {"mse": {}}, "mse": {"metrics": metrics, "groups": {}}}] * 2
     page = write_extended_page({"a": ("Here", cells), "b": ("There", [])}, tmp_path).read_text(encoding="utf-8")
     assert "| biased | 1.250 | 1.250 | 1.250 |" in page
     assert f"| {DECONFOUNDED} - biased | " in page

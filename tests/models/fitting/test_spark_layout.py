@@ -32,6 +32,7 @@ def untouched(spark: SparkSession) -> Iterator[None]:
 
     What others left may go in the meantime, when the JVM collects it.
     """
+    before_all = spark.conf.get("spark.sql.adaptive.enabled")
     spark.conf.set("spark.sql.adaptive.enabled", "true")
     no_plan, before = cached(spark)
     yield
@@ -39,6 +40,7 @@ def untouched(spark: SparkSession) -> Iterator[None]:
     assert still_no_plan == no_plan
     assert after <= before
     assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
+    spark.conf.set("spark.sql.adaptive.enabled", before_all)
 
 
 def frame(spark: SparkSession, *rows: tuple[Any, ...], schema: str = SCHEMA) -> DataFrame:

@@ -7,6 +7,7 @@
                             /model/               what else the run leaves
                             /run.json             the run's record
                             /manifest.json        checksums of all the above; written last, and never changed
+                            /_begun               tells how old the directory is before there is anything else in it
                             /_published           marks a run that was current at some time
     <output>/failed/run_id=<run_id>/run.json      the record of a run that published nothing
 
@@ -18,7 +19,6 @@ it is younger than two days.
 """
 
 import logging
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,9 +31,10 @@ from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_manifest, to_js
 from dcrec_spark.publish.parquet import SETTING, StagedRun, require_names, write_parts
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, ChangedError, Objects
-from dcrec_spark.storage.staging import STALE_SECONDS, require_writable
+from dcrec_spark.storage.staging import remove_old, require_writable
 
 # Readers skip names that begin so, and manifests do.
+BEGUN = "_begun"
 PUBLISHED = "_published"
 _RUN = "run_id="
 _log = logging.getLogger(__name__)
@@ -83,6 +84,7 @@ class ObjectStoreSink:
         base = run_id_in(self.files, self.root)
         staged = StagedRun(self.files, self.root, run_id, path, base, {}, version=version)
         try:
+            self.files.write(f"{path}/{BEGUN}", b"")
             written, saved = write_parts(self.files, path, tables, folders)
         except BaseException:
             self.discard(staged)
@@ -220,14 +222,9 @@ class ObjectStoreSink:
 
     def remove_leftovers(self) -> None:
         """Remove what publishers that died have left."""
-        current, long_ago = run_id_in(self.files, self.root), time.time() - STALE_SECONDS
-        for entry in self.files.list(self.root):
-            path = f"{self.root}/{entry.name}"
-            is_run = entry.name.startswith(_RUN)
-            if is_run and (entry.name == f"{_RUN}{current}" or self.files.exists(f"{path}/{PUBLISHED}")):
-                continue
-            if (is_run or entry.name.startswith(TEMPORARY_PREFIX)) and _newest(self.files, path) < long_ago:
-                self.files.delete(path)
+        current = f"{_RUN}{run_id_in(self.files, self.root)}"
+        remove_old(self.files, self.root, TEMPORARY_PREFIX)
+        remove_old(self.files, self.root, _RUN, lambda name: name == current or self._is_marked(name))
 
     @property
     def _pointer(self) -> str:
@@ -249,7 +246,10 @@ class ObjectStoreSink:
             _log.warning("run %s could not be marked as published: %s", run_id, error)
 
     def _is_published(self, run_id: str) -> bool:
-        return self.files.exists(f"{run_path(self.root, run_id)}/{PUBLISHED}")
+        return self._is_marked(f"{_RUN}{run_id}")
+
+    def _is_marked(self, directory: str) -> bool:
+        return self.files.exists(f"{self.root}/{directory}/{PUBLISHED}")
 
     def _directories(self) -> list[str]:
         names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
@@ -271,14 +271,3 @@ class ObjectStoreSink:
             f"run {staged.run_id} was not published: {self.given} went from run {staged.base} to run "
             f"{run_id_in(self.files, self.root)} after this one started staging; run again to publish over it"
         )
-
-
-def _newest(files: Objects, path: str) -> float:
-    """When the youngest file below a path was written; directories have no time of their own."""
-    children = files.list(path)
-    times = [
-        _newest(files, f"{path}/{child.name}") if child.is_directory else child.modified
-        for child in children
-        if f"{path}/{child.name}" != path
-    ]
-    return max(times, default=0.0)

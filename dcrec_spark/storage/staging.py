@@ -1,12 +1,13 @@
 """Work under a name that no reader looks at, until one rename makes it appear."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from math import inf
 from uuid import uuid4
 
 from dcrec_spark.errors import ConfigError, ConflictError
-from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Entry, Files
+from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Entry, Files, Objects
 
 # Beside a directory in the making lies a file of its name and this ending, which its process holds locked.
 LEASE = ".lease"
@@ -67,6 +68,26 @@ def _remove_if_dead(files: Directories, directory: str) -> None:
 def _is_old(files: Files, directory: str, entry: Entry) -> bool:
     inside = files.list(f"{directory}/{entry.name}") if entry.is_directory else []
     return all(touched.modified < time.time() - STALE_SECONDS for touched in [entry, *inside])
+
+
+def remove_old(files: Objects, directory: str, prefix: str, keep: Callable[[str], bool] = lambda name: False) -> None:
+    """Remove what begins with a prefix on an object store, and has no file in it that is younger than two days.
+
+    keep : whether a name stays all the same.
+    """
+    long_ago = time.time() - STALE_SECONDS
+    for name in [entry.name for entry in files.list(directory) if entry.name.startswith(prefix)]:
+        if not keep(name) and _newest(files, f"{directory}/{name}") < long_ago:
+            files.delete(f"{directory}/{name}")
+
+
+def _newest(files: Objects, path: str) -> float:
+    """Return when the youngest file at a path or below was written; a directory has no time of its own there."""
+    times = [
+        child.modified if not child.is_directory else _newest(files, f"{path}/{child.name}")
+        for child in files.list(path)
+    ]
+    return max(times, default=inf)  # somebody may be about to write the first one
 
 
 def require_writable(files: Files, path: str, given: str, setting: str) -> None:

@@ -20,6 +20,7 @@ from dcrec_spark.publish.object_store import ObjectStoreSink
 from dcrec_spark.publish.output import open_output
 from dcrec_spark.publish.parquet import StagedRun, verify
 from dcrec_spark.publish.protocol import publish
+from dcrec_spark.storage import staging
 from dcrec_spark.storage.objects import ObjectFiles
 from dcrec_spark.storage.protocol import ChangedError
 from tests.storage.dying import Killed
@@ -209,7 +210,7 @@ def test_what_a_publisher_that_died_has_left_goes_when_it_is_old_and_nothing_els
     staged(sink, spark, "dead")
     sink.remove_leftovers()
     assert store.keys(f"{output}/run_id=dead") != []
-    monkeypatch.setattr(object_store, "STALE_SECONDS", -60)
+    monkeypatch.setattr(staging, "STALE_SECONDS", -60)
     sink.remove_leftovers()
     assert store.keys(f"{output}/run_id=dead") == []
     assert sink.run_ids() == ["one", "two"]

@@ -50,7 +50,8 @@ def on_s3(store: ObjectStore, scratch: Path) -> Path:
     """Settings of a job on the object store."""
     store.put("jobs/ratings.csv", RATINGS.encode())
     conf = {f"spark.hadoop.{name}": value for name, value in store.settings().items()}
-    return write_settings(scratch, "on-s3", f"s3a://{BUCKET}/jobs", conf)
+    more = {"model": {"checkpoint_seconds": 0.001}, "spark": {"checkpoint_dir": f"s3a://{BUCKET}/checkpoints"}}
+    return write_settings(scratch, "on-s3", f"s3a://{BUCKET}/jobs", conf, **more)
 
 
 @pytest.fixture
@@ -92,7 +93,8 @@ def test_a_night_on_s3_is_killed_and_run_again_listed_and_rolled_back(
     assert second != first
     assert store.found("jobs/nightly") == (second, {second}, whole.rows)
     record = current_run(f"s3a://{BUCKET}/jobs/nightly", spark).record
-    assert any("keeps no checkpoints" in warning for warning in record["warnings"])
+    assert any("an interrupted run is gone on with" in warning for warning in record["warnings"])
+    assert [key for key in store.keys("jobs/nightly/.") if not key.endswith("/")] == []
 
     listed = dcrec_with("runs", "--config", on_s3)
     assert listed.exit_code == 0, listed.output

@@ -1,15 +1,12 @@
-"""HDFS of the tests' own: a name node and a data node in one process on loopback, judged over WebHDFS."""
+"""HDFS of the tests' own: a name node and a data node in one process on loopback, read by Hadoop's own shell."""
 
-import json
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
-from urllib.request import urlopen
 
 import pyspark
 
@@ -25,18 +22,18 @@ class Hdfs:
     """A running file system."""
 
     def __init__(self, home: Path) -> None:
-        self.port, self.web = free_port(), free_port()
+        self.home, self.port = home, free_port()
         home.mkdir(parents=True)
         written = home / "configuration.xml"
         archives = [JARS / jar.file_name for jar in listed_jars() if jar.purpose == "minicluster"]
         missing = [path.name for path in archives if not path.is_file()]
         assert not missing, f"{JARS} lacks {missing}: run make jars"
-        classes = os.pathsep.join([*map(str, archives), f"{Path(pyspark.__path__[0])}/jars/*"])
+        self._java = [ensure_java().path / "bin" / "java", "-Xmx400m"]
+        self._classes = os.pathsep.join([*map(str, archives), f"{Path(pyspark.__path__[0])}/jars/*"])
         with (home / "hdfs.log").open("w") as log:
             self.process = subprocess.Popen(
-                [ensure_java().path / "bin" / "java", "-Xmx400m", f"-Dtest.build.data={home}", "-cp", classes, _PROGRAM,
-                 "-datanodes", "1", "-format", "-nnport", str(self.port), "-httpport", str(self.web),
-                 "-writeConfig", written],
+                [*self._java, f"-Dtest.build.data={home}", "-cp", self._classes, _PROGRAM, "-datanodes", "1", "-format",
+                 "-nnport", str(self.port), "-writeConfig", written],
                 cwd=home, stdout=log, stderr=subprocess.STDOUT,
             )  # fmt: skip
         deadline = time.monotonic() + 120
@@ -50,20 +47,23 @@ class Hdfs:
         """What paths on it begin with."""
         return f"hdfs://127.0.0.1:{self.port}"
 
-    def read(self, path: str) -> bytes:
-        """Read a file."""
-        content: bytes = self._ask(path, "OPEN")
-        return content
-
-    def names(self, path: str) -> list[str]:
-        """List a directory."""
-        statuses: Any = json.loads(self._ask(path, "LISTSTATUS"))["FileStatuses"]["FileStatus"]
-        return sorted(status["pathSuffix"] for status in statuses)
-
-    def _ask(self, path: str, what: str) -> bytes:
-        with urlopen(f"http://127.0.0.1:{self.web}/webhdfs/v1{quote(path)}?op={what}", timeout=60) as answer:
-            content: bytes = answer.read()
-        return content
+    def copy(self, path: str) -> Path:
+        """Copy a file or a directory from there, by Hadoop's own shell in a process of its own."""
+        target = Path(tempfile.mkdtemp(dir=self.home)) / "copy"
+        shell = [
+            *self._java,
+            "-cp",
+            self._classes,
+            "org.apache.hadoop.fs.FsShell",
+            "-fs",
+            self.uri,
+            "-get",
+            path,
+            target,
+        ]
+        run = subprocess.run(shell, capture_output=True, text=True, timeout=120, check=False)
+        assert run.returncode == 0, run.stderr[-2000:]
+        return target
 
 
 @contextmanager

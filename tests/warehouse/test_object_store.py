@@ -19,13 +19,16 @@ from dcrec_spark.publish.current import current_run, read_current
 from dcrec_spark.publish.object_store import ObjectStoreSink
 from dcrec_spark.publish.output import open_output
 from dcrec_spark.publish.parquet import StagedRun, verify
+from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.protocol import publish
+from dcrec_spark.publish.server import Server
+from dcrec_spark.publish.several import Several
 from dcrec_spark.storage import staging
 from dcrec_spark.storage.objects import ObjectFiles
 from dcrec_spark.storage.protocol import ChangedError
 from tests.storage.dying import Killed
 from tests.warehouse.objects import BUCKET, Found, ObjectStore
-from tests.warehouse.world import IDS, record, tables_of
+from tests.warehouse.world import IDS, RUN_DATE, record, tables_of
 
 pytestmark = pytest.mark.warehouse
 
@@ -148,6 +151,41 @@ def test_of_many_that_put_the_pointer_at_once_one_wins(
 
         with ThreadPoolExecutor(12) as pool:
             assert sum(pool.map(attempt, range(12))) == 1
+
+
+def test_of_two_publishers_to_several_places_the_late_one_leaves_all_of_them_to_the_other(
+    sink: ObjectStoreSink, spark: SparkSession, store: ObjectStore, output: str, postgresql: str, monkeypatch: Any
+) -> None:
+    """One has shown its tables in PostgreSQL already when another publishes to both; no lock holds it up."""
+    namespace = f"several_{crc32(output.encode())}"
+    server = Server.open(postgresql, "publisher", None, "test")
+
+    def publish_to_both(run_id: str) -> None:
+        warehouse = PostgresqlWarehouse(spark, server, namespace, 3, RUN_DATE, lock_seconds=5)
+        warehouse.check()
+        tables = tables_of(spark, run_id, names=NAMES)
+        try:
+            publish(Several(spark, sink, [warehouse]), run_id, tables, lambda _: record(run_id))
+        finally:
+            warehouse.close()
+
+    publish_to_both("before")
+    commit, begun = ObjectStoreSink.commit, list[str]()
+
+    def overtaken(sink: ObjectStoreSink, run: StagedRun, record: Mapping[str, object]) -> str:
+        if not begun:
+            begun.append(run.run_id)
+            publish_to_both("fast")
+        return commit(sink, run, record)
+
+    monkeypatch.setattr(ObjectStoreSink, "commit", overtaken)
+    with pytest.raises(ConflictError, match="went from run before to run fast"):
+        publish_to_both("late")
+    assert begun == ["late"]
+    assert store.found(output) == whole("fast")
+    reader = server.connect("test")
+    assert reader.execute(f"select distinct run_id from {namespace}.recommendations").fetchall() == [("fast",)]
+    reader.close()
 
 
 class DyingObjects(ObjectFiles):

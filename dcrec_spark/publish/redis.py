@@ -17,7 +17,7 @@ Spark has given up, and that goes on all the same, could set anew.
 """
 
 import json
-import time
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
@@ -48,6 +48,7 @@ KEYS: Mapping[str, str | None] = {
     "item_factors": "id",
 }
 _FIELDS_AT_ONCE = 1000
+_log = logging.getLogger(__name__)
 _KEY, _ROWS = "key", "rows"
 # Policies of a full server that drop keys without an expiry: tables that readers read.
 _DROPPING = "allkeys"
@@ -153,16 +154,22 @@ class RedisWarehouse(Warehouse):
         ------
         ConflictError
             Another run was shown since staging began, or something of what was staged is gone.
+        DcrecError
+            The server went away.
         """
+        if not staged.places:
+            return f"{self.namespace}: no table of this run is looked up by an id"
 
         def switch(transaction: "redis.client.Pipeline") -> None:
             self._require_base(transaction, staged)
             self._require_there(transaction, staged)
+            seconds, microseconds = transaction.time()
+            note = self._note(staged, seconds + microseconds / 1e6)
             transaction.multi()
             transaction.srem(self._staging, staged.token)
             places: dict[Any, Any] = dict(staged.places)
             transaction.hset(self._current, mapping=places)
-            transaction.hset(self._runs, staged.token, self._note(staged, time.time()))
+            transaction.hset(self._runs, staged.token, note)
 
         self._in_transaction(switch, staged)
         return ", ".join(self._place(token, table) for table, token in staged.places.items())
@@ -216,6 +223,13 @@ class RedisWarehouse(Warehouse):
             )
 
     # ---- clear up, list, go back
+
+    def discard(self, staged: StagedTables) -> None:
+        """Remove what is staged, unless the run is held; where the server is away, that is left to a later run."""
+        try:
+            super().discard(staged)
+        except redis.RedisError as error:
+            _log.warning("%s: what was staged is left to a later run: %s", self.setting, first_line(error))
 
     def drop(self, staged: StagedTables, table: str) -> None:
         """Remove what is staged of a table, unless the run is held."""
@@ -309,7 +323,11 @@ class RedisWarehouse(Warehouse):
     def _in_transaction(self, change: Callable[["redis.client.Pipeline"], None], staged: StagedTables) -> None:
         """Make a change, anew where what it looks at has changed meanwhile."""
         places = [self._place(staged.token, table) for table in staged.places]
-        self._client.transaction(change, self._current, *places)
+        try:
+            self._client.transaction(change, self._current, *places)
+        except redis.RedisError as error:
+            why = self._without_secret(first_line(error))
+            raise DcrecError(f"{self.setting}: {self.server.url} went away, or refuses: {why}; run again") from error
 
     def _require_base(self, transaction: "redis.client.Pipeline", staged: StagedTables) -> None:
         now = transaction.hgetall(self._current)

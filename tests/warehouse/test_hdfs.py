@@ -132,3 +132,12 @@ def test_a_model_is_saved_replaced_and_loaded(hdfs: Hdfs, spark: SparkSession) -
     copy = hdfs.copy("/models/estimator")
     metadata = json.loads((copy / "metadata" / "part-00000").read_text())
     assert sorted(path.name for path in copy.iterdir()) == sorted([".lock", "metadata", metadata["data"]])
+
+
+def test_spark_keeps_its_checkpoints_there(hdfs: Hdfs, spark: SparkSession, scratch: Path) -> None:
+    spark.sparkContext.setCheckpointDir(f"{hdfs.uri}/checkpoints")
+    try:
+        assert spark.range(5).checkpoint().count() == 5
+        assert [path for path in hdfs.copy("/checkpoints").rglob("part-*") if path.stat().st_size] != []
+    finally:
+        spark.sparkContext.setCheckpointDir(str(scratch / "checkpoints"))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -375,6 +376,7 @@ def test_a_store_that_stays_away_is_named_and_has_the_tables_of_before(
     finally:
         store.gate.open()
     monkeypatch.undo()
+    time.sleep(3)  # connections that broke are looked at, and not used, when they have rested for two seconds
     assert store.client.get_object(Bucket=bucket, Key=f"{output}/CURRENT")["Body"].read() == b"old\n"
     send(sink, spark, "next")
     assert store.client.get_object(Bucket=bucket, Key=f"{output}/CURRENT")["Body"].read() == b"next\n"
@@ -422,3 +424,16 @@ def test_a_model_is_saved_replaced_and_loaded_and_of_two_who_save_at_once_one_wi
     with pytest.raises(ConflictError, match="another process saved a model"):
         Slow(rank=7).write().overwrite().save(path)
     assert PoissonFactorization.load(path).getOrDefault("rank") == 6
+
+
+def test_spark_keeps_its_checkpoints_there(
+    spark: SparkSession, sink: ObjectStoreSink, store: ObjectStore, scratch: Path
+) -> None:
+    """The sink has opened the bucket, by the settings of the session."""
+    sink.check_writable()
+    spark.sparkContext.setCheckpointDir(f"{sink.given}/checkpoints")
+    try:
+        assert spark.range(5).checkpoint().count() == 5
+        assert [key for key in store.keys(f"{sink.root.strip('/')}/checkpoints") if "part-" in key] != []
+    finally:
+        spark.sparkContext.setCheckpointDir(str(scratch / "checkpoints"))

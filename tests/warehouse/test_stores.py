@@ -24,11 +24,12 @@ RATINGS = "\n".join(
 )
 
 
-def write_settings(scratch: Path, name: str, place: str, conf: Mapping[str, str], **sections: dict[str, Any]) -> Path:
+def write_settings(scratch: Path, name: str, place: str, conf: Mapping[str, str]) -> Path:
     """Settings of a job that reads from and publishes to one place."""
     settings: dict[str, dict[str, Any]] = {
         "input": {"path": f"{place}/ratings.csv", "format": "csv"},
         "output": {"path": f"{place}/nightly"},
+        "model": {"checkpoint_seconds": 1},
         # One process at a time has the Hive metastore.
         "spark": {
             "master": "local[2]",
@@ -38,8 +39,6 @@ def write_settings(scratch: Path, name: str, place: str, conf: Mapping[str, str]
     for setting, value in SMALL.items():
         section, _, key = setting.partition(".")
         settings.setdefault(section, {})[key] = value
-    for section, more in sections.items():
-        settings.setdefault(section, {}).update(more)
     file = scratch / f"{name}.yaml"
     file.write_text(yaml.safe_dump(settings))
     return file
@@ -50,25 +49,16 @@ def on_s3(store: ObjectStore, scratch: Path) -> Path:
     """Settings of a job on the object store."""
     store.put("jobs/ratings.csv", RATINGS.encode())
     conf = {f"spark.hadoop.{name}": value for name, value in store.settings().items()}
-    more = {"model": {"checkpoint_seconds": 1}, "spark": {"checkpoint_dir": f"s3a://{BUCKET}/checkpoints"}}
-    return write_settings(scratch, "on-s3", f"s3a://{BUCKET}/jobs", conf, **more)
+    return write_settings(scratch, "on-s3", f"s3a://{BUCKET}/jobs", conf)
 
 
 @pytest.fixture
-def on_hdfs(scratch: Path) -> Iterator[tuple[Hdfs, Path]]:
-    """A running HDFS, and settings of a job there; checkpoints after every sweep."""
+def on_hdfs(scratch: Path, spark: SparkSession) -> Iterator[tuple[Hdfs, Path]]:
+    """A running HDFS, and settings of a job there."""
     with running_hdfs(scratch / "hdfs-of-jobs") as hdfs:
         (scratch / "ratings.csv").write_text(RATINGS)
-        spark = SparkSession.active()
         spark.read.text(f"file://{scratch}/ratings.csv").coalesce(1).write.text(f"{hdfs.uri}/jobs/ratings.csv")
-        settings = write_settings(
-            scratch,
-            "on-hdfs",
-            f"{hdfs.uri}/jobs",
-            {},
-            model={"checkpoint_seconds": 1},
-            spark={"checkpoint_dir": f"{hdfs.uri}/checkpoints"},
-        )
+        settings = write_settings(scratch, "on-hdfs", f"{hdfs.uri}/jobs", {})
         yield hdfs, settings
 
 
@@ -142,4 +132,3 @@ def test_a_night_on_hdfs_is_stopped_and_goes_on_from_its_checkpoint(
     assert json.loads((run / "run.json").read_text())["status"] == "published"
     assert (run / "model" / "metadata").is_dir()
     assert [path.name for path in copy.iterdir() if path.name.startswith((".fit-", ".staging"))] == []
-    assert [path for path in hdfs.copy("/checkpoints").rglob("*") if path.is_file()] == []  # of that fit none is left

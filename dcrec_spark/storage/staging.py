@@ -76,17 +76,17 @@ def remove_old(files: Objects, directory: str, prefix: str, keep: Callable[[str]
     keep : whether a name stays all the same.
     """
     long_ago = time.time() - STALE_SECONDS
-    for name in [entry.name for entry in files.list(directory) if entry.name.startswith(prefix)]:
-        if not keep(name) and _newest(files, f"{directory}/{name}") < long_ago:
-            files.delete(f"{directory}/{name}")
+    for entry in [entry for entry in files.list(directory) if entry.name.startswith(prefix)]:
+        if not keep(entry.name) and _newest(files, directory, entry) < long_ago:
+            files.delete(f"{directory}/{entry.name}")
 
 
-def _newest(files: Objects, path: str) -> float:
-    """Return when the youngest file at a path or below was written; a directory has no time of its own there."""
-    times = [
-        child.modified if not child.is_directory else _newest(files, f"{path}/{child.name}")
-        for child in files.list(path)
-    ]
+def _newest(files: Objects, directory: str, entry: Entry) -> float:
+    """Return when the youngest file of an entry was written; a directory has no time of its own there."""
+    if not entry.is_directory:
+        return entry.modified
+    path = f"{directory}/{entry.name}"
+    times = (_newest(files, path, child) for child in files.list(path))
     return max(times, default=inf)  # somebody may be about to write the first one
 
 

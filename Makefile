@@ -46,7 +46,7 @@ test-processes: $(READY)  ## Run the tests that start, stop and kill jobs in pro
 test-docs: $(READY)  ## Run every code block of README, documentation and docstrings, and the notebooks
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m documentation $(ARGS)
 
-jars: $(READY)  ## Fetch the Java archives of Iceberg, Delta, SQLite, PostgreSQL, S3 and a small HDFS (123 MB), checked by their checksums
+jars: $(READY)  ## Fetch the Java archives of Iceberg, Delta, SQLite, PostgreSQL, S3 and a small HDFS (126 MB), checked by their checksums
 	@$(BIN)/python -m dcrec_spark.spark.jars $(VENV)/jars >/dev/null
 
 test-warehouse: $(VENV)/.warehouse jars  ## Run the tests against real catalogs and databases

@@ -50,17 +50,10 @@ class Hdfs:
     def copy(self, path: str) -> Path:
         """Copy a file or a directory from there, by Hadoop's own shell in a process of its own."""
         target = Path(tempfile.mkdtemp(dir=self.home)) / "copy"
-        shell = [
-            *self._java,
-            "-cp",
-            self._classes,
-            "org.apache.hadoop.fs.FsShell",
-            "-fs",
-            self.uri,
-            "-get",
-            path,
-            target,
-        ]
+        # It refuses to begin without this file, whatever is in it.
+        (self.home / "core-site.xml").write_text("<configuration/>")
+        classes = os.pathsep.join([str(self.home), self._classes])
+        shell = [*self._java, "-cp", classes, "org.apache.hadoop.fs.FsShell", "-get", f"{self.uri}{path}", target]
         run = subprocess.run(shell, capture_output=True, text=True, timeout=120, check=False)
         assert run.returncode == 0, run.stderr[-2000:]
         return target

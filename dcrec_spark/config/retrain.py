@@ -38,6 +38,15 @@ class RetrainConfig(WithAudit, WithWarehouses, FittingConfig):
     audit: RetrainAuditConfig = RetrainAuditConfig()
 
     @model_validator(mode="after")
+    def _scores_are_products(self) -> Self:
+        link = self.outcome.confounder_link
+        if self.recommend.vectors and self.outcome.adjustment == "deconfounded" and link != "identity":
+            raise ValueError(
+                f"recommend.vectors false for outcome.confounder_link={link}: a link of an inner product is none"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _fallback_has_a_mean(self) -> Self:
         link = self.outcome.confounder_link
         if self.recommend.fallback and self.outcome.adjustment == "deconfounded" and link != "identity":

@@ -11,7 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 MASK = "***"
-_SECRET_WORD = r"(?:pass|pwd|secret|token|credential|signature|\bsas\b|(?:access|account|api|private|shared)[._-]?key)"
+_SECRET_WORD = (
+    r"(?:pass|pwd|secret|token|credential|signature|auth\b|\bsas\b|(?:access|account|api|private|shared)[._-]?key)"
+)
 _SECRET_NAME = re.compile(_SECRET_WORD, re.IGNORECASE)
 # {in;braces}, as SQL Server has it, "in quotes", or up to what separates it from the next.
 _VALUE = r"""\{(?:[^}]|\}\})*\}|"[^"]*"|'[^']*'|[^&;,\s'"]+"""

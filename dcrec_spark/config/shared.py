@@ -262,6 +262,11 @@ class ListsConfig(RankingConfig):
     similarity: Literal["cosine", "inner_product"] = Field(
         default="cosine", description="what makes items similar: the direction of their factors, or their product"
     )
+    vectors: bool = Field(
+        default=False,
+        description="whether the tables user_vectors and item_vectors are published, whose inner product is the score "
+        "without the intercept, for an index of nearest neighbours (outcome.confounder_link=identity)",
+    )
     changes: bool = Field(
         default=False,
         description="whether a table changes is published: the rows added, removed and moved since the run before",

@@ -47,6 +47,24 @@ class PostgresqlConfig(Section):
         description="how long to wait for readers and other publishers before the job ends with 5, and for a server "
         "that restarts",
     )
+    index_vectors: bool = Field(
+        default=False,
+        description="whether user_vectors and item_vectors (recommend.vectors) are stored as the type of the extension "
+        "pgvector, and items indexed by inner product (HNSW); else as real[]",
+    )
+
+
+class RedisConfig(Section):
+    """A Redis server, for lists and factors that are looked up by id; needs pip install 'dcrec-spark[redis]'."""
+
+    url: Text | None = Field(
+        default=None, description="redis://host:port/number, or rediss:// for TLS, without password; null: not there"
+    )
+    user: Text | None = Field(default=None, description="who publishes; null: Redis' default user")
+    password_file: Text | None = Field(
+        default=None, description="file whose first line is the password; null: the environment variable REDISCLI_AUTH"
+    )
+    namespace: Text = Field(default="dcrec", description="what all keys begin with")
 
 
 class WarehousesConfig(Section):
@@ -64,6 +82,7 @@ class WarehousesConfig(Section):
     iceberg: IcebergConfig = IcebergConfig()
     delta: DeltaConfig = DeltaConfig()
     postgresql: PostgresqlConfig = PostgresqlConfig()
+    redis: RedisConfig = RedisConfig()
 
     @model_validator(mode="after")
     def _hive_and_delta_apart(self) -> Self:

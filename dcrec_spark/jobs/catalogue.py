@@ -61,7 +61,7 @@ JOBS = (
         ),
         writes=(
             "recommendations, user_factors, item_factors, rejects, runs",
-            "fallback, similar_items, changes: where recommend asks for them",
+            "fallback, similar_items, user_vectors, item_vectors, changes: where recommend asks for them",
             "model/             for recommend, fold-in and evaluate",
         ),
         examples=(

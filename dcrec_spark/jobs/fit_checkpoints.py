@@ -10,14 +10,19 @@
 The key is a hash of all that the fit depends on: settings, ratings, the model that it starts from, the version. Each
 sweep appears whole, in one rename. A run of other settings or ratings removes what it finds of runs that died, and says
 that it begins anew; of two runs with one key at a time the second keeps no checkpoints.
+
+An object store has neither renames nor locks. A sweep lies in its place from the beginning there, named after its run
+too, and is one when ``sweep.json`` is there; two runs of one key keep theirs side by side, and either would go on from
+the other's, which are the same. What runs of other settings or ratings have left goes when it is two days old.
 """
 
 import hashlib
 import json
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from secrets import token_hex
 from typing import Any
 
 import structlog
@@ -32,8 +37,9 @@ from dcrec_spark.models.fitting.resumption import KeptSweep
 from dcrec_spark.publish.manifest import TableFiles, fingerprint, read_sealed, sealed
 from dcrec_spark.spark.failures import SPARK_FAILURES
 from dcrec_spark.storage.files import open_files
-from dcrec_spark.storage.protocol import Files
-from dcrec_spark.storage.staging import LEASE, staged
+from dcrec_spark.storage.objects import ObjectFiles
+from dcrec_spark.storage.protocol import Directories, Files
+from dcrec_spark.storage.staging import LEASE, remove_old, staged
 from dcrec_spark.storage.tables import write_table
 from dcrec_spark.version import __version__
 
@@ -51,9 +57,12 @@ class StoredCheckpoints:
     directory : of this fit. seconds : from one checkpoint to the next. run : notes where the fit went on.
     """
 
-    def __init__(self, spark: SparkSession, files: Files, directory: str, seconds: float, run: Run) -> None:
+    def __init__(
+        self, spark: SparkSession, files: Directories | ObjectFiles, directory: str, seconds: float, run: Run
+    ) -> None:
         self._spark, self._files, self._directory, self._seconds, self._run = spark, files, directory, seconds, run
         self._last = time.monotonic()
+        self._ending = f"-{token_hex(4)}" if isinstance(files, ObjectFiles) else ""
         # Read again where an executor is lost, so they stay until the end.
         self._begun_from: set[str] = set()
 
@@ -63,16 +72,13 @@ class StoredCheckpoints:
 
     def keep(self, stage: str, sweep: KeptSweep) -> None:
         """Write a sweep, and then remove the stage's earlier ones."""
-        files, name = self._files, f"{stage}-{len(sweep.past.objective)}"
-        path = f"{self._directory}/{name}"
-        with staged(files, path) as making:
+        files, name = self._files, f"{stage}-{len(sweep.past.objective)}{self._ending}"
+        with _making(files, f"{self._directory}/{name}") as making:
             tables = {table: self._write(f"{making}/{table}", frame)._asdict() for table, frame in sweep.tables.items()}
             facts = {"past": asdict(sweep.past), "shared": sweep.shared, "tables": tables}
             files.write(f"{making}/{_SWEEP}", sealed(facts))
-            files.delete(path)
-            files.rename(making, path)
         for other in self._names(stage):
-            if other != name and other not in self._begun_from:
+            if other != name and other.endswith(self._ending) and other not in self._begun_from:
                 files.delete(f"{self._directory}/{other}")
         self._last = time.monotonic()
 
@@ -110,7 +116,25 @@ class StoredCheckpoints:
     def _names(self, stage: str) -> list[str]:
         """List the sweeps of a stage, the earliest first."""
         names = [entry.name for entry in self._files.list(self._directory) if entry.name.startswith(f"{stage}-")]
-        return sorted(names, key=lambda name: int(name.rpartition("-")[2]))
+        if isinstance(self._files, ObjectFiles):
+            names = [name for name in names if self._files.exists(f"{self._directory}/{name}/{_SWEEP}")]
+        return sorted(names, key=lambda name: int(name.split("-")[1]))
+
+
+@contextmanager
+def _making(files: Directories | ObjectFiles, path: str) -> Iterator[str]:
+    """Say where to write what is to appear at ``path``, whole."""
+    if isinstance(files, ObjectFiles):
+        try:
+            yield path
+        except BaseException:
+            files.delete(path)
+            raise
+        return
+    with staged(files, path) as making:
+        yield making
+        files.delete(path)
+        files.rename(making, path)
 
 
 def checkpoints_of(context: Context[RetrainConfig]) -> StoredCheckpoints | None:
@@ -121,6 +145,9 @@ def checkpoints_of(context: Context[RetrainConfig]) -> StoredCheckpoints | None:
     seconds, run = context.config.model.checkpoint_seconds, context.run
     files, root = open_files(context.output, context.spark)
     name = _name(run)
+    if isinstance(files, ObjectFiles):
+        remove_old(files, root, PREFIX)
+        return StoredCheckpoints(context.spark, files, f"{root}/{name}", seconds, run) if seconds else None
     _remove_others(files, root, name, run)
     if seconds == 0:
         return None
@@ -158,7 +185,7 @@ def _name(run: Run) -> str:
     return PREFIX + hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _remove_others(files: Files, root: str, name: str, run: Run) -> None:
+def _remove_others(files: Directories, root: str, name: str, run: Run) -> None:
     """Remove what a fit of something else has left; one that is at work holds its lease."""
     others = {entry.name.removesuffix(LEASE) for entry in files.list(root) if entry.name.startswith(PREFIX)} - {name}
     for other in sorted(others):

@@ -25,7 +25,7 @@ from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import opened_sinks
 from dcrec_spark.jobs.summary import run_summary
 from dcrec_spark.jobs.tracking import Tracker
-from dcrec_spark.publish.parquet import ParquetSink
+from dcrec_spark.publish.output import Output
 from dcrec_spark.publish.protocol import Save, publish
 from dcrec_spark.publish.several import StagedEverywhere
 
@@ -40,7 +40,7 @@ def limits_of(config: JobConfig) -> AuditConfig:
     return config.audit if isinstance(config, WithAudit) else AuditConfig()
 
 
-def _prune(directory: ParquetSink, keep: int | None) -> None:
+def _prune(directory: Output, keep: int | None) -> None:
     """Remove old runs; the new one is published, whatever becomes of them."""
     try:
         if keep is not None:

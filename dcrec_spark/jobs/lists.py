@@ -9,7 +9,7 @@ from dcrec_spark.config import JobConfig, ListsConfig, RankingConfig
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.list_audit import last_lists
 from dcrec_spark.jobs.offer import Offer
-from dcrec_spark.jobs.outputs import change_table, fallback_table, recommendation_table, similar_table
+from dcrec_spark.jobs.outputs import change_table, fallback_table, recommendation_table, similar_table, vector_tables
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.served_model import id_columns
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
@@ -57,6 +57,8 @@ def list_tables(
     if wanted.similar_items:
         alike = model.similarItems(wanted.similar_items, wanted.similarity, items)
         tables["similar_items"] = similar_table(alike, wanted.similarity, run)
+    if wanted.vectors:
+        tables |= vector_tables(model, run)
     return tables
 
 

@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.config import mask_known
 from dcrec_spark.data.validation.validate import Validated
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import schemas
@@ -48,6 +49,29 @@ def factor_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
         "user_factors": schemas.conform(users, user_schema, "user_factors"),
         "item_factors": schemas.conform(items, item_schema, "item_factors"),
     }
+
+
+def vector_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
+    """Make the published tables of the vectors whose inner products are the scores.
+
+    Raises
+    ------
+    ConfigError : the model's scores are none.
+    """
+    scoring = model.scoringVectors()
+    if not scoring.form.is_low_rank:
+        raise ConfigError(
+            "setting recommend.vectors: found true, expected false for a model with a link of the confounder, whose "
+            "scores are no inner products"
+        )
+    sides = {"user_vectors": scoring.users, "item_vectors": scoring.items}
+    return {name: _vector_table(name, vectors, run) for name, vectors in sides.items()}
+
+
+def _vector_table(name: str, vectors: DataFrame, run: Run) -> DataFrame:
+    both = F.concat("preference", "confounder").cast("array<float>")
+    stamped = vectors.select("id", both.alias("vector")).withColumns(run.stamp())
+    return schemas.conform(stamped, schemas.vectors(vectors.schema["id"].dataType), name)
 
 
 def reject_table(valid: Validated, run: Run) -> DataFrame:

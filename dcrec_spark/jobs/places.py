@@ -14,10 +14,10 @@ from dcrec_spark.errors import DataError, DcrecError
 from dcrec_spark.jobs.runner import output_path
 from dcrec_spark.jobs.sinks import need_a_session, opened_warehouses
 from dcrec_spark.publish.current import read_record, run_id_in, run_path
-from dcrec_spark.publish.parquet import ParquetSink
-from dcrec_spark.publish.several import LOCK
+from dcrec_spark.publish.output import Output, open_output
 from dcrec_spark.publish.warehouse import Kept, Warehouse
 from dcrec_spark.spark.session import build_session
+from dcrec_spark.storage.files import is_local
 
 OUTPUT = "output"
 
@@ -27,7 +27,7 @@ class Places:
     """The directory and the warehouses that the settings name."""
 
     spark: SparkSession | None
-    directory: ParquetSink
+    directory: Output
     warehouses: Sequence[Warehouse]
 
     def held(self) -> dict[str, list[Kept]]:
@@ -59,7 +59,7 @@ class Places:
             known = ", ".join(sorted(everywhere, reverse=True)) or "none"
             raise DataError(f"run {run_id} is not held in {', '.join(lacking)}; held everywhere: {known}")
         done: list[str] = []
-        with self.directory.files.lock(f"{self.directory.root}/{LOCK}"):
+        with self.directory.publishing():
             try:
                 for warehouse in self.warehouses:
                     warehouse.restore(run_id)
@@ -80,12 +80,12 @@ def opened_places(config: PlacesConfig) -> Iterator[Places]:
     ConfigError : a place cannot be opened; names the setting.
     """
     output = output_path(config)
-    needed = need_a_session(config.warehouses) or output.startswith("hdfs:")
+    needed = need_a_session(config.warehouses) or not is_local(output)
     spark = build_session(config.run.name, config.spark.master, config.spark.conf) if needed else None
     with opened_warehouses(config.warehouses, spark, None) as warehouses:
         for warehouse in warehouses:
             warehouse.check()
-        yield Places(spark, ParquetSink.open(output, spark), warehouses)
+        yield Places(spark, open_output(output, spark), warehouses)
 
 
 def table_of_runs(held: Mapping[str, Sequence[Kept]]) -> RenderableType:

@@ -2,7 +2,7 @@
 
 extract      the model, the users to serve, and what they have rated
 transform    validate the ratings, rank the catalogue for each user
-load         recommendations, rejects, runs; fallback, similar_items, changes
+load         recommendations, rejects, runs; fallback, similar_items, user_vectors, item_vectors, changes
 """
 
 from dataclasses import dataclass

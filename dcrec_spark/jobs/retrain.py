@@ -2,7 +2,8 @@
 
 extract      ratings, the model that the fit starts from, what is on offer
 transform    validate, check the exposure model, fit, compare with the model before, rank
-load         recommendations, user_factors, item_factors, rejects, runs; fallback, similar_items, changes; model/
+load         recommendations, user_factors, item_factors, rejects, runs; model/; where they are asked for fallback,
+             similar_items, user_vectors, item_vectors, changes
 """
 
 from dataclasses import dataclass

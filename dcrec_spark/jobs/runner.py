@@ -20,8 +20,8 @@ from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import check_places
 from dcrec_spark.jobs.stopped_runs import stops_named
 from dcrec_spark.jobs.tracking import Tracker, told_how_it_ends
-from dcrec_spark.publish import parquet
 from dcrec_spark.publish.current import current_directory, current_run_id
+from dcrec_spark.publish.output import open_output
 from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory
 from dcrec_spark.spark.preflight import require_workers
 from dcrec_spark.spark.session import build_session, scratch_places
@@ -56,7 +56,7 @@ def run_job(
         spark = start_session(config, writes=not dry_run)
         check_places(config, spark, output)
         if not dry_run:
-            parquet.remove_leftovers(output, spark)
+            open_output(output, spark).remove_leftovers()
     with ExitStack() as resources:
         run = Run.begin(job.name, config, spark, timings)
         context = Context(config, spark, run, reporter, output, resources, Tracker(run))

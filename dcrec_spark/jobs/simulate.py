@@ -18,7 +18,9 @@ from dcrec_spark.config import SimulateConfig
 from dcrec_spark.evaluation.simulate import Simulation, draw_items, draw_users, simulate
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.models.fitting.factors import list_array
-from dcrec_spark.publish import parquet
+from dcrec_spark.publish.output import open_output
+from dcrec_spark.publish.parquet import StagedRun
+from dcrec_spark.publish.protocol import publish
 
 _USERS_AT_ONCE = 10_000
 
@@ -45,11 +47,11 @@ class Simulate(Job[SimulateConfig, Simulation, None]):
         """Publish; the rows are counted as they are written, because the world is sampled only once."""
         run = context.run
 
-        def record(staged: parquet.StagedRun) -> dict[str, object]:
+        def record(staged: StagedRun) -> dict[str, object]:
             run.counts |= {name: files.rows for name, files in staged.tables.items()}
             return run.published(staged)
 
-        return parquet.publish(context.spark, context.output, run.run_id, outputs.tables, record)
+        return publish(open_output(context.output, context.spark), run.run_id, outputs.tables, record)
 
     def plan(self, context: Context[SimulateConfig], inputs: Simulation) -> list[str]:
         """State the size of the world."""

@@ -10,7 +10,7 @@ from dcrec_spark.config import JobConfig, WarehousesConfig, WithWarehouses
 from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.hive import HiveWarehouse
 from dcrec_spark.publish.iceberg import IcebergWarehouse
-from dcrec_spark.publish.parquet import ParquetSink
+from dcrec_spark.publish.output import open_output
 from dcrec_spark.publish.several import Several
 from dcrec_spark.publish.warehouse import CatalogWarehouse, Warehouse
 
@@ -27,7 +27,7 @@ def opened_sinks(config: JobConfig, spark: SparkSession, output: str) -> Iterato
     """
     chosen = warehouses_of(config)
     with opened_warehouses(chosen, spark, config.run.run_date) as warehouses:
-        yield Several(spark, ParquetSink.open(output, spark), warehouses, chosen.tables)
+        yield Several(spark, open_output(output, spark), warehouses, chosen.tables)
 
 
 def check_places(config: JobConfig, spark: SparkSession, output: str) -> None:
@@ -64,6 +64,8 @@ def opened_warehouses(
                 warehouses.append(kind(spark, namespace, chosen.keep, run_date))
         if chosen.postgresql.url is not None:
             warehouses.append(_postgresql(chosen, spark, run_date))
+        if chosen.redis.url is not None:
+            warehouses.append(_redis(chosen, spark, run_date))
         for warehouse in warehouses:
             resources.callback(warehouse.close)
         yield warehouses
@@ -81,4 +83,15 @@ def _postgresql(chosen: WarehousesConfig, spark: SparkSession | None, run_date: 
 
     given = chosen.postgresql
     server = Server.open(str(given.url), given.user, given.password_file, "warehouses.postgresql")
-    return PostgresqlWarehouse(spark, server, given.namespace, chosen.keep, run_date, given.lock_seconds)
+    return PostgresqlWarehouse(
+        spark, server, given.namespace, chosen.keep, run_date, given.lock_seconds, given.index_vectors
+    )
+
+
+def _redis(chosen: WarehousesConfig, spark: SparkSession | None, run_date: date | None) -> Warehouse:
+    from dcrec_spark.publish.redis import RedisWarehouse
+    from dcrec_spark.publish.redis_server import RedisServer
+
+    given = chosen.redis
+    server = RedisServer.open(str(given.url), given.user, given.password_file, "warehouses.redis")
+    return RedisWarehouse(spark, server, given.namespace, chosen.keep, run_date)

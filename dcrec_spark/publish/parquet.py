@@ -12,6 +12,7 @@
             /.staging-<run_id>-<token>.lease      locked by the process that makes them, as long as it lives
     <output>/.committing                          the run being committed, or withdrawn, right now
     <output>/.lock                                held while committing
+    <output>/.publishing                          held while committing to several places, of which this is the last
 
 The steps are those of :mod:`dcrec_spark.publish.protocol`. Committing renames the staging directory, then replaces the
 pointer. A process that dies in between leaves the pointer on the old run, and ``.committing`` tells the next publisher
@@ -20,14 +21,14 @@ commit wins: the others see that the pointer has moved. Verifying reads each fil
 as an interrupted commit is. ``dcrec rollback`` goes back to an older run.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.errors import ConflictError, DataError, DcrecError
+from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish import protocol
 from dcrec_spark.publish.current import CURRENT, RUN_ID, TABLE_NAME, read_run_id, require_name, run_id_in, run_path
 from dcrec_spark.publish.manifest import (
@@ -42,12 +43,14 @@ from dcrec_spark.publish.manifest import (
 )
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.files import open_files
-from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Files
+from dcrec_spark.storage.objects import ObjectFiles
+from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Files
 from dcrec_spark.storage.staging import leased, remove_stale, require_writable
 from dcrec_spark.storage.tables import write_table
 
 COMMITTING = ".committing"
 LOCK = ".lock"
+PUBLISHING = ".publishing"
 FAILED = "failed"
 STAGING_PREFIX = ".staging-"
 SETTING = "output.path"
@@ -57,7 +60,8 @@ SETTING = "output.path"
 class StagedRun:
     """What is written and not published.
 
-    base : the run that was current when staging began. lease : lets go of the staging directory when it is closed.
+    base : the run that was current when staging began; version : of the pointer to it, on an object store. lease : lets
+    go of the staging directory when it is closed.
     """
 
     files: Files
@@ -68,6 +72,7 @@ class StagedRun:
     tables: Mapping[str, TableFiles]
     folders: Mapping[str, FolderFiles] = field(default_factory=dict)
     lease: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
+    version: str | None = None
 
     def uri(self, table: str) -> str:
         """Where Spark reads the staged table: ``spark.read.parquet(staged.uri("recommendations"))``."""
@@ -81,7 +86,7 @@ class ParquetSink:
     root : absolute path of the output, without its scheme. given : the output as the user wrote it.
     """
 
-    files: Files
+    files: Directories
     root: str
     given: str
 
@@ -95,6 +100,8 @@ class ParquetSink:
             ``output`` names no such place; the error names output.path.
         """
         files, root = open_files(output, spark)
+        if isinstance(files, ObjectFiles):
+            raise ConfigError(f"{SETTING} is {output!r}, an object store; expected a file system, which can rename")
         return cls(files, root, output)
 
     def check_writable(self) -> None:
@@ -117,13 +124,11 @@ class ParquetSink:
         DataError
             A table was written where the driver can't see it.
         """
-        require_name("run_id", run_id, RUN_ID)
-        for name in (*tables, *folders):
-            require_name("table", name, TABLE_NAME)
+        require_names(run_id, tables, folders)
         files, root = self.files, self.root
         self.check_writable()
         files.make_directory(root)
-        remove_stale(files, root, (STAGING_PREFIX, TEMPORARY_PREFIX))
+        self.remove_leftovers()
         with files.lock(f"{root}/{LOCK}"):
             _undo_interrupted_commit(files, root)
             base = run_id_in(files, root)
@@ -131,8 +136,7 @@ class ParquetSink:
         with ExitStack() as lease:
             lease.enter_context(leased(files, path))
             files.make_directory(path)
-            written = {name: _write_table(files, f"{path}/{name}", table) for name, table in tables.items()}
-            saved = {name: _write_folder(files, f"{path}/{name}", save) for name, save in folders.items()}
+            written, saved = write_parts(files, path, tables, folders)
             return StagedRun(files, root, run_id, path, base, written, saved, lease.pop_all())
 
     def commit(self, staged: StagedRun, record: Record) -> str:
@@ -194,6 +198,16 @@ class ParquetSink:
         with files.lock(f"{root}/{LOCK}"):
             _undo_interrupted_commit(files, root)
             files.write(f"{root}/{CURRENT}", f"{run_id}\n".encode())
+
+    @contextmanager
+    def publishing(self) -> Iterator[None]:
+        """Hold the lock of those who publish to several places, of which this one is the last."""
+        with self.files.lock(f"{self.root}/{PUBLISHING}"):
+            yield
+
+    def remove_leftovers(self) -> None:
+        """Remove what publishers that died have left in their staging directories."""
+        remove_stale(self.files, self.root, (STAGING_PREFIX, TEMPORARY_PREFIX))
 
     def run_ids(self) -> list[str]:
         """Name the runs that the directory holds, in the order of their names."""
@@ -262,12 +276,6 @@ def check_writable(output: str, spark: SparkSession | None = None) -> None:
     ParquetSink.open(output, spark).check_writable()
 
 
-def remove_leftovers(output: str, spark: SparkSession | None = None) -> None:
-    """Remove what publishers that died have left in their staging directories."""
-    files, root = open_files(output, spark)
-    remove_stale(files, root, (STAGING_PREFIX, TEMPORARY_PREFIX))
-
-
 def publish(
     spark: SparkSession,
     output: str,
@@ -323,6 +331,28 @@ def verify(run_directory: str, spark: SparkSession | None = None) -> None:
     check_manifest(files, path)
 
 
+def require_names(run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> None:
+    """Refuse names that could lead out of the output.
+
+    Raises
+    ------
+    ConfigError
+        Naming the name.
+    """
+    require_name("run_id", run_id, RUN_ID)
+    for name in (*tables, *folders):
+        require_name("table", name, TABLE_NAME)
+
+
+def write_parts(
+    files: Files, path: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]
+) -> tuple[dict[str, TableFiles], dict[str, FolderFiles]]:
+    """Write tables and folders below a path, and take their checksums."""
+    written = {name: _write_table(files, f"{path}/{name}", table) for name, table in tables.items()}
+    saved = {name: _write_folder(files, f"{path}/{name}", save) for name, save in folders.items()}
+    return written, saved
+
+
 def _write_table(files: Files, path: str, table: DataFrame) -> TableFiles:
     return fingerprint(files, path, write_table(files, path, table, SETTING))
 
@@ -332,7 +362,7 @@ def _write_folder(files: Files, path: str, save: Save) -> FolderFiles:
     return fingerprint_folder(files, path)
 
 
-def _undo_interrupted_commit(files: Files, root: str) -> None:
+def _undo_interrupted_commit(files: Directories, root: str) -> None:
     """Settle the commit that ``.committing`` names: done if the pointer names it too, else taken back."""
     if not files.exists(f"{root}/{COMMITTING}"):
         return

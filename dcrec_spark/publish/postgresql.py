@@ -31,6 +31,7 @@ from pyspark.sql.types import (
     DataType,
     DateType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     MapType,
@@ -50,6 +51,16 @@ require_extra("warehouse")
 import psycopg
 from psycopg import sql
 
+from dcrec_spark.publish.pgvector import (
+    INDEXED,
+    VectorColumn,
+    as_text,
+    from_text,
+    require_pgvector,
+    vector_columns,
+    vector_names,
+)
+
 _TYPES: dict[type[DataType], str] = {
     StringType: "text",
     LongType: "bigint",
@@ -58,6 +69,7 @@ _TYPES: dict[type[DataType], str] = {
     BooleanType: "boolean",
     DateType: "date",
     TimestampType: "timestamptz",
+    FloatType: "real",
     MapType: "json",
 }
 # What the lists and factors are looked up by; unique, too.
@@ -66,6 +78,8 @@ _KEYS = {
     "fallback": ("rank",),
     "similar_items": ("item_id", "rank"),
     "changes": ("user_id", "item_id"),
+    "user_vectors": ("id",),
+    "item_vectors": ("id",),
     "user_factors": ("id",),
     "item_factors": ("id",),
 }
@@ -87,7 +101,7 @@ class PostgresqlWarehouse(Warehouse):
     """Tables of a PostgreSQL database.
 
     spark : writes the rows; None is enough to list runs and to go back to one. lock_seconds : how long to wait for
-    readers, other publishers, and a server that restarts.
+    readers, other publishers, and a server that restarts. index_vectors : stores vectors as pgvector does.
     """
 
     kind = "postgresql"
@@ -100,11 +114,13 @@ class PostgresqlWarehouse(Warehouse):
         keep: int,
         run_date: date | None,
         lock_seconds: float,
+        index_vectors: bool = False,
     ) -> None:
         super().__init__(namespace, keep, run_date)
         self.spark = spark
         self.server = server
         self.lock_seconds = lock_seconds
+        self.index_vectors = index_vectors
         self._open: psycopg.Connection | None = None
         # Tokens whose lock this connection holds: asked for again, it would be given.
         self._staging: set[str] = set()
@@ -128,6 +144,8 @@ class PostgresqlWarehouse(Warehouse):
                     True,
                 ):
                     raise ConfigError(f"{self.setting}.user may not create tables in the schema {self.namespace}")
+                if self.index_vectors:
+                    require_pgvector(connection, f"{self.setting}.index_vectors")
         except psycopg.errors.InsufficientPrivilege as error:
             raise ConfigError(
                 f"{self.setting}.user may not publish to {self.namespace}: {first_line(error)}"
@@ -160,9 +178,13 @@ class PostgresqlWarehouse(Warehouse):
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
         """Load the rows from the executors into a table of the run's own."""
         place = staged_place(table, staged.token)
+        vectors = self._vectors_of(rows)
         columns = sql.SQL(", ").join(
             sql.SQL("{} {}").format(
-                sql.Identifier(field.name), sql.SQL(self._type_of(table, field.name, field.dataType))
+                sql.Identifier(field.name),
+                vectors[field.name].type
+                if field.name in vectors
+                else sql.SQL(self._type_of(table, field.name, field.dataType)),
             )
             for field in rows.schema
         )
@@ -178,13 +200,16 @@ class PostgresqlWarehouse(Warehouse):
                 [staged.token, staged.run_id, self.run_date, table],
             )
             connection.execute(self._sql("create table {schema}.{place} ({columns})", place=place, columns=columns))
-        self._load(place, rows)
+        self._load(place, rows.withColumns({name: as_text(name) for name in vectors}))
         try:
             with self._transaction() as connection:
                 if table in _KEYS:
                     keys = sql.SQL(", ").join(map(sql.Identifier, _KEYS[table]))
                     index = self._sql("create unique index on {schema}.{place} ({keys})", place=place, keys=keys)
                     connection.execute(index)
+                if table == INDEXED:
+                    for name, vector in vectors.items():
+                        connection.execute(vector.indexed(self._sql("{schema}.{place}", place=place), name))
                 connection.execute(self._sql("analyze {schema}.{place}", place=place))
         except psycopg.errors.UniqueViolation as error:
             raise AuditError(f"{self.setting}: {table}: {error.diag.message_detail or first_line(error)}") from error
@@ -217,7 +242,15 @@ class PostgresqlWarehouse(Warehouse):
             options.pop("url"), self._dotted(place), predicates=pieces, properties={**options, "fetchsize": "10000"}
         )
         columns = [field for field in schema if not isinstance(field.dataType, MapType)]
-        return frame.select(*(F.col(f"`{field.name}`") for field in columns))
+        texts = {name: from_text(name) for name in self._vector_names(schema)}
+        return frame.select(*(texts.get(field.name, F.col(f"`{field.name}`")) for field in columns))
+
+    def _vector_names(self, schema: StructType) -> list[str]:
+        return vector_names(schema) if self.index_vectors else []
+
+    def _vectors_of(self, rows: DataFrame) -> dict[str, VectorColumn]:
+        names = self._vector_names(rows.schema)
+        return vector_columns(self._connection(), rows, names) if names else {}
 
     # ---- commit
 

@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     DataType,
     DateType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     MapType,
@@ -102,6 +103,21 @@ def changes(user_type: DataType, item_type: DataType) -> StructType:
             StructField("rank_before", IntegerType(), nullable=True),
             StructField("rank", IntegerType(), nullable=True),
             StructField("since_run_id", StringType(), nullable=True),
+            *_WHICH_RUN,
+        ]
+    )
+
+
+def vectors(id_type: DataType) -> StructType:
+    """Vectors of users, or of items: one row each.
+
+    The inner product of a user's and an item's is the score of the pair without the model's intercept, which stands in
+    run.json, both parts and the biases included; in single precision, as indexes of nearest neighbours take it.
+    """
+    return StructType(
+        [
+            StructField("id", id_type, nullable=False),
+            StructField("vector", ArrayType(FloatType(), containsNull=False), nullable=False),
             *_WHICH_RUN,
         ]
     )

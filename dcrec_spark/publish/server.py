@@ -3,10 +3,10 @@
 import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import parse_qsl
 
 from dcrec_spark.errors import ConfigError, require_extra
+from dcrec_spark.publish.password import password_in
 
 require_extra("warehouse")
 
@@ -56,7 +56,8 @@ class Server:
                 f"setting {setting}.url: expected jdbc:postgresql://host:port/database without user and password, and "
                 f"no options but {', '.join(sorted(OPTIONS))}"
             )
-        return cls(url, user, _password(password_file, setting))
+        password = os.environ.get(PASSWORD_VARIABLE) if password_file is None else password_in(password_file, setting)
+        return cls(url, user, password)
 
     def connect(self, setting: str) -> psycopg.Connection:
         """Connect from the driver; each statement is a transaction unless one is begun.
@@ -90,15 +91,3 @@ class Server:
     def without_secret(self, text: str) -> str:
         """Mask the password in a text."""
         return text.replace(self.password, "***") if self.password else text
-
-
-def _password(path: str | None, setting: str) -> str | None:
-    if path is None:
-        return os.environ.get(PASSWORD_VARIABLE)
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"setting {setting}.password_file: {path} cannot be read: {error}") from error
-    if not lines or not lines[0]:
-        raise ConfigError(f"setting {setting}.password_file: the first line of {path} is empty; expected the password")
-    return lines[0]

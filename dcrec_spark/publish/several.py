@@ -5,7 +5,8 @@ and audited before the first place changes. Then the warehouses are committed on
 whose record says what each of them has published, last: a run is published when it is there.
 
 One lock below the output is held from the first commit to the last, so of publishers to one output one wins
-everywhere. A commit that fails puts the places before it back. A process that is killed in between leaves places on
+everywhere; on an object store, which has no lock, the pointer decides at the end, and who is late puts back what he has
+shown. A commit that fails puts the places before it back. A process that is killed in between leaves places on
 two runs; the same command, or ``dcrec rollback``, brings them together again, and nothing is doubled, because a run
 replaces what it finds.
 """
@@ -19,11 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark.errors import AuditError
 from dcrec_spark.publish.content import content_of
 from dcrec_spark.publish.current import run_id_in
-from dcrec_spark.publish.parquet import ParquetSink, StagedRun
+from dcrec_spark.publish.output import Output
+from dcrec_spark.publish.parquet import StagedRun
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.publish.warehouse import StagedTables, Warehouse
-
-LOCK = ".publishing"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Several:
     """
 
     spark: SparkSession
-    directory: ParquetSink
+    directory: Output
     warehouses: Sequence[Warehouse] = ()
     tables: Sequence[str] | None = None
 
@@ -70,8 +70,9 @@ class Several:
         rows = {name: self.spark.read.parquet(staged.directory.uri(name)) for name in names}
         expected = {name: content_of(table) for name, table in rows.items()}
         for warehouse in self.warehouses:
-            there = staged.warehouses[warehouse.kind] = warehouse.stage(run_id, rows, {})
-            differing = [name for name in names if there.contents[name] != expected[name]]
+            taken = {name: table for name, table in rows.items() if warehouse.takes(name)}
+            there = staged.warehouses[warehouse.kind] = warehouse.stage(run_id, taken, {})
+            differing = [name for name in taken if there.contents[name] != expected[name]]
             if differing:
                 found = ", ".join(
                     f"{name} ({there.contents[name].rows} rows, sent {expected[name].rows})" for name in differing
@@ -92,7 +93,7 @@ class Several:
         if not self.warehouses:
             return self.directory.commit(staged.directory, {**record, "warehouses": {}})
         done: list[Warehouse] = []
-        with self.directory.files.lock(f"{self.directory.root}/{LOCK}"):
+        with self.directory.publishing():
             self.directory.require_unchanged(staged.directory)
             try:
                 published: dict[str, object] = {}
@@ -147,7 +148,10 @@ class Several:
     def _is_published(self, staged: StagedEverywhere) -> bool:
         """Whether readers of the directory have the run: then it is done, whatever signal came since."""
         directory = staged.directory
-        return run_id_in(directory.files, directory.output) == directory.run_id
+        try:
+            return run_id_in(directory.files, directory.output) == directory.run_id
+        except OSError:  # a store that is away: all other places go back, and the same command brings them together
+            return False
 
     def _undo(self, staged: StagedEverywhere, warehouses: Sequence[Warehouse]) -> None:
         """Put each warehouse back, whatever happens to the others."""

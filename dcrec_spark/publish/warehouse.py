@@ -72,6 +72,10 @@ class Warehouse(ABC):
         """What users call it."""
         return f"warehouses.{self.kind}"
 
+    def takes(self, table: str) -> bool:
+        """Whether the warehouse holds such a table; those that it does not are left out."""
+        return True
+
     # ---- what a warehouse has to do
 
     @abstractmethod

@@ -6,6 +6,7 @@ replace a file in one step on HDFS; FileContext can. What publishing needs is ma
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -13,6 +14,13 @@ from pyspark.sql import SparkSession
 
 # How HDFS says that another writer has a file open, or had it open when it died.
 _LEASED = ("AlreadyBeingCreatedException", "RecoveryInProgressException")
+# How an object store says that an object is not the one that was to be replaced; the last two where it is none at all.
+_CHANGED = ("RemoteFileChangedException", "status code 412", "Status Code: 412", "Status Code: 409")
+_CONDITION = "fs.option.create.conditional.overwrite"
+
+
+class ObjectChangedError(OSError):
+    """An object is another one than that which was to be replaced; nothing has changed."""
 
 
 class FileStatus(NamedTuple):
@@ -37,7 +45,7 @@ class HadoopFileSystem:
         address = jvm.org.apache.hadoop.fs.Path(uri).toUri()
         with _as_os_error(uri):
             self._files = jvm.org.apache.hadoop.fs.FileSystem.get(address, configuration)
-            self._context = jvm.org.apache.hadoop.fs.FileContext.getFileContext(address, configuration)
+        self._address, self._configuration = address, configuration
         self._root = f"{address.getScheme()}://{address.getAuthority() or ''}"
 
     def uri(self, path: str) -> str:
@@ -87,6 +95,38 @@ class HadoopFileSystem:
         with _as_os_error(path):
             self._files.createNewFile(self._path(path))
 
+    def replace(self, path: str, content: bytes) -> None:
+        """Write a file, or an object of an object store, whatever was there."""
+        with _as_os_error(path):
+            _write(self._files.create(self._path(path), True), content)  # overwrite
+
+    def etag(self, path: str) -> str | None:
+        """Return what an object store calls the version of an object; None where there is no object."""
+        try:
+            with _as_os_error(path):
+                status = self._files.getFileStatus(self._path(path))
+                return None if status.isDirectory() else str(status.getEtag())
+        except FileNotFoundError:
+            return None
+
+    def replace_version(self, path: str, content: bytes, etag: str | None) -> None:
+        """Write an object of an object store if it is there in this version; None: if it is not there.
+
+        Raises
+        ------
+        ObjectChangedError : it is there in another version, or not at all.
+        """
+        builder = self._files.createFile(self._path(path)).overwrite(True)
+        condition = (_CONDITION, "true") if etag is None else (f"{_CONDITION}.etag", etag)
+        try:
+            _write(builder.must(*condition).build(), content)
+        except Py4JJavaError as error:
+            message = str(error.java_exception)
+            changed = "FileNotFoundException" in message if etag else "FileAlreadyExistsException" in message
+            kind = ObjectChangedError if changed or any(sign in message for sign in _CHANGED) else OSError
+            first = message.partition("\n")[0]
+            raise kind(f"{path}: {first}") from error
+
     def append(self, path: str) -> Any | None:
         """Open a file for appending, which HDFS allows one writer at a time; None while another has it open."""
         try:
@@ -121,6 +161,11 @@ class HadoopFileSystem:
             write = self._jvm.org.apache.hadoop.fs.permission.FsAction.WRITE_EXECUTE
             self._files.access(self._path(directory), write)
 
+    @cached_property
+    def _context(self) -> Any:
+        """What renames; an object store needs none."""
+        return self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._address, self._configuration)
+
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.uri(path))
 
@@ -131,6 +176,16 @@ class HadoopFileSystem:
             yield stream
         finally:
             stream.close()
+
+
+def _write(stream: Any, content: bytes) -> None:
+    """Write all, and close, which is when an object appears; what is not whole never does."""
+    try:
+        stream.write(content)
+    except BaseException:
+        stream.abort()
+        raise
+    stream.close()
 
 
 def default_file_system(spark: SparkSession) -> str:

@@ -25,12 +25,13 @@ SYSTEM_TRUST_STORE = Path("/etc/ssl/certs/java/cacerts")
 
 
 class Jar(NamedTuple):
-    """One archive, by its coordinates, and the checksum that it has to have."""
+    """One archive, by its coordinates, and the checksum that it has to have; ``purpose``: what needs it with others."""
 
     group: str
     artifact: str
     version: str
     sha256: str
+    purpose: str = ""
 
     @property
     def file_name(self) -> str:
@@ -52,7 +53,7 @@ def fetch_jars(folder: Path, artifacts: Sequence[str] = ()) -> list[Path]:
     folder : Path
         Made if it is not there.
     artifacts : sequence of str
-        Beginnings of artifacts' names, such as ``iceberg`` or ``postgresql``; none: all.
+        Beginnings of artifacts' names, such as ``iceberg`` or ``postgresql``, or what many are for: ``s3``; none: all.
 
     Returns
     -------
@@ -64,8 +65,8 @@ def fetch_jars(folder: Path, artifacts: Sequence[str] = ()) -> list[Path]:
     ConfigError
         One is not listed, can not be fetched, or is another file than the checksum says.
     """
-    chosen = [jar for jar in listed_jars() if not artifacts or jar.artifact.startswith(tuple(artifacts))]
-    missing = [name for name in artifacts if not any(jar.artifact.startswith(name) for jar in chosen)]
+    chosen = [jar for jar in listed_jars() if not artifacts or any(_is_meant(jar, name) for name in artifacts)]
+    missing = [name for name in artifacts if not any(_is_meant(jar, name) for jar in chosen)]
     if missing:
         raise ConfigError(f"conf/{LIST} lists no artifact that begins with {', '.join(missing)}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,6 +74,10 @@ def fetch_jars(folder: Path, artifacts: Sequence[str] = ()) -> list[Path]:
         if not _is_there(folder, jar):
             _fetch(folder, jar)
     return [folder / jar.file_name for jar in chosen]
+
+
+def _is_meant(jar: Jar, name: str) -> bool:
+    return jar.purpose == name if jar.purpose else jar.artifact.startswith(name)
 
 
 def _is_there(folder: Path, jar: Jar) -> bool:

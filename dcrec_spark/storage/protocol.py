@@ -1,12 +1,16 @@
 """The few file operations that publishing and saving need, whatever the store.
 
-They rest on three promises of the store: a directory is renamed in one step, a small file is replaced in one step,
-and a lock is let go when its holder dies. A store that keeps them takes part by the methods of :class:`Files`, say::
+Every store has the methods of :class:`Files`, and promises that a small file is replaced in one step::
 
     files.write("/out/CURRENT", b"run_id=7")          readers find the old pointer or this one
     files.read("/out/CURRENT")                  -> b"run_id=7"
     files.list("/out")                          -> [Entry("CURRENT", is_directory=False, bytes=8, modified=1.7e9)]
     files.uri("/out")                           -> "hdfs://namenode/out", as Spark takes it
+
+File systems have those of :class:`Directories` too: a directory is renamed in one step, and a lock is let go when its
+holder dies. What is in the making has another name there. Object stores have those of :class:`Objects`: a small file is
+replaced only if nobody else has replaced it. What is in the making lies in its place there from the beginning, and the
+file that is written last tells readers that it is whole.
 """
 
 from contextlib import AbstractContextManager
@@ -27,7 +31,7 @@ class Entry(NamedTuple):
 
 
 class Files(Protocol):
-    """A store. Paths are absolute, without scheme; methods raise OSError (FileNotFoundError: no such file to read)."""
+    """Any store. Paths are absolute, without scheme; methods raise OSError (FileNotFoundError: nothing to read)."""
 
     def uri(self, path: str) -> str:
         """Return the path as Spark takes it, whatever the cluster's default file system."""
@@ -53,11 +57,18 @@ class Files(Protocol):
     def make_directory(self, path: str) -> None:
         """Create the directory with its parents; fine when it exists."""
 
-    def rename(self, source: str, target: str) -> None:
-        """Move a directory in one step; the target must not exist."""
-
     def delete(self, path: str) -> None:
         """Delete with all that is inside; fine when nothing is there."""
+
+    def check_writable(self, path: str) -> None:
+        """Raise OSError when this user could not create the directory, or files in it. Leave nothing behind."""
+
+
+class Directories(Files, Protocol):
+    """A file system."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a directory in one step; the target must not exist."""
 
     def lock(self, path: str, seconds: float | None = None) -> AbstractContextManager[None]:
         """Hold what one process holds at a time, and loses when it dies.
@@ -65,8 +76,22 @@ class Files(Protocol):
         ConflictError when another one keeps it for ``seconds``; None: as long as the store thinks fit.
         """
 
-    def check_writable(self, path: str) -> None:
-        """Raise OSError when this user could not create the directory, or files in it. Leave nothing behind."""
+
+class Objects(Files, Protocol):
+    """An object store. A directory is what begins with its path: it is there as long as something is in it."""
+
+    def version(self, path: str) -> str | None:
+        """Name the version of a file; None where there is none."""
+
+    def write_over(self, path: str, content: bytes, version: str | None) -> None:
+        """Create or replace the file in one step if it is there in this version; None: if it is not there.
+
+        ChangedError where it is there in another one; nothing has changed then.
+        """
+
+
+class ChangedError(OSError):
+    """A file is another one than that which was to be replaced."""
 
 
 def temporary_name() -> str:

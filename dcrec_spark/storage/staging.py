@@ -1,12 +1,13 @@
 """Work under a name that no reader looks at, until one rename makes it appear."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from math import inf
 from uuid import uuid4
 
 from dcrec_spark.errors import ConfigError, ConflictError
-from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Entry, Files
+from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Entry, Files, Objects
 
 # Beside a directory in the making lies a file of its name and this ending, which its process holds locked.
 LEASE = ".lease"
@@ -15,7 +16,7 @@ STALE_SECONDS = 2 * 24 * 3600
 
 
 @contextmanager
-def staged(files: Files, path: str) -> Iterator[str]:
+def staged(files: Directories, path: str) -> Iterator[str]:
     """Make a new directory next to ``path``, to be renamed to it; whatever is left of it afterwards is deleted.
 
     What processes that died have left next to the same path is deleted too.
@@ -31,7 +32,7 @@ def staged(files: Files, path: str) -> Iterator[str]:
 
 
 @contextmanager
-def leased(files: Files, directory: str) -> Iterator[None]:
+def leased(files: Directories, directory: str) -> Iterator[None]:
     """Hold what tells others that the directory, which need not exist yet, is in the making; it is gone afterwards.
 
     The lease is a lock, which the store lets go when its holder dies: a process on another machine sees so too, and no
@@ -44,7 +45,7 @@ def leased(files: Files, directory: str) -> Iterator[None]:
         yield
 
 
-def remove_stale(files: Files, directory: str, prefixes: tuple[str, ...]) -> None:
+def remove_stale(files: Directories, directory: str, prefixes: tuple[str, ...]) -> None:
     """Remove what begins with one of the prefixes and was in the making by a process that died."""
     names = [entry for entry in files.list(directory) if entry.name.startswith(prefixes)]
     leases = {entry.name for entry in names if entry.name.endswith(LEASE)}
@@ -55,7 +56,7 @@ def remove_stale(files: Files, directory: str, prefixes: tuple[str, ...]) -> Non
             files.delete(f"{directory}/{entry.name}")
 
 
-def _remove_if_dead(files: Files, directory: str) -> None:
+def _remove_if_dead(files: Directories, directory: str) -> None:
     try:
         with files.lock(f"{directory}{LEASE}", seconds=0):
             files.delete(directory)
@@ -67,6 +68,26 @@ def _remove_if_dead(files: Files, directory: str) -> None:
 def _is_old(files: Files, directory: str, entry: Entry) -> bool:
     inside = files.list(f"{directory}/{entry.name}") if entry.is_directory else []
     return all(touched.modified < time.time() - STALE_SECONDS for touched in [entry, *inside])
+
+
+def remove_old(files: Objects, directory: str, prefix: str, keep: Callable[[str], bool] = lambda name: False) -> None:
+    """Remove what begins with a prefix on an object store, and has no file in it that is younger than two days.
+
+    keep : whether a name stays all the same.
+    """
+    long_ago = time.time() - STALE_SECONDS
+    for entry in [entry for entry in files.list(directory) if entry.name.startswith(prefix)]:
+        if not keep(entry.name) and _newest(files, directory, entry) < long_ago:
+            files.delete(f"{directory}/{entry.name}")
+
+
+def _newest(files: Objects, directory: str, entry: Entry) -> float:
+    """Return when the youngest file of an entry was written; a directory has no time of its own there."""
+    if not entry.is_directory:
+        return entry.modified
+    path = f"{directory}/{entry.name}"
+    times = (_newest(files, path, child) for child in files.list(path))
+    return max(times, default=inf)  # somebody may be about to write the first one
 
 
 def require_writable(files: Files, path: str, given: str, setting: str) -> None:

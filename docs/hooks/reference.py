@@ -24,6 +24,7 @@ TABLES: list[tuple[str, StructType, str]] = [
         str(schemas.recommendations.__doc__),
     ),
     ("fallback", schemas.fallback(_STRING), str(schemas.fallback.__doc__)),
+    ("user_vectors, item_vectors", schemas.vectors(_STRING), str(schemas.vectors.__doc__)),
     ("similar_items", schemas.similar_items(_STRING), str(schemas.similar_items.__doc__)),
     ("changes", schemas.changes(_STRING, _STRING), str(schemas.changes.__doc__)),
     ("user_factors", schemas.user_factors(_STRING), str(schemas.user_factors.__doc__)),

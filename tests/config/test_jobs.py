@@ -84,6 +84,7 @@ def test_within_a_section_a_job_has_the_settings_that_it_uses() -> None:
         "recommend.fallback",
         "recommend.similar_items",
         "recommend.similarity",
+        "recommend.vectors",
         "recommend.changes",
     ]
 

@@ -14,7 +14,9 @@ from dcrec_spark.config.secrets import is_secret_name, mask_known, mask_secrets
 from dcrec_spark.errors import ConfigError
 
 
-@pytest.mark.parametrize("name", ["input.options.password", "fs.s3a.secret.key", "apiKey", "sas", "db_token"])
+@pytest.mark.parametrize(
+    "name", ["input.options.password", "fs.s3a.secret.key", "apiKey", "sas", "db_token", "REDISCLI_AUTH"]
+)
 def test_names_that_speak_of_secrets(name: str) -> None:
     assert is_secret_name(name)
 

@@ -179,7 +179,7 @@ def test_bad_rows_go_to_the_rejects_with_their_reasons_and_duplicates_are_merged
         ({"outcome.alpha": -1}, "setting outcome.alpha: found -1, expected a number >= 0"),
         ({"recommend.top_n": 0}, "setting recommend.top_n: found 0, expected a number >= 1"),
         ({"output.path": "null"}, "setting output.path: found null, expected the directory for the tables"),
-        ({"output.path": "s3a://bucket/x"}, "output.path is 's3a://bucket/x': s3a: is an object store"),
+        ({"output.path": "gs://bucket/x"}, "output.path is 'gs://bucket/x': gs: is an object store"),
     ],
 )  # fmt: skip
 def test_settings_that_cannot_be_used(settings: dict[str, object], said: str, output: Path, published: Path) -> None:

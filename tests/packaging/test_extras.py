@@ -47,6 +47,7 @@ NEED_AN_EXTRA = {
     "dcrec_spark.evaluation.plots": "report",
     "dcrec_spark.jobs.tune.job": "tune",
     "dcrec_spark.publish.postgresql": "warehouse",
+    "dcrec_spark.publish.redis": "redis",
 }
 
 

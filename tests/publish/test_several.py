@@ -17,7 +17,7 @@ from dcrec_spark.publish.current import current_run, current_run_id
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import ParquetSink, StagedRun
 from dcrec_spark.publish.protocol import publish
-from dcrec_spark.publish.several import LOCK, Several, StagedEverywhere
+from dcrec_spark.publish.several import Several, StagedEverywhere
 from dcrec_spark.publish.warehouse import Kept, StagedTables, Warehouse
 
 
@@ -180,7 +180,7 @@ def test_a_directory_that_moved_on_keeps_the_warehouses_as_they_were(sinks: Seve
 
 def test_another_publisher_that_keeps_the_lock_wins(sinks: Several) -> None:
     directory = sinks.directory
-    with directory.files.lock(f"{directory.root}/{LOCK}"):
+    with directory.publishing():
         object.__setattr__(directory.files, "lock_seconds", 0.2)
         with pytest.raises(ConflictError, match="another process holds"):
             run(sinks, "second")

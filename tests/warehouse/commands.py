@@ -15,6 +15,7 @@ from tests.warehouse.places import ROOT
 # Dies as it is about to commit to one place: Iceberg is committed by then, PostgreSQL before the directory too.
 KILLED = """
 import os, signal
+from dcrec_spark.publish.object_store import ObjectStoreSink
 from dcrec_spark.publish.parquet import ParquetSink
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 {place}.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)

@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 from dcrec_spark.publish.server import Server
 from dcrec_spark.spark.session import build_session
 from tests.warehouse.database import running_postgresql
+from tests.warehouse.key_values import RunningRedis, running_redis
+from tests.warehouse.objects import CREDENTIALS, ObjectStore, running_object_store
 from tests.warehouse.places import session_settings
 
 
@@ -29,9 +31,19 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark(scratch: Path) -> Iterator[SparkSession]:
     """Hive, Delta, and Iceberg in a folder and behind SQLite."""
+    os.environ |= CREDENTIALS
     session = build_session("dcrec-spark warehouses", master="local[2]", conf=session_settings(scratch))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def store(scratch: Path, spark: SparkSession) -> Iterator[ObjectStore]:
+    """An object store on loopback, which the session finds."""
+    with running_object_store(scratch) as running:
+        for name, value in running.settings().items():
+            spark.conf.set(name, value)
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +53,15 @@ def postgresql(scratch: Path) -> Iterator[str]:
         os.environ["PGPASSWORD"] = password
         yield url
         del os.environ["PGPASSWORD"]
+
+
+@pytest.fixture(scope="session")
+def redis_server(scratch: Path) -> Iterator[RunningRedis]:
+    """A Redis server on loopback; its password is in REDISCLI_AUTH."""
+    with running_redis(scratch / "redis") as server:
+        os.environ["REDISCLI_AUTH"] = server.password
+        yield server
+        del os.environ["REDISCLI_AUTH"]
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Readers that have nothing to do with the sinks: what does somebody else find in a warehouse?"""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from deltalake import DeltaTable
 from psycopg.rows import dict_row
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
+
+from tests.warehouse.key_values import RunningRedis
 
 Judge = Callable[[str], pd.DataFrame]
 
@@ -50,5 +53,22 @@ def postgresql_judge(database: psycopg.Connection, namespace: str) -> Judge:
     def read(table: str) -> pd.DataFrame:
         with database.cursor(row_factory=dict_row) as cursor:
             return pd.DataFrame(cursor.execute(f'select * from "{namespace}"."{table}"').fetchall())
+
+    return read
+
+
+def redis_judge(server: RunningRedis, namespace: str) -> Judge:
+    """The hash that the pointer names, by a client of its own."""
+    ids = {"recommendations": "user_id", "item_factors": "id"}
+
+    def read(table: str) -> pd.DataFrame:
+        with server.reader() as client:
+            token = client.hget(f"{namespace}:current", table)
+            fields = client.hgetall(f"{namespace}:{token}:{table}")
+        rows = [{ids[table]: key, **row} for key, rows in fields.items() for row in json.loads(rows)]
+        found = pd.DataFrame(rows)
+        if table == "item_factors":
+            return found.astype({"id": "int64", "bias": "float64"})
+        return found.assign(run_date=pd.to_datetime(found["run_date"]).dt.date)
 
     return read

@@ -11,7 +11,7 @@ JARS = Path(os.environ.get("DCREC_JARS") or ROOT / ".venv" / "jars").resolve()
 
 def session_settings(scratch: Path) -> dict[str, str]:
     """Everything that one session needs for all warehouses."""
-    paths = [JARS / jar.file_name for jar in listed_jars()]
+    paths = [JARS / jar.file_name for jar in listed_jars() if jar.purpose != "minicluster"]
     missing = [path.name for path in paths if not path.is_file()]
     assert not missing, f"{JARS} lacks {missing}: run make jars"
     derby = f"jdbc:derby:;databaseName={scratch}/metastore;create=true"

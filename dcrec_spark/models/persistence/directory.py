@@ -15,22 +15,28 @@ step; then the old data go. So a reader finds the old model or the new one at an
 the two, whole; what else he leaves is removed by the next one to write there. A reader whose data go while he reads
 them finds other metadata, and reads again. No two data directories have the same name, since Spark would take files of
 the same name for those it has cached.
+
+An object store renames nothing: the data are written into their place, where nobody looks before the metadata name
+them, and the metadata are put there if they are still those of before. Of two who save at once the first one wins. The
+data that a save which died has left stay there: nobody could tell them from those of a save at work.
 """
 
 import json
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.errors import ConfigError, ConflictError, DataError
 from dcrec_spark.spark.hadoop import default_file_system
 from dcrec_spark.storage.files import LOCATION, open_files
-from dcrec_spark.storage.protocol import Files
+from dcrec_spark.storage.objects import ObjectFiles
+from dcrec_spark.storage.protocol import ChangedError, Directories, Files, Objects
 from dcrec_spark.storage.staging import require_writable
 from dcrec_spark.version import __version__
 
@@ -45,7 +51,7 @@ _KEYS = {"class", "uid", "paramMap", "defaultParamMap", "dcrecVersion", "data", 
 _log = logging.getLogger(__name__)
 
 
-def open_directory(path: str, spark: SparkSession) -> tuple[Files, str]:
+def open_directory(path: str, spark: SparkSession) -> tuple[Directories | ObjectFiles, str]:
     """Return the store that a model's path names, and the absolute path inside it.
 
     Raises
@@ -96,12 +102,47 @@ def new_data_name() -> str:
 def write_metadata(files: Files, directory: str, metadata: Mapping[str, Any]) -> None:
     """Write the last file of a model: a directory without it is no model."""
     files.make_directory(f"{directory}/{FOLDER}")
-    # One line: pyspark.ml reads it as the first line of a text.
+    files.write(f"{directory}/{METADATA}", _line(metadata))
+
+
+def _line(metadata: Mapping[str, Any]) -> bytes:
+    """One line, as pyspark.ml reads it: the first line of a text."""
     line = json.dumps({**metadata, "formatVersion": FORMAT_VERSION}, separators=(",", ":"), allow_nan=False)
-    files.write(f"{directory}/{METADATA}", f"{line}\n".encode())
+    return f"{line}\n".encode()
 
 
-def commit(files: Files, staged: str, path: str, overwrite: bool) -> None:
+@contextmanager
+def placed(files: Objects, path: str, data: str) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Save a model on an object store: write its data below ``path/data`` inside, then call what is yielded.
+
+    That makes the metadata those that readers find, and removes the data of before.
+
+    Raises
+    ------
+    ConflictError : another process saved a model there meanwhile, which stays; what was written is removed.
+    """
+    version, before = files.version(f"{path}/{METADATA}"), (_parse(files, path) or {}).get("data")
+
+    def put(metadata: Mapping[str, Any]) -> None:
+        try:
+            files.write_over(f"{path}/{METADATA}", _line(metadata), version)
+        except ChangedError as error:
+            if (_parse(files, path) or {}).get("data") != data:
+                raise ConflictError(
+                    f"another process saved a model at {files.uri(path)} meanwhile: save again to replace it"
+                ) from error
+
+    try:
+        yield put
+    except BaseException:
+        if (_parse(files, path) or {}).get("data") != data:
+            files.delete(f"{path}/{data}")
+        raise
+    if before is not None and before != data:
+        files.delete(f"{path}/{before}")
+
+
+def commit(files: Directories, staged: str, path: str, overwrite: bool) -> None:
     """Make the staged model the one at ``path``; ConfigError when another came first and may not be replaced."""
     try:
         files.rename(staged, path)
@@ -112,7 +153,7 @@ def commit(files: Files, staged: str, path: str, overwrite: bool) -> None:
         _replace(files, staged, path)
 
 
-def _replace(files: Files, staged: str, path: str) -> None:
+def _replace(files: Directories, staged: str, path: str) -> None:
     metadata = files.read(f"{staged}/{METADATA}")
     data = json.loads(metadata)["data"]
     with files.lock(f"{path}/{LOCK}"):

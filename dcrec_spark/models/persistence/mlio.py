@@ -35,11 +35,13 @@ from dcrec_spark.models.persistence.directory import (
     commit,
     new_data_name,
     open_directory,
+    placed,
     read_metadata,
     require_free,
     write_metadata,
 )
 from dcrec_spark.spark.failures import SPARK_FAILURES, is_broken_file
+from dcrec_spark.storage.objects import ObjectFiles
 from dcrec_spark.storage.protocol import Files
 from dcrec_spark.storage.staging import staged
 from dcrec_spark.storage.tables import write_table
@@ -101,13 +103,14 @@ class Writer(MLWriter):
         self._instance = instance
 
     def save(self, path: str) -> None:
-        """Save to a path on HDFS, or on a local or shared file system.
+        """Save to a path on S3, on HDFS, or on a local or shared file system.
 
         With ``overwrite()`` what is there stays until the new one takes its place; pyspark.ml deletes it first.
 
         Raises
         ------
-        ConfigError : the path is in use, or can not be written. DataError : executors wrote to disks of their own.
+        ConfigError : the path is in use, or can not be written. ConflictError : another process saved there first
+        (on S3). DataError : executors wrote to disks of their own.
         """
         self.saveImpl(path)
 
@@ -115,11 +118,18 @@ class Writer(MLWriter):
         """As :meth:`save`."""
         files, root = open_directory(path, self.sparkSession)
         require_free(files, root, self.shouldOverwrite)
+        data = new_data_name()
+        if isinstance(files, ObjectFiles):
+            with placed(files, root, data) as put:
+                put(self._all_about(files, root, data))
+            return
         with staged(files, root) as directory:
-            data = new_data_name()
-            contents = self._write_data(files, f"{directory}/{data}")
-            write_metadata(files, directory, {**self._about(), "data": data, **contents})
+            write_metadata(files, directory, self._all_about(files, directory, data))
             commit(files, directory, root, self.shouldOverwrite)
+
+    def _all_about(self, files: Files, directory: str, data: str) -> dict[str, Any]:
+        """Write the data, and return the metadata, which name them."""
+        return {**self._about(), "data": data, **self._write_data(files, f"{directory}/{data}")}
 
     def _write_data(self, files: Files, directory: str) -> dict[str, Any]:
         """Write frames and parts; what the metadata say of them."""

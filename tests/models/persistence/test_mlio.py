@@ -170,7 +170,7 @@ def test_an_empty_folder_may_be_overwritten(spark: SparkSession, tmp_path: Path)
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("s3a://bucket/model", "object store"),
+        ("gs://bucket/model", "object store"),
         ("/models/*", "without line breaks and any of the characters"),
         (f"{__file__}/model", "where this user can not write"),
     ],

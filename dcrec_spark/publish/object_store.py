@@ -1,0 +1,273 @@
+"""Tables published to an object store, which renames nothing: immutable runs, and a pointer put under a condition.
+
+::
+
+    <output>/CURRENT                              the run_id that readers read; replaced in one step
+    <output>/run_id=<run_id>/<table>/*.parquet    written there, where nobody looks before CURRENT names the run
+                            /model/               what else the run leaves
+                            /run.json             the run's record
+                            /manifest.json        checksums of all the above; written last, and never changed
+                            /_begun               tells how old the directory is before there is anything else in it
+                            /_published           marks a run that was current at some time
+    <output>/failed/run_id=<run_id>/run.json      the record of a run that published nothing
+
+Readers find the same as on a file system. The steps are those of :mod:`dcrec_spark.publish.protocol`. Staging notes the
+version of the pointer, and committing puts the new one only if the store still has that version: of publishers whose
+spans from staging to commit overlap, the first to commit wins, and no lock is asked. A process that dies leaves the old
+pointer or the new one. Nobody knows at once that it is dead, so a directory that never was current goes when nothing in
+it is younger than two days.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from dcrec_spark.errors import ConflictError, DataError, DcrecError
+from dcrec_spark.publish.current import CURRENT, run_id_in, run_path
+from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_manifest, to_json, write_manifest
+from dcrec_spark.publish.parquet import SETTING, StagedRun, require_names, write_parts
+from dcrec_spark.publish.protocol import Record, Save
+from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, ChangedError, Objects
+from dcrec_spark.storage.staging import remove_old, require_writable
+
+# Readers skip names that begin so, and manifests do.
+BEGUN = "_begun"
+PUBLISHED = "_published"
+_RUN = "run_id="
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ObjectStoreSink:
+    """Sink of the protocol on an object store.
+
+    root : path of the output in its bucket. given : the output as the user wrote it.
+    """
+
+    files: Objects
+    root: str
+    given: str
+
+    def check_writable(self) -> None:
+        """Refuse an output that this user could not publish to; leaves nothing behind.
+
+        Raises
+        ------
+        ConfigError
+            Naming output.path.
+        """
+        require_writable(self.files, self.root, self.given, SETTING)
+
+    def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
+        """Write each table and folder once to the run's directory; nothing stays when one of them fails.
+
+        Raises
+        ------
+        ConfigError
+            The output or a name cannot be used.
+        ConflictError
+            There is such a run.
+        """
+        require_names(run_id, tables, folders)
+        self.check_writable()
+        self.remove_leftovers()
+        path = run_path(self.root, run_id)
+        if self.files.exists(path):
+            raise ConflictError(
+                f"run_id {run_id} is there already under {self.given}, and runs never change; use a new run_id"
+            )
+        version = self.files.version(self._pointer)
+        # Read after its version: a pointer that moves in between makes the commit fail, not pass.
+        base = run_id_in(self.files, self.root)
+        staged = StagedRun(self.files, self.root, run_id, path, base, {}, version=version)
+        try:
+            self.files.write(f"{path}/{BEGUN}", b"")
+            written, saved = write_parts(self.files, path, tables, folders)
+        except BaseException:
+            self.discard(staged)
+            raise
+        return StagedRun(self.files, self.root, run_id, path, base, written, saved, version=version)
+
+    def commit(self, staged: StagedRun, record: Record) -> str:
+        """Make the staged tables the current ones; returns the run's directory as a URI.
+
+        Raises
+        ------
+        ConflictError
+            Another run was published since staging began; nothing changes.
+        DcrecError
+            The store went away; says whether the run may be published.
+        """
+        try:
+            self.files.write(f"{staged.path}/{RECORD}", to_json(record))
+            write_manifest(self.files, staged.path, staged.run_id, staged.tables, staged.folders)
+        except OSError as error:
+            raise DcrecError(f"run {staged.run_id} was not published: {self.given}: {error}") from error
+        if staged.base is not None:
+            self._mark(staged.base)  # by a publisher that died before it could
+        self._make_current(staged)
+        self._mark(staged.run_id)
+        return self.files.uri(staged.path)
+
+    def _make_current(self, staged: StagedRun) -> None:
+        try:
+            self._point_to(staged.run_id, staged.version)
+        except ChangedError as error:
+            # An answer that got lost is asked for again, and then the pointer is not the old one any more.
+            if run_id_in(self.files, self.root) != staged.run_id:
+                raise self._conflict(staged) from error
+        except OSError as error:
+            raise DcrecError(
+                f"{self.given} went away while run {staged.run_id} was committed ({error}): readers have that run or "
+                f"run {staged.base}, whole; see which by 'dcrec runs', or run again"
+            ) from error
+
+    def verify(self, staged: StagedRun) -> None:
+        """Read each published file once and compare its checksum with the manifest's.
+
+        Raises
+        ------
+        DcrecError
+            A file is missing, changed or foreign, and the run withdrawn: readers are back on the run before. Or the
+            store went away; the run stays.
+        """
+        try:
+            check_manifest(self.files, staged.path)
+        except (DataError, FileNotFoundError) as damage:
+            self.withdraw(staged)
+            now = "none is published" if staged.base is None else f"readers are back on run {staged.base}"
+            raise DcrecError(
+                f"run {staged.run_id} was published, found damaged, and withdrawn ({now}): {damage}"
+            ) from damage
+        except OSError as error:
+            raise DcrecError(
+                f"run {staged.run_id} was published, and {self.given} went away before it was verified: {error}"
+            ) from error
+
+    def discard(self, staged: StagedRun) -> None:
+        """Remove the staged tables, unless they are published; where the store is away, that is left to a later run."""
+        try:
+            if run_id_in(self.files, self.root) != staged.run_id and not self._is_published(staged.run_id):
+                self.files.delete(staged.path)
+        except OSError as error:
+            _log.warning("%s is left to a later run: %s", self.files.uri(staged.path), error)
+
+    def withdraw(self, staged: StagedRun) -> None:
+        """Point readers to the run before, unless another one was published since, and remove this one's directory."""
+        version = self.files.version(self._pointer)
+        if run_id_in(self.files, self.root) == staged.run_id:
+            if staged.base is None:
+                self.files.delete(self._pointer)
+            else:
+                self._point_to(staged.base, version)
+        self.files.delete(f"{staged.path}/{PUBLISHED}")
+        self.files.delete(staged.path)
+
+    def require_unchanged(self, staged: StagedRun) -> None:
+        """Compare the pointer with that of when staging began.
+
+        Raises
+        ------
+        ConflictError
+            It has moved.
+        """
+        if run_id_in(self.files, self.root) != staged.base:
+            raise self._conflict(staged)
+
+    @contextmanager
+    def publishing(self) -> Iterator[None]:
+        """Hold nothing: of publishers to several places, the pointer says who was first, and the others go back."""
+        yield
+
+    def restore(self, run_id: str) -> None:
+        """Point readers to an older run, after checking that it is whole.
+
+        Raises
+        ------
+        DataError
+            There is no such run, or it is damaged.
+        ConflictError
+            Another run was published meanwhile; nothing has changed.
+        """
+        path, version, before = run_path(self.root, run_id), *self._now()
+        check_manifest(self.files, path)
+        try:
+            self._point_to(run_id, version)
+        except ChangedError as error:
+            raise ConflictError(f"{self.given} was published to meanwhile: list the runs, and choose again") from error
+        # A publisher that removes old runs looks at the pointer after the manifest is gone: one of the two sees it.
+        if not self.files.exists(f"{path}/{MANIFEST}"):
+            if before is not None:
+                self._point_to(before, self.files.version(self._pointer))
+            raise DataError(f"run {run_id} under {self.given} was removed meanwhile; readers are back on run {before}")
+
+    def run_ids(self) -> list[str]:
+        """Name the runs that were published, in the order of their names."""
+        current = run_id_in(self.files, self.root)
+        return [run_id for run_id in self._directories() if run_id == current or self._is_published(run_id)]
+
+    def prune(self, keep: int) -> list[str]:
+        """Remove all runs but the ``keep`` newest and the current one; returns which.
+
+        Whoever still reads an old run loses it.
+        """
+        current, removed = run_id_in(self.files, self.root), []
+        for run_id in self.run_ids()[:-keep]:
+            if run_id != current and self._remove(run_id):
+                removed.append(run_id)
+        return removed
+
+    def remove_leftovers(self) -> None:
+        """Remove what publishers that died have left."""
+        current = f"{_RUN}{run_id_in(self.files, self.root)}"
+        remove_old(self.files, self.root, TEMPORARY_PREFIX)
+        remove_old(self.files, self.root, _RUN, lambda name: name == current or self._is_marked(name))
+
+    @property
+    def _pointer(self) -> str:
+        return f"{self.root}/{CURRENT}"
+
+    def _now(self) -> tuple[str | None, str | None]:
+        """Version of the pointer, and the run that it names."""
+        return self.files.version(self._pointer), run_id_in(self.files, self.root)
+
+    def _point_to(self, run_id: str, version: str | None) -> None:
+        self.files.write_over(self._pointer, f"{run_id}\n".encode(), version)
+
+    def _mark(self, run_id: str) -> None:
+        """Note that a run is, or was, current; the next publisher does it if this one cannot."""
+        try:
+            if not self._is_published(run_id):
+                self.files.write(f"{run_path(self.root, run_id)}/{PUBLISHED}", b"")
+        except OSError as error:
+            _log.warning("run %s could not be marked as published: %s", run_id, error)
+
+    def _is_published(self, run_id: str) -> bool:
+        return self._is_marked(f"{_RUN}{run_id}")
+
+    def _is_marked(self, directory: str) -> bool:
+        return self.files.exists(f"{self.root}/{directory}/{PUBLISHED}")
+
+    def _directories(self) -> list[str]:
+        names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
+        return [name.removeprefix(_RUN) for name in names if name.startswith(_RUN)]
+
+    def _remove(self, run_id: str) -> bool:
+        """Remove an old run, unless somebody has gone back to it just now."""
+        path = run_path(self.root, run_id)
+        manifest = self.files.read(f"{path}/{MANIFEST}")
+        self.files.delete(f"{path}/{MANIFEST}")
+        if run_id_in(self.files, self.root) == run_id:
+            self.files.write(f"{path}/{MANIFEST}", manifest)
+            return False
+        self.files.delete(path)
+        return True
+
+    def _conflict(self, staged: StagedRun) -> ConflictError:
+        return ConflictError(
+            f"run {staged.run_id} was not published: {self.given} went from run {staged.base} to run "
+            f"{run_id_in(self.files, self.root)} after this one started staging; run again to publish over it"
+        )

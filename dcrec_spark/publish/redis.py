@@ -1,0 +1,397 @@
+"""Redis: a hash for each table of each run, written by the executors, and one pointer that is switched last.
+
+::
+
+    <namespace>:current                  hash: table -> token of the run that readers read
+    <namespace>:<token>:<table>          hash: id of a user or an item -> its rows, as a JSON list in the order of ranks
+    <namespace>:runs                     hash: token -> run_id, run_date, tables, when it was published, as JSON
+    <namespace>:staging                  set: tokens of runs that are being written
+
+A reader asks for the token, and then for the rows of an id. Redis holds what is looked up by an id: recommendations,
+similar_items and the factors; and fallback, under the empty id. The other tables of a run are for the other places.
+
+Committing is one transaction: it is refused if the pointer has moved since staging began, or if something of what was
+staged is gone; it notes the run, and switches the pointer of all tables at once. Redis does not tell who is dead: what
+was begun two days ago and never committed goes when the next run is staged. No key has an expiry, which a task that
+Spark has given up, and that goes on all the same, could set anew.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StringType, StructType
+
+from dcrec_spark.errors import ConfigError, DcrecError, require_extra
+from dcrec_spark.publish.protocol import Record
+from dcrec_spark.publish.redis_server import RedisServer
+from dcrec_spark.publish.warehouse import IDENTIFIER, Kept, StagedTables, Warehouse, first_line, is_abandoned
+
+require_extra("redis")
+
+import redis
+
+# Table -> the column that its rows are looked up by; None: one list for all.
+KEYS: Mapping[str, str | None] = {
+    "recommendations": "user_id",
+    "similar_items": "item_id",
+    "fallback": None,
+    "user_vectors": "id",
+    "item_vectors": "id",
+    "user_factors": "id",
+    "item_factors": "id",
+}
+_FIELDS_AT_ONCE = 1000
+_log = logging.getLogger(__name__)
+_KEY, _ROWS = "key", "rows"
+# Policies of a full server that drop keys without an expiry: tables that readers read.
+_DROPPING = "allkeys"
+
+
+class RedisWarehouse(Warehouse):
+    """Tables of a Redis server, under keys that begin with ``namespace``.
+
+    spark : writes the rows; None is enough to list runs and to go back to one.
+    """
+
+    kind = "redis"
+
+    def __init__(
+        self, spark: SparkSession | None, server: RedisServer, namespace: str, keep: int, run_date: date | None
+    ) -> None:
+        super().__init__(namespace, keep, run_date)
+        self.spark = spark
+        self.server = server
+        self._client = server.connect()
+        # What was staged under a token, to read back: by its keys, for a hash has no order to share it out by.
+        self._staged: dict[tuple[str, str], tuple[DataFrame, StructType]] = {}
+
+    def takes(self, table: str) -> bool:
+        """Whether the table's rows are looked up by an id."""
+        return table in KEYS
+
+    def check(self) -> None:
+        """Connect, and refuse a server that drops tables when it is full."""
+        if IDENTIFIER.fullmatch(self.namespace) is None:
+            raise ConfigError(
+                f"{self.setting}.namespace is {self.namespace!r}; expected letters, digits and '_', not first a digit"
+            )
+        try:
+            self._client.ping()
+            policy = str(self._policy())
+        except redis.RedisError as error:
+            raise ConfigError(
+                f"setting {self.setting}.url is {self.server.url!r}: {self._without_secret(first_line(error))}"
+            ) from error
+        if policy.startswith(_DROPPING):
+            raise ConfigError(
+                f"setting {self.setting}.url: the server's maxmemory-policy is {policy}, by which a full server drops "
+                "tables that are read; expected noeviction or one of volatile-*"
+            )
+
+    def _policy(self) -> object:
+        try:
+            return self._client.config_get("maxmemory-policy").get("maxmemory-policy")
+        except redis.ResponseError:  # not every user may ask
+            return None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    # ---- stage
+
+    def prepare(self, table: str, rows: DataFrame) -> None:
+        """Nothing: a hash is there when something is in it."""
+
+    def now(self, table: str) -> str | None:
+        """Name the token that the pointer has."""
+        token = self._client.hget(self._current, table)
+        return None if token is None else str(token)
+
+    def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
+        """Write a field for each id from the executors; returns the token."""
+        place = self._place(staged.token, table)
+        self._client.sadd(self._staging, staged.token)
+        lists = _as_lists(rows, KEYS[table])
+        written = lists.mapInArrow(_writer(self.server, place), "fields long")
+        try:
+            fields = written.agg(F.sum("fields")).collect()[0][0] or 0
+        except Exception as error:
+            raise DcrecError(
+                f"{self.setting}: {place} could not be written: {self._without_secret(first_line(error))}"
+            ) from error
+        there = self._client.hlen(place)
+        if there != fields:
+            raise DcrecError(f"{self.setting}: {place} has {there} ids, and {fields} were written; run again")
+        self._staged[staged.token, table] = lists.select(_KEY), rows.schema
+        return staged.token
+
+    def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
+        """Open what was written, by its ids."""
+        return self._open(staged.token, table)
+
+    def _open(self, token: str, table: str) -> DataFrame:
+        (keys, schema), place, column = self._staged[token, table], self._place(token, table), KEYS[table]
+        found = keys.mapInArrow(_reader(self.server, place), f"{_KEY} string, {_ROWS} string")
+        inner = StructType([field for field in schema if field.name != column])
+        rows = found.select(_KEY, F.explode(F.from_json(_ROWS, ArrayType(inner))).alias("row"))
+        key = [] if column is None else [F.col(_KEY).cast(schema[column].dataType).alias(column)]
+        return rows.select(*key, "row.*").select(*schema.fieldNames())
+
+    # ---- commit
+
+    def commit(self, staged: StagedTables, record: Record) -> str:
+        """Switch the pointer of all tables, and note the run, in one transaction.
+
+        Raises
+        ------
+        ConflictError
+            Another run was shown since staging began, or something of what was staged is gone.
+        DcrecError
+            The server went away.
+        """
+        if not staged.places:
+            return f"{self.namespace}: no table of this run is looked up by an id"
+
+        def switch(transaction: "redis.client.Pipeline") -> None:
+            self._require_base(transaction, staged)
+            self._require_there(transaction, staged)
+            seconds, microseconds = transaction.time()
+            note = self._note(staged, seconds + microseconds / 1e6)
+            transaction.multi()
+            transaction.srem(self._staging, staged.token)
+            places: dict[Any, Any] = dict(staged.places)
+            transaction.hset(self._current, mapping=places)
+            transaction.hset(self._runs, staged.token, note)
+
+        self._in_transaction(switch, staged)
+        return ", ".join(self._place(token, table) for table, token in staged.places.items())
+
+    def show(self, staged: StagedTables, table: str) -> str:
+        """Switch the pointer of one table; :meth:`commit` switches all at once."""
+        self._client.hset(self._current, table, staged.token)
+        return self._place(staged.token, table)
+
+    def put_back(self, table: str, place: str | None) -> None:
+        """Point to what was there before."""
+        if place is None:
+            self._client.hdel(self._current, table)
+        else:
+            self._client.hset(self._current, table, place)
+
+    def undo(self, staged: StagedTables) -> None:
+        """Point to what was there when staging began, all tables at once; the publication is no longer noted."""
+
+        def go_back(transaction: "redis.client.Pipeline") -> None:
+            now = transaction.hgetall(self._current)
+            ours = [table for table in staged.places if now.get(table) == staged.token]
+            before = {table: staged.base[table] for table in ours}
+            transaction.multi()
+            for table, token in before.items():
+                if token is None:
+                    transaction.hdel(self._current, table)
+                else:
+                    transaction.hset(self._current, table, token)
+            self._forget(transaction, staged.token, staged.places)
+
+        self._client.transaction(go_back, self._current)
+
+    def shown(self, table: str) -> DataFrame:
+        """Open what the pointer names, where this publisher wrote it."""
+        return self._open(str(self.now(table)), table)
+
+    def verify(self, staged: StagedTables) -> None:
+        """Look at the pointer, and count the ids; the rows were compared when they were staged, and never change."""
+        differing = [
+            table
+            for table, token in staged.places.items()
+            if self.now(table) != token
+            or self._client.hlen(self._place(token, table)) != self._staged[token, table][0].count()
+        ]
+        if differing:
+            self.undo(staged)
+            raise DcrecError(
+                f"{self.setting}: run {staged.run_id} was published, and {', '.join(differing)} found different from "
+                "what was written; the tables of before are back"
+            )
+
+    # ---- clear up, list, go back
+
+    def discard(self, staged: StagedTables) -> None:
+        """Remove what is staged, unless the run is held; where the server is away, that is left to a later run."""
+        try:
+            super().discard(staged)
+        except redis.RedisError as error:
+            _log.warning("%s: what was staged is left to a later run: %s", self.setting, first_line(error))
+
+    def drop(self, staged: StagedTables, table: str) -> None:
+        """Remove what is staged of a table, unless the run is held."""
+        if not self._client.hexists(self._runs, staged.token):
+            self._client.unlink(self._place(staged.token, table))
+            if table == list(staged.base)[-1]:
+                self._client.srem(self._staging, staged.token)
+
+    def prune(self, table: str) -> None:
+        """Remove runs that are neither shown nor among those to keep, and what publishers that died have left."""
+        for token in filter(is_abandoned, map(str, self._client.smembers(self._staging))):
+            self._client.unlink(*(self._place(token, left) for left in KEYS))
+            self._client.srem(self._staging, token)
+        notes = self._notes()
+        shown = set(self._client.hvals(self._current))
+        for token in [token for token, _ in notes[self.keep :] if token not in shown]:
+            self._client.transaction(partial(self._prune_one, token), self._current, self._runs)
+
+    def _prune_one(self, token: str, transaction: "redis.client.Pipeline") -> None:
+        """Remove a run, unless somebody has gone back to it just now."""
+        note = transaction.hget(self._runs, token)
+        if note is None or token in transaction.hvals(self._current):
+            return
+        transaction.multi()
+        self._forget(transaction, token, json.loads(note)["tables"])
+
+    def _forget(
+        self, transaction: "redis.client.Pipeline", token: str, tables: Sequence[str] | Mapping[str, str]
+    ) -> None:
+        transaction.hdel(self._runs, token)
+        for table in tables:
+            transaction.unlink(self._place(token, table))
+
+    def kept(self) -> list[Kept]:
+        """List the published runs."""
+        current = self._client.hgetall(self._current)
+        return [
+            Kept(
+                note["run_id"],
+                note["run_date"],
+                tuple(note["tables"]),
+                tuple(sorted(str(table) for table, shown in current.items() if shown == token)),
+            )
+            for token, note in self._notes()
+        ]
+
+    def restore(self, run_id: str) -> None:
+        """Point to all tables of an older run, in one step."""
+
+        def go_back(transaction: "redis.client.Pipeline") -> None:
+            found = next(((token, note) for token, note in self._notes() if note["run_id"] == run_id), None)
+            if found is None:
+                raise self.not_held(run_id)
+            transaction.multi()
+            transaction.hset(self._current, mapping=dict.fromkeys(found[1]["tables"], found[0]))
+
+        self._client.transaction(go_back, self._current, self._runs)
+
+    # ---- the server
+
+    @property
+    def _current(self) -> str:
+        return f"{self.namespace}:current"
+
+    @property
+    def _runs(self) -> str:
+        return f"{self.namespace}:runs"
+
+    @property
+    def _staging(self) -> str:
+        return f"{self.namespace}:staging"
+
+    def _place(self, token: str, table: str) -> str:
+        return f"{self.namespace}:{token}:{table}"
+
+    def _notes(self) -> list[tuple[str, dict[str, Any]]]:
+        """Tokens and notes of the published runs, the newest first."""
+        notes = {str(token): json.loads(note) for token, note in self._client.hgetall(self._runs).items()}
+        return sorted(notes.items(), key=lambda item: item[1]["published_at"], reverse=True)
+
+    def _note(self, staged: StagedTables, now: float) -> str:
+        return json.dumps(
+            {
+                "run_id": staged.run_id,
+                "run_date": str(self.run_date),
+                "tables": sorted(staged.places),
+                "published_at": now,
+            }
+        )
+
+    def _in_transaction(self, change: Callable[["redis.client.Pipeline"], None], staged: StagedTables) -> None:
+        """Make a change, anew where what it looks at has changed meanwhile."""
+        places = [self._place(staged.token, table) for table in staged.places]
+        try:
+            self._client.transaction(change, self._current, *places)
+        except redis.RedisError as error:
+            why = self._without_secret(first_line(error))
+            raise DcrecError(f"{self.setting}: {self.server.url} went away, or refuses: {why}; run again") from error
+
+    def _require_base(self, transaction: "redis.client.Pipeline", staged: StagedTables) -> None:
+        now = transaction.hgetall(self._current)
+        moved = [table for table, base in staged.base.items() if now.get(table) not in (base, staged.token)]
+        if moved:
+            raise self.conflict(staged.run_id, f"{', '.join(moved)} changed after this run started staging")
+
+    def _require_there(self, transaction: "redis.client.Pipeline", staged: StagedTables) -> None:
+        gone = [
+            table
+            for table, token in staged.places.items()
+            if staged.contents[table].rows and not transaction.exists(self._place(token, table))
+        ]
+        if gone:
+            raise self.conflict(staged.run_id, f"the server has lost what was staged of {', '.join(gone)}")
+
+    def _without_secret(self, text: str) -> str:
+        return text.replace(self.server.password, "***") if self.server.password else text
+
+
+def _as_lists(rows: DataFrame, column: str | None) -> DataFrame:
+    """Make a row for each id: the id as text, and its rows as JSON, in the order of ranks where they have some."""
+    names = [name for name in rows.columns if name != column]
+    # Sorted by the first field.
+    first = [name for name in names if name == "rank"]
+    row = F.struct(*first, *(name for name in names if name not in first))
+    lists = F.to_json(
+        F.array_sort(F.collect_list(row)) if first else F.collect_list(row), {"ignoreNullFields": "false"}
+    )
+    key: Column = F.lit("") if column is None else F.col(column).cast(StringType())
+    return rows.groupBy(key.alias(_KEY)).agg(lists.alias(_ROWS))
+
+
+def _writer(server: RedisServer, place: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        client, fields = server.connect(), 0
+        try:
+            for batch in batches:
+                for part in _parts(batch):
+                    keys, rows = (part.column(name).to_pylist() for name in (_KEY, _ROWS))
+                    client.hset(place, mapping=dict(zip(keys, rows, strict=True)))
+                    fields += len(keys)
+        finally:
+            client.close()
+        yield pa.RecordBatch.from_pydict({"fields": pa.array([fields], pa.int64())})
+
+    return write
+
+
+def _reader(server: RedisServer, place: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        client = server.connect()
+        try:
+            for batch in batches:
+                for part in _parts(batch):
+                    keys = part.column(_KEY)
+                    rows = pa.array(client.hmget(place, keys.to_pylist()), pa.string())
+                    yield pa.RecordBatch.from_arrays([keys, rows], names=[_KEY, _ROWS])
+        finally:
+            client.close()
+
+    return read
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, _FIELDS_AT_ONCE):
+        yield batch.slice(start, _FIELDS_AT_ONCE)

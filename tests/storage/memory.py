@@ -1,0 +1,61 @@
+"""An object store in memory, as tests need it that have no server."""
+
+import hashlib
+import time
+
+from dcrec_spark.storage.protocol import ChangedError, Entry
+
+
+class MemoryObjects:
+    """:class:`dcrec_spark.storage.protocol.Objects`; ``contents`` and ``times`` by path."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, bytes] = {}
+        self.times: dict[str, float] = {}
+        self.versions: dict[str, str] = {}
+
+    def uri(self, path: str) -> str:
+        return f"memory://{path}"
+
+    def exists(self, path: str) -> bool:
+        return path in self.contents or any(name.startswith(f"{path}/") for name in self.contents)
+
+    def list(self, path: str) -> list[Entry]:
+        inside = [name.removeprefix(f"{path}/") for name in self.contents if name.startswith(f"{path}/")]
+        files = [name for name in inside if "/" not in name]
+        directories = {name.partition("/")[0] for name in inside if "/" in name}
+        found = [
+            Entry(name, False, len(self.contents[f"{path}/{name}"]), self.times[f"{path}/{name}"]) for name in files
+        ]
+        # A directory has the time of whoever asks, as Hadoop has it.
+        return sorted([*found, *(Entry(name, True, 0, time.time()) for name in directories)])
+
+    def read(self, path: str) -> bytes:
+        if path not in self.contents:
+            raise FileNotFoundError(path)
+        return self.contents[path]
+
+    def sha256(self, path: str) -> str:
+        return hashlib.sha256(self.read(path)).hexdigest()
+
+    def sync(self, path: str) -> None: ...
+
+    def make_directory(self, path: str) -> None: ...
+
+    def write(self, path: str, content: bytes) -> None:
+        self.contents[path], self.times[path] = content, time.time()
+        self.versions[path] = f"{len(self.versions)}-{time.time_ns()}"
+
+    def delete(self, path: str) -> None:
+        for name in [name for name in self.contents if name == path or name.startswith(f"{path}/")]:
+            del self.contents[name], self.times[name], self.versions[name]
+
+    def check_writable(self, path: str) -> None: ...
+
+    def version(self, path: str) -> str | None:
+        return self.versions.get(path)
+
+    def write_over(self, path: str, content: bytes, version: str | None) -> None:
+        if self.versions.get(path) != version:
+            raise ChangedError(f"{path}: 412")
+        self.write(path, content)

@@ -1,0 +1,184 @@
+"""An object store of the tests' own: moto's S3 server on loopback, behind a gate that can be shut."""
+
+import io
+import selectors
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dcrec_spark.publish.current import TABLE_NAME
+
+BUCKET = "shop"
+REGION = "us-east-1"
+# Of the environment of whoever publishes: the server takes any, and nobody may find the second one anywhere.
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "publisher", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI-K7MDENG-bPxRfiCY"}
+
+
+class Found(NamedTuple):
+    """What somebody else finds: the run that the pointer names, and the rows of a table by their own run."""
+
+    run_id: str
+    run_ids: frozenset[str]
+    rows: int
+
+
+class ObjectStore:
+    """A server with one bucket; ``client`` is the judges' way to it, which is never shut."""
+
+    def __init__(self, log: Path) -> None:
+        self.port = free_port()
+        with log.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
+                stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        _wait(self.port, self.process)
+        self.gate = Gate(self.port)
+        self.client: Any = boto3.client(
+            "s3",
+            endpoint_url=f"http://127.0.0.1:{self.port}",
+            region_name=REGION,
+            aws_access_key_id="judge",
+            aws_secret_access_key="judge",
+        )
+        self.client.create_bucket(Bucket=BUCKET)
+
+    def settings(self) -> dict[str, str]:
+        """What Hadoop has to know to find it."""
+        return {
+            "fs.s3a.endpoint": f"http://127.0.0.1:{self.gate.port}",
+            "fs.s3a.endpoint.region": REGION,
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.connection.ssl.enabled": "false",
+        }
+
+    def put(self, key: str, content: bytes) -> None:
+        """Put an object."""
+        self.client.put_object(Bucket=BUCKET, Key=key, Body=content)
+
+    def get(self, key: str) -> bytes:
+        """Get an object."""
+        content: bytes = self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        return content
+
+    def keys(self, prefix: str) -> list[str]:
+        """List the objects whose keys begin so."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+        return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+
+    def table(self, directory: str, table: str) -> pa.Table:
+        """Read a table of a run with PyArrow."""
+        assert TABLE_NAME.fullmatch(table)
+        parts = [key for key in self.keys(f"{directory}/{table}/") if key.endswith(".parquet")]
+        return pa.concat_tables(pq.ParquetFile(io.BytesIO(self.get(part))).read() for part in parts)
+
+    def current(self, output: str) -> str | None:
+        """Return the run that the pointer names."""
+        try:
+            return self.get(f"{output}/CURRENT").decode().strip()
+        except self.client.exceptions.NoSuchKey:
+            return None
+
+    def found(self, output: str, table: str = "recommendations") -> Found | None:
+        """Read a table as a service would."""
+        run_id = self.current(output)
+        if run_id is None:
+            return None
+        rows = self.table(f"{output}/run_id={run_id}", table)
+        return Found(run_id, frozenset(rows["run_id"].to_pylist()), rows.num_rows)
+
+    def stop(self) -> None:
+        """End the server and the gate."""
+        self.gate.shut()
+        self.process.terminate()
+        self.process.wait(timeout=30)
+
+
+class Gate:
+    """A port that leads to the server; shut, it breaks off what is under way, and lets nothing new through."""
+
+    def __init__(self, target: int) -> None:
+        self.target, self.port = target, free_port()
+        self._connections: list[socket.socket] = []
+        self.open()
+
+    def open(self) -> None:
+        """Let everybody through."""
+        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def shut(self) -> None:
+        """Let nobody through."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._connections.clear()
+
+    def shut_for(self, seconds: float) -> None:
+        """Shut, and open again later."""
+        self.shut()
+        threading.Timer(seconds, self.open).start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.target))
+            self._connections += [client, server]
+            threading.Thread(target=_pump, args=(client, server), daemon=True).start()
+
+
+def _pump(one: socket.socket, other: socket.socket) -> None:
+    with selectors.DefaultSelector() as selector, one, other, suppress(OSError):
+        selector.register(one, selectors.EVENT_READ, other)
+        selector.register(other, selectors.EVENT_READ, one)
+        while True:
+            for key, _ in selector.select():
+                content = key.fileobj.recv(2**16)  # type: ignore[union-attr]
+                if not content:
+                    return
+                key.data.sendall(content)
+
+
+@contextmanager
+def running_object_store(scratch: Path) -> Iterator[ObjectStore]:
+    """Start a server of one's own."""
+    store = ObjectStore(scratch / "object-store.log")
+    try:
+        yield store
+    finally:
+        store.stop()
+
+
+def free_port() -> int:
+    """Name a port of loopback that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _wait(port: int, server: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            assert server.poll() is None, "the object store ended: pip install -e '.[warehouse-test]'"
+            assert time.monotonic() < deadline, "the object store did not answer"
+            time.sleep(0.1)
+        else:
+            return

@@ -1,0 +1,173 @@
+"""What Redis' sink does about restarts, races, passwords and servers that would drop what is read."""
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark.errors import ConfigError, ConflictError
+from dcrec_spark.publish.protocol import publish
+from dcrec_spark.publish.redis import RedisWarehouse
+from dcrec_spark.publish.redis_server import RedisServer
+from tests.warehouse.key_values import RunningRedis, running_redis
+from tests.warehouse.world import IDS, RUN_DATE, record, tables_of
+
+pytestmark = pytest.mark.warehouse
+
+NAMES = ("recommendations", "item_factors")
+AWAY_SECONDS = 1.0
+
+
+@pytest.fixture(scope="module")
+def server(scratch: Path) -> Iterator[RunningRedis]:
+    """A server of this file's own."""
+    with running_redis(scratch / "redis-that-falls") as running:
+        yield running
+
+
+@pytest.fixture
+def warehouse(
+    spark: SparkSession, server: RunningRedis, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RedisWarehouse]:
+    """Keys of the test's own, under which one run is shown; two are kept."""
+    monkeypatch.setenv("REDISCLI_AUTH", server.password)
+    namespace = f"s_{crc32(request.node.nodeid.encode())}"
+    made = RedisWarehouse(spark, RedisServer.open(server.url, None, None, "test"), namespace, 2, RUN_DATE)
+    made.check()
+    send(made, spark, "old")
+    yield made
+    made.close()
+
+
+def send(warehouse: RedisWarehouse, spark: SparkSession, run_id: str) -> None:
+    publish(warehouse, run_id, tables_of(spark, run_id, names=NAMES), lambda _: record(run_id))
+
+
+def look(server: RunningRedis, namespace: str) -> dict[str, tuple[str, int]]:
+    """What a service finds that asks for the tokens, and then for all lists: table -> run and number of rows."""
+    found = {}
+    with server.reader() as client:
+        for table, token in client.hgetall(f"{namespace}:current").items():
+            rows = [row for value in client.hvals(f"{namespace}:{token}:{table}") for row in json.loads(value)]
+            (run_id,) = {row["run_id"] for row in rows}
+            found[str(table)] = (str(run_id), len(rows))
+    return found
+
+
+def whole(run_id: str) -> dict[str, tuple[str, int]]:
+    return {"recommendations": (run_id, 2 * len(IDS)), "item_factors": (run_id, 2)}
+
+
+@pytest.mark.parametrize("step", ["write", "commit"])
+def test_a_server_that_restarts_costs_time_and_not_the_run(
+    step: str, warehouse: RedisWarehouse, spark: SparkSession, server: RunningRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, fallen = getattr(warehouse, step), list[str]()
+
+    def fall(*given: Any) -> Any:
+        if not fallen:
+            fallen.append(step)
+            server.stop(signal.SIGKILL)
+            threading.Timer(AWAY_SECONDS, server.start).start()
+        return make(*given)
+
+    monkeypatch.setattr(warehouse, step, fall)
+    send(warehouse, spark, "new")
+    assert fallen == [step]
+    assert look(server, warehouse.namespace) == whole("new")
+    assert [run.run_id for run in warehouse.kept()] == ["new", "old"]
+
+
+def test_readers_that_look_all_the_time_see_whole_lists_of_one_run_and_old_runs_go(
+    warehouse: RedisWarehouse, spark: SparkSession, server: RunningRedis
+) -> None:
+    stop, torn, looks = threading.Event(), list[Any](), list[str]()
+
+    def keep_looking() -> None:
+        with server.reader() as client:
+            while not stop.is_set():
+                token = client.hget(f"{warehouse.namespace}:current", "recommendations")
+                lists = client.hmget(f"{warehouse.namespace}:{token}:recommendations", list(IDS))
+                rows = [row for found in lists for row in json.loads(found or "[]")]
+                runs = {row["run_id"] for row in rows}
+                ranks = [row["rank"] for row in rows]
+                if len(runs) != 1 or ranks != [1, 2] * len(IDS):
+                    torn.append((token, runs, ranks))
+                looks.extend(runs)
+
+    reader = threading.Thread(target=keep_looking)
+    reader.start()
+    try:
+        for run_id in ("second", "third", "fourth", "fifth"):
+            send(warehouse, spark, run_id)
+    finally:
+        stop.set()
+        reader.join()
+    assert torn == []
+    assert len(looks) > 50
+    assert {"old", "fifth"} <= set(looks) | {"fifth"}
+    held = [run.run_id for run in warehouse.kept()]
+    assert held == ["fifth", "fourth", "third"]  # two and the one that was shown when the last was staged
+    with server.reader() as client:
+        tokens = {key.split(":")[1] for key in client.scan_iter(f"{warehouse.namespace}:*:recommendations")}
+        assert tokens == set(client.hkeys(f"{warehouse.namespace}:runs"))
+        assert client.exists(f"{warehouse.namespace}:staging") == 0
+
+
+def test_what_the_server_has_lost_is_not_committed(
+    warehouse: RedisWarehouse, spark: SparkSession, server: RunningRedis
+) -> None:
+    staged = warehouse.stage("new", tables_of(spark, "new", names=NAMES), {})
+    with server.reader() as client:
+        client.delete(f"{warehouse.namespace}:{staged.token}:item_factors")
+    with pytest.raises(ConflictError, match="the server has lost what was staged of item_factors"):
+        warehouse.commit(staged, record("new"))
+    warehouse.discard(staged)
+    assert look(server, warehouse.namespace) == whole("old")
+
+
+def test_what_a_dead_publisher_has_left_goes_after_two_days(
+    warehouse: RedisWarehouse, spark: SparkSession, server: RunningRedis
+) -> None:
+    with server.reader() as client:
+        for token in ("0" * 20, "f" * 20):  # of 1970, and of a time to come
+            client.hset(f"{warehouse.namespace}:{token}:recommendations", "ada", "[]")
+            client.sadd(f"{warehouse.namespace}:staging", token)
+        send(warehouse, spark, "new")
+        left = {key.split(":")[1] for key in client.scan_iter(f"{warehouse.namespace}:*:recommendations")}
+        assert "0" * 20 not in left
+        assert "f" * 20 in left
+        assert client.smembers(f"{warehouse.namespace}:staging") == {"f" * 20}
+
+
+def test_a_server_that_would_drop_tables_and_one_that_refuses_are_named(
+    warehouse: RedisWarehouse,
+    server: RunningRedis,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    with server.reader() as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        try:
+            with pytest.raises(ConfigError, match="maxmemory-policy is allkeys-lru"):
+                warehouse.check()
+        finally:
+            client.config_set("maxmemory-policy", "noeviction")
+    (tmp_path / "password").write_text("hunter22\n")
+    wrong = RedisServer.open(server.url, None, str(tmp_path / "password"), "warehouses.redis")
+    with pytest.raises(ConfigError, match=r"warehouses\.redis\.url is 'redis://") as refusal:
+        RedisWarehouse(spark, wrong, "x", 2, RUN_DATE).check()
+    assert "hunter22" not in f"{refusal.value} {wrong!r}"
+    for url in ("redis://me:hunter22@h/0", "http://h", "redis://h/0?password=hunter22"):
+        with pytest.raises(ConfigError, match=r"expected redis://host:port/number") as refusal:
+            RedisServer.open(url, None, None, "warehouses.redis")
+        assert "hunter22" not in str(refusal.value)
+    with pytest.raises(ConfigError, match="namespace is 'a:b'"):
+        RedisWarehouse(spark, warehouse.server, "a:b", 2, RUN_DATE).check()

@@ -1,7 +1,8 @@
 """Single precision beside double, on MovieLens 100K: how far apart the fits end.
 
-Measured with 5 and 20 sweeps, over all three outcomes: objectives differ by at most 6e-8 of themselves, the scores of
-the training pairs by at most 2e-4 of a star. The bounds leave room for other processors.
+Measured with 5 sweeps: objectives differ by at most 6e-8 of themselves, the scores of the training pairs by at most
+2e-4 of a star, and those of the Poisson outcome by 1.5e-3 (three of 100,000 by more than 1e-3). The bounds leave room for
+other processors.
 """
 
 from pathlib import Path
@@ -48,5 +49,5 @@ def test_outcomes_agree(ratings: Ratings, exposures: dict[str, Exposure], settin
     )
     np.testing.assert_allclose(single.objective, double.objective, rtol=1e-6)
     scores = [model.scores(ratings.user, ratings.item) for model in (single, double)]
-    np.testing.assert_allclose(*scores, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(*scores, rtol=0, atol=5e-3 if settings["outcome"] == "poisson" else 1e-3)
     assert np.abs(scores[0] - scores[1]).max() > 0

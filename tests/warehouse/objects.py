@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -44,6 +43,8 @@ class ObjectStore:
             )  # fmt: skip
         _wait(self.port, self.process)
         self.gate = Gate(self.port)
+        import boto3  # this module is imported where no server is started, and nothing of its is installed
+
         self.client: Any = boto3.client(
             "s3",
             endpoint_url=f"http://127.0.0.1:{self.port}",

@@ -15,7 +15,7 @@ from pyspark.ml.recommendation import ALS
 from pyspark.sql import DataFrame
 from threadpoolctl import threadpool_limits
 
-from benchmarks.speed import Seconds
+from benchmarks.speed import Seconds, hpfrec_model
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 
 # Relative distance from the converged ELBO that counts as there, and what counts as converged.
@@ -99,15 +99,10 @@ def _means(model: Any, side: str) -> np.ndarray:
 
 
 def _hpfrec_until(pairs: pd.DataFrame, rank: int, threads: int, wanted: float) -> list[dict[str, float]]:
-    from hpfrec import HPF
-
     counts = pd.DataFrame({"UserId": pairs["user"], "ItemId": pairs["item"], "Count": 1})
     fits: list[dict[str, float]] = []
     for iterations in (10, 20, 40, 80):
-        model = HPF(
-            k=rank, maxiter=iterations, stop_crit="maxiter", check_every=iterations, ncores=threads,
-            random_seed=0, verbose=False, reindex=False, keep_data=False,
-        )  # fmt: skip
+        model = hpfrec_model(rank, iterations, threads)
         start = time.perf_counter()
         model.fit(counts)
         seconds = round(time.perf_counter() - start, 2)

@@ -52,6 +52,8 @@ EXTENDED: dict[str, Any] = {
     "confounderWeight": "pooled",
     "leaveOneOut": True,
     "confounderVariance": True,
+    "userReg": 0.1,
+    "itemReg": 0.1,
 }
 
 

@@ -79,7 +79,10 @@ JOBS = (
             "input              ratings whose items are left out (recommend.exclude_seen)",
             "recommend.users    the users to serve; null: all",
         ),
-        writes=("recommendations, rejects, runs",),
+        writes=(
+            "recommendations, rejects, runs",
+            "fallback, similar_items, user_vectors, item_vectors, changes: where recommend asks for them",
+        ),
         examples=("dcrec recommend --config mine.yaml --set model.path=tables --set output.path=today",),
     ),
     JobEntry(

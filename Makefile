@@ -74,7 +74,7 @@ format: $(READY)  ## Put the code in the house's form
 	@$(BIN)/ruff check --fix --quiet $(CODE)
 	@$(BIN)/ruff format $(CODE)
 
-bench: $(VENV)/.bench  ## Measure against MLlib and hpfrec (needs a C compiler)
+bench: $(VENV)/.bench  ## Measure against MLlib, implicit and hpfrec (needs a C compiler)
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 
 soak: $(READY)  ## Fifty nights in one process, and fifty in processes of their own: what grows that should not?

@@ -75,7 +75,7 @@ class RatingEvaluator(
 
         Examples
         --------
-        >>> RatingEvaluator(metricName="recall", k=10).measure  # doctest: +SKIP
+        >>> RatingEvaluator(metricName="recall", k=10).measure
         Measure('recall@10')
         """
         name = self.getOrDefault("metricName")

@@ -104,8 +104,8 @@ def evaluate_groups(
     """
     of_model = _columns_of(models)
     rows = _rows(predictions, of_model, columns, group.cast("int").alias(GROUP)).repartition(GROUP, "user_key")
-    found = add_up_groups(rows, rating_tally(len(of_model), settings), _resampling(settings))
-    return {number: _rating_metrics(sums, of_model, columns, settings, None) for number, sums in found.items()}
+    sums_of = add_up_groups(rows, rating_tally(len(of_model), settings), _resampling(settings))
+    return {number: _rating_metrics(sums, of_model, columns, settings, None) for number, sums in sums_of.items()}
 
 
 def _columns_of(models: Mapping[str, str] | str) -> dict[str, str]:

@@ -93,8 +93,8 @@ def table_of_runs(held: Mapping[str, Sequence[Kept]]) -> RenderableType:
     table = Table("run", "date", *held, box=None, padding=(0, 2, 0, 0))
     dates = {run.run_id: run.run_date for runs in held.values() for run in runs}
     for run_id in sorted(dates, reverse=True):
-        found = [next((run for run in runs if run.run_id == run_id), None) for runs in held.values()]
-        table.add_row(run_id, dates[run_id], *map(_state, found))
+        in_places = [next((run for run in runs if run.run_id == run_id), None) for runs in held.values()]
+        table.add_row(run_id, dates[run_id], *map(_state, in_places))
     return table if dates else Text("nothing is published")
 
 

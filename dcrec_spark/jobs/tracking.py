@@ -87,8 +87,8 @@ class Tracker:
 
         run, client = self._run, MlflowClient(tracking_uri=self._uri)
         name = run.config.run.mlflow_experiment
-        found = client.get_experiment_by_name(name)
-        experiment = client.create_experiment(name) if found is None else found.experiment_id
+        existing = client.get_experiment_by_name(name)
+        experiment = client.create_experiment(name) if existing is None else existing.experiment_id
         tags = {"run_id": run.run_id, "job": run.job, "run_date": run.run_date.isoformat()}
         opened = client.create_run(experiment, run_name=run.run_id, tags=tags).info.run_id
         settings = flat(run.facts("running", 0, None)["configuration"])
@@ -157,13 +157,13 @@ def within(seconds: float, message: Callable[[], ReturnT]) -> ReturnT:
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Name each setting in full, and write its value as text of the length that MLflow takes."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{name}.")
+            texts |= flat(value, f"{prefix}{name}.")
         else:
-            found[_name(f"{prefix}{name}")] = str(value)[:_LETTERS]
-    return found
+            texts[_name(f"{prefix}{name}")] = str(value)[:_LETTERS]
+    return texts
 
 
 def figures_of(facts: Mapping[str, Any]) -> list[Figure]:

@@ -51,7 +51,7 @@ def spreads(block: RatingBlock, system: System, wanted: RatingBlock) -> Spreads:
     block : the ratings of n rows. system : their normal equations. wanted : P pairs of the same rows.
     """
     bordered, size = system.border.shape[1] > 0, system.right.shape[1]
-    found, leverage, solved = np.empty(len(wanted.col)), 0.0, np.empty_like(system.right)
+    spread, leverage, solved = np.empty(len(wanted.col)), 0.0, np.empty_like(system.right)
     for row, (matrix, right) in enumerate(assembled(block, system)):
         solution = solve(matrix, np.column_stack([np.eye(size, dtype=right.dtype), right]))
         inverse, solved[row] = solution[:, :size], solution[:, size]
@@ -60,8 +60,8 @@ def spreads(block: RatingBlock, system: System, wanted: RatingBlock) -> Spreads:
                 block.weight[start:end] @ _quadratic(gather(system.sources, block, start, end, bordered), inverse)
             )
         for start, end in _pieces_of(wanted, row):
-            found[start:end] = _quadratic(gather(system.sources, wanted, start, end, bordered), inverse)
-    return Spreads(found, leverage, solved)
+            spread[start:end] = _quadratic(gather(system.sources, wanted, start, end, bordered), inverse)
+    return Spreads(spread, leverage, solved)
 
 
 def _pieces_of(block: RatingBlock, row: int) -> Iterator[tuple[int, int]]:
@@ -86,12 +86,12 @@ def predictions(pairs: RatingBlock, users: Floats, items: Floats, shared: Shared
     rank = items.shape[1] - design.biases
     row = np.repeat(np.arange(len(users)), np.diff(pairs.row_ptr))
     theta, beta = (np.ascontiguousarray(side[:, :rank]) for side in (users, items))
-    found = inner_products(pairs.row_ptr, pairs.col, theta, beta) + shared.intercept
+    predicted = inner_products(pairs.row_ptr, pairs.col, theta, beta) + shared.intercept
     if design.biases:
-        found += users[row, rank] + items[pairs.col, rank]
+        predicted += users[row, rank] + items[pairs.col, rank]
     if pairs.has_confounder:
-        found += (users[row, -1] if design.per_user else shared.gamma) * pairs.a_hat
-    return np.asarray(found)
+        predicted += (users[row, -1] if design.per_user else shared.gamma) * pairs.a_hat
+    return np.asarray(predicted)
 
 
 def residual_sums(block: RatingBlock, predicted: Floats) -> dict[str, Array]:

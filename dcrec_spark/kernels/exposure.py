@@ -114,13 +114,13 @@ def leave_one_out(
 
 def variances(row_ptr: NDArray[np.int64], col: NDArray[np.int32], rows: Posterior, cols: Posterior) -> Floats:
     """Compute Var(a_hat) of each nonzero, (nnz,); parameters as for :func:`leave_one_out`."""
-    found = np.empty(len(col))
+    variance = np.empty(len(col))
     row_second, col_second = rows.second_moment, cols.second_moment
     row_square, col_square = np.square(rows.mean), np.square(cols.mean)
     for row, start, end in pieces(row_ptr):
         at = col[start:end]
-        found[start:end] = col_second[at] @ row_second[row] - col_square[at] @ row_square[row]
-    return found
+        variance[start:end] = col_second[at] @ row_second[row] - col_square[at] @ row_square[row]
+    return variance
 
 
 # a_hat as it is.

@@ -136,11 +136,11 @@ def sums_by(row: Ints, values: NDArray[Any], n_rows: int) -> Floats:
     return np.bincount(row, values, n_rows).astype(np.float64, copy=False)
 
 
-def _ratio(lists: Lists, found: _Sums, best: _Sums) -> PerRow:
+def _ratio(lists: Lists, reached: _Sums, best: _Sums) -> PerRow:
     counted = best.whole > 0
-    value = np.divide(found.whole, best.whole, out=np.zeros(len(counted)), where=counted)
+    value = np.divide(reached.whole, best.whole, out=np.zeros(len(counted)), where=counted)
     left = best.without > 0
-    others = np.divide(found.without, best.without, out=np.zeros(len(left)), where=left)
+    others = np.divide(reached.without, best.without, out=np.zeros(len(left)), where=left)
     move = np.where(left, value[rows_of(lists.row_ptr)] - others, 0.0)
     return PerRow(value, counted.astype(np.float64), move)
 

@@ -14,44 +14,44 @@ _READING = (
 
 def certainty(facts: ReportFacts) -> Section:
     """How far scores may be off, how many rest on the form of the model, how much of the users was seen."""
-    name, title, found = "certainty", "How sure the lists are", facts.certainty
-    if not isinstance(found, CertaintyFacts):
-        return Section(name, title, [Note(found)])
-    blocks: list[Block] = [Text(_READING), Points(_points(found))]
-    shown = _pictures(found)
+    name, title, measured = "certainty", "How sure the lists are", facts.certainty
+    if not isinstance(measured, CertaintyFacts):
+        return Section(name, title, [Note(measured)])
+    blocks: list[Block] = [Text(_READING), Points(_points(measured))]
+    shown = _pictures(measured)
     return Section(name, title, [*blocks, Pictures(shown)] if shown else blocks)
 
 
-def _points(found: CertaintyFacts) -> list[str]:
-    widths, (quarter, half, most) = found.widths, found.odds
+def _points(facts: CertaintyFacts) -> list[str]:
+    widths, (quarter, half, most) = facts.widths, facts.odds
     points = [
-        f"The {share(found.coverage)} interval of a recommended item is {number(widths.mean, 2)} wide on average, from "
+        f"The {share(facts.coverage)} interval of a recommended item is {number(widths.mean, 2)} wide on average, from "
         f"{number(widths.lowest, 2)} to {number(widths.highest, 2)}, in units of the rating.",
         f"Half of the users have another item in the first place if some hidden reason changes the odds of choosing by "
         f"a factor of {number(half)}; a quarter already by {number(quarter)}, three quarters by {number(most)}.",
     ]
-    if found.extrapolating is not None:
+    if facts.extrapolating is not None:
         points.append(
-            f"{share(found.extrapolating)} of the places are extrapolations: the exposure model finds the item less "
+            f"{share(facts.extrapolating)} of the places are extrapolations: the exposure model finds the item less "
             "likely to be seen than all that the user has rated."
         )
-    if found.effective is not None:
+    if facts.effective is not None:
         points.append(
-            f"{share(found.few)} of the users have rated, weighted by how likely each item was to be seen, no more "
-            f"than {found.least} equally likely items would tell."
+            f"{share(facts.few)} of the users have rated, weighted by how likely each item was to be seen, no more "
+            f"than {facts.least} equally likely items would tell."
         )
-        if figures.has_one_bar(found.effective):
-            points.append(one_bar(found.effective, "users", "effective ratings"))
+        if figures.has_one_bar(facts.effective):
+            points.append(one_bar(facts.effective, "users", "effective ratings"))
     return points
 
 
-def _pictures(found: CertaintyFacts) -> list[Picture]:
+def _pictures(facts: CertaintyFacts) -> list[Picture]:
     shown = []
-    if not figures.has_one_bar(found.widths.bars):
-        figure = figures.distribution(found.widths, "width of the interval", "places")
+    if not figures.has_one_bar(facts.widths.bars):
+        figure = figures.distribution(facts.widths, "width of the interval", "places")
         shown.append(picture(figure, "widths", "Widths of the intervals", "Each bar counts places of the lists."))
-    if found.effective is not None and not figures.has_one_bar(found.effective):
-        figure = figures.powers(found.effective, "effective ratings of each user, from", "users")
+    if facts.effective is not None and not figures.has_one_bar(facts.effective):
+        figure = figures.powers(facts.effective, "effective ratings of each user, from", "users")
         reading = f"{POWERS} Of users on the left little was seen, however much they have rated."
         shown.append(picture(figure, "effective", "How much of a user was seen", reading))
     return shown

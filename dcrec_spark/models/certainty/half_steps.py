@@ -42,13 +42,13 @@ def assess(turn: Turn, *, assessor: Assessor, other: Other, tolerance: float) ->
 
     tolerance : how far a row that the ratings make may be from the model's, relative to its size.
     """
-    found = assessor(turn)
-    distance, size = (np.linalg.norm(rows, axis=1) for rows in (found.solved - found.fitted, found.fitted))
+    certainty = assessor(turn)
+    distance, size = (np.linalg.norm(rows, axis=1) for rows in (certainty.solved - certainty.fitted, certainty.fitted))
     disagreeing = ~(distance <= tolerance * size)
-    memory = {ROW: _row_of_pairs(turn), "other_idx": other.idx(turn), "spread": found.spread}
-    if found.prediction is not None:
-        memory["prediction"] = found.prediction
-    sums = {**found.sums, "disagreeing": np.array(float(disagreeing.sum()))}
+    memory = {ROW: _row_of_pairs(turn), "other_idx": other.idx(turn), "spread": certainty.spread}
+    if certainty.prediction is not None:
+        memory["prediction"] = certainty.prediction
+    sums = {**certainty.sums, "disagreeing": np.array(float(disagreeing.sum()))}
     return Update(np.empty((len(distance), 0)), sums, memory)
 
 

@@ -56,10 +56,10 @@ def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFram
         scope.enter(few_partitions(pairs.sparkSession))
         # Read several times; uncut, a long plan of the caller's would be repeated each time.
         wanted = scope.add(keep(pairs_of(fitted, pairs).distinct())).frame
-        found, _ = intervals_of(fitted, wanted, ratings, float(coverage), scope)
-        found = found.persist()
-        found.count()
-    return found
+        intervals, _ = intervals_of(fitted, wanted, ratings, float(coverage), scope)
+        intervals = intervals.persist()
+        intervals.count()
+    return intervals
 
 
 def require_intervals(fitted: FittedOutcome, coverage: object) -> None:
@@ -127,16 +127,16 @@ def _intervals(fitted: FittedOutcome, layout: AnyLayout, coverage: float, scope:
     users, items = _assessed(fitted, layout, scope)
     _require_agreement(users.state)
     level = _level(users.state, items.state)
-    found = memory_frame(spark, *users, "user_idx", _OF_USERS)
-    found = found.join(memory_frame(spark, *items, "item_idx", _OF_ITEMS), _PLACES)
+    assessed = memory_frame(spark, *users, "user_idx", _OF_USERS)
+    assessed = assessed.join(memory_frame(spark, *items, "item_idx", _OF_ITEMS), _PLACES)
     if outside is None:
-        found = found.withColumn("extrapolates", F.lit(None).cast("boolean"))
+        assessed = assessed.withColumn("extrapolates", F.lit(None).cast("boolean"))
     else:
-        found = found.join(outside, _PLACES)
+        assessed = assessed.join(outside, _PLACES)
     variance = F.lit(level.variance) * (F.lit(1.0 / level.weight) + F.col("user_spread") + F.col("item_spread"))
     width = F.lit(reach(coverage)) * F.sqrt(variance)
     low, high = (F.col("prediction") - width).alias("low"), (F.col("prediction") + width).alias("high")
-    return found.select(*_PLACES, "prediction", low, high, "extrapolates"), level
+    return assessed.select(*_PLACES, "prediction", low, high, "extrapolates"), level
 
 
 def _assessed(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) -> tuple[_Assessed, _Assessed]:
@@ -148,15 +148,15 @@ def _assessed(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) -> tupl
         users, items = (scope.add(layout.place(is_user, fitted.table(is_user), family)) for is_user in (True, False))
         from_users = scope.add(half_step(layout.users, steps.start_users(), previous=users))
         from_items = scope.add(half_step(layout.items, steps.start_items(), previous=items))
-        found = []
+        sides = []
         for is_user, side, source, memory, other in (
             (True, layout.users, from_items, users, layout.items),
             (False, layout.items, from_users, items, layout.users),
         ):
             assessor = family.assessor(steps, fitted.shared, is_user)
             kernel = partial(assess, assessor=assessor, other=_other(other), tolerance=tolerance)
-            found.append(_Assessed(*left_by(side, kernel, source, memory, scope)))
-    return found[0], found[1]
+            sides.append(_Assessed(*left_by(side, kernel, source, memory, scope)))
+    return sides[0], sides[1]
 
 
 def _other(side: AnySide) -> Other:

@@ -56,8 +56,8 @@ def sure_lists(
         scope.enter(few_partitions(ranked.sparkSession))
         ranked = _with_gaps(ranked) if most is None else _with_gaps_under_limit(ranked, most)
         ranked = scope.add(keep(ranked.where(F.col("rank") <= n))).frame
-        found, level = intervals_of(fitted, ranked.select(*PAIR), ratings, float(coverage), scope)
-        sure = ranked.join(found.drop("prediction"), PAIR)
+        intervals, level = intervals_of(fitted, ranked.select(*PAIR), ratings, float(coverage), scope)
+        sure = ranked.join(intervals.drop("prediction"), PAIR)
         deviation = float(np.sqrt(level.variance / level.weight))
         columns = [*ranked.columns, "low", "high", "extrapolates"]
         table = _with_odds(sure.select(*columns), deviation).persist()

@@ -44,11 +44,11 @@ def overlap_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, side: str
         scope.enter(few_partitions(ratings.sparkSession))
         layout = _lay_out(fitted, fitted.exposure, ratings, scope)
         is_user, kernel = side == "user", partial(overlap, odds=float(odds))
-        found = by_exposure(fitted, fitted.exposure, layout, kernel, _COLUMNS, scope, is_user)
+        overlaps = by_exposure(fitted, fitted.exposure, layout, kernel, _COLUMNS, scope, is_user)
         ids, known = (layout.user_ids, fitted.users) if is_user else (layout.item_ids, fitted.items)
         of_kind = F.col("id").cast(known.schema["id"].dataType).alias(f"{side}_id")
         named = ids.select(F.col("idx").alias(f"{side}_idx"), of_kind)
-        table = named.join(found.where("ratings > 0"), f"{side}_idx").drop(f"{side}_idx").persist()
+        table = named.join(overlaps.where("ratings > 0"), f"{side}_idx").drop(f"{side}_idx").persist()
         table.count()
     return table
 
@@ -75,9 +75,9 @@ def by_exposure(
         side, state = left_by(here[0], kernel, source, here[1], scope)
         # Read before the blocks are given a confounder, which frees these.
         row_idx = "user_idx" if is_user else "item_idx"
-        found = scope.cache(memory_frame(fitted.users.sparkSession, side, state, row_idx, columns))
-        found.count()
-    return found
+        table = scope.cache(memory_frame(fitted.users.sparkSession, side, state, row_idx, columns))
+        table.count()
+    return table
 
 
 def _lay_out(fitted: FittedOutcome, exposure: FittedExposure, ratings: DataFrame, scope: FitScope) -> AnyLayout:

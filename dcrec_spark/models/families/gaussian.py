@@ -363,13 +363,13 @@ def assess_rows(turn: Turn, *, model: GaussianSteps, shared: Shared, is_user: bo
     rows, inbox = turn.memory["rows"], turn.inbox
     set_up = ridge.users_system if is_user else ridge.items_system
     system = set_up(ratings, inbox, turn.source_sums, shared, model.design, model.reg)
-    found = certainty.spreads(ratings, system, wanted)
-    sums: dict[str, Array] = {"leverage": np.array(found.leverage)}
+    spreads = certainty.spreads(ratings, system, wanted)
+    sums: dict[str, Array] = {"leverage": np.array(spreads.leverage)}
     if not is_user:
-        return BlockCertainty(found.pairs, None, sums, found.solved, rows)
+        return BlockCertainty(spreads.pairs, None, sums, spreads.solved, rows)
     rated, predicted = (certainty.predictions(p, rows, inbox, shared, model.design) for p in (ratings, wanted))
     sums |= certainty.residual_sums(ratings, rated)
-    return BlockCertainty(found.pairs, predicted, sums, found.solved, rows)
+    return BlockCertainty(spreads.pairs, predicted, sums, spreads.solved, rows)
 
 
 def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> RatingBlock:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from dcrec_spark.config.names import section_type
 from dcrec_spark.config.secrets import LONG, is_secret_name, secrets_in
 
-# A number, a date, a time, a version: a part of many texts.
+# Numbers, dates, times and versions stand in many texts that hold no secret.
 _NUMBERS = re.compile(r"[\d.:/T_-]*")
 _VARIABLE = re.compile(r"oc\.env:\s*['\"]?(\w+)")
 

@@ -13,7 +13,7 @@ from dcrec_spark.config.names import known_settings, nearest_settings
 from dcrec_spark.config.secrets import MASK, is_secret_name, mask_secrets
 from dcrec_spark.settings.kinds import number_text
 
-# By pydantic's name of the error, or by the first word of it.
+# Pydantic's name of an error, or the first word of it -> what was expected.
 _EXPECTED = {
     "model": "a section of settings",
     "dict": "names with their values",

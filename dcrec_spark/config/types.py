@@ -81,9 +81,9 @@ def _outcome(value: str) -> str:
 
 Text = Annotated[str, StringConstraints(min_length=1), AfterValidator(_one_word)]
 Place = Annotated[Text, AfterValidator(_one_line)]
-# Becomes part of a statement.
+# A snapshot becomes part of an SQL statement, so it is checked strictly.
 Snapshot = Annotated[str, AfterValidator(_snapshot)]
-# Becomes part of a path and of table rows.
+# The name of a run becomes part of a path and of table rows.
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 RunDate = Annotated[date, BeforeValidator(_date_or_today)]
 Whole = Annotated[int, BeforeValidator(_not_a_switch)]

@@ -67,7 +67,7 @@ class Settling(Protocol):
         """Return the objective with settled users, by their sums."""
 
 
-# So often a fit sweeps on from users who settled lower than its last sweep left them.
+# Where users settle lower than the last sweep left them, the fit sweeps on from there, at most so often.
 MOST_MENDS = 10
 
 

@@ -36,7 +36,7 @@ from pyspark.sql import DataFrame
 
 from dcrec_spark.engine.cells import Array, Arrays, unpack
 
-# Before the names of the arrays of held-out pairs; those of the fit have no prefix.
+# Prefixes of the names of arrays: of the pairs that are fitted, and of those that are held out.
 FITTED, HELD_OUT = "", "held_"
 
 

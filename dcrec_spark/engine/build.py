@@ -12,7 +12,7 @@ from dcrec_spark.engine.blocks import FITTED, HELD_OUT, LocalSide, Side, first_p
 from dcrec_spark.engine.cells import Array, pack
 
 BLOCK_SCHEMA = "block int, nonzeros long, duplicate_row long, duplicate_col long, data binary"
-# A route is sorted as one number, the target block times this plus the row.
+# Routes are sorted by one number each: target block * _ROUTE_ROWS + row.
 _ROUTE_ROWS = 2**40
 
 

@@ -28,7 +28,7 @@ SCHEMA = "to_block int, from_block int, kind string, data binary"
 _ARROW_SCHEMA = pa.schema(
     [("to_block", pa.int32()), ("from_block", pa.int32()), ("kind", pa.string()), ("data", pa.binary())]
 )
-# The one array of a message, and of the memory of a block whose rows say all.
+# Name of the only array of a message, and of the memory of a block that remembers nothing but its rows.
 ROWS = "rows"
 
 

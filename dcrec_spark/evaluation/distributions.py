@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 
-# Up to so many different values each has a bar of its own.
+# With at most so many different values each of them has a bar of its own.
 FEW_VALUES = 20
 BINS = 20
 _DEVIATIONS = 3.0

@@ -18,7 +18,7 @@ from dcrec_spark.kernels import metrics as kernel
 from dcrec_spark.kernels.bootstrap import Cells, Pooled
 from dcrec_spark.kernels.metrics import Lists, PerRow
 
-# The cut of a list that counts to its end.
+# The cut of a measure for which every place of a list counts.
 WHOLE_LIST = None
 
 

@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 
 ERRORS = (Kind.MSE, Kind.MAE, Kind.ITEM_MSE, Kind.ITEM_MAE)
-# Judged by which test items are relevant, of lists of k places.
+# Measures that ask which of the first k items are relevant.
 HITS = (Kind.RECALL, Kind.PRECISION, Kind.MAP)
 _CUT = (*HITS, Kind.COVERAGE)
 

@@ -30,7 +30,7 @@ from dcrec_spark.evaluation.settings import Columns
 _PLAIN = Columns()
 _PART = "__part"
 _HASH_BITS = 53  # what a double holds exactly
-# Counts of so many spans of time come to the driver at once while a cut is sought.
+# The search for a cut in time counts the ratings of so many spans, and brings the counts to the driver.
 _SPANS = 1 << 14
 
 

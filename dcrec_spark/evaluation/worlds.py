@@ -31,7 +31,7 @@ Confounding = Literal["raises", "lowers", "mixed", "none", "self-selection", "si
 
 LOWEST, HIGHEST = 1, 5
 MOST_PAIRS = 25_000_000
-# Of the ratings' parts, in stars.
+# Mean of the ratings, and standard deviations of their parts, in stars.
 _MEAN, _USER_BIAS, _ITEM_BIAS, _TASTE, _NOISE = 3.2, 0.4, 0.4, 0.5, 0.9
 _TASTE_FACTORS = 3
 _ACTIVITY, _POPULARITY = 0.5, 0.8  # standard deviations of their logarithms

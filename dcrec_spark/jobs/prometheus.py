@@ -18,7 +18,7 @@ from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.run_record import Run
 
 _log = structlog.get_logger()
-# Name, what it is, label of its parts.
+# Name of the metric -> its help text.
 _GAUGES = {
     "dcrec_run_published": "1 if the last run was published, else 0",
     "dcrec_run_exit_code": "exit code of the last run",

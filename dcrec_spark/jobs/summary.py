@@ -9,7 +9,7 @@ from dcrec_spark.config import ReadingConfig
 from dcrec_spark.jobs.run_record import RETRAIN, Run
 from dcrec_spark.jobs.saved_model import SavedModel
 
-# Columns that reading adds, for the table of rejects.
+# Columns that reading adds for the table of rejects: they are no columns of the input.
 _NOT_OF_INPUT = ("raw", "read_problems")
 
 

@@ -22,14 +22,14 @@ from dcrec_spark.jobs.run_record import Run
 
 SECONDS = 30.0
 _log = structlog.get_logger()
-# Fewer and shorter attempts than MLflow's own; and nothing is sent to others, or printed among the job's lines.
+# MLflow tries more often and for longer by default, sends telemetry, and prints among the lines of the job.
 _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
-# What MLflow takes at once.
+# What MLflow takes in one request: parameters, metrics, letters of a value.
 _PARAMS, _METRICS, _LETTERS = 100, 1000, 500
 ReturnT = TypeVar("ReturnT")
 

@@ -123,5 +123,5 @@ def variances(row_ptr: NDArray[np.int64], col: NDArray[np.int32], rows: Posterio
     return variance
 
 
-# a_hat as it is.
+# The confounder is a_hat itself: no link, not standardised.
 PLAIN = Form()

@@ -36,7 +36,7 @@ Ints = NDArray[np.int64]
 
 # 2^rel - 1 is the usual gain and that of the authors' code; the paper (arXiv 1808.06581) prints 2^(rel - 1).
 GAINS = ("2^rel-1", "2^(rel-1)", "rel")
-# Above, powers of two leave the range of a double.
+# Larger exponents would take powers of two out of the range of a double.
 LARGEST_EXPONENT = 1000.0
 
 

@@ -29,7 +29,7 @@ Places = NDArray[np.int64]
 
 # The highest probability of an exposure that is there or not: a fitted rate may exceed 1, and odds may not be infinite.
 CERTAIN = 0.95
-# Neighbours in this distance have unrelated noise: 2^64 over the golden ratio, as in SplitMix64.
+# Keys of neighbours differ by 2^64 over the golden ratio, as in SplitMix64, so that their noise is unrelated.
 _APART = np.uint64(0x9E3779B97F4A7C15)
 # What a stream of random numbers is for.
 _USERS, _ITEMS, _TOTALS, _POINTS, _TIES = range(5)

@@ -29,7 +29,7 @@ from dcrec_spark.kernels.ridge import (
     confounder_curvature,
 )
 
-# Departures that are all alike leave nothing to estimate a variance from.
+# Users who all depart alike leave no variance to estimate: their regulariser, 1 / variance, ends here.
 LARGEST_REG = 1e12
 
 

@@ -15,7 +15,7 @@ from scipy.special import log_ndtr, ndtri
 
 from dcrec_spark.kernels.gamma import Floats
 
-# Shifts beyond are counted as this one, whose odds are finite: 10^197.
+# Larger shifts count as this one, whose odds, 10^197, are still finite.
 _LARGEST_SHIFT = 30.0
 _HALVINGS = 60
 

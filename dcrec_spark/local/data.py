@@ -21,7 +21,7 @@ from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.local.ratings import Ratings
 
-# 40 bytes each on their way to the driver. A sweep over so many takes a second or two.
+# Each rating takes 40 bytes on its way to the driver; a sweep over so many takes a second or two.
 MOST_RATINGS = 5_000_000
 _PLAIN = Columns()
 

@@ -14,7 +14,7 @@ Shared = TypeVar("Shared")
 Work = TypeVar("Work")
 Result = Mapping[str, Array]
 
-# Tasks of one job for each core: results come back, and can be recorded, after so many.
+# Tasks for each core in one job: results come back, and can be recorded, when a job ends.
 ROUNDS = 4
 
 

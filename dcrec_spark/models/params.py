@@ -21,7 +21,7 @@ class ExposureSource:
     """What an exposure model comes from: the estimator of one, or one that is fitted."""
 
 
-# The classes behind the kinds of which the tables know the name alone.
+# Name of a kind in the tables of settings, which import no model -> its class.
 _CLASSES: dict[str, type] = {"model": Model, "exposure": ExposureSource}
 
 

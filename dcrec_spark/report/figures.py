@@ -18,7 +18,7 @@ from dcrec_spark.report.facts import CheckFacts, Stage, rows_of
 
 SIZE = (4.1, 2.8)
 _MOVE_BARS = 24
-# Fewer places than this on either side would make a single bar as wide as the panel.
+# The axis reaches so many places to either side at least: with fewer a single bar would fill the panel.
 _LEAST_MOVE = 5
 
 

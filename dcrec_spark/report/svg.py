@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from dcrec_spark.evaluation.plots import ACCENT, FILL, INK
 
 _COLOURS = {INK: "var(--ink)", FILL: "var(--fill)", ACCENT: "var(--accent)"}
-# Of the parts of the picture. Those that something refers to are hashes, and stay.
+# Ids of parts of the picture that nothing refers to; those that are referred to are hashes, and stay.
 _NAMES = re.compile(r' id="[A-Za-z0-9.]+_\d+"')
 _ROOT = re.compile(r"<svg[^>]*>")
 _FAMILY = re.compile(r"(font: [^;\"']*?px) [^;\"]*")

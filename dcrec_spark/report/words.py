@@ -16,7 +16,7 @@ _LABELS = {
     Kind.ITEM_MSE: "MSE per item",
     Kind.ITEM_MAE: "MAE per item",
 }
-# Before and after the name of the outcome model.
+# Adjustment -> what stands before and after the name of the outcome model.
 _ADJUSTMENTS = {
     "deconfounded": ("deconfounded ", ""),
     "none": ("classical ", ""),

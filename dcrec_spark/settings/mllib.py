@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Collection
 
-# Parameters of pyspark.ml.recommendation.ALS that have no namesake here: ours instead, the first that an estimator has.
+# Parameter of pyspark.ml.recommendation.ALS without a namesake here -> ours instead: the first that an estimator has.
 NEAREST: dict[str, tuple[tuple[str, ...], ...]] = {
     "regParam": (("userReg", "itemReg"), ("userRatePrior", "itemRatePrior")),
     "implicitPrefs": (("outcome",),),

@@ -9,11 +9,11 @@ writes anew what is generated.
 from dcrec_spark.settings.kinds import Choice, Column, Flag, Instance, Number
 from dcrec_spark.settings.setting import Fixed, Setting
 
-# Below, exp(E[log .]) underflows and the responsibilities lose their meaning.
+# With a smaller shape exp(E[log .]) underflows, and the responsibilities lose their meaning.
 SMALLEST_SHAPE = 0.01
 # The K x K normal equations of one row take 128 MiB at this rank.
 LARGEST_RANK = 4096
-# Far beyond what helps, and far from where sums over ratings leave the range of float64.
+# A weight of this size is far beyond what helps, and sums over ratings are still far from the end of float64.
 LARGEST_WEIGHT = 1e6
 # A prior of this precision leaves nothing to the data.
 LARGEST_PRECISION = 1e12

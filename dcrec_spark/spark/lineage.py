@@ -106,7 +106,7 @@ class Kept:
         self.cached.unpersist()
 
 
-# Frames in use, and those that nobody refers to any more, with the contexts that cache them.
+# Cached frames that are in use; and those that nobody refers to any more, each with the context that caches it.
 _IN_USE: WeakSet[DataFrame] = WeakSet()
 _ABANDONED: SimpleQueue[tuple[SparkContext, Any]] = SimpleQueue()
 _CACHE_LOCK = Lock()

@@ -18,7 +18,7 @@ SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 # Lets adaptive execution merge the small partitions of what is cached, too.
 ADAPTIVE_CACHE = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
 
-# A task of so much takes some tenths of a second, a hundred times what it costs to start one.
+# A task over so many bytes takes some tenths of a second, a hundred times what starting it costs.
 PARTITION_BYTES = 16 * 2**20
 FEWEST_PARTITIONS = 2
 

@@ -11,7 +11,7 @@ from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Entry, F
 
 # Beside a directory in the making lies a file of its name and this ending, which its process holds locked.
 LEASE = ".lease"
-# What has no such file belongs to a process that died if nothing in it was begun or ended for so long.
+# A directory without such a file is the leftover of a dead process when nothing in it has changed for so long.
 STALE_SECONDS = 2 * 24 * 3600
 
 

@@ -22,7 +22,7 @@ from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.publish.schemas import metric_table
 
 HELD_OUT_SHARE = 0.2
-# How far down the lists that are compared go, at least.
+# The lists of two models are compared down to this place at least.
 DEPTH = 50
 _COLUMNS = Columns("user_id", "item_id", "rating")
 

@@ -28,7 +28,7 @@ from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.spark.lineage import cores
 
-# Up to here a fit takes longer to spread over the cluster than to make in one task.
+# A fit to this many ratings or fewer takes longer to spread over the cluster than to make in one task.
 SMALL = 2_000_000
 _VANISHED = "outcome: all factors are zero: less regularisation, or more data"
 

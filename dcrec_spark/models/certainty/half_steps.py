@@ -21,7 +21,7 @@ from dcrec_spark.models.families.base import Assessor
 from dcrec_spark.models.fitting.exposure_propensity import SMALLEST, propensities
 from dcrec_spark.models.fitting.scope import FitScope
 
-# Of a row, its place in the block; of a pair, that of its row.
+# Name of the array of places in the block: of each row, or of the row of each wanted pair.
 ROW = "row"
 OVERLAP = ("effective_ratings", "smallest_propensity", "mean_rating", "mean_low", "mean_high")
 

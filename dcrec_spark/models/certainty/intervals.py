@@ -30,7 +30,7 @@ from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
 _PLACES = ["user_idx", "item_idx"]
-# What the blocks remember -> what it is called in a table, and its type.
+# Array in the memory of a block -> its column in a table, and the type of that.
 _ITEM, _USER = {"other_idx": ("item_idx", "long")}, {"other_idx": ("user_idx", "long")}
 _OUTSIDE = {**_ITEM, "extrapolates": ("extrapolates", "boolean")}
 _OF_USERS = {**_ITEM, "prediction": ("prediction", "double"), "spread": ("user_spread", "double")}

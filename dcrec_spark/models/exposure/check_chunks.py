@@ -23,9 +23,9 @@ from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
 
-# A replication takes some two hundred bytes for each of a chunk's pairs.
+# Most pairs of a chunk: replicating it takes some two hundred bytes for each.
 CHUNK_PAIRS = 1 << 19
-# Below, drawing the items' factors once more takes longer than what is gained by a further chunk.
+# A chunk with fewer pairs gains less than it costs to draw the items' factors once more for it.
 FEWEST_PAIRS = 1 << 14
 _DOUBLE, _LONG, _DOUBLES = pa.float64(), pa.int64(), pa.list_(pa.float64())
 _OF_USERS = {"p_value": _DOUBLE, "n": _LONG, "log_likelihood": _DOUBLE}

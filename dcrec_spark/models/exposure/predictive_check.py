@@ -58,7 +58,7 @@ from dcrec_spark.models.fitting.checks import require_columns
 from dcrec_spark.models.fitting.spark_layout import PAIR_BYTES
 from dcrec_spark.spark.planning import few_partitions
 
-# p-values outside are far from the middle.
+# A p-value outside of these bounds fails the check.
 MIDDLE = (0.025, 0.975)
 FEWEST_REPLICATIONS = 20
 

@@ -26,7 +26,7 @@ from dcrec_spark.kernels.settle import settle_shape
 
 Term = TypeVar("Term")
 
-# Users settle to this relative change of their shapes, in so many rounds of three updates at most.
+# Users have settled when their shapes change by no more than this share; at most so many rounds of three updates.
 SETTLED, MOST_ROUNDS = 1e-6, 100
 
 

@@ -231,7 +231,7 @@ class GaussianSteps:
 
     stage = "outcome"
     rises = False
-    # Of 1.3 to 1.9 the one that was ahead from the tenth sweep on, in most models of MovieLens 100K.
+    # Of the lengths from 1.3 to 1.9 this one was ahead in most models of MovieLens 100K, from the tenth sweep on.
     longest = 1.7
 
     @property

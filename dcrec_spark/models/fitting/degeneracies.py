@@ -9,7 +9,8 @@ import numpy as np
 
 from dcrec_spark.engine.cells import Array
 
-# A share of what is large (in squares), and of a perfect correlation.
+# Factors have vanished when their squares are this share of the largest; two are copies of one another when their
+# correlation is this near to 1.
 NOTHING, THE_SAME = 1e-12, 1e-9
 
 

@@ -14,7 +14,8 @@ from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings
 from dcrec_spark.models.fitting.scope import FitScope
 
-# Of a rated pair that nothing but itself speaks for: a larger weight would leave the fit to a few of them.
+# Smallest propensity of a rated pair. Where nothing but the pair itself speaks for it, its weight would be without
+# bound, and the fit would be left to a few such pairs.
 SMALLEST = 1e-3
 WITHOUT_OWN_VOTE = ExposureTerm(leave_one_out=True)
 AnyLayout = TypeVar("AnyLayout", bound=Layout)

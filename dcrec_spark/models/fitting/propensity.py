@@ -18,9 +18,9 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.propensity import raw_weights, relative_propensity, solve_scale
 
-# Ratings have a handful of values; a scale with more than so many is no rating scale.
+# Ratings have a handful of values: a column with more than so many holds no ratings.
 MOST_DISTINCT_RATINGS = 100_000
-# Of the largest propensity; a rating that is less likely yet would weigh more than all others together.
+# Smallest propensity, as a share of the largest: a rating less likely than that would outweigh all others together.
 SMALLEST_RELATIVE = 1e-30
 WEIGHT_COLUMN = "__weight"
 

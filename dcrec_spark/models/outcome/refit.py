@@ -24,7 +24,7 @@ from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.tables import FactorTables, with_exposure
 
-# What the refitted model says of itself: a classical one with biases, whatever the estimator's settings.
+# Params of a refitted model, whatever those of the estimator: it is a classical model with biases.
 _OF_MODEL = {"outcome": "probabilistic", "adjustment": "none", "fitBiases": True, "unobservedWeight": 1.0}
 
 

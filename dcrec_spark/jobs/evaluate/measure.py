@@ -47,7 +47,7 @@ class Measurements:
 
     @property
     def metrics(self) -> list[Metrics]:
-        """Those of the test's items, and those of the lists."""
+        """Metrics of the rankings of test items, and of the lists."""
         return [self.of_test, self.of_lists]
 
     @property

@@ -125,7 +125,7 @@ class OneByOne:
     wave: int = 1
 
     def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Attempt]:
-        """Those that share an exposure model follow each other; in the last round it is released after them."""
+        """Fit candidates that share an exposure model one after the other; in the last round release it after them."""
         ordered = sorted(candidates, key=lambda candidate: candidate.stage_one)
         self._release(self.exposures.keys() - {candidate.stage_one for candidate in ordered})
         for stage_one, sharing in groupby(ordered, key=lambda candidate: candidate.stage_one):

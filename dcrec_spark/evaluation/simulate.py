@@ -30,7 +30,6 @@ HIGHEST_RATING = 5.0
 PAIRS_PER_BLOCK = 1 << 19
 
 PAIR_SCHEMA = "user long, item long, rating double, expected double, exposed boolean, in_test boolean"
-EXPECTED_SCHEMA = "user long, item long, expected double"
 
 Reading = Literal["rate", "scale"]
 TestPairs = Literal["all", "unseen", "withheld"]
@@ -223,38 +222,13 @@ def expected_outcomes(settings: Simulation, users: Ids, items: Ids) -> Floats:
     ConfigError
         An id is outside the simulated world.
     """
-    return _expected_of_pairs(settings, draw_items(settings), users, items)
-
-
-def add_expected(pairs: DataFrame, settings: Simulation) -> DataFrame:
-    """Add the expected potential outcome to chosen pairs.
-
-    Parameters
-    ----------
-    pairs : DataFrame
-        user, item: whole numbers.
-    settings : Simulation
-        The world.
-
-    Returns
-    -------
-    DataFrame
-        user, item: long; expected: double.
-
-    Raises
-    ------
-    ConfigError
-        In the Spark job: an id is outside the simulated world.
-    """
-
-    def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        item_attribute = draw_items(settings)
-        for batch in batches:
-            users, items = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
-            expected = _expected_of_pairs(settings, item_attribute, users, items)
-            yield pa.record_batch([*batch.columns, pa.array(expected)], names=["user", "item", "expected"])
-
-    return pairs.selectExpr("cast(user as long) user", "cast(item as long) item").mapInArrow(add, EXPECTED_SCHEMA)
+    for name, ids, limit in (("user", users, settings.n_users), ("item", items, settings.n_items)):
+        outside = (ids < 0) | (ids >= limit)
+        if outside.any():
+            raise ConfigError(f"{name} {ids[outside][0]} is not simulated; expected ids from 0 to {limit - 1}")
+    distinct, position = np.unique(users, return_inverse=True)
+    factors = _outcome_factors(settings, draw_users(settings, distinct))
+    return expected_rating(_inner_products(factors[position], draw_items(settings)[items]))
 
 
 def simulate(spark: SparkSession, settings: Simulation, users_per_block: int | None = None) -> Simulated:
@@ -330,16 +304,6 @@ def _inner_products(left: Floats, right: Floats) -> Floats:
     for factor in range(1, left.shape[-1]):
         total += left[..., factor] * right[..., factor]
     return total
-
-
-def _expected_of_pairs(settings: Simulation, item_attribute: Floats, users: Ids, items: Ids) -> Floats:
-    for name, ids, limit in (("user", users, settings.n_users), ("item", items, settings.n_items)):
-        outside = (ids < 0) | (ids >= limit)
-        if outside.any():
-            raise ConfigError(f"{name} {ids[outside][0]} is not simulated; expected ids from 0 to {limit - 1}")
-    distinct, position = np.unique(users, return_inverse=True)
-    factors = _outcome_factors(settings, draw_users(settings, distinct))
-    return expected_rating(_inner_products(factors[position], item_attribute[items]))
 
 
 def _block_to_batch(users: Ids, block: Block) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""Propensities from the exposure model and the refit to all pairs, in one process: the dense twin's."""
+"""Inverse propensities from the exposure model, in one process: the dense twin's."""
 
 from typing import Any
 
@@ -11,7 +11,6 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.local.fits import Exposure, fit_and_fold_in, fit_exposure, fit_outcome
 from dcrec_spark.local.ratings import Ratings
-from dcrec_spark.local.refit import refit_outcome
 from tests.problems import assert_same
 from tests.reference import biased
 from tests.reference import exposure as dense_exposure
@@ -58,10 +57,11 @@ def weights_of(exposure: Exposure, table: Array) -> Array:
     return np.where(table > 0, np.minimum(1.0 / np.maximum(p, 1e-3), CAP), 0.0)
 
 
-def swept(targets: Array, weights: Array, mask: Array, biases: bool, intercept: float) -> tuple[list[float], Array]:
+def swept(table: Array, weights: Array, intercept: float) -> tuple[list[float], Array]:
     """Objectives of the dense twin's sweeps, and its predictions once the users are solved again."""
-    nothing, ones = np.zeros(targets.shape), [np.ones(n) for n in targets.shape]
-    problem = biased.Problem(targets, weights, mask, nothing, nothing, "none", ones[0], ones[1], biases, *REGS.values())
+    nothing, ones = np.zeros(table.shape), [np.ones(n) for n in table.shape]
+    rated = (table > 0).astype(float)
+    problem = biased.Problem(table, weights, rated, nothing, nothing, "none", *ones, False, *REGS.values())
     uniform = np.clip(noise(SEED, np.arange(7) * 55, RANK), 2.0**-53, 1 - 2.0**-53)
     x, history = biased.start(problem, 0.1 * ndtri(uniform), RANK, intercept), []
     for _ in range(SWEEPS):
@@ -70,43 +70,21 @@ def swept(targets: Array, weights: Array, mask: Array, biases: bool, intercept: 
     return history, biased.predict(problem, biased.update_users(problem, x))
 
 
-@pytest.mark.parametrize("doubly_robust", [True, False])
-def test_a_refit_is_the_dense_twin(table: Array, ratings: Ratings, exposure: Exposure, doubly_robust: bool) -> None:
-    """Of a model with all that a product of vectors can have."""
-    settings = {"fitBiases": True, "confounderWeight": "pooled", "standardizeConfounder": True}
-    first = fit_outcome(ratings, estimator(**settings), exposure)
-    model = refit_outcome(ratings, estimator(), first, doubly_robust)
-    before = first.scores(*EVERYONE).reshape(table.shape)
-    weight = weights_of(exposure, table) if doubly_robust else (table > 0).astype(float)
-    everywhere = np.ones(table.shape)
-    history, expected = swept(
-        before + weight * (table - before), everywhere, everywhere, True, float(ratings.rating.mean())
-    )
-    np.testing.assert_allclose(model.objective, history, rtol=1e-8)
-    assert_same(model.scores(*EVERYONE), expected.ravel(), 1e-8)
-
-
 def test_weights_may_come_from_the_exposures(table: Array, ratings: Ratings, exposure: Exposure) -> None:
-    """And who is folded in with the ratings of training gets the scores of training."""
+    """A fit finds the factors of the twin, and a fold-in of the training ratings their scores."""
     which = {"adjustment": "ipw", "propensitySource": "exposure"}
     model = fit_outcome(ratings, estimator(**which), exposure)
     weight = weights_of(exposure, table)
     weight /= weight[table > 0].mean()
     rated = len(ratings.rating)
     first = float(ratings.rating.mean() * rated / (rated + REGS["interceptReg"]))
-    history, expected = swept(table, weight, (table > 0).astype(float), False, first)
+    history, expected = swept(table, weight, first)
     np.testing.assert_allclose(model.objective, history, rtol=1e-8)
     assert_same(model.scores(*EVERYONE), expected.ravel(), 1e-8)
     served = fit_and_fold_in(ratings, estimator(**which), PoissonFactorization(**STAGE_ONE), ratings)
     assert_same(served.scores(*EVERYONE), expected.ravel(), 1e-5)
 
 
-def test_what_can_t_be_is_refused(ratings: Ratings, exposure: Exposure) -> None:
-    classical = fit_outcome(ratings, estimator(adjustment="none"))
-    with pytest.raises(ConfigError, match="this model has none"):
-        refit_outcome(ratings, estimator(), classical)
-    linked = fit_outcome(ratings, estimator(unobservedWeight=0.0, confounderLink="sqrt"), exposure)
-    with pytest.raises(ConfigError, match="confounderLink=sqrt"):
-        refit_outcome(ratings, estimator(), linked)
+def test_propensities_without_an_exposure_model_are_refused(ratings: Ratings) -> None:
     with pytest.raises(ConfigError, match="adjustment=ipw with none"):
         fit_outcome(ratings, estimator(adjustment="ipw", propensitySource="exposure"))

@@ -10,6 +10,7 @@ from dcrec_spark.models.fitting.driver_layout import DriverLayout, lay_out_here
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out_on_cluster
+from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions
 from dcrec_spark.spark.preflight import require_workers
 
@@ -58,6 +59,7 @@ def lay_out(
         pairs = scratch.cache(pairs)
         columns = {"user_id": user_col, "item_id": item_col, **{n: e.strip("`") for n, e in values.items()}}
         checked = require_usable(pairs, list(values), columns)
-        if settings.is_local(checked.rows + sum(frame.count() for frame in given.values())):
+        n_rows = checked.rows + sum(frame.count() for frame in given.values())
+        if settings.is_local(n_rows, has_cluster=not is_local(df.sparkSession)):
             return lay_out_here(pairs, list(values), checked, settings.precision, given, distinct)
         return lay_out_on_cluster(pairs, list(values), checked, settings, scope, given, distinct)

@@ -16,7 +16,16 @@ def compiled(function: Loop) -> Loop:
 
     A process that can write neither beside this file nor into a user's cache compiles for itself.
     """
-    options: dict[str, Any] = {"nogil": True, "fastmath": _FAST, "error_model": "numpy"}
+    return _compiled(function)
+
+
+def inlined(function: Loop) -> Loop:
+    """Compile a function of single numbers into the loops that call it, so that they are loops of vectors."""
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(function: Loop, **more: Any) -> Loop:
+    options: dict[str, Any] = {"nogil": True, "fastmath": _FAST, "error_model": "numpy", **more}
     try:
         loop: Loop = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # numba knows no directory to write to

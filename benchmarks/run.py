@@ -15,7 +15,7 @@ import click
 import pandas as pd
 from pyspark.sql import functions as F
 
-from benchmarks import data, kernels, memory, speed, warm_start, whole_fit
+from benchmarks import data, kernels, memory, nights, speed, warm_start, whole_fit
 from dcrec_spark.spark.session import build_session
 
 RESULTS = Path(__file__).parent / "results"
@@ -180,6 +180,22 @@ def both_stages_1m(rounds: int) -> dict[str, object]:
     return {**ours, "peer": round(peer, 2), "ratio": round(ours["seconds"] / peer, 3)}
 
 
+def night_1m(rounds: int) -> dict[str, object]:
+    """A night of MovieLens 1M, cold, from the command to the tables, against a script with MLlib's implicit ALS."""
+    ratings = data.DATA / "ml-1m" / "ratings.dat"
+    return speed.alternate(
+        rounds,
+        {name: lambda name=name: nights.ours(ratings, RANK, name) for name in ("none", "deconfounded")},
+        {"script": lambda: nights.mllib(ratings, RANK)},
+    )
+
+
+def sweeps_100k(rounds: int) -> dict[str, object]:
+    """Sweeps of stage 2 with long steps to the objective that plain ones have after so many, MovieLens 100K."""
+    ratings = speed.load(build_session("bench", "local[2]"), data.movielens_100k())
+    return {"sweeps": whole_fit.sweeps(ratings, most=80)}
+
+
 def kernels_1m(rounds: int) -> dict[str, object]:
     """The kernels of the users' half-steps, MovieLens 1M: milliseconds in NumPy, and by compiled loops."""
     return {"milliseconds": kernels.measure(data.movielens_1m(), RANK, rounds)}
@@ -211,6 +227,8 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "whole-fits-10m": whole_fits_10m,
     "both-stages-1m": both_stages_1m,
     "course-1m": course_1m,
+    "sweeps-100k": sweeps_100k,
+    "night-1m": night_1m,
     "kernels-1m": kernels_1m,
     "warm-start-100k": warm_start_100k,
     "evaluation-1m": evaluation_1m,

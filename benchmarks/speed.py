@@ -52,6 +52,8 @@ EXTENDED: dict[str, Any] = {
     "confounderWeight": "pooled",
     "leaveOneOut": True,
     "confounderVariance": True,
+    "userReg": 0.1,
+    "itemReg": 0.1,
 }
 
 
@@ -123,17 +125,22 @@ def mllib(ratings: DataFrame, rank: int, short: int, long: int, blocks: int) -> 
     return (fit(long) - fit(short)) / (long - short)
 
 
-def hpfrec(ratings: pd.DataFrame, rank: int, short: int, long: int, threads: int) -> Seconds:
-    """hpfrec's coordinate ascent (Cython, OpenMP), without evaluations of its likelihood."""
+def hpfrec_model(rank: int, iterations: int, threads: int) -> Any:
+    """Make a model of hpfrec's that runs so many iterations, and evaluates no likelihood of its own."""
     from hpfrec import HPF
 
+    return HPF(
+        k=rank, maxiter=iterations, stop_crit="maxiter", check_every=iterations, ncores=threads,
+        random_seed=0, verbose=False, reindex=False, keep_data=False,
+    )  # fmt: skip
+
+
+def hpfrec(ratings: pd.DataFrame, rank: int, short: int, long: int, threads: int) -> Seconds:
+    """hpfrec's coordinate ascent (Cython, OpenMP), without evaluations of its likelihood."""
     counts = pd.DataFrame({"UserId": ratings["user"], "ItemId": ratings["item"], "Count": 1})
 
     def fit(iterations: int) -> Seconds:
-        model = HPF(
-            k=rank, maxiter=iterations, stop_crit="maxiter", check_every=iterations, ncores=threads,
-            random_seed=0, verbose=False, reindex=False, keep_data=False,
-        )  # fmt: skip
+        model = hpfrec_model(rank, iterations, threads)
         start = time.perf_counter()
         model.fit(counts)
         return time.perf_counter() - start

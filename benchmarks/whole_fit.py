@@ -15,7 +15,7 @@ from pyspark.ml.recommendation import ALS
 from pyspark.sql import DataFrame
 from threadpoolctl import threadpool_limits
 
-from benchmarks.speed import Seconds
+from benchmarks.speed import EXTENDED, Seconds, hpfrec_model
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 
 # Relative distance from the converged ELBO that counts as there, and what counts as converged.
@@ -99,15 +99,10 @@ def _means(model: Any, side: str) -> np.ndarray:
 
 
 def _hpfrec_until(pairs: pd.DataFrame, rank: int, threads: int, wanted: float) -> list[dict[str, float]]:
-    from hpfrec import HPF
-
     counts = pd.DataFrame({"UserId": pairs["user"], "ItemId": pairs["item"], "Count": 1})
     fits: list[dict[str, float]] = []
     for iterations in (10, 20, 40, 80):
-        model = HPF(
-            k=rank, maxiter=iterations, stop_crit="maxiter", check_every=iterations, ncores=threads,
-            random_seed=0, verbose=False, reindex=False, keep_data=False,
-        )  # fmt: skip
+        model = hpfrec_model(rank, iterations, threads)
         start = time.perf_counter()
         model.fit(counts)
         seconds = round(time.perf_counter() - start, 2)
@@ -119,15 +114,45 @@ def _hpfrec_until(pairs: pd.DataFrame, rank: int, threads: int, wanted: float) -
 
 
 def both_stages(ratings: DataFrame, rank: int) -> dict[str, float]:
-    """The deconfounded weighted model, both stages until they settle by their default tolerances."""
+    """The deconfounded weighted model, with long steps, both stages until they settle by their default tolerances."""
     diary = Diary()
     exposure = PoissonFactorization(rank=rank)
-    outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=100)
+    outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=100, acceleration=True)
     exposure.listener = outcome.listener = diary
     seconds = _seconds(lambda: outcome.fit(ratings))
     stages = [stage for stage, _ in diary.stages]
     iterations = {f"iterations of {stage}": stages.count(stage) for stage in ("exposure", "outcome")}
     return {"seconds": round(seconds, 2), **iterations}
+
+
+# Models whose sweeps are counted with plain and with long steps.
+SWEPT: dict[str, dict[str, Any]] = {
+    "weighted, rank 50": {"rank": 50},
+    "probabilistic, rank 20": {"rank": 20, "outcome": "probabilistic"},
+    "extended, rank 20": {"rank": 20, "outcome": "probabilistic", "unobservedWeight": 0.0, **EXTENDED},
+}
+
+
+def sweeps(ratings: DataFrame, most: int) -> dict[str, object]:
+    """Count the sweeps with long steps to the objective that plain ones have after so many."""
+    exposure = PoissonFactorization(rank=20).fit(ratings)
+    counted = {name: _sweeps(ratings, most, exposureModel=exposure, **of) for name, of in SWEPT.items()}
+    exposure.release()
+    return counted
+
+
+def _sweeps(ratings: DataFrame, most: int, **settings: Any) -> dict[str, int]:
+    objectives = []
+    for acceleration in (False, True):
+        model = DeconfoundedMF(maxIter=most, tol=0.0, acceleration=acceleration, **settings).fit(ratings)
+        objectives.append(np.array(model.objectiveHistory))
+        model.release()
+    plain, long_steps = objectives
+
+    def as_far_as(plain_sweeps: int) -> int:
+        return next(n for n, objective in enumerate(long_steps, 1) if objective <= plain[plain_sweeps - 1])
+
+    return {f"{n} plain ones": as_far_as(n) for n in (10, 20, 40, most)}
 
 
 def classical(ratings: DataFrame, rank: int, sweeps: int, precision: str = "float64") -> Seconds:

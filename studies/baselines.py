@@ -1,6 +1,7 @@
 """The rows that need no tuning, and MLlib's ALS, which every comparison shows beside the models."""
 
 from collections.abc import Mapping
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -41,8 +42,12 @@ def mllib_als(
     train = _frame(spark, {"user": known.user, "item": known.item, "rating": known.rating})
     pairs = {**parts.of[predict], "place": np.arange(len(parts.of[predict]["user"]))}
     columns = {"userCol": "user", "itemCol": "item", "ratingCol": "rating"}
-    model = ALS(rank=rank, regParam=reg, maxIter=_ALS_SWEEPS, seed=seed, **columns).fit(train)  # type: ignore[arg-type]
-    scored = model.transform(_frame(spark, pairs)).select("place", "prediction").toArrow().sort_by("place")
+    als = ALS(rank=rank, regParam=reg, maxIter=_ALS_SWEEPS, seed=seed, **columns)  # type: ignore[arg-type]
+    with TemporaryDirectory() as scratch:
+        # Without checkpoints its lineage can overflow the JVM's stack.
+        spark.sparkContext.setCheckpointDir(scratch)
+        scored = als.fit(train).transform(_frame(spark, pairs)).select("place", "prediction").toArrow()
+        scored = scored.sort_by("place")
     return np.asarray(scored["prediction"].to_numpy(), np.float64)
 
 

@@ -33,7 +33,7 @@ class ExposureConfig(Section):
     )
     acceleration: bool = Field(
         default=True,
-        description="whether steps go beyond each side's optimum while the ELBO rises",
+        description="whether steps go beyond each side's optimum while the objective improves",
     )
     user_shape_prior: Annotated[Real, Field(ge=0.01, le=1000000.0)] = Field(
         default=0.3,
@@ -214,6 +214,10 @@ class OutcomeConfig(Section):
     tol: Annotated[Real, Field(ge=0, le=1)] = Field(
         default=0.0001,
         description="relative change of the objective below which a fit ends",
+    )
+    acceleration: bool = Field(
+        default=False,
+        description="whether steps go beyond each side's optimum while the objective improves",
     )
     restarts: Annotated[Whole, Field(ge=1, le=1000)] = Field(
         default=1,

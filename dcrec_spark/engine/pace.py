@@ -17,11 +17,12 @@ import math
 from dataclasses import dataclass
 from typing import Protocol, Self, runtime_checkable
 
-# Below 2, where over-relaxation ceases to converge. On MovieLens 100K no sweep of this length had to be undone.
-LONGEST = 1.9
 GROWTH = 1.1
-# So many sweeps in succession have one among them that was of the longest kind, or undone.
-SWEEPS_TO_LONGEST = 1 + math.ceil(math.log(LONGEST) / math.log(GROWTH))
+
+
+def sweeps_to(longest: float) -> int:
+    """Return how many sweeps in succession have one among them that was of the longest kind, or undone."""
+    return 1 + math.ceil(math.log(longest) / math.log(GROWTH))
 
 
 @runtime_checkable
@@ -32,6 +33,10 @@ class Paced(Protocol):
     def accelerates(self) -> bool:
         """Whether it is to be chosen: else all steps have length 1."""
 
+    @property
+    def longest(self) -> float:
+        """How long they may be: below 2, where over-relaxation ceases to converge."""
+
     def at_pace(self, length: float) -> Self:
         """Return the same steps, each so many times as long as the one to the optimum."""
 
@@ -40,13 +45,18 @@ class Paced(Protocol):
 class Pace:
     """The length of the next sweep's steps."""
 
-    accelerates: bool
+    longest: float = 1.0
     length: float = 1.0
 
     @classmethod
     def of(cls, steps: object) -> Self:
         """Begin with plain steps, which stay plain where the model has no others."""
-        return cls(isinstance(steps, Paced) and steps.accelerates)
+        return cls(steps.longest if isinstance(steps, Paced) and steps.accelerates else 1.0)
+
+    @property
+    def accelerates(self) -> bool:
+        """Whether steps may be long."""
+        return self.longest > 1.0
 
     @property
     def is_long(self) -> bool:
@@ -59,12 +69,11 @@ class Pace:
 
         One of the longest steps says so, for they gain most; shorter ones gain little long before the end.
         """
-        return 1 if not self.accelerates or self.length == LONGEST else SWEEPS_TO_LONGEST
+        return 1 if self.length == self.longest else sweeps_to(self.longest)
 
     def improved(self) -> None:
         """Go further next time: the objective improved."""
-        if self.accelerates:
-            self.length = min(GROWTH * self.length, LONGEST)
+        self.length = min(GROWTH * self.length, self.longest)
 
     def undone(self) -> None:
         """Take the sweep at length 1, which can't fail."""

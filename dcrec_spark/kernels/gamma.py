@@ -31,14 +31,7 @@ def divergence(shape: Floats, rate: Floats, prior_shape: float, prior_rate: floa
 
     shape : (n, L). rate : (L,), the same for all rows, or (n, L).
     """
-    shape = shape.astype(np.float64, copy=False)
-    rate = rate.astype(np.float64, copy=False)
-    repeated = shape.size / rate.size if rate.size else 0.0
-    entropy_terms = (shape - prior_shape) * digamma(shape) - gammaln(shape)
-    rate_terms = repeated * prior_shape * (np.log(rate) - np.log(prior_rate))
-    mean_terms = shape * (prior_rate / rate - 1.0)
-    constant = shape.size * gammaln(prior_shape)
-    return float(entropy_terms.sum() + rate_terms.sum() + mean_terms.sum() + constant)
+    return moments(shape, rate, prior_shape, prior_rate)[1]
 
 
 def moments(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) -> tuple[Floats, float]:

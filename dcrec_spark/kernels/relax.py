@@ -1,4 +1,4 @@
-"""Steps longer than to the optimum, on the shapes of Gamma factors."""
+"""Steps longer than to the optimum: on the shapes of Gamma factors, and on rows of least squares."""
 
 import numpy as np
 
@@ -40,3 +40,20 @@ def _relax(before: Floats, updated: Floats, prior: Floats, length: float, relaxe
     scale = np.divide(wanted, total, out=np.zeros_like(total), where=total > 0.0)
     # A row whose shares all vanished has nothing to go by but its update.
     relaxed[rows] = np.where(total > 0.0, prior + share * scale, moved)
+
+
+def over_relaxed_rows(before: Floats | None, solved: Floats, length: float) -> Floats:
+    """Move each row ``length`` times as far as to its solution.
+
+    Below a length of 2 the loss of each row falls all the same: what it is above its smallest shrinks by
+    (1 - length)^2.
+
+    Parameters
+    ----------
+    before, solved : (n, F) rows before the step, and where it ends; before is None for steps that begin nowhere.
+    length : 1 gives ``solved``.
+    """
+    if length == 1.0 or before is None:
+        return solved
+    start = before.astype(solved.dtype, copy=False)
+    return np.asarray(start + solved.dtype.type(length) * (solved - start))

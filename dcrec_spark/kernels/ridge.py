@@ -112,11 +112,13 @@ class Shared(NamedTuple):
     """What all pairs share: beta_0, and gamma where there is one for all users (else 0).
 
     confounder_reg : 1 / variance of the users' departures from it, where it is estimated; else 0.
+    moved : how far gamma has moved, and the users' weights with it, since they were solved.
     """
 
     intercept: float = 0.0
     gamma: float = 0.0
     confounder_reg: float = 0.0
+    moved: float = 0.0
 
     def reg_of_departures(self, reg: Regulariser) -> float:
         """Return 1 / prior variance of the users' confounder weights: as estimated, or as set."""

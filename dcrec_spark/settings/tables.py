@@ -52,6 +52,9 @@ TOL = Setting(
     "relative change of the objective below which a fit ends",
     "share of the objective",
 )
+ACCELERATION = Setting(
+    "acceleration", Flag(), True, "whether steps go beyond each side's optimum while the objective improves"
+)
 SEED = Setting("seed", Number(int, -(2**63), 2**63 - 1), 0, "what the start depends on, besides the ids")
 RESTARTS = Setting(
     "restarts",
@@ -157,13 +160,7 @@ EXPOSURE: tuple[Setting, ...] = (
     RANK.having(doc="number of exposure factors", section="exposure"),
     MAX_ITER.having(default=300, section="exposure"),
     TOL.having(default=1e-6, section="exposure"),
-    Setting(
-        "acceleration",
-        Flag(),
-        True,
-        "whether steps go beyond each side's optimum while the ELBO rises",
-        section="exposure",
-    ),
+    ACCELERATION.having(section="exposure"),
     *(prior.having(section="exposure") for prior in GAMMA_PRIORS),
     SEED,
     Setting("exposure_col", Column(), "a_hat", "output column: the reconstructed exposure a_hat", of_model=True),
@@ -403,6 +400,7 @@ OUTCOME: tuple[Setting, ...] = (
     ),
     MAX_ITER.having(default=20, section="outcome"),
     TOL.having(default=1e-4, section="outcome"),
+    ACCELERATION.having(default=False, section="outcome"),
     *VALIDATION,
     RESTARTS.having(section="outcome"),
     INITIAL_MODEL,

@@ -8,14 +8,15 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError
 from dcrec_spark.spark.hadoop import HadoopFileSystem, has_jvm
-from dcrec_spark.storage.protocol import Entry, temporary_name
+from dcrec_spark.storage.hadoop import HadoopStore
+from dcrec_spark.storage.protocol import temporary_name
 
 # HDFS gives a dead writer's lease to the next one after its soft limit of 60 s.
 LOCK_SECONDS = 120.0
 POLL_SECONDS = 0.5
 
 
-class HadoopFiles:
+class HadoopFiles(HadoopStore):
     """:class:`dcrec_spark.storage.protocol.Files` on the file system that ``uri`` names."""
 
     def __init__(self, spark: SparkSession | None, uri: str, setting: str) -> None:
@@ -25,29 +26,6 @@ class HadoopFiles:
                 "run the job with spark-submit, or choose a path on a shared file system"
             )
         self._hadoop = HadoopFileSystem(spark, uri)
-
-    def uri(self, path: str) -> str:
-        """Return the path as Spark takes it."""
-        return self._hadoop.uri(path)
-
-    def exists(self, path: str) -> bool:
-        """Whether a file or a directory has this name."""
-        return self._hadoop.exists(path)
-
-    def list(self, path: str) -> list[Entry]:
-        """List the directory's entries by name; none when it does not exist."""
-        try:
-            return sorted(Entry(*status) for status in self._hadoop.children(path))
-        except FileNotFoundError:
-            return []
-
-    def read(self, path: str) -> bytes:
-        """Read the whole file."""
-        return self._hadoop.read(path)
-
-    def sha256(self, path: str) -> str:
-        """Hash the file's bytes, in hex."""
-        return self._hadoop.sha256(path)
 
     def sync(self, path: str) -> None:
         """Do nothing: a closed file is on its datanodes."""
@@ -69,10 +47,6 @@ class HadoopFiles:
     def rename(self, source: str, target: str) -> None:
         """Move a directory in one step, never onto something."""
         self._hadoop.move(source, target, overwrite=False)
-
-    def delete(self, path: str) -> None:
-        """Delete with all that is inside."""
-        self._hadoop.delete(path)
 
     @contextmanager
     def lock(self, path: str, seconds: float | None = None) -> Iterator[None]:

@@ -6,10 +6,11 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark.hadoop import HadoopFileSystem, ObjectChangedError, has_jvm
-from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, ChangedError, Entry
+from dcrec_spark.storage.hadoop import HadoopStore
+from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, ChangedError
 
 
-class ObjectFiles:
+class ObjectFiles(HadoopStore):
     """:class:`dcrec_spark.storage.protocol.Objects` in the bucket that ``uri`` names."""
 
     def __init__(self, spark: SparkSession | None, uri: str, setting: str) -> None:
@@ -26,29 +27,6 @@ class ObjectFiles:
                 "'python -m dcrec_spark.spark.jars FOLDER s3' fetches, and credentials in the environment"
             ) from error
 
-    def uri(self, path: str) -> str:
-        """Return the path as Spark takes it."""
-        return self._hadoop.uri(path)
-
-    def exists(self, path: str) -> bool:
-        """Whether a file has this name, or a directory with something in it."""
-        return self._hadoop.exists(path or "/")
-
-    def list(self, path: str) -> list[Entry]:
-        """List the directory's entries by name; none when it does not exist."""
-        try:
-            return sorted(Entry(*status) for status in self._hadoop.children(path or "/"))
-        except FileNotFoundError:
-            return []
-
-    def read(self, path: str) -> bytes:
-        """Read the whole file."""
-        return self._hadoop.read(path)
-
-    def sha256(self, path: str) -> str:
-        """Hash the file's bytes, in hex."""
-        return self._hadoop.sha256(path)
-
     def sync(self, path: str) -> None:
         """Do nothing: an object that is there is safe."""
 
@@ -58,10 +36,6 @@ class ObjectFiles:
 
     def make_directory(self, path: str) -> None:
         """Do nothing: a directory is there when something is in it."""
-
-    def delete(self, path: str) -> None:
-        """Delete with all that is inside."""
-        self._hadoop.delete(path)
 
     def check_writable(self, path: str) -> None:
         """Put an object and delete it: a store tells nothing beforehand."""

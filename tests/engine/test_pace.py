@@ -12,7 +12,10 @@ from dcrec_spark.engine.ascent import Fit, Stopping, alternate
 from dcrec_spark.engine.blocks import LocalSide
 from dcrec_spark.engine.cells import Arrays, pack
 from dcrec_spark.engine.half_step import Kernel, Turn, Update, memory_of
-from dcrec_spark.engine.pace import GROWTH, LONGEST, SWEEPS_TO_LONGEST, Pace
+from dcrec_spark.engine.pace import GROWTH, Pace, sweeps_to
+
+LONGEST = 1.9
+SWEEPS_TO_LONGEST = sweeps_to(LONGEST)
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Valley:
     too_long: float = 2.0
     lengths: list[float] = field(default_factory=list)
 
-    stage, rises, remembers, shared = "valley", False, True, None
+    stage, rises, remembers, shared, longest = "valley", False, True, None, LONGEST
 
     def at_pace(self, length: float) -> Self:
         return replace(self, length=length)
@@ -113,8 +116,8 @@ def test_a_sweep_that_makes_it_worse_is_undone_and_taken_at_length_1() -> None:
 
 @pytest.mark.parametrize("length", [1.0, LONGEST])
 def test_a_small_gain_ends_a_fit_only_where_the_steps_are_longest(length: float) -> None:
-    assert Pace(accelerates=False, length=1.0).gains_to_settle == 1
-    assert Pace(accelerates=True, length=length).gains_to_settle == (1 if length == LONGEST else SWEEPS_TO_LONGEST)
+    assert Pace().gains_to_settle == 1
+    assert Pace(LONGEST, length).gains_to_settle == (1 if length == LONGEST else SWEEPS_TO_LONGEST)
 
 
 def test_short_steps_with_small_gains_do_not_end_a_fit() -> None:

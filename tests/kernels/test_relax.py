@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels.relax import over_relaxed
+from dcrec_spark.kernels.relax import over_relaxed, over_relaxed_rows
 from tests.kernels import ways
 from tests.reference.poisson import Array, Priors, State, long_steps
 
@@ -69,3 +69,26 @@ def test_numbers_stay_finite_in_their_type(dtype: type) -> None:
         relaxed = over_relaxed(before, updated, np.full(2, 1e-2, dtype), 1.9)
         assert np.isfinite(relaxed).all()
         assert relaxed.dtype == dtype
+
+
+@examples
+@given(st.integers(0, 2**32), LENGTHS)
+def test_a_long_step_of_least_squares_shrinks_what_the_loss_is_above_its_smallest(seed: int, length: float) -> None:
+    rng = np.random.default_rng(seed)
+    rows, before = rng.normal(size=(7, 4)), rng.normal(size=(1, 4))
+    matrix, target = rows.T @ rows + np.eye(4), rng.normal(size=4)
+
+    def loss(x: Array) -> float:
+        return float(x[0] @ matrix @ x[0] - 2 * x[0] @ target)
+
+    solved = np.linalg.solve(matrix, target)[None, :]
+    after = over_relaxed_rows(before, solved, length)
+    above = (1 - length) ** 2 * (loss(before) - loss(solved))
+    assert loss(after) - loss(solved) == pytest.approx(above, rel=1e-9, abs=1e-9)
+
+
+def test_a_step_to_the_solution_begins_nowhere() -> None:
+    before, solved = np.zeros((2, 3)), np.ones((2, 3), np.float32)
+    assert over_relaxed_rows(before, solved, 1.0) is solved
+    assert over_relaxed_rows(None, solved, 1.7) is solved
+    assert over_relaxed_rows(before, solved, 1.5).dtype == np.float32

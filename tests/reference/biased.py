@@ -179,6 +179,14 @@ def update_shared(problem: Problem, x: Unknowns) -> Unknowns:
     return replace(x, intercept=float(solution[0]), gamma=gamma, weight=departure + gamma, reg=reg)
 
 
-def sweep(problem: Problem, x: Unknowns) -> Unknowns:
-    """Users, items, then what all pairs share."""
-    return update_shared(problem, update_items(problem, update_users(problem, x)))
+def sweep(problem: Problem, x: Unknowns, length: float = 1.0) -> Unknowns:
+    """Users, items, each ``length`` times as far as to their optimum, then what all pairs share."""
+    x = beyond(x, update_users(problem, x), length, ("theta", "user_bias", "weight"))
+    x = beyond(x, update_items(problem, x), length, ("beta", "item_bias"))
+    return update_shared(problem, x)
+
+
+def beyond(before: Unknowns, after: Unknowns, length: float, names: tuple[str, ...]) -> Unknowns:
+    """Go on in the direction of a step."""
+    moved = {name: getattr(before, name) + length * (getattr(after, name) - getattr(before, name)) for name in names}
+    return replace(after, **moved)

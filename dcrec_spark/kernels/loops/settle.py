@@ -12,6 +12,7 @@ from dcrec_spark.kernels.compiled import Numbers, Places
 from dcrec_spark.kernels.loops.compiling import compiled
 from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
 
+# As in kernels.settle, which says what they are: numba's cache would not notice a change in another file.
 STRETCH = 4.0
 LARGEST = 300.0
 ABREAST = 4

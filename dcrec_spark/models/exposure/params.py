@@ -74,7 +74,7 @@ class ExposureParams(HasIds, ExposureSource, HasCheckpointInterval, HasMaxIter, 
         return self.getOrDefault(self.tol)
 
     def getAcceleration(self) -> bool:
-        """Value of ``acceleration``: whether steps go beyond each side's optimum while the ELBO rises."""
+        """Value of ``acceleration``: whether steps go beyond each side's optimum while the objective improves."""
         return self.getOrDefault(self.acceleration)
 
     def getUserShapePrior(self) -> float:

@@ -59,7 +59,7 @@ class ExposureSetters(ExposureParams):
         return self._set(tol=value)
 
     def setAcceleration(self, value: bool) -> Self:
-        """Set ``acceleration``: whether steps go beyond each side's optimum while the ELBO rises."""
+        """Set ``acceleration``: whether steps go beyond each side's optimum while the objective improves."""
         return self._set(acceleration=value)
 
     def setUserShapePrior(self, value: float) -> Self:

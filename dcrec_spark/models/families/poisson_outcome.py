@@ -37,7 +37,7 @@ class PoissonOutcome(OutcomeFamily):
 
     objective = Objective("ELBO", rises=True)
     unrated_are_zeros = True
-    reads = ("fitIntercept", "unobservedWeight", *_PRIORS)
+    reads = ("fitIntercept", "unobservedWeight", "acceleration", *_PRIORS)
     warm_start_settings = ("outcome", "rank", "adjustment", "confounderWeight", "fitIntercept")
 
     def prior(self, of: str) -> GammaPrior:
@@ -72,6 +72,7 @@ class PoissonOutcome(OutcomeFamily):
             validates=observed.held_out,
             unobserved=self.unobserved_weight,
             weighted=self.weighted,
+            accelerates=self.settings["acceleration"],
         )
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:

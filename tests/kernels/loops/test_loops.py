@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy import special
 
+from dcrec_spark.kernels import settle
 from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.loops import settle as loops_settle
 from dcrec_spark.kernels.loops.compiling import compiled
 from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
 from dcrec_spark.kernels.poisson import update_shape
@@ -101,6 +103,10 @@ def test_a_row_longer_than_a_piece_and_one_that_is_not_positive_definite() -> No
         found = _solve_rows(block, system)
     assert np.isnan(found[0]).all()
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_loops_guess_as_far_as_numpy_does() -> None:
+    assert (loops_settle.STRETCH, loops_settle.LARGEST) == (settle.STRETCH, settle.LARGEST)
 
 
 def test_special_functions_to_the_last_digits() -> None:

@@ -55,18 +55,19 @@ def numbers(model: DeconfoundedMFModel) -> np.ndarray[Any, np.dtype[np.float64]]
 
 
 @pytest.mark.parametrize(
-    ("outcome", "weight", "exchange", "sweeps"),
+    ("outcome", "weight", "exchange", "long_steps", "sweeps"),
     [
-        ("probabilistic", "user", "local", [1, 3, 4, 6]),
-        ("weighted", "global", "blocks", [4]),
-        ("poisson", "user", "local", [4]),
+        ("probabilistic", "user", "local", False, [1, 3, 4, 6]),
+        ("weighted", "global", "blocks", False, [4]),
+        ("weighted", "user", "blocks", True, [5]),
+        ("poisson", "user", "local", True, [5]),
     ],
 )
 def test_an_interrupted_fit_ends_as_one_that_was_not(
-    ratings: DataFrame, outcome: str, weight: str, exchange: str, sweeps: list[int]
+    ratings: DataFrame, outcome: str, weight: str, exchange: str, long_steps: bool, sweeps: list[int]
 ) -> None:
     """Interrupted in stage 1, between the stages, in stage 2, and after its last sweep."""
-    settings = {"outcome": outcome, "confounderWeight": weight, "exchange": exchange}
+    settings = {"outcome": outcome, "confounderWeight": weight, "exchange": exchange, "acceleration": long_steps}
     whole = fit(ratings, None, **settings)
     for made in sweeps:
         memory = Memory(made)

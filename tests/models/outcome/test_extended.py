@@ -35,6 +35,7 @@ ALL: dict[str, Any] = {
 KINDS: dict[str, dict[str, Any]] = {
     "everywhere": {**ALL, "outcome": "weighted", "numUserBlocks": 2, "numItemBlocks": 3, "exchange": "blocks"},
     "rated": {**ALL, "outcome": "probabilistic", "unobservedWeight": 0.0, "confounderLink": "sqrt", "regByCount": True},
+    "long steps": {**ALL, "outcome": "probabilistic", "unobservedWeight": 0.0, "acceleration": True, "maxIter": 6},
 }
 OBSERVED = NAMES.counts > 0
 
@@ -84,9 +85,9 @@ def twin_of(spark: SparkSession, posterior: Posterior, kind: str) -> tuple[list[
     rated = OBSERVED.sum() * (1.0 + OUTCOME["alpha"] * ratings[OBSERVED].mean() * everywhere)
     first = mean * rated / (rated + everywhere * (~OBSERVED).sum() + OUTCOME["interceptReg"])
     x, history = biased.start(problem, 0.1 * ndtri(uniform), OUTCOME["rank"], float(first)), []
-    for _ in range(settings["maxIter"]):
+    for sweep in range(settings["maxIter"]):
         posteriors = 1.0 / (biased.curvature(problem) + x.reg)
-        x = biased.sweep(problem, x)
+        x = biased.sweep(problem, x, 1.1**sweep if settings.get("acceleration") else 1.0)
         history.append(biased.objective(problem, x))
         assert_same(x.posterior, posteriors, 1e-12)
     x = biased.update_users(problem, x)

@@ -132,6 +132,21 @@ def test_a_fit_ends_when_it_has_settled(spark: SparkSession) -> None:
     model.release()
 
 
+@pytest.mark.parametrize("kind", ["weighted", "probabilistic", "poisson"])
+def test_long_steps_never_go_the_wrong_way_and_come_further(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, kind: str
+) -> None:
+    histories = []
+    for acceleration in (False, True):
+        settings = {"outcome": kind, "acceleration": acceleration, "maxIter": 30, "tol": 0.0}
+        model = outcome(**settings, exposureModel=stage_one).fit(NAMES.frame(spark))
+        histories.append(np.array(model.objectiveHistory) * (-1.0 if kind == "poisson" else 1.0))
+        model.release()
+    plain, long_steps = histories
+    assert (np.diff(long_steps) <= 0.0).all()
+    assert long_steps[-1] < plain[-1]
+
+
 def test_users_are_the_minimiser_given_the_final_items(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     """The gradient of J is zero in theta and gamma: folding a user in with his own ratings changes nothing."""
     users, items = by_id(fitted.userFactors), by_id(fitted.itemFactors)

@@ -28,12 +28,13 @@ def log(x: float) -> float:
     """
     bits = np.float64(x).view(np.int64)
     exponent = (bits - _BITS_OF_ROOT_HALF) >> _MANTISSA_BITS
-    mantissa = np.int64(bits - (exponent << _MANTISSA_BITS)).view(np.float64)
+    mantissa: float = np.int64(bits - (exponent << _MANTISSA_BITS)).view(np.float64)
     s = (mantissa - 1.0) / (mantissa + 1.0)
     z = s * s
     tail = 1 / 13 + z * (1 / 15 + z * (1 / 17 + z * (1 / 19 + z * (1 / 21))))
     series = z * (1 / 3 + z * (1 / 5 + z * (1 / 7 + z * (1 / 9 + z * (1 / 11 + z * tail)))))
-    return exponent * _LOG_2 + 2.0 * s * (1.0 + series) + (x - x)
+    logarithm: float = exponent * _LOG_2 + 2.0 * s * (1.0 + series) + (x - x)
+    return logarithm
 
 
 @inlined
@@ -43,10 +44,11 @@ def exp(x: float) -> float:
     n = np.floor(bounded / _LOG_2 + 0.5)
     r = bounded - n * _LOG_2
     tail = 1 / 40320 + r * (1 / 362880 + r * (1 / 3628800 + r * (1 / 39916800 + r * (1 / 479001600))))
-    series = 1.0 + r * (
-        1.0 + r * (1 / 2 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * (1 / 720 + r * (1 / 5040 + r * tail))))))
-    )
-    return series * np.int64((np.int64(n) + _EXPONENT_OF_1) << _MANTISSA_BITS).view(np.float64)
+    tail = 1 / 24 + r * (1 / 120 + r * (1 / 720 + r * (1 / 5040 + r * tail)))
+    series = 1.0 + r * (1.0 + r * (1 / 2 + r * (1 / 6 + r * tail)))
+    power: float = np.int64((np.int64(n) + _EXPONENT_OF_1) << _MANTISSA_BITS).view(np.float64)
+    result: float = series * power
+    return result
 
 
 @inlined

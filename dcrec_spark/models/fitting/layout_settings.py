@@ -32,6 +32,12 @@ class LayoutSettings:
         """Return about how large the tables of so many rows of each side are: two arrays of each stage."""
         return 4.0 * 8 * self.width * sum(rows.values())
 
+    @property
+    def may_be_local(self) -> bool:
+        """Whether it depends on the number of rows alone, if at all, that they are laid out in the driver's process."""
+        is_free = self.exchange == "auto" and self.user_blocks is None and self.item_blocks is None
+        return self.exchange == "local" or is_free
+
     def is_local(self, rows: int, has_cluster: bool) -> bool:
         """Whether so many rows, ratings and ids that are given, are laid out in the driver's process.
 
@@ -46,9 +52,8 @@ class LayoutSettings:
                 f"exchange=local: {rows:,} rows would be collected to the driver (at most {LARGEST_LOCAL_ROWS:,}): "
                 "use auto, broadcast or blocks"
             )
-        is_free = self.exchange == "auto" and self.user_blocks is None and self.item_blocks is None
         most = LOCAL_ROWS if has_cluster else LOCAL_ROWS_WITHOUT_CLUSTER
-        return self.exchange == "local" or (is_free and rows <= most)
+        return self.exchange == "local" or (self.may_be_local and rows <= most)
 
     def holds(self, name: str, n_rows: int) -> bool:
         """Whether the driver holds the results of a side of so many rows.

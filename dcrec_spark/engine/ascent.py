@@ -67,7 +67,7 @@ class Settling(Protocol):
         """Return the objective with settled users, by their sums."""
 
 
-# Where users settle lower than the last sweep left them, the fit sweeps on from there, at most so often.
+# So often a fit sweeps on from users who settled lower than its last sweep left them.
 MOST_MENDS = 10
 
 
@@ -198,7 +198,16 @@ def alternate(
     objective worse than the last sweep's, the fit goes on from there.
     """
     past = start.past if start else Past()
-    history = _history_of(steps, stop, listener, past)
+    history = History(
+        steps.stage,
+        steps.rises,
+        stop.tol,
+        SLACK[stop.precision],
+        listener,
+        list(past.objective),
+        settled=past.settled,
+        small_gains=past.small_gains,
+    )
     patience, pace = Patience(stop.patience), Pace.of(steps)
     pace.length = past.length
     sweeps = range(len(past.objective) + 1, 1 + (0 if past.settled else stop.max_iter))
@@ -211,7 +220,9 @@ def alternate(
                 best = now
             live.keep_only((now.users, now.items, best.users, best.items))
             if after_sweep is not None:
-                after_sweep(now.users, now.items, now.shared, _past_of(now, history, pace))
+                values, numbers = tuple(history.values), _plain_numbers(now.items.sums)
+                so_far = Past(values, history.settled, history.small_gains, pace.length, numbers)
+                after_sweep(now.users, now.items, now.shared, so_far)
             if history.settled or patience.exhausted:
                 break
             if sweep % stop.checkpoint_interval == 0:
@@ -244,22 +255,8 @@ def _begin(users: AnySide, items: AnySide, steps: Steps, start: Start | None, li
     return _Moment(user_state, live.add(item_state), start.shared if start else steps.shared)
 
 
-def _history_of(steps: Steps, stop: Stopping, listener: Listener, past: Past) -> History:
-    return History(
-        steps.stage,
-        steps.rises,
-        stop.tol,
-        SLACK[stop.precision],
-        listener,
-        list(past.objective),
-        settled=past.settled,
-        small_gains=past.small_gains,
-    )
-
-
-def _past_of(now: _Moment, history: History, pace: Pace) -> Past:
-    numbers = {name: float(value) for name, value in now.items.sums.items() if np.ndim(value) == 0}
-    return Past(tuple(history.values), history.settled, history.small_gains, pace.length, numbers)
+def _plain_numbers(sums: Arrays) -> dict[str, float]:
+    return {name: float(value) for name, value in sums.items() if np.ndim(value) == 0}
 
 
 def _climb(

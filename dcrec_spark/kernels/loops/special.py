@@ -33,7 +33,7 @@ def log(x: float) -> float:
     z = s * s
     tail = 1 / 13 + z * (1 / 15 + z * (1 / 17 + z * (1 / 19 + z * (1 / 21))))
     series = z * (1 / 3 + z * (1 / 5 + z * (1 / 7 + z * (1 / 9 + z * (1 / 11 + z * tail)))))
-    logarithm: float = exponent * _LOG_2 + 2.0 * s * (1.0 + series) + (x - x)
+    logarithm: float = exponent * _LOG_2 + 2.0 * s * (1.0 + series) + 0.0 * x
     return logarithm
 
 

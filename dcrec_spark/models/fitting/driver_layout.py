@@ -139,14 +139,14 @@ def lay_out_here(
     values = [name for name in columns if name not in ("user_id", "item_id")]
     checked = require_usable_here(table, values, columns)
     sides = {name: _side_ids(spark, table[f"{name}_id"], given.get(name)) for name in ("user", "item")}
-    places = {name: places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
-    known = (places["user"] >= 0) & (places["item"] >= 0)
+    located = {name: places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
+    known = (located["user"] >= 0) & (located["item"] >= 0)
     if given and not known.any():
         raise unknown_side(checked.nonzeros, next(iter(given)))
     if not given:
         require_two({name: len(ids.id) for name, ids in sides.items()})
     numbers = {name: table[name].to_numpy()[known] for name in (*values, *_flags(table))}
-    user, item = places["user"][known], places["item"][known]
+    user, item = located["user"][known], located["item"][known]
     if distinct:
         _require_distinct(user, item, sides)
     blocks = []
@@ -183,8 +183,8 @@ def places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray) 
     """Return where each wanted id stands among ``ids``; -1 where it does not. Integers of all widths are alike."""
     if pa.types.is_integer(ids.type):
         wanted, ids = wanted.cast(pa.int64()), ids.cast(pa.int64())
-    places = pc.fill_null(pc.index_in(wanted, value_set=ids), -1)
-    return np.asarray(places.to_numpy(), np.int64)
+    found = pc.fill_null(pc.index_in(wanted, value_set=ids), -1)
+    return np.asarray(found.to_numpy(), np.int64)
 
 
 def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:

@@ -11,6 +11,7 @@ from dcrec_spark.models.fitting.driver_layout import DriverLayout, lay_out_here
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out_on_cluster
+from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions
 from dcrec_spark.spark.preflight import require_workers
 
@@ -60,7 +61,7 @@ def lay_out(
     given = dict(frozen or {})
     columns = {"user_id": user_col, "item_id": item_col, **{n: e.strip("`") for n, e in values.items()}}
     # Counted before it is cached: to collect what is few takes less time than to cache it.
-    if settings.may_be_local and settings.is_local(_count([df, *given.values()])):
+    if settings.may_be_local and settings.is_local(_count([df, *given.values()]), not is_local(df.sparkSession)):
         return lay_out_here(pairs, columns, settings.precision, given, distinct, new_only)
     with FitScope() as scratch:
         pairs = scratch.cache(pairs)

@@ -8,10 +8,12 @@ from scipy import special
 
 from dcrec_spark.kernels import settle
 from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.gamma import geometric_mean, moments
 from dcrec_spark.kernels.loops import settle as loops_settle
 from dcrec_spark.kernels.loops.compiling import compiled
 from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
 from dcrec_spark.kernels.poisson import update_shape
+from dcrec_spark.kernels.relax import over_relaxed
 from dcrec_spark.kernels.ridge import RatingBlock, _solve_rows
 from dcrec_spark.kernels.settle import settle_shape
 from tests.kernels import ways
@@ -57,8 +59,28 @@ def solved_with_border(dtype: str) -> Array:
     return solved(dtype, bordered=True)
 
 
+def means_of_one_rate(dtype: str) -> Array:
+    return geometric_mean(factors_of(1, ROWS, WIDTH, dtype), factors_of(2, 1, WIDTH, dtype)[0])
+
+
+def means_and_divergence(dtype: str) -> Array:
+    """The divergence at the end of each row of means."""
+    means, far = moments(factors_of(1, ROWS, WIDTH, dtype), factors_of(2, ROWS, WIDTH, dtype), 0.3, 0.7)
+    return np.column_stack([means, np.full(ROWS, far, dtype)])
+
+
+def longer_steps(dtype: str) -> Array:
+    prior = np.full(WIDTH, 0.02, dtype)
+    updated = prior + factors_of(2, ROWS, WIDTH, dtype)
+    updated[3] = prior
+    return over_relaxed(prior + factors_of(1, ROWS, WIDTH, dtype), updated, prior, 1.9)
+
+
 KERNELS = [
     products,
+    means_of_one_rate,
+    means_and_divergence,
+    longer_steps,
     shapes,
     shapes_with_terms,
     settled_shapes,

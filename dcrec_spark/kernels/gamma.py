@@ -8,16 +8,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
-from dcrec_spark.kernels.threads import over
+from dcrec_spark.kernels.compiled import pays, plain
+from dcrec_spark.kernels.threads import Work, over
 
 Floats = NDArray[np.floating]
 
+# Multiplications that a logarithm of the Gamma function, or its slope, comes to.
+LOGARITHM = 32
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def geometric_mean(shape: Floats, rate: Floats) -> Floats:
     """Compute exp(E[log x]) of Gamma(shape, rate); (n, L) and (L,) or (n, L) give (n, L)."""
-    means, rates = np.empty(shape.shape, np.result_type(shape, rate)), np.broadcast_to(rate, shape.shape)
+    means = np.empty(shape.shape, np.result_type(shape, rate))
+    if pays(LOGARITHM * shape.size):
+        from dcrec_spark.kernels.loops import gamma as loops
+
+        numbers = plain(shape), plain(np.atleast_2d(rate))
+        over(lambda first, last: loops.geometric_means(first, last, *numbers, means), len(shape), shape.size)
+        return means
+    rates = np.broadcast_to(rate, shape.shape)
 
     def work(first: int, last: int) -> None:
         np.divide(np.exp(digamma(shape[first:last])), rates[first:last], out=means[first:last])
@@ -37,6 +47,19 @@ def divergence(shape: Floats, rate: Floats, prior_shape: float, prior_rate: floa
 def moments(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) -> tuple[Floats, float]:
     """Compute :func:`geometric_mean` and :func:`divergence` of the same factors, their logarithms once."""
     means, far = np.empty_like(shape), np.empty(len(shape))
+    over(_moments_of(shape, rate, prior_shape, prior_rate, means, far), len(shape), shape.size)
+    repeated = shape.size / rate.size if rate.size else 0.0
+    of_rates = repeated * prior_shape * (np.log(rate.astype(np.float64)) - np.log(prior_rate)).sum()
+    return means, float(far.sum() + of_rates + shape.size * gammaln(prior_shape))
+
+
+def _moments_of(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float, means: Floats, far: Floats) -> Work:
+    """Return what fills the geometric means of a range of rows, and what of their divergence depends on the shapes."""
+    if pays(LOGARITHM * shape.size):
+        from dcrec_spark.kernels.loops import gamma as loops
+
+        numbers = plain(shape), plain(np.atleast_2d(rate)), float(prior_shape), float(prior_rate)
+        return lambda first, last: loops.moments(first, last, *numbers, means, far)
     rates = np.broadcast_to(rate, shape.shape)
 
     def work(first: int, last: int) -> None:
@@ -45,10 +68,7 @@ def moments(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) 
         means[first:last] = np.exp(expected_log) / r
         far[first:last] = ((s - prior_shape) * expected_log - gammaln(s) + s * (prior_rate / r - 1.0)).sum(axis=1)
 
-    over(work, len(shape), shape.size)
-    repeated = shape.size / rate.size if rate.size else 0.0
-    of_rates = repeated * prior_shape * (np.log(rate.astype(np.float64)) - np.log(prior_rate)).sum()
-    return means, float(far.sum() + of_rates + shape.size * gammaln(prior_shape))
+    return work
 
 
 def noise(seed: int, row_key: NDArray[np.int64], width: int) -> Floats:

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from dcrec_spark.kernels.compiled import pays, plain
 from dcrec_spark.kernels.csr import are_short, inner_products, pieces, row_sums
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.threads import over_rows
+from dcrec_spark.kernels.threads import over, over_rows
 
 NOTHING = np.empty(0)
 
@@ -101,9 +101,16 @@ def weighted_sums(row_ptr: NDArray[np.int64], col: NDArray[np.int32], weight: Fl
 def log_rates(block: CountBlock, rate: Floats) -> float:
     """Add up y_ui log rate_ui, the part of the ELBO that needs the nonzeros; float64. A count of 0 adds nothing."""
     counted = block.counts > 0
-    if counted.all():
-        return float(np.log(rate.astype(np.float64)) @ block.counts)
-    return float(np.log(rate[counted].astype(np.float64)) @ block.counts[counted])
+    counts = block.counts
+    if not counted.all():
+        rate, counts = rate[counted], counts[counted]
+    logs = np.empty(len(rate))
+
+    def work(first: int, last: int) -> None:
+        np.log(rate[first:last].astype(np.float64, copy=False), out=logs[first:last])
+
+    over(work, len(rate), len(rate))
+    return float(logs @ counts)
 
 
 def _sources(block: CountBlock, cols: Floats, start: int, end: int) -> Floats:

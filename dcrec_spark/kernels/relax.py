@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.kernels.compiled import pays, plain
+from dcrec_spark.kernels.gamma import LOGARITHM, Floats
 from dcrec_spark.kernels.threads import over
 
 
@@ -24,6 +25,12 @@ def over_relaxed(before: Floats, updated: Floats, prior: Floats, length: float) 
     if length == 1.0:
         return updated
     relaxed = np.empty_like(updated)
+    if pays(LOGARITHM * updated.size):
+        from dcrec_spark.kernels.loops import gamma as loops
+
+        numbers = plain(before), plain(updated), plain(prior), float(length)
+        over(lambda first, last: loops.relaxed(first, last, *numbers, relaxed), len(updated), updated.size)
+        return relaxed
     over(
         lambda first, last: _relax(before, updated, prior, length, relaxed, slice(first, last)),
         len(updated),

@@ -5,6 +5,7 @@ score_ui = theta_u . beta_i + gamma_u a_hat_ui + beta_0 = [theta_u, gamma_u pi_u
 With a link of a_hat the scores are no one product: the link is taken of a block of products at a time.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.gamma import Floats
 
-# Scores held at a time: 4M doubles are 32 MB, whatever the size of the catalogue.
-SCORES = 1 << 22
+# Scores held at a time, whatever the size of the catalogue: 4 MB of doubles, which pass through the caches of a core.
+SCORES = 1 << 19
 
 
 class Ranked(NamedTuple):
@@ -31,10 +32,21 @@ class Ranked(NamedTuple):
     preference: Floats
     confounder: Floats
 
+    @classmethod
+    def none(cls) -> "Ranked":
+        """Return no recommendations."""
+        place, score = np.empty(0, np.int64), np.empty(0)
+        return cls(place, place, place, score, score, score)
+
     def at(self, chosen: NDArray[Any]) -> "Ranked":
         """Return some of the recommendations, by a mask or by their places."""
         parts = (self.score[chosen], self.preference[chosen], self.confounder[chosen])
         return Ranked(self.row[chosen], self.rank[chosen], self.col[chosen], *parts)
+
+
+def joined(pieces: Sequence[Ranked]) -> Ranked:
+    """Return the recommendations of several pieces, one after the other."""
+    return Ranked(*map(np.concatenate, zip(*pieces, strict=True)))
 
 
 class Cap(NamedTuple):
@@ -122,7 +134,7 @@ def top_n(
         scores[np.repeat(np.arange(end - start), np.diff(seen_ptr[start : end + 1])), seen] = -np.inf
         ranking = _Block(scores, rounding[start:end], start, preference, confounder, link, intercept)
         ranked_pieces.append(ranking.best(n) if cap is None else _capped(ranking, n, cap))
-    return Ranked(*map(np.concatenate, zip(*ranked_pieces, strict=True)))
+    return joined(ranked_pieces)
 
 
 def _rounding(rows: Floats, cols: Floats) -> Floats:
@@ -195,7 +207,7 @@ def _capped(block: _Block, n: int, cap: Cap) -> Ranked:
         done.append(kept.at(finished))
         rows, depth = rows[~is_done], min(2 * depth, width)
         if not len(rows):
-            whole = Ranked(*map(np.concatenate, zip(*done, strict=True)))
+            whole = joined(done)
             return whole.at(np.lexsort((whole.rank, whole.row)))
 
 

@@ -114,7 +114,8 @@ ENGINE: tuple[Setting, ...] = (
         "exchange",
         Choice(
             {
-                "auto": "local up to 2 million ratings; above, broadcast for a side with small factors, else blocks",
+                "auto": "local up to 2 million ratings, or 10 million where Spark runs in local mode; above, broadcast "
+                "for a side with small factors, else blocks",
                 "local": "in the driver's process, without the cluster",
                 "broadcast": "from the driver to every worker",
                 "blocks": "from block to block over the cluster",

@@ -1,11 +1,12 @@
 """How loops are compiled: without the interpreter's lock, and kept on disk where there is a place for it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 
 Loop = Callable[..., Any]
+Number = TypeVar("Number", bound=Callable[..., float])
 
 # Sums may be added up in any order, several at a time. NaN and infinity stay what they are: they are looked for.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
@@ -16,9 +17,19 @@ def compiled(function: Loop) -> Loop:
 
     A process that can write neither beside this file nor into a user's cache compiles for itself.
     """
-    options: dict[str, Any] = {"nogil": True, "fastmath": _FAST, "error_model": "numpy"}
-    try:
-        loop: Loop = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # numba knows no directory to write to
-        loop = numba.njit(**options)(function)
+    loop: Loop = _compiled(function)
     return loop
+
+
+def inlined(function: Number) -> Number:
+    """Compile a function of single numbers into the loops that call it, so that they are loops of vectors."""
+    number: Number = _compiled(function, forceinline=True)
+    return number
+
+
+def _compiled(function: Loop, **more: Any) -> Any:
+    options: dict[str, Any] = {"nogil": True, "fastmath": _FAST, "error_model": "numpy", **more}
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # numba knows no directory to write to
+        return numba.njit(**options)(function)

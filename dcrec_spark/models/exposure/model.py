@@ -155,7 +155,9 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         settings = layout_settings(self, family.row_width)
         with FitScope() as scope:
             frozen = {"item" if new_is_user else "user": scope.add_cached(index_ids(known, "id"))}
-            layout = lay_out(dataset, *names, exposure_values(get("countCol")), settings, scope, frozen=frozen)
+            layout = lay_out(
+                dataset, *names, exposure_values(get("countCol")), settings, scope, frozen=frozen, new_only=True
+            )
             states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, scope)
             folded = layout.table(new_is_user, states[new_is_user], family, NOTHING_SHARED).drop("idx").persist()
             folded.count()

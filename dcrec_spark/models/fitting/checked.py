@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -20,7 +23,7 @@ class Checked(NamedTuple):
     means: dict[str, float]
 
 
-def require_usable(pairs: DataFrame, values: list[str], columns: dict[str, str]) -> Checked:
+def require_usable(pairs: DataFrame, values: list[str], columns: Mapping[str, str]) -> Checked:
     """Refuse pairs that can't be used: each has to have two ids, and finite values that are not negative.
 
     Parameters
@@ -38,18 +41,43 @@ def require_usable(pairs: DataFrame, values: list[str], columns: dict[str, str])
     means = [F.avg(F.when(fitted, F.col(c))).alias(f"mean {c}") for c in values]
     counts = [F.count_if(condition).alias(reason) for reason, condition in bad.items()]
     row = pairs.agg(F.count("*").alias("rows"), F.count_if(fitted).alias("fitted"), *counts, *means).collect()[0]
-    rows = int(row["rows"])
+    in_means = {c: row[f"mean {c}"] for c in values}
+    reasons = {reason: int(row[reason]) for reason in bad}
+    return _usable(int(row["rows"]), int(row["fitted"]), reasons, in_means, "held_out" in pairs.columns)
+
+
+def require_usable_here(pairs: pa.Table, values: list[str], columns: Mapping[str, str]) -> Checked:
+    """Refuse pairs in this process that can't be used, as :func:`require_usable` does, with the same errors."""
+    numbers = {c: pairs[c].drop_null().to_numpy() for c in values}
+    bad = {f"{columns[c]} is null": pairs[c].null_count for c in ("user_id", "item_id", *values)}
+    bad |= {f"{columns[c]} is NaN or infinite": int((~np.isfinite(numbers[c])).sum()) for c in values}
+    bad |= {f"{columns[c]} is negative": int((numbers[c] < 0).sum()) for c in values}
+    fitted = pairs.filter(pc.invert(pairs["held_out"])) if "held_out" in pairs.column_names else pairs
+    means = {c: pc.mean(fitted[c]).as_py() for c in values}
+    return _usable(pairs.num_rows, fitted.num_rows, bad, means, "held_out" in pairs.column_names)
+
+
+def _usable(
+    rows: int, fitted: int, bad: Mapping[str, int], means: Mapping[str, float | None], holds_out: bool
+) -> Checked:
+    """Refuse rows of which some are bad.
+
+    Parameters
+    ----------
+    bad : reason -> how many rows. means : of each value over the ``fitted`` rows; None without any.
+    holds_out : whether rows may be held out.
+    """
     if rows == 0:
         raise DataError("the input has no rows: at least a few ratings of two users and two items are needed")
-    for reason in bad:
-        if row[reason]:
-            raise DataError(f"{row[reason]} of {rows} rows cannot be used: {reason}; drop or mend them first")
-    if row["fitted"] in (0, rows) and "held_out" in pairs.columns:
-        which = "held out" if row["fitted"] == 0 else "for training"
+    for reason, many in bad.items():
+        if many:
+            raise DataError(f"{many} of {rows} rows cannot be used: {reason}; drop or mend them first")
+    if fitted in (0, rows) and holds_out:
+        which = "held out" if fitted == 0 else "for training"
         raise DataError(
             f"all {rows} rows are {which}: validationIndicatorCol has to be true for some rows, not for all"
         )
-    return Checked(rows, int(row["fitted"]), {c: float(row[f"mean {c}"]) for c in values})
+    return Checked(rows, fitted, {c: float(mean) for c, mean in means.items() if mean is not None})
 
 
 def require_two(rows: Mapping[str, int]) -> None:

@@ -4,7 +4,7 @@ The kernels, the loop and the stages are those of the cluster; a half-step is a 
 come and go as DataFrames, so that a fitted model cannot tell where it was fitted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,8 +22,9 @@ from dcrec_spark.engine.build import local_side
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.half_step import State, held_memory, memory_of
 from dcrec_spark.models.families.base import Family, Remembered, TableColumn
-from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
+from dcrec_spark.models.fitting.checked import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
+from dcrec_spark.models.fitting.layout import Part
 
 Indices = npt.NDArray[np.int64]
 
@@ -89,88 +90,101 @@ class DriverLayout:
         columns = [column for column in family.columns(is_user) if column.remembered]
         # By id, since what all rows share is taken from the first, and folded-in rows may have it otherwise.
         fitted = table.select("id", *[column.name for column in columns]).toArrow().sort_by("id")
-        at = _places(ids, fitted["id"])
+        at = places(ids, fitted["id"])
         arrays = {column.name: _aligned(fitted, column, at) for column in columns}
         return held_memory(family.memory_of(arrays, is_user=is_user))
 
     def table(self, is_user: bool, state: State, family: Family, shared: Any) -> DataFrame:
         """``idx, id`` and the family's columns."""
-        values = family.table_of(memory_of(state), is_user=is_user, shared=shared)
+        return self._table(is_user, _columns(is_user, Part(state, family, shared)))
+
+    def table_with_exposure(self, is_user: bool, outcome: Part, exposure: Part) -> DataFrame:
+        """``idx, id``, the columns of the outcome, ``exposure_shape, exposure_rate``."""
+        of_exposure = {f"exposure_{name}": array for name, array in _columns(is_user, exposure).items()}
+        return self._table(is_user, _columns(is_user, outcome) | of_exposure)
+
+    def _table(self, is_user: bool, columns: Mapping[str, pa.Array]) -> DataFrame:
         ids = self.row_users if is_user else self.row_items
-        columns = {column.name: _arrow(values[column.name]) for column in family.columns(is_user)}
         return self._frame({"idx": pa.array(np.arange(len(ids))), "id": ids, **columns})
+
+
+def _columns(is_user: bool, part: Part) -> dict[str, pa.Array]:
+    values = part.family.table_of(memory_of(part.state), is_user=is_user, shared=part.shared)
+    return {column.name: _arrow(values[column.name]) for column in part.family.columns(is_user)}
 
 
 def lay_out_here(
     pairs: DataFrame,
-    values: Sequence[str],
-    checked: Checked,
+    columns: Mapping[str, str],
     precision: str,
     given: Mapping[str, DataFrame],
     distinct: bool,
+    new_only: bool,
 ) -> DriverLayout:
     """Build the blocks of both sides in this process.
 
     Parameters
     ----------
-    pairs : ``user_id, item_id``, the ``values`` and perhaps ``held_out``, checked; few enough for this process.
+    pairs : ``user_id, item_id``, values and perhaps ``held_out``; few enough for this process.
+    columns : the names of the ids and of the values -> what they are called in the input.
     given : "user" or "item" -> ``id, idx`` of a side whose rows are given; pairs with other ids of that side are
         left out.
-    distinct : whether to refuse a pair that occurs twice.
+    distinct : whether to refuse a pair that occurs twice. new_only : whether a given side's block has no pairs.
 
     Raises
     ------
-    DataError : a pair is given twice; no pair has an id of the given side.
+    DataError : pairs can't be used; a pair is given twice; no pair has an id of the given side.
     """
-    keys = [_key(f"{name}_id").alias(f"{name}_key") for name in ("user", "item")]
-    table = pairs.select("*", *keys).toArrow()
-    sides = {name: _side_ids(name, table, given.get(name)) for name in ("user", "item")}
-    places = {name: _places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
-    known = (places["user"] >= 0) & (places["item"] >= 0)
+    spark, table = pairs.sparkSession, pairs.toArrow()
+    values = [name for name in columns if name not in ("user_id", "item_id")]
+    checked = require_usable_here(table, values, columns)
+    sides = {name: _side_ids(spark, table[f"{name}_id"], given.get(name)) for name in ("user", "item")}
+    located = {name: places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
+    known = (located["user"] >= 0) & (located["item"] >= 0)
     if given and not known.any():
         raise unknown_side(checked.nonzeros, next(iter(given)))
     if not given:
         require_two({name: len(ids.id) for name, ids in sides.items()})
-    columns = {name: table[name].to_numpy()[known] for name in (*values, *_flags(table))}
-    user, item = places["user"][known], places["item"][known]
+    numbers = {name: table[name].to_numpy()[known] for name in (*values, *_flags(table))}
+    user, item = located["user"][known], located["item"][known]
     if distinct:
         _require_distinct(user, item, sides)
-    blocks = [
-        local_side(name, {"row": row, "col": col, **columns}, sides[name].key, len(sides[other].id), values, precision)
-        for name, other, row, col in (("user", "item", user, item), ("item", "user", item, user))
-    ]
+    blocks = []
+    for name, other, row, col in (("user", "item", user, item), ("item", "user", item, user)):
+        of_pairs = {"row": row, "col": col, **numbers}
+        if new_only and name in given:
+            of_pairs = {column: array[:0] for column, array in of_pairs.items()}
+        blocks.append(local_side(name, of_pairs, sides[name].key, len(sides[other].id), values, precision))
     ids = sides["user"].id, sides["item"].id
     held_out = bool(_flags(table))
-    return DriverLayout(blocks[0], blocks[1], *ids, checked.nonzeros, checked.means, held_out, pairs.sparkSession)
+    return DriverLayout(blocks[0], blocks[1], *ids, checked.nonzeros, checked.means, held_out, spark)
 
 
 def _flags(table: pa.Table) -> list[str]:
     return [name for name in table.column_names if name == "held_out"]
 
 
-def _key(column: str) -> Any:
-    return F.xxhash64(F.col(column).cast("string"))
+def _key() -> Any:
+    return F.xxhash64(F.col("id").cast("string")).alias("key")
 
 
-def _side_ids(name: str, table: pa.Table, fitted: DataFrame | None) -> Ids:
-    """Return the ids of a side in the order of its rows: those that are given, else the distinct ones, sorted."""
+def _side_ids(spark: SparkSession, named: pa.ChunkedArray, fitted: DataFrame | None) -> Ids:
+    """Return the ids of a side in the order of its rows: those that are given, else the distinct named ones, sorted."""
     if fitted is not None:
-        rows = fitted.select("id", "idx", _key("id").alias("key")).toArrow().sort_by("idx")
+        rows = fitted.select("id", "idx", _key()).toArrow().sort_by("idx")
         return Ids(rows["id"].combine_chunks(), rows["key"].to_numpy())
-    column = table[f"{name}_id"].combine_chunks()
-    distinct = column.unique()
+    distinct = named.combine_chunks().unique()
     ids = distinct.take(pc.sort_indices(distinct))
-    key = np.zeros(len(ids), np.int64)
-    key[_places(column, ids)] = table[f"{name}_key"].to_numpy()
-    return Ids(ids, key)
+    rows = spark.createDataFrame(pa.table({"id": ids, "idx": np.arange(len(ids))})).select("idx", _key()).toArrow()
+    return Ids(ids, rows.sort_by("idx")["key"].to_numpy())
 
 
-def _places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray) -> Indices:
-    """Where each wanted id stands among ``ids``; -1 where it does not. Integers of all widths are alike."""
+def places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray) -> Indices:
+    """Return where each wanted id stands among ``ids``; -1 where it does not. Integers of all widths are alike."""
     if pa.types.is_integer(ids.type):
         wanted, ids = wanted.cast(pa.int64()), ids.cast(pa.int64())
-    places = pc.fill_null(pc.index_in(wanted, value_set=ids), -1)
-    return np.asarray(places.to_numpy(), np.int64)
+    found = pc.fill_null(pc.index_in(wanted, value_set=ids), -1)
+    return np.asarray(found.to_numpy(), np.int64)
 
 
 def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:

@@ -1,6 +1,7 @@
 """Ratings by id -> the blocks of both sides, ready for any fit: in this process if they are few, else on a cluster."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -10,6 +11,7 @@ from dcrec_spark.models.fitting.driver_layout import DriverLayout, lay_out_here
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out_on_cluster
+from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions
 from dcrec_spark.spark.preflight import require_workers
 
@@ -26,6 +28,7 @@ def lay_out(
     held_out_col: str | None = None,
     frozen: Mapping[str, DataFrame] | None = None,
     distinct: bool = True,
+    new_only: bool = False,
 ) -> AnyLayout:
     """Index the ids and build the blocks of users and of items.
 
@@ -38,6 +41,8 @@ def lay_out(
     frozen : "user" or "item" -> ``id, idx`` of a side whose rows are given; pairs with other ids of that side are left
         out. By default both sides are what the pairs name.
     distinct : whether to refuse a pair that occurs twice; without it, a pair may be both held out and not.
+    new_only : whether only the rows of the side that is not given are to be updated. The blocks of the given side are
+        built without pairs then, where they are built in this process.
 
     Raises
     ------
@@ -54,10 +59,16 @@ def lay_out(
         *([F.coalesce(f"`{held_out_col}`", F.lit(False)).alias("held_out")] if held_out_col else []),
     )
     given = dict(frozen or {})
+    columns = {"user_id": user_col, "item_id": item_col, **{n: e.strip("`") for n, e in values.items()}}
+    # Counted before it is cached: to collect what is few takes less time than to cache it.
+    if settings.may_be_local and settings.is_local(_count([df, *given.values()]), not is_local(df.sparkSession)):
+        return lay_out_here(pairs, columns, settings.precision, given, distinct, new_only)
     with FitScope() as scratch:
         pairs = scratch.cache(pairs)
-        columns = {"user_id": user_col, "item_id": item_col, **{n: e.strip("`") for n, e in values.items()}}
         checked = require_usable(pairs, list(values), columns)
-        if settings.is_local(checked.rows + sum(frame.count() for frame in given.values())):
-            return lay_out_here(pairs, list(values), checked, settings.precision, given, distinct)
         return lay_out_on_cluster(pairs, list(values), checked, settings, scope, given, distinct)
+
+
+def _count(frames: Iterable[DataFrame]) -> int:
+    """Count the rows of all frames, in one job."""
+    return reduce(DataFrame.unionAll, [frame.select(F.lit(1)) for frame in frames]).count()

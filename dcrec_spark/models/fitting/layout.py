@@ -7,11 +7,19 @@ process (:class:`dcrec_spark.local.layout.LocalLayout`). All stages of a fit are
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from dcrec_spark.engine.blocks import AnySide
 from dcrec_spark.engine.half_step import State
 from dcrec_spark.models.families.base import Family, Remembered
+
+
+class Part(NamedTuple):
+    """What a stage makes of the rows of a side: their state, and the family and the shared terms that explain it."""
+
+    state: State
+    family: Family
+    shared: Any
 
 
 class Layout(Protocol):

@@ -10,9 +10,11 @@ from dcrec_spark.errors import ConfigError
 # Below this many bytes of factors a side's results are held by the driver and broadcast; above they stay placed.
 HELD_BYTES = 64 * 2**20
 LARGEST_HELD_BYTES = 512 * 2**20
-# Up to so many ratings auto fits in the driver's process, as many as one block of the cluster holds; more than the
-# largest number are refused there, for all of them are collected.
+# Up to so many ratings auto fits in the driver's process, as many as one block of the cluster holds; up to so many
+# where the driver's machine is all the cluster there is. More than the largest number are refused there, for all of
+# them are collected.
 LOCAL_ROWS = 2_000_000
+LOCAL_ROWS_WITHOUT_CLUSTER = 10_000_000
 LARGEST_LOCAL_ROWS = 20_000_000
 
 
@@ -30,8 +32,16 @@ class LayoutSettings:
         """Return about how large the tables of so many rows of each side are: two arrays of each stage."""
         return 4.0 * 8 * self.width * sum(rows.values())
 
-    def is_local(self, rows: int) -> bool:
+    @property
+    def may_be_local(self) -> bool:
+        """Whether it depends on the number of rows alone, if at all, that they are laid out in the driver's process."""
+        is_free = self.exchange == "auto" and self.user_blocks is None and self.item_blocks is None
+        return self.exchange == "local" or is_free
+
+    def is_local(self, rows: int, has_cluster: bool) -> bool:
         """Whether so many rows, ratings and ids that are given, are laid out in the driver's process.
+
+        has_cluster : whether other processes than the driver's could share the work.
 
         Raises
         ------
@@ -42,8 +52,8 @@ class LayoutSettings:
                 f"exchange=local: {rows:,} rows would be collected to the driver (at most {LARGEST_LOCAL_ROWS:,}): "
                 "use auto, broadcast or blocks"
             )
-        is_free = self.exchange == "auto" and self.user_blocks is None and self.item_blocks is None
-        return self.exchange == "local" or (is_free and rows <= LOCAL_ROWS)
+        most = LOCAL_ROWS if has_cluster else LOCAL_ROWS_WITHOUT_CLUSTER
+        return self.exchange == "local" or (self.may_be_local and rows <= most)
 
     def holds(self, name: str, n_rows: int) -> bool:
         """Whether the driver holds the results of a side of so many rows.

@@ -16,6 +16,7 @@ from dcrec_spark.engine.half_step import State
 from dcrec_spark.models.families.base import Family, Remembered
 from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
 from dcrec_spark.models.fitting.factors import factor_frame, place_factors
+from dcrec_spark.models.fitting.layout import Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import cores, fixed_placement
@@ -75,6 +76,12 @@ class SparkLayout:
         side, ids = self.side(is_user)
         table_of = partial(family.table_of, is_user=is_user, shared=shared)
         return factor_frame(side, state, ids, family.columns(is_user), table_of)
+
+    def table_with_exposure(self, is_user: bool, outcome: Part, exposure: Part) -> DataFrame:
+        """``idx, id``, the columns of the outcome, ``exposure_shape, exposure_rate``."""
+        table = self.table(is_user, *exposure)
+        named = {name: f"exposure_{name}" for name in table.columns if name not in ("idx", "id")}
+        return self.table(is_user, *outcome).join(table.drop("id").withColumnsRenamed(named), "idx")
 
 
 def lay_out_on_cluster(

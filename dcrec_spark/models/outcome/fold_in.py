@@ -8,6 +8,7 @@ from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.exposure_propensity import attach_weights
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
+from dcrec_spark.models.fitting.layout import Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fold_in
@@ -28,30 +29,34 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -
     known = fitted.table(not new_is_user)
     with FitScope() as scope:
         layout = _lay_out(fitted, dataset, {"item" if new_is_user else "user": known.select("id", "idx")}, scope)
-        exposure = None
+        exposure: Part | None = None
         if fitted.exposure is not None:
             layout, exposure = _fold_in_exposure(fitted, fitted.exposure, layout, new_is_user, scope)
         states = fold_in(layout, new_is_user, known, fitted.family, fitted.shared, scope)
-        table = layout.table(new_is_user, states[new_is_user], fitted.family, fitted.shared).drop("idx")
-        table = with_exposure(table, exposure).persist()
+        outcome = Part(states[new_is_user], fitted.family, fitted.shared)
+        if exposure is None:
+            table = layout.table(new_is_user, *outcome)
+        else:
+            table = layout.table_with_exposure(new_is_user, outcome, exposure)
+        table = with_exposure(table.drop("idx"), None).persist()
         table.count()
     return table
 
 
 def _fold_in_exposure(
     fitted: FittedOutcome, exposure: FittedExposure, layout: AnyLayout, new_is_user: bool, scope: FitScope
-) -> tuple[AnyLayout, DataFrame]:
-    """Return the layout with a_hat of each pair, and ``id, shape, rate`` of the side that is folded in."""
+) -> tuple[AnyLayout, Part]:
+    """Return the layout with a_hat of each pair, and the exposure factors of the side that is folded in."""
     known, family = fitted.exposure_table(not new_is_user), exposure.family
     states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, scope)
-    table = layout.table(new_is_user, states[new_is_user], family, NOTHING_SHARED).drop("idx")
+    folded = Part(states[new_is_user], family, NOTHING_SHARED)
     if fitted.family.weighs_by_exposure and fitted.propensity is not None:
         settings, mean = fitted.propensity.settings, fitted.propensity.mean_weight
         layout, _ = attach_weights(layout, states[True], states[False], settings, scope, mean)
-        return layout, scope.cache(table)
+        return layout, folded
     term = fitted.family.exposure_term
     layout, _ = attach_confounder(layout, states[True], states[False], term, scope, fitted.form)
-    return layout, scope.cache(table)
+    return layout, folded
 
 
 def _lay_out(fitted: FittedOutcome, dataset: DataFrame, frozen: dict[str, DataFrame], scope: FitScope) -> AnyLayout:
@@ -62,4 +67,4 @@ def _lay_out(fitted: FittedOutcome, dataset: DataFrame, frozen: dict[str, DataFr
         values |= exposure_values(count)
         require_columns(dataset, fitted.id_columns, [count] if count else [])
     settings = layout_settings(fitted.params, fitted.row_width)
-    return lay_out(dataset, *fitted.id_columns, values, settings, scope, frozen=frozen)
+    return lay_out(dataset, *fitted.id_columns, values, settings, scope, frozen=frozen, new_only=True)

@@ -3,7 +3,6 @@
 from abc import abstractmethod
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.models.fitting.checks import require_columns, require_ids_alike, require_number, require_same_ids
@@ -127,14 +126,14 @@ class RankedLists(OutcomeParams):
         DataFrame[user, recommendations: array<struct<item, rating>>]
             Best first; ids under the names of training.
         """
-        return self._as_arrays("user", self._best("user", n, seen))
+        return self._lists("user", n, seen)
 
     def recommendForUserSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Return the n best items of the known users among those of ``dataset``, as MLlib's ALS returns them.
 
         Parameters, results and errors are those of :meth:`recommendForAllUsers`.
         """
-        return self._as_arrays("user", self._best("user", n, seen, dataset))
+        return self._lists("user", n, seen, dataset)
 
     def recommendForAllItems(self, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Return the n users who would like an item best, for every item, as MLlib's ALS returns them.
@@ -146,7 +145,7 @@ class RankedLists(OutcomeParams):
         DataFrame[item, recommendations: array<struct<user, rating>>]
             Best first; ids under the names of training.
         """
-        return self._as_arrays("item", self._best("item", n, seen))
+        return self._lists("item", n, seen)
 
     def recommendForItemSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Recommend the n best users for each known item of ``dataset``, as MLlib's ALS does.
@@ -165,7 +164,7 @@ class RankedLists(OutcomeParams):
         DataFrame
             ``item, recommendations: array<struct<user, rating>>``, best first, under the columns' names of training.
         """
-        return self._as_arrays("item", self._best("item", n, seen, dataset))
+        return self._lists("item", n, seen, dataset)
 
     def _best(
         self,
@@ -177,6 +176,12 @@ class RankedLists(OutcomeParams):
     ) -> DataFrame:
         chosen = None if subset is None else self._ids_of(subset, side)
         return self.scoringVectors().best(n, None if seen is None else self._pairs_of(seen), chosen, side, offer)
+
+    def _lists(self, side: str, n: int, seen: DataFrame | None, subset: DataFrame | None = None) -> DataFrame:
+        chosen = None if subset is None else self._ids_of(subset, side)
+        names = {"user": self.getOrDefault("userCol"), "item": self.getOrDefault("itemCol")}
+        seen = None if seen is None else self._pairs_of(seen)
+        return self.scoringVectors().lists(n, seen, chosen, side, names)
 
     def _offer(self, items: DataFrame | None, most: int | None) -> Offer | None:
         """Return what may be recommended.
@@ -211,13 +216,3 @@ class RankedLists(OutcomeParams):
         require_columns(seen, [user, item], [])
         require_ids_alike(seen, (user, item), self.tables())
         return seen.select(quoted(user).alias("user_id"), quoted(item).alias("item_id"))
-
-    def _as_arrays(self, side: str, table: DataFrame) -> DataFrame:
-        columns = {"user": self.getOrDefault("userCol"), "item": self.getOrDefault("itemCol")}
-        other = _OTHER[side]
-        ranked = F.array_sort(F.collect_list(F.struct("rank", f"{other}_id", "score")))
-        entry = F.transform(
-            ranked,
-            lambda r: F.struct(r[f"{other}_id"].alias(columns[other]), r["score"].cast("float").alias("rating")),
-        )
-        return table.groupBy(F.col(f"{side}_id").alias(columns[side])).agg(entry.alias("recommendations"))

@@ -43,12 +43,14 @@ class FactorTables:
 def with_exposure(factors: DataFrame, exposure: DataFrame | None) -> DataFrame:
     """Return the factors, ``bias`` after them, and ``exposure_shape, exposure_rate``.
 
-    Without an exposure model these are empty arrays; ``bias`` is null where the model has none.
+    Without an exposure model these are empty arrays, unless they are there; ``bias`` is null where the model has none.
     """
     if "bias" not in factors.columns:
         at = factors.columns.index("features") + 1
         bias = F.lit(None).cast("double").alias("bias")
         factors = factors.select(*factors.columns[:at], bias, *factors.columns[at:])
+    if exposure is None and "exposure_shape" in factors.columns:
+        return factors
     if exposure is None:
         empty = F.expr("cast(array() as array<double>)")
         return factors.withColumns({"exposure_shape": empty, "exposure_rate": empty})

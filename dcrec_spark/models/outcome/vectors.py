@@ -7,8 +7,10 @@ make it preference_u = [theta_u, b_u, 1] and preference_i = [beta_i, 1, c_i]. Wh
 way, such as the preference alone, is given as vectors of its own.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -17,8 +19,10 @@ from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.outcome.rank import Ranking, rank
+from dcrec_spark.models.outcome.rank_here import Sides, as_lists, fits_here, rank_here
 
 _OTHER = {"user": "item", "item": "user"}
+_COLUMNS = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ class ScoringVectors:
         side: str = "user",
         offer: Offer | None = None,
     ) -> DataFrame:
-        """Return the n best of the other side for each row of ``side``.
+        """Return the n best of the other side for each row of ``side``; ranked at once where that is little work.
 
         Parameters
         ----------
@@ -92,19 +96,78 @@ class ScoringVectors:
         -------
         DataFrame[user_id, rank, item_id, score, preference, confounder]
         """
+        here = self._here(n, seen, chosen, side, offer)
+        if here is not None:
+            named = here.rename_columns({"row_id": f"{side}_id", "col_id": f"{_OTHER[side]}_id"})
+            return self.users.sparkSession.createDataFrame(named.select(_COLUMNS))
+        return self._on_cluster(n, seen, chosen, side, offer)
+
+    def lists(
+        self,
+        n: int,
+        seen: DataFrame | None,
+        chosen: DataFrame | None,
+        side: str,
+        names: Mapping[str, str],
+    ) -> DataFrame:
+        """Return the n best of the other side as one list for each row of ``side``; parameters as for :meth:`best`.
+
+        names : "user" and "item" -> the columns of their ids in the result.
+
+        Returns
+        -------
+        DataFrame[row, recommendations: array<struct<col, rating: float>>]
+            Best first, under the names given.
+        """
+        row, col = names[side], names[_OTHER[side]]
+        here = self._here(n, seen, chosen, side, None)
+        if here is not None:
+            return self.users.sparkSession.createDataFrame(as_lists(here, row, col))
+        ranked = F.array_sort(F.collect_list(F.struct("rank", f"{_OTHER[side]}_id", "score")))
+        entry = F.transform(
+            ranked,
+            lambda r: F.struct(r[f"{_OTHER[side]}_id"].alias(col), r["score"].cast("float").alias("rating")),
+        )
+        table = self._on_cluster(n, seen, chosen, side, None)
+        return table.groupBy(F.col(f"{side}_id").alias(row)).agg(entry.alias("recommendations"))
+
+    def _here(
+        self, n: int, seen: DataFrame | None, chosen: DataFrame | None, side: str, offer: Offer | None
+    ) -> pa.Table | None:
+        """Rank in this process where that is little; None where it is not."""
         require_number("n", n)
-        tables, counts = {"user": self.users, "item": self.items}, {"user": self.n_users, "item": self.n_items}
-        other = _OTHER[side]
-        rows = tables[side] if chosen is None else tables[side].join(chosen, "id", "left_semi")
-        cols, names = tables[other], {side: "row_idx", other: "col_idx"}
+        rows, cols = self._sides(chosen, side, offer)
+        counts = {"user": self.n_users, "item": self.n_items}
+        if not fits_here(counts[side], counts[_OTHER[side]], n, seen):
+            return None
+        if seen is not None:
+            seen = seen.select(F.col(f"{side}_id").alias("row_id"), F.col(f"{_OTHER[side]}_id").alias("col_id"))
         most = None if offer is None else offer.most
-        sides = rows.drop("id"), (cols if offer is None else offer.of(cols)).drop("id")
+        return rank_here(Sides(rows, cols, self.intercept, self.form, most), n, seen)
+
+    def _on_cluster(
+        self, n: int, seen: DataFrame | None, chosen: DataFrame | None, side: str, offer: Offer | None
+    ) -> DataFrame:
+        counts, other = {"user": self.n_users, "item": self.n_items}, _OTHER[side]
+        rows, cols = self._sides(chosen, side, offer)
+        names, most = {side: "row_idx", other: "col_idx"}, None if offer is None else offer.most
+        sides = rows.drop("id"), cols.drop("id")
         ranking = Ranking(*sides, counts[side], counts[other], self.intercept, self.form, most)
         ranked = rank(ranking, n, None if seen is None else self._indexed(seen, names))
-        for name, table in ((side, rows), (other, cols)):
+        for name, table in ((side, rows), (other, self._tables[other])):
             ids = table.select(F.col("idx").alias(names[name]), F.col("id").alias(f"{name}_id"))
             ranked = ranked.join(ids, names[name])
-        return ranked.select("user_id", "rank", "item_id", "score", "preference", "confounder")
+        return ranked.select(*_COLUMNS)
+
+    @property
+    def _tables(self) -> dict[str, DataFrame]:
+        return {"user": self.users, "item": self.items}
+
+    def _sides(self, chosen: DataFrame | None, side: str, offer: Offer | None) -> tuple[DataFrame, DataFrame]:
+        """Return the rows that are asked for, and the columns that may be in their lists."""
+        rows, cols = self._tables[side], self._tables[_OTHER[side]]
+        rows = rows if chosen is None else rows.join(chosen, "id", "left_semi")
+        return rows, cols if offer is None else offer.of(cols)
 
     def _indexed(self, seen: DataFrame, names: dict[str, str]) -> DataFrame:
         users = self.users.select(F.col("id").alias("user_id"), F.col("idx").alias(names["user"]))

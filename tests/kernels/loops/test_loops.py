@@ -8,10 +8,12 @@ from scipy import special
 
 from dcrec_spark.kernels import settle
 from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.gamma import geometric_mean, moments
 from dcrec_spark.kernels.loops import settle as loops_settle
 from dcrec_spark.kernels.loops.compiling import compiled
-from dcrec_spark.kernels.loops.special import digamma, log_gamma
+from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
 from dcrec_spark.kernels.poisson import update_shape
+from dcrec_spark.kernels.relax import over_relaxed
 from dcrec_spark.kernels.ridge import RatingBlock, _solve_rows
 from dcrec_spark.kernels.settle import settle_shape
 from tests.kernels import ways
@@ -57,8 +59,28 @@ def solved_with_border(dtype: str) -> Array:
     return solved(dtype, bordered=True)
 
 
+def means_of_one_rate(dtype: str) -> Array:
+    return geometric_mean(factors_of(1, ROWS, WIDTH, dtype), factors_of(2, 1, WIDTH, dtype)[0])
+
+
+def means_and_divergence(dtype: str) -> Array:
+    """The divergence at the end of each row of means."""
+    means, far = moments(factors_of(1, ROWS, WIDTH, dtype), factors_of(2, ROWS, WIDTH, dtype), 0.3, 0.7)
+    return np.column_stack([means, np.full(ROWS, far, dtype)])
+
+
+def longer_steps(dtype: str) -> Array:
+    prior = np.full(WIDTH, 0.02, dtype)
+    updated = prior + factors_of(2, ROWS, WIDTH, dtype)
+    updated[3] = prior
+    return over_relaxed(prior + factors_of(1, ROWS, WIDTH, dtype), updated, prior, 1.9)
+
+
 KERNELS = [
     products,
+    means_of_one_rate,
+    means_and_divergence,
+    longer_steps,
     shapes,
     shapes_with_terms,
     settled_shapes,
@@ -113,6 +135,17 @@ def test_special_functions_to_the_last_digits() -> None:
     x = np.concatenate([np.geomspace(1e-6, 1e6, 2_000), np.linspace(0.9, 2.1, 500), [1.0, 2.0, 10.0]])
     np.testing.assert_allclose([digamma(each) for each in x], special.digamma(x), rtol=4e-14, atol=4e-14)
     np.testing.assert_allclose([log_gamma(each) for each in x], special.gammaln(x), rtol=4e-14, atol=4e-14)
+    wide = np.concatenate([np.geomspace(1e-300, 1e300, 2_000), np.linspace(0.5, 2.0, 500)])
+    np.testing.assert_allclose([log(each) for each in wide], np.log(wide), rtol=1e-15, atol=1e-15)
+    powers = np.linspace(-700.0, 700.0, 2_000)
+    np.testing.assert_allclose([exp(each) for each in powers], np.exp(powers), rtol=4e-13)
+
+
+def test_special_functions_at_the_ends_of_the_range() -> None:
+    """An exponential that is no normal number is the next one that is; what is not finite has no logarithm."""
+    assert exp(-1e4) == exp(-708.0) > 0.0
+    assert exp(1e4) == exp(709.0) < np.inf
+    assert np.isnan([log(np.inf), log(np.nan)]).all()
 
 
 def test_what_cannot_be_kept_on_disk_is_compiled_all_the_same() -> None:

@@ -39,9 +39,17 @@ def test_where_a_fit_is_computed(spark: SparkSession, exchange: str, blocks: int
 
 
 def test_auto_goes_to_the_cluster_with_many_ratings(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout_settings, "LOCAL_ROWS", 3)
+    monkeypatch.setattr(layout_settings, "LOCAL_ROWS_WITHOUT_CLUSTER", 3)
     with FitScope() as scope:
         assert isinstance(laid_out(NAMES.frame(spark), scope).users, Side)
+
+
+def test_auto_goes_to_a_cluster_that_there_is_with_fewer() -> None:
+    auto = LayoutSettings(None, None, "auto", "float64", 10)
+    assert auto.is_local(2_000_000, has_cluster=True)
+    assert not auto.is_local(2_000_001, has_cluster=True)
+    assert auto.is_local(10_000_000, has_cluster=False)
+    assert not auto.is_local(10_000_001, has_cluster=False)
 
 
 def test_too_many_ratings_are_not_collected(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizatio
 from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.ridge import Shared
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
-from dcrec_spark.models.outcome import rank
+from dcrec_spark.models.outcome import rank, rank_here
 from dcrec_spark.models.outcome.tables import FactorTables, with_exposure
 from tests.reference import topn as dense
 from tests.reference.poisson import Array
@@ -71,6 +71,15 @@ def make_fitted(spark: SparkSession, confounder: bool) -> Fitted:
     seen = spark.createDataFrame(pairs, "user string, item int, rating double")
     scores = dense.score_all(theta, beta, gamma, pi, lam, INTERCEPT)
     return Fitted(model, scores, seen, seen_table)
+
+
+@pytest.fixture(autouse=True, params=["here", "on the cluster"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """In the driver's process, as little work is done, and on the cluster."""
+    where = str(request.param)
+    if where != "here":
+        monkeypatch.setattr(rank_here, "LOCAL_ROWS", 0)
+    return where
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,125 @@
+"""Ranking in the driver's process: the same lists as :mod:`dcrec_spark.models.outcome.rank`, for few rows and pairs.
+
+    rows, columns, seen pairs  ->  arrays  ->  top_n on several threads  ->  one table, in the order of rows and ranks
+
+Up to some millions of pairs a process is done before a cluster has moved them; more are never brought here.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.kernels.exposure import Form
+from dcrec_spark.kernels.threads import over_rows
+from dcrec_spark.kernels.topn import Cap, Ranked, joined, top_n
+from dcrec_spark.models.fitting.driver_layout import places
+from dcrec_spark.models.fitting.factors import matrix_of
+from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS
+
+# Of scores that one process makes; two cores take about a second for a hundred million.
+LOCAL_SCORES = 10**8
+_OF_NO_GROUP = -1
+
+
+class Sides(NamedTuple):
+    """What is ranked: the frames ``id, idx, preference, confounder`` of rows and columns.
+
+    Under a limit on groups ``cols`` have a column ``group`` too, null where a column is of none; see
+    :class:`dcrec_spark.models.outcome.rank.Ranking`.
+    """
+
+    rows: DataFrame
+    cols: DataFrame
+    intercept: float
+    form: Form
+    most: int | None
+
+
+def fits_here(n_rows: int, n_cols: int, n: int, seen: DataFrame | None) -> bool:
+    """Whether so many rows, columns, lists of n and seen pairs are few enough for this process.
+
+    The seen pairs are counted only where all else is few enough.
+    """
+    rows = n_rows * (1 + n) + n_cols
+    if rows > LOCAL_ROWS or n_rows * n_cols > LOCAL_SCORES:
+        return False
+    return seen is None or rows + seen.count() <= LOCAL_ROWS
+
+
+def rank_here(sides: Sides, n: int, seen: DataFrame | None) -> pa.Table:
+    """Return the n best columns of each row: ``row_id, rank, col_id, score, preference, confounder``, in that order.
+
+    seen : ``row_id, col_id`` of pairs to leave out, in any order and as often as you like, or None.
+    """
+    names, columns = ["id", "idx", "preference", "confounder"], list(sides.cols.columns)
+    rows = sides.rows.select(*names).toArrow().sort_by("idx")
+    group = [F.coalesce(F.col("group").cast("long"), F.lit(_OF_NO_GROUP)).alias("group")] * ("group" in columns)
+    cols = sides.cols.select(*names, *group).toArrow().sort_by("idx")
+    if not (rows.num_rows and cols.num_rows):
+        return _table(rows, cols, Ranked.none())
+    pointer, places_of_seen = _left_out(rows, cols, seen)
+    cap = None if sides.most is None else Cap(cols["group"].to_numpy(), sides.most)
+    parts = [tuple(matrix_of(table[part]) for table in (rows, cols)) for part in ("preference", "confounder")]
+    ranked: dict[int, Ranked] = {}
+
+    def rank(first: int, last: int) -> None:
+        (preference, of_preference), (confounder, of_confounder) = parts
+        part = slice(first, last)
+        own = pointer[first : last + 1]
+        found = top_n(
+            n,
+            (preference[part], of_preference),
+            (confounder[part], of_confounder),
+            sides.intercept,
+            own - own[0],
+            places_of_seen[own[0] : own[-1]],
+            sides.form,
+            cap,
+        )
+        ranked[first] = found._replace(row=found.row + first)
+
+    over_rows(rank, np.arange(rows.num_rows + 1))
+    return _table(rows, cols, joined([ranked[first] for first in sorted(ranked)]))
+
+
+def _left_out(rows: pa.Table, cols: pa.Table, seen: DataFrame | None) -> tuple[Array, Array]:
+    """Return the places of the columns to leave out of each row, as CSR: (rows + 1,), (pairs,)."""
+    if seen is None:
+        return np.zeros(rows.num_rows + 1, np.int64), np.empty(0, np.int64)
+    pairs = seen.select("row_id", "col_id").toArrow()
+    row, col = places(pairs["row_id"], rows["id"]), places(pairs["col_id"], cols["id"])
+    known = (row >= 0) & (col >= 0)
+    pair = np.sort(row[known] * cols.num_rows + col[known])
+    pointer = np.searchsorted(pair, np.arange(rows.num_rows + 1) * cols.num_rows)
+    return pointer, pair % cols.num_rows
+
+
+def _table(rows: pa.Table, cols: pa.Table, ranked: Ranked) -> pa.Table:
+    """Put the ids in the place of positions."""
+    return pa.table(
+        {
+            "row_id": rows["id"].combine_chunks().take(pa.array(ranked.row)),
+            "rank": ranked.rank,
+            "col_id": cols["id"].combine_chunks().take(pa.array(ranked.col)),
+            "score": ranked.score,
+            "preference": ranked.preference,
+            "confounder": ranked.confounder,
+        }
+    )
+
+
+def as_lists(ranked: pa.Table, row: str, col: str) -> pa.Table:
+    """Return one row for each list, ``row, recommendations: list<struct<col, rating>>``, best first.
+
+    ranked : of :func:`rank_here`. row, col : names of the ids.
+    """
+    ids, rank = ranked["row_id"].combine_chunks(), ranked["rank"].to_numpy()
+    first = np.flatnonzero(rank == 1)
+    rating = ranked["score"].combine_chunks().cast(pa.float32())
+    entries = pa.StructArray.from_arrays([ranked["col_id"].combine_chunks(), rating], [col, "rating"])
+    ends = pa.array(np.append(first, len(rank)), pa.int32())
+    return pa.table({row: ids.take(pa.array(first)), "recommendations": pa.ListArray.from_arrays(ends, entries)})

@@ -1,0 +1,101 @@
+"""What is ranked in the driver's process: no more than it may hold. The lists themselves are those of test_rank.py."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel
+from dcrec_spark.models.outcome import rank_here
+from dcrec_spark.models.outcome.rank_here import as_lists, fits_here
+
+
+class Pairs:
+    """Seen pairs, and whether anybody asked how many they are."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.counted = number, False
+
+    def count(self) -> int:
+        self.counted = True
+        return self.number
+
+
+def fits(n_rows: int, n_cols: int, pairs: Pairs) -> bool:
+    """Whether lists of four are made here."""
+    seen: Any = pairs
+    return fits_here(n_rows, n_cols, 4, seen)
+
+
+def test_rows_lists_columns_and_pairs_together_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten users with lists of four, seven items: 57 rows, and 43 seen pairs."""
+    monkeypatch.setattr(rank_here, "LOCAL_ROWS", 100)
+    assert fits_here(10, 7, 4, None)
+    assert fits(10, 7, Pairs(43))
+    assert not fits(10, 7, Pairs(44))
+    assert not fits(10, 51, pairs := Pairs(0))
+    assert not pairs.counted
+
+
+def test_scores_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_here, "LOCAL_SCORES", 70)
+    assert fits(10, 7, Pairs(0))
+    assert not fits(10, 8, Pairs(0))
+
+
+def test_lists_begin_at_the_first_rank() -> None:
+    columns = {"row_id": ["a", "a", "b"], "rank": [1, 2, 1], "col_id": [5, 3, 9], "score": [2.0, 1.5, 0.25]}
+    lists = as_lists(pa.table(columns), "who", "what")
+    assert lists.to_pylist() == [
+        {"who": "a", "recommendations": [{"what": 5, "rating": 2.0}, {"what": 3, "rating": 1.5}]},
+        {"who": "b", "recommendations": [{"what": 9, "rating": 0.25}]},
+    ]
+
+
+@pytest.fixture(scope="module")
+def ratings(spark: SparkSession) -> DataFrame:
+    rows = [(u, i, float((u * i) % 5 + 1)) for u in range(6) for i in range(5) if (u + i) % 3]
+    return spark.createDataFrame(rows, "user int, item short, rating double")
+
+
+@pytest.fixture(scope="module")
+def model(ratings: DataFrame) -> Iterator[DeconfoundedMFModel]:
+    fitted = DeconfoundedMF(outcome="probabilistic", rank=2, exposureRank=2, maxIter=2).fit(ratings)
+    yield fitted
+    fitted.release()
+
+
+@pytest.mark.parametrize("rows", [None, 0], ids=["here", "on the cluster"])
+def test_nobody_to_rank_for_and_nothing_to_rank(
+    spark: SparkSession,
+    model: DeconfoundedMFModel,
+    ratings: DataFrame,
+    rows: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tables without rows, of the same types as others."""
+    if rows is not None:
+        monkeypatch.setattr(rank_here, "LOCAL_ROWS", rows)
+    usual = model.recommendationTable(2, ratings)
+    strangers = spark.createDataFrame([(99,)], "user int")
+    nothing = spark.createDataFrame([(99,)], "item int")
+    for empty in (
+        model.recommendationTable(2, ratings, users=strangers),
+        model.recommendationTable(2, ratings, items=nothing),
+    ):
+        assert empty.count() == 0
+        assert empty.dtypes == usual.dtypes
+    assert dict(usual.dtypes)["item_id"] == "smallint"
+    lists = model.recommendForUserSubset(strangers, 2)
+    assert lists.count() == 0
+    assert lists.dtypes == model.recommendForAllUsers(2).dtypes
+
+
+def test_ids_of_another_width_are_the_same(spark: SparkSession, model: DeconfoundedMFModel, ratings: DataFrame) -> None:
+    wide = ratings.selectExpr("cast(user as long) as user", "cast(item as long) as item")
+    found, expected = (
+        model.recommendationTable(3, seen).orderBy("user_id", "rank").collect() for seen in (wide, ratings)
+    )
+    assert found == expected

@@ -15,6 +15,8 @@ from tests.warehouse.key_values import RunningRedis, running_redis
 from tests.warehouse.objects import CREDENTIALS, ObjectStore, running_object_store
 from tests.warehouse.places import session_settings
 
+LONGEST = ("test_stores.py", "test_jobs.py", "test_warehouses.py", "test_object_store.py")
+
 
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:
     """Other runs than those of this marker may lack the packages that the tests import."""
@@ -73,5 +75,6 @@ def database(postgresql: str) -> Iterator[psycopg.Connection]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole jobs first: they take minutes, and would keep one process waiting for the other at the end."""
-    items.sort(key=lambda item: item.path.name not in ("test_jobs.py", "test_stores.py"))
+    """Files that take minutes first: one of them at the end would keep one process waiting for the other."""
+    first = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: first.get(item.path.name, len(first)))

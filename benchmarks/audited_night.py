@@ -1,6 +1,6 @@
 """What auditing and publishing add to a night, as shares of it: MovieLens 1M, to a directory, Iceberg and PostgreSQL.
 
-    python -m benchmarks.night
+    python -m benchmarks.audited_night
 
 Nights of ``dcrec retrain`` with the defaults, an audit on held-out ratings, and two warehouses, one after the other in
 one process. The first has nothing to be compared with and warms Spark up; the shares are those of the last. Needs what
@@ -116,9 +116,9 @@ def main() -> None:
         "what": __doc__.partition("\n")[0],
         "seconds": {"whole night": round(whole, 1), **{part: round(spent, 1) for part, spent in seconds.items()}},
         "share": {"auditing": share(AUDITING, seconds, whole), "publishing": share(PUBLISHING, seconds, whole)},
-        **versions("python -m benchmarks.night"),
+        **versions("python -m benchmarks.audited_night"),
     }
-    (RESULTS / "night-1m.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (RESULTS / "audited-night-1m.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(result, indent=1))
 
 

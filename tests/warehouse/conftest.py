@@ -14,6 +14,7 @@ from tests.warehouse.database import running_postgresql
 from tests.warehouse.key_values import RunningRedis, running_redis
 from tests.warehouse.objects import CREDENTIALS, ObjectStore, running_object_store
 from tests.warehouse.places import session_settings
+from tests.warehouse.rest_catalog import RestCatalog, running_rest_catalog
 
 
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:
@@ -41,6 +42,15 @@ def spark(scratch: Path) -> Iterator[SparkSession]:
 def store(scratch: Path, spark: SparkSession) -> Iterator[ObjectStore]:
     """An object store on loopback, which the session finds."""
     with running_object_store(scratch) as running:
+        for name, value in running.settings().items():
+            spark.conf.set(name, value)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(scratch: Path, spark: SparkSession) -> Iterator[RestCatalog]:
+    """A REST catalog of Iceberg, which the session finds."""
+    with running_rest_catalog(scratch / "rest") as running:
         for name, value in running.settings().items():
             spark.conf.set(name, value)
         yield running

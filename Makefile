@@ -9,6 +9,8 @@ PYTHON   ?= $(shell for p in $(NEWEST); do $$p -c '$(IS_FIT)' 2>/dev/null && { e
 PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Most of a test's time is Spark's own, small steps one after the other: two processes share a machine of two cores well.
 TESTERS  ?= 2
+# The tests of a file share a process, and its servers; files go in the order that tests/conftest.py and its like put them in.
+BY_FILE  := --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder
 # What make pack installs for executors, and for drivers that run on the cluster.
 PACKED   ?= fast,jobs,warehouse
 PACKAGE  := pyproject.toml conf/constraints.txt $(shell find dcrec_spark conf -name '*.py' -o -name '*.j2' -o -name '*.css' -o -path 'conf/*')
@@ -32,7 +34,7 @@ demo: $(READY)  ## See it work on simulated ratings; DATA=path takes a MovieLens
 	@$(BIN)/python -m examples.demo $(if $(DATA),--data "$(DATA)")
 
 test: $(READY)  ## Run the tests, in TESTERS=2 processes; ARGS="-k session" picks some
-	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest $(BY_FILE) $(ARGS)
 
 coverage: ARGS += --cov --cov-report=term
 coverage: test  ## Run the tests, and show which lines none of them reaches
@@ -44,7 +46,7 @@ test-jobs: $(READY)  ## Run the tests of whole jobs, of the studies and of the d
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m job $(ARGS)
 
 test-processes: $(READY)  ## Run the tests that start, stop and kill jobs in processes of their own
-	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=load -m 'process and not long' $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadgroup -m 'process and not long' $(ARGS)
 
 test-docs: $(READY)  ## Run every code block of README, documentation and docstrings, and the notebooks
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m documentation $(ARGS)
@@ -53,7 +55,7 @@ jars: $(READY)  ## Fetch the Java archives of Iceberg, Delta, SQLite, PostgreSQL
 	@$(BIN)/python -m dcrec_spark.spark.jars $(VENV)/jars >/dev/null
 
 test-warehouse: $(VENV)/.warehouse jars  ## Run the tests against real catalogs and databases
-	@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest -m 'warehouse and not long' tests/warehouse $(ARGS)
+	@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest $(BY_FILE) -m 'warehouse and not long' tests/warehouse $(ARGS)
 
 test-schedulers: $(READY) build/schedulers/.ready  ## Run nights by Airflow, cron and MLflow, and check those of Kubernetes
 	@DCREC_SCHEDULERS=$(abspath build/schedulers) $(BIN)/python -m pytest -m scheduler tests/schedulers $(ARGS)
@@ -85,10 +87,12 @@ soak: $(READY)  ## Fifty nights in one process, and fifty in processes of their 
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
 	@$(BIN)/python -m benchmarks.soak --own-processes $(ARGS)
 
+# A test that fails stops nothing here: its promise is written down as broken.
 promises: $(VENV)/.warehouse jars  ## Try every fault of docs/reference/promises.md, and write there how often, with what result
 	@rm -f build/promises.json
-	@$(BIN)/python -m pytest -m 'not warehouse' --promises=build/promises.json $$($(BIN)/python -m tests.promises named)
-	@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest -m warehouse --promises=build/promises.json \
+	-@$(BIN)/python -m pytest $(BY_FILE) -m 'not warehouse' --promises=build/promises.json \
+		$$($(BIN)/python -m tests.promises named)
+	-@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest $(BY_FILE) -m warehouse --promises=build/promises.json \
 		$$($(BIN)/python -m tests.promises named warehouse)
 	@$(BIN)/python -m tests.promises write build/promises.json
 

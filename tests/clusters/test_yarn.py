@@ -1,6 +1,6 @@
 """YARN on loopback: the command of docs/how-to/run-on-a-cluster.md in cluster mode, and the same in client mode.
 
-They take minutes: make test-clusters ARGS="-m cluster tests/clusters/test_yarn.py".
+They take a quarter of an hour: make test-clusters ARGS="-m cluster tests/clusters/test_yarn.py".
 """
 
 import subprocess
@@ -59,7 +59,7 @@ def yarn(place: Path) -> Iterator[dict[str, str]]:
 def test_a_night_whose_driver_runs_in_a_container(packed: Path, yarn: dict[str, str], place: Path) -> None:
     done = run(ENVIRONMENT_AND_SUBMIT, place, **yarn)
 
-    assert done.returncode == 0, done.stdout + done.stderr + logs(place)
+    assert done.returncode == 0, done.stdout + done.stderr + logs(containers(place))
     directory = run_directory(place / "out")
     verify(str(directory))
     assert record_of(directory)["counts"]["users"] == USERS
@@ -78,15 +78,48 @@ def test_a_dry_run_whose_driver_runs_here(packed: Path, yarn: dict[str, str], pl
     assert not (place / "elsewhere").exists()
 
 
-def test_in_cluster_mode_a_job_that_is_refused_ends_with_1(packed: Path, yarn: dict[str, str], place: Path) -> None:
-    """Whatever it ended with, here 2: as the page says."""
-    done = run(f"{ENVIRONMENT_AND_SUBMIT.strip()} --set spark.checkpoint_dir=null", place, **yarn)
+@pytest.mark.parametrize(
+    ("setting", "code", "said"),
+    [("spark.checkpoint_dir=null", 2, "Set spark.checkpoint_dir"), ("validation.scale_max=1", 3, "rows are bad")],
+)
+def test_in_cluster_mode_a_job_that_fails_ends_with_1_and_its_own_code_is_in_the_diagnostics(
+    setting: str, code: int, said: str, packed: Path, yarn: dict[str, str], place: Path
+) -> None:
+    """After one attempt, as the command on the page asks for."""
+    before = containers(place)
+    done = run(f"{ENVIRONMENT_AND_SUBMIT.strip()} --set {setting}", place, **yarn)
 
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "Set spark.checkpoint_dir" in logs(place)
+    assert f"User application exited with status {code}" in done.stdout + done.stderr
+    new = containers(place) - before
+    assert said in logs(new)
+    assert attempts(new) == {1}
 
 
-def logs(place: Path) -> str:
-    """What all containers wrote."""
-    files = (place / "yarn").glob("**/container_*/std*")
+def test_without_the_setting_of_the_page_a_job_that_fails_is_tried_again(
+    packed: Path, yarn: dict[str, str], place: Path
+) -> None:
+    one_attempt = "    --conf spark.yarn.maxAppAttempts=1 \\\n"
+    assert one_attempt in ENVIRONMENT_AND_SUBMIT
+    before = containers(place)
+    command = ENVIRONMENT_AND_SUBMIT.replace(one_attempt, "").strip()
+    done = run(f"{command} --set spark.checkpoint_dir=null", place, **yarn)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert attempts(containers(place) - before) == {1, 2}
+
+
+def containers(place: Path) -> set[Path]:
+    """Directories of the containers' logs."""
+    return {path.parent for path in (place / "yarn").glob("**/container_*/stdout")}
+
+
+def attempts(found: set[Path]) -> set[int]:
+    """Attempts of an application that had containers: container_<cluster>_<application>_<attempt>_<number>."""
+    return {int(path.name.split("_")[3]) for path in found}
+
+
+def logs(found: set[Path]) -> str:
+    """What containers wrote."""
+    files = (file for path in sorted(found) for file in path.glob("std*"))
     return "\n".join(file.read_text(errors="replace")[-20_000:] for file in files)

@@ -44,6 +44,14 @@ def environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT)}
 
 
+def is_writing_recommendations(output: Path) -> bool:
+    """Whether a file of the recommendations is open, or was just now."""
+    try:
+        return any(output.glob(".staging-*/recommendations/_temporary/**/part-*.parquet"))
+    except FileNotFoundError:  # a task ended, and its directory was renamed while it was looked into
+        return False
+
+
 @contextmanager
 def staging(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The job in a process group of its own, from when the first file of the recommendations is being written."""
@@ -56,9 +64,8 @@ def staging(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Po
             start_new_session=True,
         )
         try:
-            parts = ".staging-*/recommendations/_temporary/**/part-*.parquet"
             deadline = time.monotonic() + 400
-            while not list(Path(str(settings["output.path"])).glob(parts)):
+            while not is_writing_recommendations(Path(str(settings["output.path"]))):
                 assert process.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, log.read_text()
                 time.sleep(0.02)

@@ -80,3 +80,8 @@ def database(postgresql: str) -> Iterator[psycopg.Connection]:
     connection = Server.open(postgresql, "publisher", None, "test").connect("test")
     yield connection
     connection.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole jobs first: they take minutes, and would keep one process waiting for the other at the end."""
+    items.sort(key=lambda item: item.path.name not in ("test_jobs.py", "test_stores.py"))

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dcrec_spark.publish.current import TABLE_NAME
+from tests.warehouse.places import ROOT
 
 BUCKET = "shop"
 REGION = "us-east-1"
@@ -38,8 +39,8 @@ class ObjectStore:
         self.port = free_port()
         with log.open("w") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
-                stdout=output, stderr=subprocess.STDOUT,
+                [sys.executable, "-m", "tests.warehouse.s3_server", str(self.port)],
+                cwd=ROOT, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
         _wait(self.port, self.process)
         self.gate = Gate(self.port)

@@ -23,7 +23,7 @@ comma     := ,
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-clusters test-jobs test-processes test-docs test-warehouse test-schedulers two-weeks test-wheel jars lint format bench soak promises nine-rows reproduce pack submit docs docs-serve clean
+.PHONY: help demo test coverage test-clusters test-jobs test-processes test-docs test-warehouse test-schedulers two-weeks test-wheel jars lint audit format bench soak promises nine-rows reproduce pack submit docs docs-serve clean
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
@@ -51,7 +51,7 @@ test-processes: $(READY)  ## Run the tests that start, stop and kill jobs in pro
 test-docs: $(READY)  ## Run every code block of README, documentation and docstrings, and the notebooks
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m documentation $(ARGS)
 
-jars: $(READY)  ## Fetch the Java archives of Iceberg, Delta, SQLite, PostgreSQL, S3 and a small HDFS (126 MB), checked by their checksums
+jars: $(READY)  ## Fetch the Java archives of Iceberg, Delta, SQLite, PostgreSQL, S3, a small HDFS and a REST catalog (138 MB), checked by their checksums
 	@$(BIN)/python -m dcrec_spark.spark.jars $(VENV)/jars >/dev/null
 
 test-warehouse: $(VENV)/.warehouse jars  ## Run the tests against real catalogs and databases
@@ -71,6 +71,10 @@ lint: $(READY)  ## Check style and types
 	@$(BIN)/ruff check --quiet $(CODE)
 	@$(BIN)/ruff format --check --quiet $(CODE)
 	@$(BIN)/mypy
+
+# Every pin is asked for by itself, whatever this machine would install; --strict: one that is not found is no pass.
+audit: $(VENV)/.audit  ## Ask PyPI for weaknesses that are known in conf/constraints.txt (needs the network)
+	@$(BIN)/pip-audit --requirement conf/constraints.txt --no-deps --disable-pip --strict --progress-spinner off $(ARGS)
 
 format: $(READY)  ## Put the code in the house's form
 	@$(BIN)/ruff check --fix --quiet $(CODE)
@@ -148,6 +152,10 @@ $(VENV)/.bench: $(READY)
 		echo 'make bench compiles hpfrec, and there is no C compiler here. On Debian or Ubuntu: apt install gcc'; exit 1; }
 	$(call say,Installing what the benchmarks compare with...)
 	@$(PIP) install --use-pep517 --constraint conf/constraints.txt --editable '.[dev,bench]'
+	@touch $@
+
+$(VENV)/.audit: $(READY)
+	@$(PIP) install --use-pep517 --constraint conf/constraints.txt --editable '.[dev,audit]'
 	@touch $@
 
 $(VENV)/.warehouse: $(READY)

@@ -4,7 +4,7 @@ from dcrec_spark.config.audit import RetrainAuditConfig, WithAudit
 from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
 from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.reproduce import ReproduceConfig, StudiesConfig
-from dcrec_spark.config.retrain import RetrainConfig, WarmStartConfig
+from dcrec_spark.config.retrain import RetrainConfig, RetrainInputConfig, WarmStartConfig
 from dcrec_spark.config.serve import FoldInConfig, RecommendConfig, RecommendJobConfig
 from dcrec_spark.config.shared import FittingConfig, JobConfig, ServedModelConfig
 from dcrec_spark.config.simulate import SimulateConfig, SimulationConfig
@@ -29,6 +29,7 @@ class ModelConfig(WarmStartConfig, ServedModelConfig):
 class AllSettings(WithAudit, WithWarehouses, FittingConfig):
     """Every setting of every job: what a file that several jobs share may hold."""
 
+    input: RetrainInputConfig = RetrainInputConfig()
     model: ModelConfig = ModelConfig()
     exposure_check: ExposureCheckConfig = ExposureCheckConfig()
     recommend: RecommendConfig = RecommendConfig()

@@ -1,15 +1,26 @@
 """Settings of ``jobs/retrain.py``: ratings -> both stages -> recommendations."""
 
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from dcrec_spark.config.audit import RetrainAuditConfig, WithAudit
 from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.section import Section
-from dcrec_spark.config.shared import FittingConfig, ListsConfig
+from dcrec_spark.config.shared import FittingConfig, InputConfig, ListsConfig
 from dcrec_spark.config.types import Natural, Place
 from dcrec_spark.config.warehouses import WithWarehouses
+
+
+class RetrainInputConfig(InputConfig):
+    """Where the ratings are, how they are laid out, and what follows when they are those of the run before."""
+
+    unchanged: Literal["run", "skip"] = Field(
+        default="run",
+        description="what retrain does where ratings, settings and version are those of the current run under "
+        "output.path; skip: it ends with 0, and that run stays, at once where the input is an Iceberg or Delta table, "
+        "else when the ratings are validated",
+    )
 
 
 class WarmStartConfig(Section):
@@ -32,10 +43,20 @@ class RetrainConfig(WithAudit, WithWarehouses, FittingConfig):
 
     job: ClassVar[str] = "retrain"
 
+    input: RetrainInputConfig = RetrainInputConfig()
     model: WarmStartConfig = WarmStartConfig()
     exposure_check: ExposureCheckConfig = ExposureCheckConfig()
     recommend: ListsConfig = ListsConfig()
     audit: RetrainAuditConfig = RetrainAuditConfig()
+
+    @model_validator(mode="after")
+    def _lists_are_of_the_ratings_alone(self) -> Self:
+        others = [name for name in ("catalogue", "exclude") if getattr(self.recommend, name) is not None]
+        if self.input.unchanged == "skip" and others:
+            raise ValueError(
+                f"input.unchanged run where recommend.{others[0]} is set: lists change with it, whatever the ratings do"
+            )
+        return self
 
     @model_validator(mode="after")
     def _scores_are_products(self) -> Self:

@@ -45,9 +45,23 @@ def table_at(spark: SparkSession, table: str, snapshot: str | None) -> DataFrame
     return spark.table(table) if snapshot is None else spark.sql(f"SELECT * FROM {table} VERSION AS OF {int(snapshot)}")
 
 
-def _current(spark: SparkSession, table: str) -> str | None:
+def table_id(spark: SparkSession, config: InputConfig) -> str | None:
+    """Name what tells a Delta table from an earlier one of its name: the versions of both begin at 0.
+
+    None for an input of another kind; the id of an Iceberg snapshot is that of one table only.
+    """
+    if config.snapshot is None or config.table is None or _provider(spark, config.table) != "delta":
+        return None
+    return str(spark.sql(f"DESCRIBE DETAIL {config.table}").select("id").collect()[0][0])
+
+
+def _provider(spark: SparkSession, table: str) -> str:
     details = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").where("col_name = 'Provider'").collect()
-    provider = str(details[0]["data_type"]).lower() if details else ""
+    return str(details[0]["data_type"]).lower() if details else ""
+
+
+def _current(spark: SparkSession, table: str) -> str | None:
+    provider = _provider(spark, table)
     if provider == "iceberg":
         heads = spark.sql(f"SELECT snapshot_id FROM {table}.refs WHERE name = 'main'").collect()
     elif provider == "delta":

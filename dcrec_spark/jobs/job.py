@@ -49,6 +49,10 @@ def _prune(directory: Output, keep: int | None) -> None:
         _log.warning("old runs could not be removed", reason=str(error))
 
 
+class NothingNew(Exception):
+    """Ends a run well before it publishes: the run that is served is of the same ratings and settings."""
+
+
 @dataclass(frozen=True)
 class Context(Generic[ConfigT]):
     """What a job has at hand while it runs.

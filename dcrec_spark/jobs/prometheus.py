@@ -43,7 +43,7 @@ def metrics_written(run: Run, path: str | None) -> Iterator[None]:
         code = error.exit_code if isinstance(error, DcrecError) else 1
         _replace(path, run.facts("failed", code if stop is None else InterruptedRun.exit_code, None))
         raise
-    _replace(path, run.facts("published", 0, None))
+    _replace(path, run.ended_well())
 
 
 def text_of(facts: Mapping[str, Any]) -> str:
@@ -62,7 +62,7 @@ def text_of(facts: Mapping[str, Any]) -> str:
     job = {"job": facts["job"], "name": facts["name"]}
     verdicts = facts["audit"]["verdicts"]
     values: dict[str, list[tuple[dict[str, str], float]]] = {
-        "dcrec_run_published": [({}, facts["exit_code"] == 0)],
+        "dcrec_run_published": [({}, facts["exit_code"] == 0 and facts["status"] != "skipped")],
         "dcrec_run_exit_code": [({}, facts["exit_code"])],
         "dcrec_run_finished_timestamp_seconds": [({}, datetime.fromisoformat(facts["finished_at"]).timestamp())],
         "dcrec_run_step_seconds": [({"step": step}, seconds) for step, seconds in facts["timings"].items()],

@@ -1,7 +1,7 @@
 """The nightly job: ratings -> validated -> both stages fitted -> best items of each user -> published with the model.
 
 extract      ratings, the model that the fit starts from, what is on offer
-transform    validate, check the exposure model, fit, compare with the model before, rank
+transform    look what is new, validate, check the exposure model, fit, compare with the model before, rank
 load         recommendations, user_factors, item_factors, rejects, runs; model/; where they are asked for fallback,
              similar_items, user_vectors, item_vectors, changes
 """
@@ -21,6 +21,7 @@ from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Job, Outputs
 from dcrec_spark.jobs.lists import list_tables, ranked_lists, with_changes
 from dcrec_spark.jobs.model_audit import check_volume, compare_models, hold_out
+from dcrec_spark.jobs.news import count_news, end_where_nothing_is_new, last_run
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import factor_tables, model_folder, reject_table
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
@@ -62,13 +63,17 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
     def transform(self, context: Context[RetrainConfig], inputs: Inputs) -> Outputs[DeconfoundedMFModel]:
         """Validate, fit both stages, rank."""
         config, run = context.config, context.run
+        last = last_run(context)
+        end_where_nothing_is_new(context, last)
         with context.reporter.step("validate"):
             valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
             context.resources.callback(valid.unpersist)
             run.took_in(valid)
+            end_where_nothing_is_new(context, last)
             check_volume(context)
             parts = hold_out(context, valid.ratings)
             _require_fillable_ranks(config, parts.train)
+        count_news(context, last)
         check_exposures(context, parts.train, _estimators(config, valid.ratings, inputs.start)[1])
         model = _fit(context, parts.train, inputs.start)
         run.fitted(model)

@@ -42,8 +42,10 @@ class Run:
     job : retrain, recommend, fold_in, ... timings : seconds by step, shared with the reporter that
     measures them. exposure_check : figures of the predictive check, where it was made. source : the model that
     is served, or that the fit begins with. input_snapshot : of the table of ratings, where it has snapshots.
+    input_table_id : tells that table from an earlier one of its name, where its snapshots do not.
     lists : figures of the staged lists. compared : a metric of this model, of the last one and of a baseline, on
-    held-out ratings. verdicts : of the audit.
+    held-out ratings. verdicts : of the audit. since : the run whose ratings those of this one were compared with.
+    unchanged_since : the run that stays, where this one found nothing new and ended.
     """
 
     run_id: str
@@ -64,6 +66,9 @@ class Run:
     lists: dict[str, float] | None = None
     compared: dict[str, Any] | None = None
     verdicts: Verdicts = field(default_factory=Verdicts)
+    input_table_id: str | None = None
+    since: str | None = None
+    unchanged_since: str | None = None
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
@@ -141,6 +146,10 @@ class Run:
         tables = {name: files.rows for name, files in staged.tables.items()}
         return {**self.facts("published", 0, None), "tables": tables}
 
+    def ended_well(self) -> dict[str, Any]:
+        """Everything that is known of a run that published its tables, or found that there was nothing to publish."""
+        return self.facts("published" if self.unchanged_since is None else "skipped", 0, None)
+
     def finished(self) -> dict[str, Any]:
         """run.json of a run that publishes no tables."""
         return self.facts("finished", 0, None)
@@ -200,6 +209,9 @@ class Run:
             "iterations": {stage: len(fit.values) for stage, fit in self.fits.items()},
             "exposure_check": self.exposure_check,
             "input_snapshot": self.input_snapshot,
+            "input_table_id": self.input_table_id,
+            "since": self.since,
+            "unchanged_since": self.unchanged_since,
             "audit": {
                 "verdicts": list(map(asdict, self.verdicts.all)),
                 "forced": list(self.verdicts.forced),

@@ -14,7 +14,7 @@ from dcrec_spark.config import JobConfig
 from dcrec_spark.errors import ConfigError, interruption
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.full_disks import full_disks_named
-from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, Outputs, ResultT
+from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, NothingNew, Outputs, ResultT
 from dcrec_spark.jobs.prometheus import metrics_written
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import check_places
@@ -22,6 +22,7 @@ from dcrec_spark.jobs.stopped_runs import stops_named
 from dcrec_spark.jobs.tracking import Tracker, told_how_it_ends
 from dcrec_spark.publish.current import current_directory, current_run_id
 from dcrec_spark.publish.output import open_output
+from dcrec_spark.publish.parquet import SKIPPED, record_failure
 from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory
 from dcrec_spark.spark.preflight import require_workers
 from dcrec_spark.spark.session import build_session, scratch_places
@@ -43,7 +44,7 @@ def run_job(
 
     Returns
     -------
-    The finished run, or None after a dry run.
+    The finished run, or None after a dry run, and where there was nothing new to fit.
 
     Raises
     ------
@@ -74,19 +75,30 @@ def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -
     context.reporter.show(Group(title, *map(Text, lines)))
 
 
-def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Finished[ResultT]:
+def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Finished[ResultT] | None:
     place = job.record_directory(context.config) or context.output
     places = {"output.path": context.output, **scratch_places(context.spark)}
     recorded = context.run.recorded_on_failure(context.spark, place)
     measured = metrics_written(context.run, context.config.run.metrics_file)
     tracked = told_how_it_ends(context.tracker)
     with stops_named(context), measured, recorded, tracked, full_disks_named(places):
-        outputs = job.transform(context, job.extract(context))
+        try:
+            outputs = job.transform(context, job.extract(context))
+        except NothingNew as told:
+            _skip(context, place, str(told))
+            return None
         with context.reporter.step(job.last_step):
             directory = _published(job, context, outputs)
     finished = Finished(context.run, directory, outputs.result)
     context.reporter.show(job.summary(context, finished))
     return finished
+
+
+def _skip(context: Context[ConfigT], place: str, reason: str) -> None:
+    """Leave the record of a run that had nothing to do, and say so."""
+    context.tracker.tell()
+    record_failure(place, context.run.run_id, context.run.ended_well(), context.spark, folder=SKIPPED)
+    context.reporter.show(Text(f"run {context.run.run_id} skipped: {reason}", style="bold green"))
 
 
 def _published(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT], outputs: Outputs[ResultT]) -> str:

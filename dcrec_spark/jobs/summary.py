@@ -24,6 +24,9 @@ def run_summary(run: Run, directory: str) -> RenderableType:
     if "rows_in" in counts:
         read = f"{counts['accepted']:,} of {counts['rows_in']:,} rows, {counts['rejected']:,} rejected"
         facts.add_row("ratings", read)
+    if run.since is not None:
+        new, changed, gone = (f"{counts[f'{which}_pairs']:,} {which}" for which in ("new", "changed", "gone"))
+        facts.add_row("pairs", f"{new}, {changed}, {gone} since run {run.since}")
     facts.add_row("users x items", f"{counts['users']:,} x {counts['items']:,}")
     for stage, (objective, values, _) in run.fits.items():
         facts.add_row(stage, f"{len(values)} iterations, {objective} {values[0]:,.6g} -> {values[-1]:,.6g}")

@@ -51,7 +51,7 @@ from dcrec_spark.storage.tables import write_table
 COMMITTING = ".committing"
 LOCK = ".lock"
 PUBLISHING = ".publishing"
-FAILED = "failed"
+FAILED, SKIPPED = "failed", "skipped"
 STAGING_PREFIX = ".staging-"
 SETTING = "output.path"
 
@@ -309,11 +309,13 @@ def publish(
     return protocol.publish(ParquetSink.open(output, spark), run_id, tables, record, audit, folders)
 
 
-def record_failure(output: str, run_id: str, record: Record, spark: SparkSession | None = None) -> str:
+def record_failure(
+    output: str, run_id: str, record: Record, spark: SparkSession | None = None, folder: str = FAILED
+) -> str:
     """Leave run.json of a run that published nothing, in place of an earlier try's; returns its URI."""
     require_name("run_id", run_id, RUN_ID)
     files, root = open_files(output, spark)
-    path = f"{root}/{FAILED}/run_id={run_id}/{RECORD}"
+    path = f"{root}/{folder}/run_id={run_id}/{RECORD}"
     files.make_directory(path.rpartition("/")[0])
     files.write(path, to_json(record))
     return files.uri(path)

@@ -25,7 +25,11 @@ SYSTEM_TRUST_STORE = Path("/etc/ssl/certs/java/cacerts")
 
 
 class Jar(NamedTuple):
-    """One archive, by its coordinates, and the checksum that it has to have; ``purpose``: what needs it with others."""
+    """One archive, by its coordinates, and the checksum that it has to have.
+
+    version : with a classifier, for what an artifact has besides its main archive: ``1.0:tests``.
+    purpose : what needs it with others.
+    """
 
     group: str
     artifact: str
@@ -36,7 +40,20 @@ class Jar(NamedTuple):
     @property
     def file_name(self) -> str:
         """Its name in the folder."""
-        return f"{self.artifact}-{self.version}.jar"
+        return f"{self.artifact}-{self.version.replace(':', '-')}.jar"
+
+    @property
+    def module(self) -> str:
+        """What Ivy is to resolve: this archive alone, for ``-dependency`` knows no classifiers."""
+        version, _, classifier = self.version.partition(":")
+        chosen = f' m:classifier="{classifier}"' if classifier else ""
+        return (
+            '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+            '<info organisation="dcrec-spark" module="jars"/><configurations><conf name="default"/></configurations>'
+            f'<dependencies><dependency org="{self.group}" name="{self.artifact}" rev="{version}" conf="default" '
+            f'transitive="false"><artifact name="{self.artifact}" type="jar" ext="jar"{chosen}/></dependency>'
+            "</dependencies></ivy-module>"
+        )
 
 
 def listed_jars() -> list[Jar]:
@@ -87,9 +104,10 @@ def _is_there(folder: Path, jar: Jar) -> bool:
 
 def _fetch(folder: Path, jar: Jar) -> None:
     with tempfile.TemporaryDirectory(prefix="jars-", dir=folder) as scratch:
+        Path(scratch, "ivy.xml").write_text(jar.module, encoding="utf-8")
         run = _run_ivy(
-            "-cache", f"{scratch}/cache", "-dependency", jar.group, jar.artifact, jar.version,
-            "-confs", "default", "-notransitive", "-retrieve", f"{scratch}/[artifact]-[revision].[ext]",
+            "-cache", f"{scratch}/cache", "-ivy", f"{scratch}/ivy.xml",
+            "-confs", "default", "-retrieve", f"{scratch}/[artifact]-[revision](-[classifier]).[ext]",
         )  # fmt: skip
         fetched = Path(scratch, jar.file_name)
         if run.returncode != 0 or not fetched.is_file():

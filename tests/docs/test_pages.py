@@ -67,6 +67,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> dict
         "SPARK_CONF_DIR": str(conf),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "DCREC_DATA": str(data_folder),
+        "CATALOG_CREDENTIAL": "client-id:secret",  # which a page's settings name
     }
     done = _run([sys.executable, "-m", "tests.docs.blocks", str(report), *map(str, WITH_BLOCKS)], env=environment)
     assert report.is_file(), done.stderr[-4000:]

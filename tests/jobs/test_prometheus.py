@@ -12,6 +12,7 @@ from dcrec_spark.jobs.prometheus import metrics_written, text_of
 FACTS: dict[str, Any] = {
     "job": "retrain",
     "name": 'night "ly"\\',
+    "status": "published",
     "exit_code": 0,
     "finished_at": "2026-11-20T02:15:00+00:00",
     "timings": {"fit": 12.5, "rank and publish": 3.0},
@@ -29,10 +30,19 @@ class FakeRun:
     def facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
         return {**FACTS, "status": status, "exit_code": exit_code}
 
+    def ended_well(self) -> dict[str, Any]:
+        return self.facts("published", 0, None)
+
 
 def value(text: str, name: str, label: str = "") -> float:
     (line,) = [line for line in text.splitlines() if line.startswith(f"{name}{{") and label in line]
     return float(line.rpartition(" ")[2])
+
+
+def test_a_skipped_run_has_published_nothing_and_failed_in_nothing() -> None:
+    text = text_of({**FACTS, "status": "skipped"})
+    assert value(text, "dcrec_run_published") == 0.0
+    assert value(text, "dcrec_run_exit_code") == 0.0
 
 
 def test_each_value_stands_on_a_line_of_its_own_under_what_it_is() -> None:

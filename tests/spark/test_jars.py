@@ -4,6 +4,7 @@ import hashlib
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -23,7 +24,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
     def ivy(*command: str) -> "subprocess.CompletedProcess[str]":
         made.append(command)
         pattern = command[command.index("-retrieve") + 1]
-        Path(pattern.replace("[artifact]-[revision].[ext]", WANTED.file_name)).write_bytes(CONTENT)
+        Path(pattern.replace("[artifact]-[revision](-[classifier]).[ext]", WANTED.file_name)).write_bytes(CONTENT)
         return subprocess.CompletedProcess(command, 0, "found nothing wrong", "")
 
     monkeypatch.setattr(jars, "listed_jars", lambda: [WANTED])
@@ -49,10 +50,22 @@ def test_an_archive_is_fetched_once(tmp_path: Path, calls: list[Sequence[str]]) 
     assert [path.name for path in (tmp_path / "jars").iterdir()] == ["thing-1.0.jar"]
     fetch_jars(tmp_path / "jars", ["thing"])
     assert len(calls) == 1
-    assert "-notransitive" in calls[0]
     path.write_bytes(b"half of")
     fetch_jars(tmp_path / "jars")
     assert path.read_bytes() == CONTENT
+
+
+def test_ivy_is_asked_for_one_archive_by_its_classifier_too() -> None:
+    plain, tests = (ElementTree.fromstring(WANTED._replace(version=version).module) for version in ("1.0", "1.0:tests"))
+    for module in (plain, tests):
+        (dependency,) = module.iter("dependency")
+        assert (dependency.get("rev"), dependency.get("transitive")) == ("1.0", "false")
+    classifier = "{http://ant.apache.org/ivy/maven}classifier"
+    assert [artifact.get(classifier) for module in (plain, tests) for artifact in module.iter("artifact")] == [
+        None,
+        "tests",
+    ]
+    assert WANTED._replace(version="1.0:tests").file_name == "thing-1.0-tests.jar"
 
 
 def test_another_archive_than_the_listed_one_is_refused(

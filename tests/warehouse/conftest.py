@@ -14,6 +14,7 @@ from tests.warehouse.database import running_postgresql
 from tests.warehouse.key_values import RunningRedis, running_redis
 from tests.warehouse.objects import CREDENTIALS, ObjectStore, running_object_store
 from tests.warehouse.places import session_settings
+from tests.warehouse.rest_catalog import RestCatalog, running_rest_catalog
 
 LONGEST = ("test_stores.py", "test_jobs.py", "test_warehouses.py", "test_object_store.py")
 
@@ -43,6 +44,15 @@ def spark(scratch: Path) -> Iterator[SparkSession]:
 def store(scratch: Path, spark: SparkSession) -> Iterator[ObjectStore]:
     """An object store on loopback, which the session finds."""
     with running_object_store(scratch) as running:
+        for name, value in running.settings().items():
+            spark.conf.set(name, value)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(scratch: Path, spark: SparkSession) -> Iterator[RestCatalog]:
+    """A REST catalog of Iceberg, which the session finds."""
+    with running_rest_catalog(scratch / "rest") as running:
         for name, value in running.settings().items():
             spark.conf.set(name, value)
         yield running

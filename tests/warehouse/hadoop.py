@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pyspark
 
-from dcrec_spark.spark.jars import listed_jars
 from dcrec_spark.spark.java import ensure_java
 from tests.warehouse.objects import free_port
-from tests.warehouse.places import JARS
+from tests.warehouse.places import archives_of
 
 _PROGRAM = "org.apache.hadoop.test.MiniDFSClusterManager"
 
@@ -25,9 +24,7 @@ class Hdfs:
         self.home, self.port = home, free_port()
         home.mkdir(parents=True)
         written = home / "configuration.xml"
-        archives = [JARS / jar.file_name for jar in listed_jars() if jar.purpose == "minicluster"]
-        missing = [path.name for path in archives if not path.is_file()]
-        assert not missing, f"{JARS} lacks {missing}: run make jars"
+        archives = archives_of("minicluster")
         self._java = [ensure_java().path / "bin" / "java", "-Xmx400m"]
         self._classes = os.pathsep.join([*map(str, archives), f"{Path(pyspark.__path__[0])}/jars/*"])
         with (home / "hdfs.log").open("w") as log:

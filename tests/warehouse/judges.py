@@ -9,6 +9,7 @@ import psycopg
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from psycopg.rows import dict_row
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
@@ -44,6 +45,12 @@ def hadoop_judge(scratch: Path, namespace: str) -> Judge:
 def jdbc_judge(scratch: Path, namespace: str) -> Judge:
     """The catalog in SQLite, by PyIceberg."""
     catalog = SqlCatalog("sea", uri=f"sqlite:///{scratch}/sea.sqlite", warehouse=f"{scratch}/sea")
+    return lambda table: catalog.load_table(f"{namespace}.{table}").scan().to_pandas()
+
+
+def rest_judge(uri: str, namespace: str) -> Judge:
+    """The catalog behind HTTP, by PyIceberg's own client."""
+    catalog = RestCatalog("rest", uri=uri)
     return lambda table: catalog.load_table(f"{namespace}.{table}").scan().to_pandas()
 
 

@@ -6,12 +6,23 @@ from pathlib import Path
 from dcrec_spark.spark.jars import listed_jars
 
 ROOT = Path(__file__).resolve().parents[2]
+# Servers of tests, in processes of their own.
+SERVERS = {"minicluster", "rest-server"}
 JARS = Path(os.environ.get("DCREC_JARS") or ROOT / ".venv" / "jars").resolve()
+
+
+def archives_of(purpose: str, name: str = "") -> list[Path]:
+    """Archives for a purpose, whose names begin so."""
+    listed = [jar for jar in listed_jars() if jar.purpose == purpose and jar.artifact.startswith(name)]
+    archives = [JARS / jar.file_name for jar in listed]
+    missing = [path.name for path in archives if not path.is_file()]
+    assert not missing, f"{JARS} lacks {missing}: run make jars"
+    return archives
 
 
 def session_settings(scratch: Path) -> dict[str, str]:
     """Everything that one session needs for all warehouses."""
-    paths = [JARS / jar.file_name for jar in listed_jars() if jar.purpose != "minicluster"]
+    paths = [JARS / jar.file_name for jar in listed_jars() if jar.purpose not in SERVERS]
     missing = [path.name for path in paths if not path.is_file()]
     assert not missing, f"{JARS} lacks {missing}: run make jars"
     derby = f"jdbc:derby:;databaseName={scratch}/metastore;create=true"

@@ -26,7 +26,11 @@ def found(spark: SparkSession, given: InputConfig) -> list[tuple[int, int, float
     return sorted((row[0], row[1], float(row[2])) for row in rows)
 
 
-@pytest.mark.parametrize(("table", "provider"), [("sea.inputs.ratings", "iceberg"), ("inputs_delta.ratings", "delta")])
+@pytest.mark.usefixtures("rest_catalog")
+@pytest.mark.parametrize(
+    ("table", "provider"),
+    [("sea.inputs.ratings", "iceberg"), ("rest.inputs.ratings", "iceberg"), ("inputs_delta.ratings", "delta")],
+)
 def test_a_table_is_read_as_of_the_snapshot_that_was_current_or_is_named(
     spark: SparkSession, table: str, provider: str
 ) -> None:

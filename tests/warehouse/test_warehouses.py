@@ -29,15 +29,25 @@ from tests.warehouse.judges import (
     jdbc_judge,
     postgresql_judge,
     redis_judge,
+    rest_judge,
 )
 from tests.warehouse.key_values import RunningRedis
+from tests.warehouse.rest_catalog import CATALOG, RestCatalog
 from tests.warehouse.world import ALL, IDS, RUN_DATE, record, tables_of
 
 pytestmark = pytest.mark.warehouse
 
-KINDS = ("hive", "iceberg in a folder", "iceberg behind sqlite", "delta", "postgresql", "redis")
-# One catalog of Iceberg says for the other what holds of branches; both are read by a judge.
-FIVE = tuple(kind for kind in KINDS if kind != "iceberg in a folder")
+KINDS = (
+    "hive",
+    "iceberg in a folder",
+    "iceberg behind sqlite",
+    "iceberg behind rest",
+    "delta",
+    "postgresql",
+    "redis",
+)
+# Of two catalogs of Iceberg on this machine's files one says for the other what holds of branches; a judge reads both.
+ALL_BUT_THE_FOLDER = tuple(kind for kind in KINDS if kind != "iceberg in a folder")
 KEEP = 3
 
 
@@ -77,6 +87,7 @@ def place_of_kind(
     postgresql: str,
     database: psycopg.Connection,
     redis_server: RunningRedis,
+    rest_catalog: RestCatalog,
 ) -> Place:
     settings = (spark, namespace, KEEP, RUN_DATE)
     if kind == "hive":
@@ -93,6 +104,9 @@ def place_of_kind(
         return Place(
             kind, RedisWarehouse(spark, where, namespace, KEEP, RUN_DATE), redis_judge(redis_server, namespace)
         )
+    if kind == "iceberg behind rest":
+        iceberg = IcebergWarehouse(spark, f"{CATALOG}.{namespace}", KEEP, RUN_DATE)
+        return Place(kind, iceberg, rest_judge(rest_catalog.uri, namespace))
     catalog, judge = ("lake", hadoop_judge) if kind == "iceberg in a folder" else ("sea", jdbc_judge)
     return Place(kind, IcebergWarehouse(spark, f"{catalog}.{namespace}", KEEP, RUN_DATE), judge(scratch, namespace))
 
@@ -105,10 +119,11 @@ def place(
     postgresql: str,
     database: psycopg.Connection,
     redis_server: RunningRedis,
+    rest_catalog: RestCatalog,
 ) -> Iterator[Place]:
     """A warehouse of each kind, in a namespace of the test's own."""
     namespace = f"shop_{crc32(request.node.nodeid.encode())}"
-    made = place_of_kind(request.param, namespace, spark, scratch, postgresql, database, redis_server)
+    made = place_of_kind(request.param, namespace, spark, scratch, postgresql, database, redis_server, rest_catalog)
     made.warehouse.check()
     yield made
     made.warehouse.close()
@@ -171,7 +186,7 @@ def test_a_second_run_replaces_the_first_and_going_back_brings_it_whole(place: P
         place.warehouse.restore("sunday")
 
 
-@pytest.mark.parametrize("place", FIVE, indirect=True)
+@pytest.mark.parametrize("place", ALL_BUT_THE_FOLDER, indirect=True)
 def test_committed_twice_counts_once_and_of_two_publishers_the_first_wins(place: Place, spark: SparkSession) -> None:
     warehouse = place.warehouse
     first, second = (warehouse.stage(name, place.tables(spark, name), {}) for name in ("first", "second"))
@@ -186,7 +201,7 @@ def test_committed_twice_counts_once_and_of_two_publishers_the_first_wins(place:
     assert leftovers(place, spark) == []
 
 
-@pytest.mark.parametrize("place", FIVE, indirect=True)
+@pytest.mark.parametrize("place", ALL_BUT_THE_FOLDER, indirect=True)
 def test_what_is_refused_or_taken_back_leaves_the_old_tables(place: Place, spark: SparkSession) -> None:
     publish_run(place, spark, "good")
 
@@ -208,7 +223,7 @@ def test_what_is_refused_or_taken_back_leaves_the_old_tables(place: Place, spark
     assert set(current) == {"good"}
 
 
-@pytest.mark.parametrize("place", FIVE, indirect=True)
+@pytest.mark.parametrize("place", ALL_BUT_THE_FOLDER, indirect=True)
 def test_other_columns_and_folders_are_refused_by_name(place: Place, spark: SparkSession) -> None:
     tables = place.tables(spark, "monday")
     with pytest.raises(ConfigError, match=r"warehouses\.\w+: a warehouse holds tables only; found the folders .*model"):

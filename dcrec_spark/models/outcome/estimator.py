@@ -69,8 +69,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         A fitted stage 1 to use as it is; or its estimator, which is fitted first, on the same blocks. Without one,
         stage 1 has ``exposureRank`` factors and this estimator's seed and restarts.
     acceleration : bool
-        Whether steps go beyond the optimum of each side while the objective improves: about a third of the sweeps to
-        the same objective.
+        Whether steps go beyond the optimum of each side while the objective improves: half to a quarter of the
+        sweeps to the same objective.
     initialModel : DeconfoundedMFModel, optional
         A fitted model of the same kind and ranks to start from. Its exposure model starts stage 1, unless
         ``exposureModel`` is fitted or has a start; without ``exposureModel`` stage 1 also has the rank, priors, counts,

@@ -19,9 +19,9 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def geometric_mean(shape: Floats, rate: Floats) -> Floats:
-    """Compute exp(E[log x]) of Gamma(shape, rate); (n, L) and (L,) or (n, L) give (n, L)."""
+    """Compute exp(E[log x]) of Gamma(shape, rate); (n, L) and (L,) or (n, L) give (n, L), and (n,) gives (n,)."""
     means = np.empty(shape.shape, np.result_type(shape, rate))
-    if pays(LOGARITHM * shape.size):
+    if shape.ndim == 2 and pays(LOGARITHM * shape.size):
         from dcrec_spark.kernels.loops import gamma as loops
 
         numbers = plain(shape), plain(np.atleast_2d(rate))

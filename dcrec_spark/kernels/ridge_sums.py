@@ -220,7 +220,8 @@ def shared_and_objective(
     departures, reg_of_departures = _departures(users, items, shared, reg)
     objective = at_zero - 2.0 * solution @ slope + solution @ curvature @ solution + departures
     intercept, gamma = [*map(float, solution), 0.0][:2]
-    return Shared(intercept, gamma, reg_of_departures, gamma - shared.gamma), float(objective)
+    moved = gamma - shared.gamma if design.per_user else 0.0
+    return Shared(intercept, gamma, reg_of_departures, moved), float(objective)
 
 
 def _departures(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ from dcrec_spark.spark.session import conf_file
 
 LIST = "jars.txt"
 TIMEOUT_SECONDS = 300
+# Each is a process that mostly waits for the network.
+SIDE_BY_SIDE = 4
 # A Java that pip installed trusts the authorities in its own store only; the system's store knows those of a proxy.
 SYSTEM_TRUST_STORE = Path("/etc/ssl/certs/java/cacerts")
 
@@ -86,11 +89,7 @@ def fetch_jars(folder: Path, artifacts: Sequence[str] = ()) -> list[Path]:
     missing = [name for name in artifacts if not any(_is_meant(jar, name) for jar in chosen)]
     if missing:
         raise ConfigError(f"conf/{LIST} lists no artifact that begins with {', '.join(missing)}")
-    folder.mkdir(parents=True, exist_ok=True)
-    for jar in chosen:
-        if not _is_there(folder, jar):
-            _fetch(folder, jar)
-    return [folder / jar.file_name for jar in chosen]
+    return bring_jars(folder, chosen)
 
 
 def _is_meant(jar: Jar, name: str) -> bool:
@@ -102,11 +101,11 @@ def _is_there(folder: Path, jar: Jar) -> bool:
     return path.is_file() and _sha256(path) == jar.sha256
 
 
-def _fetch(folder: Path, jar: Jar) -> None:
+def _fetch(folder: Path, jar: Jar, java: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="jars-", dir=folder) as scratch:
         Path(scratch, "ivy.xml").write_text(jar.module, encoding="utf-8")
         run = _run_ivy(
-            "-cache", f"{scratch}/cache", "-ivy", f"{scratch}/ivy.xml",
+            java, "-cache", f"{scratch}/cache", "-ivy", f"{scratch}/ivy.xml",
             "-confs", "default", "-retrieve", f"{scratch}/[artifact]-[revision](-[classifier]).[ext]",
         )  # fmt: skip
         fetched = Path(scratch, jar.file_name)
@@ -122,10 +121,10 @@ def _fetch(folder: Path, jar: Jar) -> None:
         fetched.replace(folder / jar.file_name)
 
 
-def _run_ivy(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def _run_ivy(java: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     (ivy,) = (Path(pyspark.__path__[0]) / "jars").glob("ivy-*.jar")
     trust = [f"-Djavax.net.ssl.trustStore={SYSTEM_TRUST_STORE}"] if SYSTEM_TRUST_STORE.is_file() else []
-    command = [str(ensure_java().path / "bin" / "java"), *trust, "-jar", str(ivy), *arguments]
+    command = [str(java), *trust, "-jar", str(ivy), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
 
 
@@ -143,9 +142,11 @@ def bring_jars(folder: Path, jars: Sequence[Jar]) -> list[Path]:
         One can not be fetched, or is another file than the checksum says.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for jar in jars:
-        if not _is_there(folder, jar):
-            _fetch(folder, jar)
+    wanted = [jar for jar in jars if not _is_there(folder, jar)]
+    if wanted:
+        java = ensure_java().path / "bin" / "java"
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            list(pool.map(lambda jar: _fetch(folder, jar, java), wanted))
     return [folder / jar.file_name for jar in jars]
 
 

@@ -26,6 +26,13 @@ _ADDED = {"raw", "read_problems"}
 Record = Mapping[str, Any]
 
 
+# What has to be in a record, so that a run can be compared with it.
+COMPARED = {
+    *("job", "run_id", "versions", "configuration", "config_hash"),
+    *("data_fingerprint", "input_snapshot", "input_table_id"),
+}
+
+
 class News(NamedTuple):
     """Pairs of user and item: those of now alone, of both with other ratings, of before alone."""
 
@@ -38,7 +45,12 @@ def last_run(context: Context[RetrainConfig]) -> Record | None:
     """Read the record of the run that readers have, where it is one of the same job."""
     directory = current_directory(context.output, context.spark)
     record = None if directory is None else read_record(directory, context.spark)
-    return record if record is not None and record["job"] == context.run.job else None
+    return record if record is not None and tells_enough(record, context.run.job) else None
+
+
+def tells_enough(record: Record, job: str) -> bool:
+    """Whether a record is of this job, and of a version that noted what is compared here."""
+    return record.keys() >= COMPARED and record["job"] == job
 
 
 def end_where_nothing_is_new(context: Context[RetrainConfig], last: Record | None) -> None:

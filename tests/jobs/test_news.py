@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.jobs.news import News, pairs_since
+from dcrec_spark.jobs.news import COMPARED, News, pairs_since, tells_enough
 from tests.jobs.job import SMALL, names_in, record_of, run_directory, run_retrain
 
 PAIRS = [(user, item) for user in range(12) for item in range(10) if (user + item) % 3]
@@ -44,6 +44,14 @@ def test_pairs_are_new_changed_or_gone_whatever_the_order_of_their_rows(spark: S
     assert pairs_since(*frames) == News(new=2, changed=3, gone=1)
     assert pairs_since(*reversed(frames)) == News(new=1, changed=3, gone=2)
     assert pairs_since(frames[0], frames[0].orderBy("timestamp")) == News(0, 0, 0)
+
+
+@pytest.mark.parametrize("lacking", sorted(COMPARED))
+def test_a_record_of_an_earlier_version_is_not_compared_with(lacking: str) -> None:
+    record = dict.fromkeys(COMPARED, "retrain")
+    assert tells_enough(record, "retrain")
+    assert not tells_enough(record, "tune")
+    assert not tells_enough({name: value for name, value in record.items() if name != lacking}, "retrain")
 
 
 @pytest.mark.job

@@ -68,7 +68,7 @@ def running_server(scratch: Path) -> Iterator[Postgresql]:
         try:
             yield server
         finally:
-            server.stop()
+            server.stop(signal.SIGINT)  # it ends connections that some session may still hold
     finally:
         shutil.rmtree(home, ignore_errors=True)
 

@@ -2,7 +2,7 @@
 
     rows, columns, seen pairs  ->  arrays  ->  top_n on several threads  ->  one table, in the order of rows and ranks
 
-Up to some millions of pairs a process is done before a cluster has moved them; more are never brought here.
+Where there is no cluster, and up to some millions of pairs; more are never brought here.
 """
 
 from typing import NamedTuple

@@ -20,6 +20,7 @@ from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.rank_here import Sides, as_lists, fits_here, rank_here
+from dcrec_spark.spark.lineage import is_local
 
 _OTHER = {"user": "item", "item": "user"}
 _COLUMNS = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
@@ -134,8 +135,10 @@ class ScoringVectors:
     def _here(
         self, n: int, seen: DataFrame | None, chosen: DataFrame | None, side: str, offer: Offer | None
     ) -> pa.Table | None:
-        """Rank in this process where that is little; None where it is not."""
+        """Rank in this process where that is little and there is no cluster; None elsewhere."""
         require_number("n", n)
+        if not is_local(self.users.sparkSession):
+            return None
         rows, cols = self._sides(chosen, side, offer)
         counts = {"user": self.n_users, "item": self.n_items}
         if not fits_here(counts[side], counts[_OTHER[side]], n, seen):

@@ -16,7 +16,7 @@ _LIMITS = set(RetrainAuditConfig.model_fields) - {"held_out_share"}
 _NO_INFLUENCE: dict[str, Any] = {
     "run": {"name", "run_date", "metrics_file", "mlflow_uri", "mlflow_experiment"},
     "spark": True,
-    "input": {"path": True, "table": True, "snapshot": True, "unchanged": True},
+    "input": {"path": True, "table": True, "snapshot": True, "unchanged": True, "count_news": True},
     "engine": {"num_user_blocks", "num_item_blocks", "exchange", "checkpoint_interval"},
     "model": True,
     "recommend": {"users", "catalogue", "exclude", "fallback", "similar_items", "similarity", "vectors", "changes"},

@@ -21,6 +21,11 @@ class RetrainInputConfig(InputConfig):
         "output.path; skip: it ends with 0, and that run stays, at once where the input is an Iceberg or Delta table, "
         "else when the ratings are validated",
     )
+    count_news: bool = Field(
+        default=False,
+        description="whether retrain counts the pairs that are new, changed and gone since the current run under "
+        "output.path, where both read snapshots of one Iceberg or Delta table; both are read once more for that",
+    )
 
 
 class WarmStartConfig(Section):

@@ -42,7 +42,10 @@ class News(NamedTuple):
 
 
 def last_run(context: Context[RetrainConfig]) -> Record | None:
-    """Read the record of the run that readers have, where it is one of the same job."""
+    """Read the record of the run that readers have, where it is asked for and one of the same job."""
+    asked = context.config.input
+    if asked.unchanged != SKIP and not asked.count_news:
+        return None
     directory = current_directory(context.output, context.spark)
     record = None if directory is None else read_record(directory, context.spark)
     return record if record is not None and tells_enough(record, context.run.job) else None
@@ -75,11 +78,13 @@ def end_where_nothing_is_new(context: Context[RetrainConfig], last: Record | Non
 def count_news(context: Context[RetrainConfig], last: Record | None) -> None:
     """Note how many pairs are new, changed or gone since the last run, where both have read snapshots of one table.
 
-    It takes a look at every row of both snapshots, a small part of what a fit takes.
+    It takes a look at every row of both snapshots.
     """
     run, given = context.run, context.config.input
     before = None if last is None else last["input_snapshot"]
-    if last is None or before is None or run.input_snapshot is None or not _is_same_table(context, last):
+    if not given.count_news or last is None or before is None or run.input_snapshot is None:
+        return
+    if not _is_same_table(context, last):
         return
     then, now = (given.model_copy(update={"snapshot": snapshot}) for snapshot in (before, run.input_snapshot))
     try:

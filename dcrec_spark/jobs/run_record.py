@@ -177,7 +177,7 @@ class Run:
                 status, code = "interrupted", InterruptedRun.exit_code
             message = f"{type(stop or error).__name__}: {stop or error}"
             try:
-                parquet.record_failure(output, self.run_id, self.facts(status, code, message), spark)
+                parquet.record_aside(output, self.run_id, self.facts(status, code, message), spark)
             except OSError as unwritten:
                 _log.warning("the record of the failed run could not be written", reason=str(unwritten))
             raise

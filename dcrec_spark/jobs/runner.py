@@ -22,7 +22,7 @@ from dcrec_spark.jobs.stopped_runs import stops_named
 from dcrec_spark.jobs.tracking import Tracker, told_how_it_ends
 from dcrec_spark.publish.current import current_directory, current_run_id
 from dcrec_spark.publish.output import open_output
-from dcrec_spark.publish.parquet import SKIPPED, record_failure
+from dcrec_spark.publish.parquet import SKIPPED, record_aside
 from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory
 from dcrec_spark.spark.preflight import require_workers
 from dcrec_spark.spark.session import build_session, scratch_places
@@ -97,7 +97,7 @@ def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Fini
 def _skip(context: Context[ConfigT], place: str, reason: str) -> None:
     """Leave the record of a run that had nothing to do, and say so."""
     context.tracker.tell()
-    record_failure(place, context.run.run_id, context.run.ended_well(), context.spark, folder=SKIPPED)
+    record_aside(place, context.run.run_id, context.run.ended_well(), context.spark, folder=SKIPPED)
     context.reporter.show(Text(f"run {context.run.run_id} skipped: {reason}", style="bold green"))
 
 

@@ -309,7 +309,7 @@ def publish(
     return protocol.publish(ParquetSink.open(output, spark), run_id, tables, record, audit, folders)
 
 
-def record_failure(
+def record_aside(
     output: str, run_id: str, record: Record, spark: SparkSession | None = None, folder: str = FAILED
 ) -> str:
     """Leave run.json of a run that published nothing, in place of an earlier try's; returns its URI."""

@@ -26,7 +26,7 @@ from dcrec_spark.publish.parquet import (
     StagedRun,
     check_writable,
     publish,
-    record_failure,
+    record_aside,
     verify,
 )
 from dcrec_spark.storage import tables
@@ -180,7 +180,7 @@ def test_a_run_id_that_is_not_a_plain_name_is_refused(spark: SparkSession, tmp_p
     with pytest.raises(ConfigError, match="run_id is"):
         stage(spark, str(tmp_path / "out"), run_id, {})
     with pytest.raises(ConfigError, match="run_id is"):
-        record_failure(str(tmp_path / "out"), run_id, {})
+        record_aside(str(tmp_path / "out"), run_id, {})
     assert os.listdir(tmp_path) == []
 
 
@@ -342,8 +342,8 @@ def test_a_damaged_run_leaves_a_newer_one_in_its_place(tmp_path: Path) -> None:
 
 def test_a_failed_run_leaves_its_record_beside_the_published_ones(tmp_path: Path) -> None:
     record = {"status": "refused", "loss": float("nan"), "rows": {"read": 3}, "versions": ("4.1", None)}
-    where = record_failure(str(tmp_path / "out"), "r1", record)
-    record_failure(str(tmp_path / "out"), "r1", record)
+    where = record_aside(str(tmp_path / "out"), "r1", record)
+    record_aside(str(tmp_path / "out"), "r1", record)
     path = tmp_path / "out" / "failed" / "run_id=r1" / "run.json"
     assert where == f"file://{path}"
     assert json.loads(path.read_text()) == record | {"loss": None, "versions": ["4.1", None]}

@@ -21,8 +21,14 @@ Night = Callable[[], dict[str, Any]]
 
 
 def nights_of(table: str, output: Path) -> Night:
-    """A night that reads the table and skips where nothing is new; it gives the record of the run that is served."""
-    settings = {**SMALL, "input.format": "table", "input.table": table, "input.unchanged": "skip"}
+    """A night that skips where nothing is new, and counts what is; it gives the record of the run that is served."""
+    settings = {
+        **SMALL,
+        "input.format": "table",
+        "input.table": table,
+        "input.unchanged": "skip",
+        "input.count_news": True,
+    }
     overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
 
     def night() -> dict[str, Any]:

@@ -60,13 +60,20 @@ def lay_out(
     )
     given = dict(frozen or {})
     columns = {"user_id": user_col, "item_id": item_col, **{n: e.strip("`") for n, e in values.items()}}
-    # Counted before it is cached: to collect what is few takes less time than to cache it.
-    if settings.may_be_local and settings.is_local(_count([df, *given.values()]), not is_local(df.sparkSession)):
-        return lay_out_here(pairs, columns, settings.precision, given, distinct, new_only)
     with FitScope() as scratch:
-        pairs = scratch.cache(pairs)
+        # Counted and then collected: an input that is costly to make is made once.
+        pairs = pairs if _is_cached(df) else scratch.cache(pairs)
+        rows = _count([pairs, *given.values()]) if settings.may_be_local else None
+        if rows is not None and settings.is_local(rows, has_cluster=not is_local(df.sparkSession)):
+            return lay_out_here(pairs, columns, settings.precision, given, distinct, new_only)
+        pairs = pairs if not _is_cached(df) else scratch.cache(pairs)
         checked = require_usable(pairs, list(values), columns)
         return lay_out_on_cluster(pairs, list(values), checked, settings, scope, given, distinct)
+
+
+def _is_cached(frame: DataFrame) -> bool:
+    level = frame.storageLevel
+    return level.useMemory or level.useDisk
 
 
 def _count(frames: Iterable[DataFrame]) -> int:

@@ -39,18 +39,22 @@ class Sides(NamedTuple):
     most: int | None
 
 
-def fits_here(n_rows: int, n_cols: int, n: int, seen: DataFrame | None) -> bool:
-    """Whether so many rows, columns, lists of n and seen pairs are few enough for this process.
+def room_for_seen(n_rows: int, n_cols: int, n: int) -> int | None:
+    """Return how many seen pairs this process takes beside so many rows, columns and lists of n.
 
-    The seen pairs are counted only where all else is few enough.
+    None where these are too many by themselves.
     """
     rows = n_rows * (1 + n) + n_cols
-    if rows > LOCAL_ROWS or n_rows * n_cols > LOCAL_SCORES:
-        return False
-    return seen is None or rows + seen.count() <= LOCAL_ROWS
+    return None if rows > LOCAL_ROWS or n_rows * n_cols > LOCAL_SCORES else LOCAL_ROWS - rows
 
 
-def rank_here(sides: Sides, n: int, seen: DataFrame | None) -> pa.Table:
+def collected(pairs: DataFrame, most: int) -> pa.Table | None:
+    """Return all pairs, or None where they are more than ``most``; they are made once, not counted before."""
+    table = pairs.limit(most + 1).toArrow()
+    return table if table.num_rows <= most else None
+
+
+def rank_here(sides: Sides, n: int, seen: pa.Table | None) -> pa.Table:
     """Return the n best columns of each row: ``row_id, rank, col_id, score, preference, confounder``, in that order.
 
     seen : ``row_id, col_id`` of pairs to leave out, in any order and as often as you like, or None.
@@ -86,12 +90,11 @@ def rank_here(sides: Sides, n: int, seen: DataFrame | None) -> pa.Table:
     return _table(rows, cols, joined([ranked[first] for first in sorted(ranked)]))
 
 
-def _left_out(rows: pa.Table, cols: pa.Table, seen: DataFrame | None) -> tuple[Array, Array]:
+def _left_out(rows: pa.Table, cols: pa.Table, seen: pa.Table | None) -> tuple[Array, Array]:
     """Return the places of the columns to leave out of each row, as CSR: (rows + 1,), (pairs,)."""
     if seen is None:
         return np.zeros(rows.num_rows + 1, np.int64), np.empty(0, np.int64)
-    pairs = seen.select("row_id", "col_id").toArrow()
-    row, col = places(pairs["row_id"], rows["id"]), places(pairs["col_id"], cols["id"])
+    row, col = places(seen["row_id"], rows["id"]), places(seen["col_id"], cols["id"])
     known = (row >= 0) & (col >= 0)
     pair = np.sort(row[known] * cols.num_rows + col[known])
     pointer = np.searchsorted(pair, np.arange(rows.num_rows + 1) * cols.num_rows)

@@ -19,7 +19,7 @@ from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.outcome.rank import Ranking, rank
-from dcrec_spark.models.outcome.rank_here import Sides, as_lists, fits_here, rank_here
+from dcrec_spark.models.outcome.rank_here import Sides, as_lists, collected, rank_here, room_for_seen
 from dcrec_spark.spark.lineage import is_local
 
 _OTHER = {"user": "item", "item": "user"}
@@ -139,14 +139,19 @@ class ScoringVectors:
         require_number("n", n)
         if not is_local(self.users.sparkSession):
             return None
-        rows, cols = self._sides(chosen, side, offer)
         counts = {"user": self.n_users, "item": self.n_items}
-        if not fits_here(counts[side], counts[_OTHER[side]], n, seen):
+        room = room_for_seen(counts[side], counts[_OTHER[side]], n)
+        if room is None:
             return None
+        left_out = None
         if seen is not None:
-            seen = seen.select(F.col(f"{side}_id").alias("row_id"), F.col(f"{_OTHER[side]}_id").alias("col_id"))
+            names = F.col(f"{side}_id").alias("row_id"), F.col(f"{_OTHER[side]}_id").alias("col_id")
+            left_out = collected(seen.select(*names), room)
+            if left_out is None:
+                return None
+        rows, cols = self._sides(chosen, side, offer)
         most = None if offer is None else offer.most
-        return rank_here(Sides(rows, cols, self.intercept, self.form, most), n, seen)
+        return rank_here(Sides(rows, cols, self.intercept, self.form, most), n, left_out)
 
     def _on_cluster(
         self, n: int, seen: DataFrame | None, chosen: DataFrame | None, side: str, offer: Offer | None

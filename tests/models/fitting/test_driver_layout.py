@@ -1,8 +1,10 @@
 """exchange="local" and "auto": small data is fitted in the driver's process, and the model is the cluster's."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -42,6 +44,22 @@ def test_auto_goes_to_the_cluster_with_many_ratings(spark: SparkSession, monkeyp
     monkeypatch.setattr(layout_settings, "LOCAL_ROWS_WITHOUT_CLUSTER", 3)
     with FitScope() as scope:
         assert isinstance(laid_out(NAMES.frame(spark), scope).users, Side)
+
+
+@pytest.mark.parametrize("exchange", ["auto", "blocks"])
+def test_ratings_are_made_once(spark: SparkSession, exchange: str) -> None:
+    """However many they are found to be, and wherever they are laid out: what makes them may take long."""
+    ratings, made = NAMES.frame(spark), spark.sparkContext.accumulator(0)
+
+    def noted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            made.add(batch.num_rows)
+            yield batch
+
+    costly = ratings.mapInArrow(noted, ratings.schema)
+    with FitScope() as scope:
+        laid_out(costly, scope, exchange)
+    assert made.value == ratings.count()
 
 
 def test_auto_goes_to_a_cluster_that_there_is_with_fewer() -> None:

@@ -1,7 +1,6 @@
 """What is ranked in the driver's process: no more than it may hold. The lists themselves are those of test_rank.py."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -9,40 +8,37 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel
 from dcrec_spark.models.outcome import rank_here
-from dcrec_spark.models.outcome.rank_here import as_lists, fits_here
-
-
-class Pairs:
-    """Seen pairs, and whether anybody asked how many they are."""
-
-    def __init__(self, number: int) -> None:
-        self.number, self.counted = number, False
-
-    def count(self) -> int:
-        self.counted = True
-        return self.number
-
-
-def fits(n_rows: int, n_cols: int, pairs: Pairs) -> bool:
-    """Whether lists of four are made here."""
-    seen: Any = pairs
-    return fits_here(n_rows, n_cols, 4, seen)
+from dcrec_spark.models.outcome.rank_here import as_lists, collected, room_for_seen
 
 
 def test_rows_lists_columns_and_pairs_together_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten users with lists of four, seven items: 57 rows, and 43 seen pairs."""
+    """Ten users with lists of four, seven items: 57 rows, which leave room for 43 seen pairs."""
     monkeypatch.setattr(rank_here, "LOCAL_ROWS", 100)
-    assert fits_here(10, 7, 4, None)
-    assert fits(10, 7, Pairs(43))
-    assert not fits(10, 7, Pairs(44))
-    assert not fits(10, 51, pairs := Pairs(0))
-    assert not pairs.counted
+    assert room_for_seen(10, 7, 4) == 43
+    assert room_for_seen(10, 50, 4) == 0
+    assert room_for_seen(10, 51, 4) is None
 
 
 def test_scores_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_here, "LOCAL_SCORES", 70)
-    assert fits(10, 7, Pairs(0))
-    assert not fits(10, 8, Pairs(0))
+    assert room_for_seen(10, 7, 4) is not None
+    assert room_for_seen(10, 8, 4) is None
+
+
+def test_pairs_are_collected_if_they_are_few_and_made_once(spark: SparkSession) -> None:
+    made = spark.sparkContext.accumulator(0)
+
+    def noted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            made.add(batch.num_rows)
+            yield batch
+
+    pairs = spark.range(43, numPartitions=2).selectExpr("id row_id", "id col_id").mapInArrow(noted, "row_id long")
+    few = collected(pairs, 43)
+    assert few is not None
+    assert sorted(few["row_id"].to_pylist()) == list(range(43))
+    assert made.value == 43
+    assert collected(pairs, 42) is None
 
 
 def test_lists_begin_at_the_first_rank() -> None:

@@ -55,6 +55,20 @@ def synthetic(n_users: int, n_items: int, nonzeros: int, seed: int = 0) -> Path:
     return path
 
 
+def skewed(n_users: int, n_items: int, nonzeros: int) -> Path:
+    """Distinct pairs as of :func:`synthetic`; 60 % of all users have rated item 0, and user 0 80 % of all items."""
+    path = CACHE / f"skewed-{n_users}-{n_items}-{nonzeros}.parquet"
+    if not path.exists():
+        rng = np.random.default_rng(0)
+        drawn = pq.read_table(synthetic(n_users, n_items, nonzeros)).to_pandas()
+        pairs = drawn["user"].to_numpy(np.int64) * n_items + drawn["item"]
+        hot_item = rng.choice(n_users, int(0.6 * n_users), replace=False) * np.int64(n_items)
+        hot_user = rng.choice(n_items, int(0.8 * n_items), replace=False)
+        pairs = np.unique(np.concatenate([pairs, hot_item, hot_user]))
+        _write(path, pairs // n_items, pairs % n_items, rng.integers(1, 6, len(pairs)))
+    return path
+
+
 def _write(path: Path, user: np.ndarray, item: np.ndarray, rating: np.ndarray) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     user, item = (np.unique(ids, return_inverse=True)[1].astype(np.int32) for ids in (user, item))

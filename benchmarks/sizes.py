@@ -1,0 +1,183 @@
+"""What a fit of both stages takes at sizes far apart: seconds by stage, memory of all processes, bytes exchanged.
+
+    python -m benchmarks.sizes NAME...      measures these, each in a fresh process; without a name all but the large
+    python -m benchmarks.sizes --list       the names
+
+Each adds itself to benchmarks/results/sizes.json, from which benchmarks.cost fits the cost model of ``dcrec plan``.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+from urllib.request import urlopen
+
+import click
+from pyspark.sql import SparkSession
+
+from benchmarks import data
+from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark.spark.session import build_session
+
+RESULTS = Path(__file__).parent / "results" / "sizes.json"
+ITERATIONS = 4
+
+
+class Size(NamedTuple):
+    """Ratings and models to measure. kind : of the ratings, see :func:`ratings_of`."""
+
+    kind: str
+    users: int
+    items: int
+    ratings: int
+    rank: int
+    master: str = "local[2]"
+    exchange: str = "blocks"
+
+
+SIZES = {
+    "300k-10": Size("power law", 6_000, 3_000, 300_000, 10),
+    "300k-50": Size("power law", 6_000, 3_000, 300_000, 50),
+    "1m-10": Size("power law", 20_000, 5_000, 1_000_000, 10),
+    "1m-50": Size("power law", 20_000, 5_000, 1_000_000, 50),
+    "1m-100": Size("power law", 20_000, 5_000, 1_000_000, 100),
+    "1m-50-one-core": Size("power law", 20_000, 5_000, 1_000_000, 50, "local[1]"),
+    "2m-30": Size("power law", 60_000, 10_000, 2_000_000, 30),
+    "3m-50": Size("power law", 30_000, 8_000, 3_000_000, 50),
+    "3m-50-many-users": Size("power law", 300_000, 20_000, 3_000_000, 50),
+    "5m-20": Size("power law", 70_000, 10_000, 5_000_000, 20),
+    "10m-50": Size("power law", 70_000, 10_000, 10_000_000, 50),
+    "wide": Size("power law", 1_000_000, 1_000_000, 20_000_000, 50),
+    "skewed": Size("skewed", 300_000, 250_000, 20_000_000, 50),
+    "100m-50": Size("power law", 700_000, 50_000, 100_000_000, 50),
+}
+LARGE = ("wide", "skewed", "100m-50")
+
+
+def ratings_of(size: Size) -> Path:
+    """Ratings drawn by activity and popularity; skewed: an item of 60 % of users, a user of 80 % of items."""
+    if size.kind == "power law":
+        return data.synthetic(size.users, size.items, size.ratings)
+    return data.skewed(size.users, size.items, size.ratings)
+
+
+class Memory(threading.Thread):
+    """Watches how much memory this process and all those that it started take together, shared pages once."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak, self._ended = 0.0, threading.Event()
+
+    def run(self) -> None:
+        """Look once a second."""
+        while not self._ended.wait(1.0):
+            self.peak = max(self.peak, sum(_proportional(process) for process in _family(os.getpid())))
+
+    def end(self) -> float:
+        """Return the peak in GB."""
+        self._ended.set()
+        self.join()
+        return self.peak / 2**20
+
+
+def _family(process: int) -> list[int]:
+    found = [process]
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            named = children.read_text().split()
+        except OSError:  # it has ended meanwhile
+            continue
+        for child in named:
+            found += _family(int(child))
+    return found
+
+
+def _proportional(process: int) -> int:
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it has ended meanwhile
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+
+
+def measured(size: Size) -> dict[str, object]:
+    """Fit both stages, so many iterations each, and say what each stage took."""
+    path = ratings_of(size)
+    spark = build_session("sizes", size.master, {"spark.ui.enabled": "true"})
+    spark.sparkContext.setCheckpointDir(str(data.CACHE / "checkpoints"))
+    ends: dict[str, list[float]] = {"exposure": [], "outcome": []}
+
+    def note(stage: str, iteration: int, objective: float) -> None:
+        ends[stage].append(time.perf_counter())
+
+    exposure = PoissonFactorization(rank=size.rank, maxIter=ITERATIONS, tol=0.0, exchange=size.exchange)
+    outcome = DeconfoundedMF(
+        rank=size.rank, exposureModel=exposure, maxIter=ITERATIONS, tol=0.0, exchange=size.exchange
+    )
+    exposure.listener = outcome.listener = note
+    memory = Memory()
+    memory.start()
+    start = time.perf_counter()
+    model = outcome.fit(spark.read.parquet(str(path)))
+    rows = {"users": model.userFactors.count(), "items": model.itemFactors.count()}
+    fitted = time.perf_counter()
+    model.recommendForAllUsers(10).write.format("noop").mode("overwrite").save()
+    ranked = time.perf_counter()
+    one, two = ends["exposure"], ends["outcome"]
+    seconds = {
+        "layout": one[0] - start,
+        "iteration": median(b - a for a, b in pairwise(one)),
+        "between": two[0] - one[-1],
+        "sweep": median(b - a for a, b in pairwise(two)),
+        "tables": fitted - two[-1],
+        "ranking": ranked - fitted,
+        "fit": fitted - start,
+    }
+    shuffled = _shuffled(spark)
+    return {
+        **size._asdict(),
+        **rows,
+        "cores": spark.sparkContext.defaultParallelism,
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "peak_gb": round(memory.end(), 2),
+        **shuffled,
+    }
+
+
+def _shuffled(spark: SparkSession) -> dict[str, float]:
+    context = spark.sparkContext
+    with urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages") as answer:
+        stages = json.load(answer)
+    gigabytes = sum(stage["shuffleWriteBytes"] for stage in stages) / 2**30
+    return {"stages": len(stages), "shuffled_gb": round(gigabytes, 3)}
+
+
+@click.command(help=__doc__)
+@click.argument("names", nargs=-1, type=click.Choice(list(SIZES)))
+@click.option("--list", "listed", is_flag=True, help="Show the names.")
+@click.option("--here", is_flag=True, help="Measure one in this process, and print it.")
+def main(names: tuple[str, ...], listed: bool, here: bool) -> None:
+    if listed:
+        print("\n".join(SIZES))
+        return
+    if here:
+        print(json.dumps(measured(SIZES[names[0]])))
+        return
+    for name in names or [name for name in SIZES if name not in LARGE]:
+        ratings_of(SIZES[name])
+        command = [sys.executable, "-m", "benchmarks.sizes", "--here", name]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        found = json.loads(done.stdout.splitlines()[-1])
+        seen = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        RESULTS.write_text(json.dumps({**seen, name: found}, indent=2) + "\n")
+        print(name, json.dumps(found["seconds"]), found["peak_gb"], "GB", flush=True)
+
+
+if __name__ == "__main__":
+    main()

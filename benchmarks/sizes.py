@@ -72,18 +72,20 @@ class Memory(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.peak, self._ended = 0.0, threading.Event()
+        self._all, self._worker, self._ended = 0, 0, threading.Event()
 
     def run(self) -> None:
         """Look once a second."""
         while not self._ended.wait(1.0):
-            self.peak = max(self.peak, sum(_proportional(process) for process in _family(os.getpid())))
+            held = {process: _proportional(process) for process in _family(os.getpid())}
+            workers = [size for process, size in held.items() if _is_worker(process)]
+            self._all, self._worker = max(self._all, sum(held.values())), max([self._worker, *workers])
 
-    def end(self) -> float:
-        """Return the peak in GB."""
+    def end(self) -> dict[str, float]:
+        """Return the peak of all together, and that of the largest Python worker, in GB."""
         self._ended.set()
         self.join()
-        return self.peak / 2**20
+        return {"peak_gb": round(self._all / 2**20, 2), "worker_peak_gb": round(self._worker / 2**20, 2)}
 
 
 def _family(process: int) -> list[int]:
@@ -96,6 +98,13 @@ def _family(process: int) -> list[int]:
         for child in named:
             found += _family(int(child))
     return found
+
+
+def _is_worker(process: int) -> bool:
+    try:
+        return b"pyspark.daemon" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:  # it has ended meanwhile
+        return False
 
 
 def _proportional(process: int) -> int:
@@ -145,7 +154,7 @@ def measured(size: Size) -> dict[str, object]:
         **rows,
         "cores": spark.sparkContext.defaultParallelism,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "peak_gb": round(memory.end(), 2),
+        **memory.end(),
         **shuffled,
     }
 

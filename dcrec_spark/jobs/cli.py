@@ -48,7 +48,7 @@ Settings
   dcrec settings prints all of them with their defaults.
 """
 _PLACES = ("runs", "rollback")
-_OTHERS = ("doctor", "settings", "completion")
+_OTHERS = ("doctor", "plan", "settings", "completion")
 
 
 class _Jobs(click.Group):
@@ -99,6 +99,44 @@ def _doctor(config: Path | None, overrides: tuple[str, ...]) -> None:
         findings = doctor.examine(load_config(RetrainConfig, config, overrides))
         reporter.show(doctor.shown(findings))
         doctor.require_health(findings)
+
+
+@dcrec.command("plan", short_help="Say how long a fit of so many ratings takes, and what cluster it needs.")
+@click.option("--ratings", type=click.IntRange(1), required=True, help="How many pairs of user and item.")
+@click.option("--users", type=click.IntRange(2), required=True, help="How many users.")
+@click.option("--items", type=click.IntRange(2), required=True, help="How many items.")
+@click.option("--exposure-rank", type=click.IntRange(1), default=10, show_default=True, help="exposure.rank.")
+@click.option("--outcome-rank", type=click.IntRange(1), default=10, show_default=True, help="outcome.rank.")
+@click.option("--iterations", type=click.IntRange(1), default=300, show_default=True, help="Of stage 1.")
+@click.option("--sweeps", type=click.IntRange(1), default=20, show_default=True, help="Of stage 2.")
+@click.option("--cores", type=click.IntRange(1), help="Of the whole cluster; by default as few as --hours allow.")
+@click.option("--hours", type=click.FloatRange(0, min_open=True), default=4.0, show_default=True, help="For a night.")
+@click.option("--executor-cores", type=click.IntRange(1), default=4, show_default=True, help="Of each executor.")
+def _plan(
+    ratings: int,
+    users: int,
+    items: int,
+    exposure_rank: int,
+    outcome_rank: int,
+    iterations: int,
+    sweeps: int,
+    cores: int | None,
+    hours: float,
+    executor_cores: int,
+) -> None:
+    """Say how long a fit of both stages and the ranking take, stage by stage, and what memory they need.
+
+    \b
+    dcrec plan --ratings 10000000000 --users 100000000 --items 1000000 --outcome-rank 50
+    dcrec plan --ratings 25000000 --users 160000 --items 60000 --cores 16
+
+    By coefficients that were measured on one machine; the last lines say how far they were off, and what lies beyond.
+    """
+    with reported_errors() as reporter:
+        sizing = import_module("dcrec_spark.sizing.plan")
+        size = sizing.Size(users, items, ratings, exposure_rank, outcome_rank)
+        course = sizing.Course(iterations, sweeps)
+        reporter.show(sizing.shown(size, course, cores or sizing.cores_for(size, course, hours * 3600), executor_cores))
 
 
 @dcrec.command("settings", short_help="Print every setting with its default, as YAML.")

@@ -1,0 +1,82 @@
+"""What ``dcrec plan`` prints: seconds by stage, bytes, a cluster that is large enough, and how far to trust it."""
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from dcrec_spark.sizing.estimate import Course, measured, whole
+from dcrec_spark.sizing.work import Size, blocks, bytes_of_a_sweep, bytes_of_a_task, bytes_of_blocks
+
+_NAMES = {
+    "layout": "ids, blocks, first iteration",
+    "iteration": "stage 1: {iterations:,} iterations",
+    "between": "users settle, a_hat, first sweep",
+    "sweep": "stage 2: {others:,} further sweeps",
+    "tables": "tables of the factors",
+    "ranking": "rank all users",
+}
+# Spark and a JVM need about as much again as what is cached and worked on.
+_HEADROOM = 2.0
+# What a Python worker takes before it has read a row.
+_WORKER = 0.3 * 2**30
+
+
+def shown(size: Size, course: Course, cores: int, cores_per_executor: int) -> Group:
+    """Show what a fit and its ranking take on so many cores, and the executors that this calls for."""
+    taken = whole(size, cores, course)
+    stages = Table(box=None, header_style="bold", pad_edge=False)
+    stages.add_column("stage")
+    for name in ("time", "share"):
+        stages.add_column(name, justify="right")
+    total = sum(taken.values())
+    for stage, seconds in taken.items():
+        name = _NAMES[stage].format(iterations=course.iterations, others=max(0, course.sweeps - 1))
+        stages.add_row(name, duration(seconds), f"{seconds / total:.0%}")
+    stages.add_row("[bold]together[/]", f"[bold]{duration(total)}[/]", "")
+    executors = -(-cores // cores_per_executor)
+    task, kept = bytes_of_a_task(size, cores), bytes_of_blocks(size)
+    memory = _HEADROOM * kept / executors + cores_per_executor * (task + _WORKER)
+    sizes = Table(box=None, show_header=False, pad_edge=False)
+    sizes.add_row("executors", f"{executors:,} of {cores_per_executor} cores, with {amount(memory)} each at least")
+    sizes.add_row("blocks", f"{blocks(size, cores):,} of each side; on the cluster {amount(kept)}")
+    sizes.add_row("a task", f"{amount(task)} at most, in a Python worker")
+    sizes.add_row("a sweep", f"{amount(bytes_of_a_sweep(size, cores))} over the network at most")
+    return Group(stages, Text(), sizes, Text(), Text(_trust(size, cores), style="dim"))
+
+
+def _trust(size: Size, cores: int) -> str:
+    facts = measured()["measured"]
+    error = facts["off_on_held_out"]
+    text = (
+        f"Measured with up to {facts['most_ratings']:,} ratings on {facts['most_cores']} cores of one machine; a stage "
+        f"of a fit that was held out took up to {error['worst']:g} times what was said, or as many times less (median "
+        f"{error['median']:g})."
+    )
+    beyond = [
+        said
+        for said, is_beyond in (
+            (
+                f"{size.ratings / facts['most_ratings']:,.0f} times as many ratings",
+                size.ratings > facts["most_ratings"],
+            ),
+            ("more cores, which are taken to share the work evenly", cores > facts["most_cores"]),
+        )
+        if is_beyond
+    ]
+    return f"{text} Beyond that here: {'; '.join(beyond)}. The network's time is not in it." if beyond else text
+
+
+def duration(seconds: float) -> str:
+    """Say how long in the units that people use: 0.4 s, 3 min, 2.5 h."""
+    for unit, length in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:,.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def amount(size: float) -> str:
+    """Say how many bytes: 12 MB, 3.4 GB, 1.2 TB."""
+    for unit, length in (("TB", 2.0**40), ("GB", 2.0**30)):
+        if size >= length:
+            return f"{size / length:,.1f} {unit}"
+    return f"{size / 2**20:,.0f} MB"

@@ -1,0 +1,43 @@
+"""What dcrec plan prints."""
+
+import pytest
+from click.testing import CliRunner
+
+from dcrec_spark.jobs.cli import dcrec
+from dcrec_spark.sizing.plan import amount, duration
+
+BILLIONS = ("--ratings", "10000000000", "--users", "100000000", "--items", "1000000", "--outcome-rank", "50")
+
+
+def planned(*options: str) -> str:
+    answer = CliRunner().invoke(dcrec, ["plan", *options], catch_exceptions=False)
+    assert answer.exit_code == 0, answer.output
+    return answer.output
+
+
+def test_a_plan_names_the_stages_the_cluster_and_how_far_to_trust_it() -> None:
+    text = planned(*BILLIONS, "--hours", "24", "--iterations", "100")
+    for part in ("stage 1: 100 iterations", "stage 2: 19 further sweeps", "together", "executors", "over the network"):
+        assert part in text
+    assert "times as many ratings" in text.replace("\n", " ")
+
+
+def test_cores_that_are_given_stand() -> None:
+    assert "8 of 2 cores" in planned(
+        "--ratings", "1000000", "--users", "6000", "--items", "3000", "--cores", "16", "--executor-cores", "2"
+    )
+
+
+def test_a_plan_needs_no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcrec_spark.spark.session.build_session", None)
+    planned(*BILLIONS, "--cores", "512")
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.44, "0.4 s"), (90, "1.5 min"), (5400, "1.5 h"), (3.6e6, "1,000.0 h")])
+def test_durations(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
+
+
+@pytest.mark.parametrize(("size", "said"), [(2**21, "2 MB"), (1.5 * 2**30, "1.5 GB"), (2**41, "2.0 TB")])
+def test_amounts(size: float, said: str) -> None:
+    assert amount(size) == said

@@ -1,0 +1,74 @@
+"""How much a stage has to do, and how many bytes a fit holds and moves."""
+
+import numpy as np
+import pytest
+
+from dcrec_spark.engine.build import local_side
+from dcrec_spark.models.fitting import spark_layout
+from dcrec_spark.sizing import work as sizing
+from dcrec_spark.sizing.work import STAGES, Size, blocks, bytes_of_a_sweep, bytes_of_a_task, bytes_of_blocks, work
+
+SIZE = Size(users=70_000, items=10_000, ratings=10_000_000, exposure_rank=10, outcome_rank=50)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_cores_share_all_but_what_is_fixed(stage: str) -> None:
+    one, four = work(stage, SIZE, 1), work(stage, SIZE, 4)
+    assert one.pop("fixed") == four.pop("fixed") == 1
+    assert {unit: 4 * count for unit, count in four.items()} == one
+
+
+def test_normal_equations_grow_with_the_square_of_the_rank_and_solving_with_its_cube() -> None:
+    rank_50, rank_100 = work("sweep", SIZE, 1), work("sweep", SIZE._replace(outcome_rank=100), 1)
+    assert [rank_100[unit] / rank_50[unit] for unit in ("NK2", "(U+I)K3", "N")] == [4, 8, 1]
+
+
+def test_a_stage_that_there_is_not() -> None:
+    with pytest.raises(KeyError):
+        work("lunch", SIZE, 1)
+
+
+def test_blocks_are_as_many_as_the_layout_makes() -> None:
+    assert sizing.BLOCK_NONZEROS == spark_layout.BLOCK_NONZEROS
+    assert blocks(SIZE, cores=2) == 6
+    assert blocks(SIZE._replace(ratings=1000), cores=2) == 2
+
+
+def test_blocks_take_so_many_bytes() -> None:
+    """But for where each row begins, which is little where rows have some ratings."""
+    rng = np.random.default_rng(0)
+    users, items, n = 500, 400, 40_000
+    pair = rng.choice(users * items, n, replace=False)
+    numbers = {"rating": rng.integers(1, 6, n).astype(float), "a_hat": rng.random(n)}
+    sides = [
+        local_side(
+            "user",
+            {"row": pair // items, "col": pair % items, **numbers},
+            np.arange(users),
+            items,
+            [*numbers],
+            "float64",
+        ),
+        local_side(
+            "item",
+            {"row": pair % items, "col": pair // items, **numbers},
+            np.arange(items),
+            users,
+            [*numbers],
+            "float64",
+        ),
+    ]
+    held = sum(array.nbytes for side in sides for array in side.block.arrays.values())
+    said = bytes_of_blocks(Size(users, items, n, 10, 10))
+    assert said <= held <= 1.1 * said
+
+
+def test_a_task_is_bounded_by_its_block_whatever_the_number_of_ratings() -> None:
+    million = Size(10**6, 10**6, 10**7, 50, 50)
+    billion = million._replace(ratings=10**10, users=10**9)
+    assert bytes_of_a_task(billion, 64) < 2 * bytes_of_a_task(million, 2)
+
+
+def test_a_sweep_sends_no_row_more_often_than_it_is_named() -> None:
+    few = Size(users=10**6, items=10**6, ratings=1000, exposure_rank=1, outcome_rank=9)
+    assert bytes_of_a_sweep(few, 64) == 2 * 1000 * 10 * 8

@@ -4,17 +4,20 @@ N ratings of U users and I items, L factors of the exposure, K of the outcome. W
 core; "fixed" is what a stage takes whatever its size.
 
     layout      ids are indexed, both sides' blocks are built          N, U + I
-    iteration   of stage 1, with its ELBO                              N L, (U + I) L
-    between     users settle, a_hat is attached, the first sweep       N L, N K^2, (U + I) K^3
-    sweep       of stage 2: normal equations, Cholesky                 N K^2, (U + I) K^3
+    iteration   of stage 1, with its ELBO                              N L, (U + I) L, X_L
+    between     users settle, a_hat is attached, the first sweep       N L, N K^2, (U + I) K^3, X_L
+    sweep       of stage 2: normal equations, Cholesky                 N K^2, (U + I) K^3, X_K
     tables      of the fitted rows                                     (U + I) (L + K)
     ranking     of all users, none of their items left out             U I (L + K), U
+
+X counts the numbers that both sides send: each row goes once to every block that names it.
 """
 
 from typing import NamedTuple
 
 # As dcrec_spark.models.fitting.spark_layout lays them out.
-BLOCK_NONZEROS = 2_000_000
+BLOCK_NONZEROS = 5_000_000
+INBOX_BYTES = 512 * 2**20
 # Of a pair in a block: where its row is in the inbox, its rating (a byte for stars), its a_hat.
 BYTES_OF_A_PAIR = {"float64": 4 + 1 + 8, "float32": 4 + 1 + 4}
 BYTES_OF_A_NUMBER = {"float64": 8, "float32": 4}
@@ -35,6 +38,11 @@ class Size(NamedTuple):
         """Of both sides."""
         return self.users + self.items
 
+    @property
+    def width(self) -> int:
+        """Numbers that a row sends at most."""
+        return max(self.exposure_rank, self.outcome_rank + 1)
+
 
 def work(stage: str, size: Size, cores: int) -> dict[str, float]:
     """Return unit -> how many of it the stage is.
@@ -44,21 +52,30 @@ def work(stage: str, size: Size, cores: int) -> dict[str, float]:
     KeyError : there is no such stage.
     """
     n, rows, first, second = size.ratings, size.rows, size.exposure_rank, size.outcome_rank
-    # The statistics of K factors beside a rating, and what it takes to solve for a row.
+    sent = rows_sent(size, cores)
     shared = {
         "layout": {"N": n, "U+I": rows},
-        "iteration": {"NL": n * first, "(U+I)L": rows * first},
-        "between": {"NL": n * first, "NK2": n * second**2, "(U+I)K3": rows * second**3},
-        "sweep": {"NK2": n * second**2, "(U+I)K3": rows * second**3, "N": n},
+        "iteration": {"NL": n * first, "(U+I)L": rows * first, "X": sent * first},
+        "between": {"NL": n * first, "NK2": n * second**2, "(U+I)K3": rows * second**3, "X": sent * first},
+        "sweep": {"NK2": n * second**2, "(U+I)K3": rows * second**3, "X": sent * second},
         "tables": {"(U+I)(L+K)": rows * (first + second)},
         "ranking": {"UI(L+K)": size.users * size.items * (first + second), "U": size.users},
     }[stage]
     return {"fixed": 1.0} | {unit: count / cores for unit, count in shared.items()}
 
 
-def blocks(size: Size, cores: int) -> int:
-    """Return how many blocks a side has: as many for each core as keep them small enough."""
-    return cores * max(1, -(-size.ratings // (cores * BLOCK_NONZEROS)))
+def blocks(size: Size, cores: int) -> tuple[int, int]:
+    """Return how many blocks users and items have: as many for each core as keep each task small enough."""
+    at_once = INBOX_BYTES // (8 * size.width)
+    most = [BLOCK_NONZEROS if read <= at_once else min(BLOCK_NONZEROS, at_once) for read in (size.items, size.users)]
+    of_users, of_items = (cores * max(1, -(-size.ratings // (cores * pairs))) for pairs in most)
+    return min(of_users, size.users), min(of_items, size.items)
+
+
+def rows_sent(size: Size, cores: int) -> int:
+    """Return how many rows both sides send in an iteration or a sweep, at most."""
+    of_users, of_items = blocks(size, cores)
+    return min(size.ratings, size.users * of_items) + min(size.ratings, size.items * of_users)
 
 
 def bytes_of_blocks(size: Size, precision: str = "float64") -> float:
@@ -67,20 +84,19 @@ def bytes_of_blocks(size: Size, precision: str = "float64") -> float:
 
 
 def bytes_of_a_task(size: Size, cores: int, precision: str = "float64") -> float:
-    """Return how much a Python worker holds at most, about, while it updates the largest block.
+    """Return how much a Python worker holds at most, about, while it updates the largest block of either side.
 
-    A block, the rows of the other side that its pairs name, twice (as they come, and as an array), and its own rows.
+    A block; the rows of the other side that its pairs name, twice (as they come, and as an array); its own rows twice.
     """
-    n_blocks = blocks(size, cores)
-    pairs = -(-size.ratings // n_blocks)
-    width = max(size.exposure_rank * 2, size.outcome_rank + 1) * BYTES_OF_A_NUMBER[precision]
-    named = max(min(pairs, size.users), min(pairs, size.items))
-    own = max(size.users, size.items) / n_blocks
-    return pairs * BYTES_OF_A_PAIR[precision] + (2 * named + 2 * own) * width
+    number = BYTES_OF_A_NUMBER[precision] * size.width
+    sides = zip(blocks(size, cores), (size.users, size.items), (size.items, size.users), strict=True)
+    held = []
+    for n_blocks, own, read in sides:
+        pairs = -(-size.ratings // n_blocks)
+        held.append(pairs * BYTES_OF_A_PAIR[precision] + 2 * number * (min(pairs, read) + -(-own // n_blocks)))
+    return float(max(held))
 
 
 def bytes_of_a_sweep(size: Size, cores: int, precision: str = "float64") -> float:
     """Return how much goes over the network in a sweep, at most: each row once to each block that names it."""
-    n_blocks = blocks(size, cores)
-    width = (size.outcome_rank + 1) * BYTES_OF_A_NUMBER[precision]
-    return float(sum(min(size.ratings, rows * n_blocks) for rows in (size.users, size.items)) * width)
+    return float(rows_sent(size, cores) * size.width * BYTES_OF_A_NUMBER[precision])

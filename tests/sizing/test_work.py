@@ -3,24 +3,34 @@
 import numpy as np
 import pytest
 
-from dcrec_spark.engine.build import local_side
+from dcrec_spark.engine.build import block_count, local_side
+from dcrec_spark.engine.cells import unpack
 from dcrec_spark.models.fitting import spark_layout
-from dcrec_spark.sizing import work as sizing
-from dcrec_spark.sizing.work import STAGES, Size, blocks, bytes_of_a_sweep, bytes_of_a_task, bytes_of_blocks, work
+from dcrec_spark.sizing.work import (
+    STAGES,
+    Size,
+    blocks,
+    bytes_of_a_sweep,
+    bytes_of_a_task,
+    bytes_of_blocks,
+    rows_sent,
+    work,
+)
 
 SIZE = Size(users=70_000, items=10_000, ratings=10_000_000, exposure_rank=10, outcome_rank=50)
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_cores_share_all_but_what_is_fixed(stage: str) -> None:
-    one, four = work(stage, SIZE, 1), work(stage, SIZE, 4)
+    """And what is sent, which grows with the number of blocks."""
+    one, four = ({unit: n for unit, n in work(stage, SIZE, cores).items() if unit != "X"} for cores in (1, 4))
     assert one.pop("fixed") == four.pop("fixed") == 1
     assert {unit: 4 * count for unit, count in four.items()} == one
 
 
 def test_normal_equations_grow_with_the_square_of_the_rank_and_solving_with_its_cube() -> None:
     rank_50, rank_100 = work("sweep", SIZE, 1), work("sweep", SIZE._replace(outcome_rank=100), 1)
-    assert [rank_100[unit] / rank_50[unit] for unit in ("NK2", "(U+I)K3", "N")] == [4, 8, 1]
+    assert [rank_100[unit] / rank_50[unit] for unit in ("NK2", "(U+I)K3", "X")] == [4, 8, 2]
 
 
 def test_a_stage_that_there_is_not() -> None:
@@ -28,10 +38,13 @@ def test_a_stage_that_there_is_not() -> None:
         work("lunch", SIZE, 1)
 
 
-def test_blocks_are_as_many_as_the_layout_makes() -> None:
-    assert sizing.BLOCK_NONZEROS == spark_layout.BLOCK_NONZEROS
-    assert blocks(SIZE, cores=2) == 6
-    assert blocks(SIZE._replace(ratings=1000), cores=2) == 2
+@pytest.mark.parametrize("users", [70_000, 10**7, 10**9])
+@pytest.mark.parametrize("ratings", [1000, 10**7, 10**9])
+def test_blocks_are_as_many_as_the_layout_makes(users: int, ratings: int) -> None:
+    size = SIZE._replace(users=users, ratings=ratings)
+    rows = ((size.users, size.items), (size.items, size.users))
+    made = [block_count(own, ratings, 8, None, spark_layout.most_nonzeros(other, size.width)) for own, other in rows]
+    assert list(blocks(size, cores=8)) == made
 
 
 def test_blocks_take_so_many_bytes() -> None:
@@ -58,7 +71,7 @@ def test_blocks_take_so_many_bytes() -> None:
             "float64",
         ),
     ]
-    held = sum(array.nbytes for side in sides for array in side.block.arrays.values())
+    held = sum(array.nbytes for side in sides for array in unpack(side.data).values())
     said = bytes_of_blocks(Size(users, items, n, 10, 10))
     assert said <= held <= 1.1 * said
 
@@ -72,3 +85,5 @@ def test_a_task_is_bounded_by_its_block_whatever_the_number_of_ratings() -> None
 def test_a_sweep_sends_no_row_more_often_than_it_is_named() -> None:
     few = Size(users=10**6, items=10**6, ratings=1000, exposure_rank=1, outcome_rank=9)
     assert bytes_of_a_sweep(few, 64) == 2 * 1000 * 10 * 8
+    dense = Size(users=1000, items=100, ratings=10**5, exposure_rank=1, outcome_rank=9)
+    assert rows_sent(dense, 4) == 4 * 1100

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.engine import convergence
 from dcrec_spark.errors import ConfigError, DataError, FitError
+from dcrec_spark.models.fitting.spark_layout import most_nonzeros
 from dcrec_spark.spark import lineage
 from tests.models.world import NUMBERS, cached, exposure, outcome
 
@@ -172,3 +173,10 @@ def test_a_refused_exposure_model_leaves_nothing_behind(spark: SparkSession) -> 
         outcome(exposureModel=stage_one).fit(data)
     assert cached(spark) == before
     stage_one.release()
+
+
+def test_a_block_is_smaller_where_the_rows_that_it_reads_would_not_fit_into_a_task() -> None:
+    """Ten numbers of eight bytes are 6.7 million rows of half a gigabyte; of a hundred numbers 671,088."""
+    assert most_nonzeros(source_rows=10**9, width=10) == 5_000_000
+    assert most_nonzeros(source_rows=671_088, width=100) == 5_000_000
+    assert most_nonzeros(source_rows=671_089, width=100) == 671_088

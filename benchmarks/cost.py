@@ -49,6 +49,7 @@ def off(seen: dict[str, Any], seconds: dict[str, dict[str, float]]) -> dict[str,
                 2,
             )
             for stage in STAGES
+            if stage in run["seconds"]
         }
         for name, run in seen.items()
         if name in HELD_OUT

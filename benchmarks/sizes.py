@@ -57,9 +57,10 @@ SIZES = {
     "10m-50": Size("power law", 70_000, 10_000, 10_000_000, 50),
     "wide": Size("power law", 1_000_000, 1_000_000, 20_000_000, 50),
     "skewed": Size("skewed", 300_000, 250_000, 20_000_000, 50),
-    "100m-50": Size("power law", 700_000, 50_000, 100_000_000, 50),
+    "10m-10": Size("power law", 70_000, 10_000, 10_000_000, 10),
+    "100m-10": Size("power law", 700_000, 50_000, 100_000_000, 10),
 }
-LARGE = ("wide", "skewed", "100m-50")
+LARGE = ("wide", "skewed", "100m-10")
 
 
 def ratings_of(size: Size) -> Path:

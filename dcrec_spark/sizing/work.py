@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 # As dcrec_spark.models.fitting.spark_layout lays them out.
 BLOCK_NONZEROS = 5_000_000
-INBOX_BYTES = 512 * 2**20
+INBOX_BYTES = 2**30
 # Of a pair in a block: where its row is in the inbox, its rating (a byte for stars), its a_hat.
 BYTES_OF_A_PAIR = {"float64": 4 + 1 + 8, "float32": 4 + 1 + 4}
 BYTES_OF_A_NUMBER = {"float64": 8, "float32": 4}
@@ -40,8 +40,8 @@ class Size(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Numbers that a row sends at most."""
-        return max(self.exposure_rank, self.outcome_rank + 1)
+        """Numbers that a row sends at most: means and geometric means of its factors, and of gamma."""
+        return 2 * max(self.exposure_rank, self.outcome_rank + 1)
 
 
 def work(stage: str, size: Size, cores: int) -> dict[str, float]:

@@ -84,6 +84,6 @@ def test_a_task_is_bounded_by_its_block_whatever_the_number_of_ratings() -> None
 
 def test_a_sweep_sends_no_row_more_often_than_it_is_named() -> None:
     few = Size(users=10**6, items=10**6, ratings=1000, exposure_rank=1, outcome_rank=9)
-    assert bytes_of_a_sweep(few, 64) == 2 * 1000 * 10 * 8
+    assert bytes_of_a_sweep(few, 64) == 2 * 1000 * 20 * 8
     dense = Size(users=1000, items=100, ratings=10**5, exposure_rank=1, outcome_rank=9)
     assert rows_sent(dense, 4) == 4 * 1100

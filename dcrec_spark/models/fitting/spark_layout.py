@@ -27,7 +27,7 @@ from dcrec_spark.spark.planning import few_partitions
 # each row goes to every block that needs it.
 BLOCK_NONZEROS = 5_000_000
 # The rows of the other side that a block needs come to its task all at once.
-INBOX_BYTES = 512 * 2**20
+INBOX_BYTES = 2**30
 # Of a pair with its ids, indices and values in a shuffle.
 PAIR_BYTES = 64
 _OTHER = {"user": "item", "item": "user"}

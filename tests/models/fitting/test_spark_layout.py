@@ -176,7 +176,7 @@ def test_a_refused_exposure_model_leaves_nothing_behind(spark: SparkSession) -> 
 
 
 def test_a_block_is_smaller_where_the_rows_that_it_reads_would_not_fit_into_a_task() -> None:
-    """Ten numbers of eight bytes are 6.7 million rows of half a gigabyte; of a hundred numbers 671,088."""
+    """A gigabyte are 13 million rows of ten numbers of eight bytes, and 1,342,177 of a hundred."""
     assert most_nonzeros(source_rows=10**9, width=10) == 5_000_000
-    assert most_nonzeros(source_rows=671_088, width=100) == 5_000_000
-    assert most_nonzeros(source_rows=671_089, width=100) == 671_088
+    assert most_nonzeros(source_rows=1_342_177, width=100) == 5_000_000
+    assert most_nonzeros(source_rows=1_342_178, width=100) == 1_342_177

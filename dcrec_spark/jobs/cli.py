@@ -133,10 +133,8 @@ def _plan(
     By coefficients that were measured on one machine; the last lines say how far they were off, and what lies beyond.
     """
     with reported_errors() as reporter:
-        sizing = import_module("dcrec_spark.sizing.plan")
-        size = sizing.Size(users, items, ratings, exposure_rank, outcome_rank)
-        course = sizing.Course(iterations, sweeps)
-        reporter.show(sizing.shown(size, course, cores or sizing.cores_for(size, course, hours * 3600), executor_cores))
+        plan, size = import_module("dcrec_spark.sizing.plan"), (users, items, ratings, exposure_rank, outcome_rank)
+        reporter.show(plan.planned(plan.Size(*size), plan.Course(iterations, sweeps), cores, hours, executor_cores))
 
 
 @dcrec.command("settings", short_help="Print every setting with its default, as YAML.")

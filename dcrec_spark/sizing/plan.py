@@ -4,7 +4,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.sizing.estimate import Course, measured, whole
+from dcrec_spark.sizing.estimate import Course, cores_for, measured, whole
 from dcrec_spark.sizing.work import Size, blocks, bytes_of_a_sweep, bytes_of_a_task, bytes_of_blocks
 
 _NAMES = {
@@ -19,6 +19,16 @@ _NAMES = {
 _HEADROOM = 2.0
 # What a Python worker takes before it has read a row.
 _WORKER = 0.3 * 2**30
+
+
+def planned(size: Size, course: Course, cores: int | None, hours: float, cores_per_executor: int) -> Group:
+    """Show what a fit and its ranking take, on so many cores or as few as the hours allow.
+
+    Raises
+    ------
+    ConfigError : no number of cores is enough for so few hours.
+    """
+    return shown(size, course, cores or cores_for(size, course, hours * 3600), cores_per_executor)
 
 
 def shown(size: Size, course: Course, cores: int, cores_per_executor: int) -> Group:

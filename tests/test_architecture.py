@@ -83,7 +83,7 @@ def test_nothing_lies_loose_at_the_top() -> None:
         ("storage", {"errors", "spark"}),
         ("engine", {"errors", "spark"}),
         ("data", {"errors", "config", "spark"}),
-        ("models", {"errors", "version", "settings", "kernels", "spark", "engine", "data", "storage"}),
+        ("models", {"errors", "version", "settings", "kernels", "spark", "engine", "data", "storage", "sizing"}),
         ("publish", {"errors", "storage"}),
         ("evaluation", {"errors", "settings", "kernels", "spark", "engine", "data", "models"}),
         ("local", {"errors", "kernels", "spark", "engine", "models", "evaluation"}),

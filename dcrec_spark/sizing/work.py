@@ -13,10 +13,13 @@ core; "fixed" is what a stage takes whatever its size.
 X counts the numbers that both sides send: each row goes once to every block that names it.
 """
 
+from math import ceil
 from typing import NamedTuple
 
-# As dcrec_spark.models.fitting.spark_layout lays them out.
-BLOCK_NONZEROS = 5_000_000
+# Of what travels in one piece: a block, what a block remembers, the rows that it sends. Spark copies it about six times
+# on its way to Python, and doubles buffers as they grow: 300 MB were too much for a heap of 6 GB and two tasks.
+CELL_BYTES = 72 * 2**20
+# The rows of the other side that a block needs come to its task all at once.
 INBOX_BYTES = 2**30
 # Of a pair in a block: where its row is in the inbox, its rating (a byte for stars), its a_hat.
 BYTES_OF_A_PAIR = {"float64": 4 + 1 + 8, "float32": 4 + 1 + 4}
@@ -64,12 +67,25 @@ def work(stage: str, size: Size, cores: int) -> dict[str, float]:
     return {"fixed": 1.0} | {unit: count / cores for unit, count in shared.items()}
 
 
+def least_blocks(own_rows: int, source_rows: int, ratings: int, width: int) -> int:
+    """Return into how many blocks a side is cut, so that each fits into a task, and its cells into Spark's buffers.
+
+    own_rows, source_rows : of the side and of the other one. width : numbers that a row sends at most; what a block
+    remembers of one are half as many again, at most.
+    """
+    pairs = ratings * BYTES_OF_A_PAIR["float64"] / CELL_BYTES
+    remembered = own_rows * 1.5 * width * 8 / CELL_BYTES
+    named = ratings * width * 8 / INBOX_BYTES if source_rows * width * 8 > INBOX_BYTES else 1
+    return ceil(max(pairs, remembered, named))
+
+
 def blocks(size: Size, cores: int) -> tuple[int, int]:
-    """Return how many blocks users and items have: as many for each core as keep each task small enough."""
-    at_once = INBOX_BYTES // (8 * size.width)
-    most = [BLOCK_NONZEROS if read <= at_once else min(BLOCK_NONZEROS, at_once) for read in (size.items, size.users)]
-    of_users, of_items = (cores * max(1, -(-size.ratings // (cores * pairs))) for pairs in most)
-    return min(of_users, size.users), min(of_items, size.items)
+    """Return how many blocks users and items have: as many for each core as keep them small enough."""
+    sides = (size.users, size.items), (size.items, size.users)
+    of_users, of_items = (
+        min(own, cores * ceil(least_blocks(own, other, size.ratings, size.width) / cores)) for own, other in sides
+    )
+    return of_users, of_items
 
 
 def rows_sent(size: Size, cores: int) -> int:

@@ -168,18 +168,18 @@ def test_values_take_the_type_that_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "nonzeros", "cores", "wanted", "expected"),
+    ("n_rows", "cores", "wanted", "least", "expected"),
     [
-        (1000, 10, 4, None, 4),  # one for each core
-        (1000, 9_500, 4, None, 12),  # as many for each core as keep all under a thousand
-        (1000, 10, 4, 7, 7),  # what was asked for
-        (3, 9_500, 4, None, 3),  # never more than rows
-        (3, 10, 4, 7, 3),
-        (0, 0, 4, None, 1),
+        (1000, 4, None, 1, 4),  # one for each core
+        (1000, 4, None, 10, 12),  # as many for each core as are needed
+        (1000, 4, 7, 1, 7),  # what was asked for
+        (3, 4, None, 10, 3),  # never more than rows
+        (3, 4, 7, 1, 3),
+        (0, 4, None, 1, 1),
     ],
 )
-def test_block_count(n_rows: int, nonzeros: int, cores: int, wanted: int | None, expected: int) -> None:
-    assert block_count(n_rows, nonzeros, cores, wanted, target_nonzeros=1000) == expected
+def test_block_count(n_rows: int, cores: int, wanted: int | None, least: int, expected: int) -> None:
+    assert block_count(n_rows, cores, wanted, least) == expected
 
 
 def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: SparkSession) -> None:

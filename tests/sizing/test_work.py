@@ -5,14 +5,16 @@ import pytest
 
 from dcrec_spark.engine.build import block_count, local_side
 from dcrec_spark.engine.cells import unpack
-from dcrec_spark.models.fitting import spark_layout
 from dcrec_spark.sizing.work import (
+    CELL_BYTES,
+    INBOX_BYTES,
     STAGES,
     Size,
     blocks,
     bytes_of_a_sweep,
     bytes_of_a_task,
     bytes_of_blocks,
+    least_blocks,
     rows_sent,
     work,
 )
@@ -30,7 +32,7 @@ def test_cores_share_all_but_what_is_fixed(stage: str) -> None:
 
 def test_normal_equations_grow_with_the_square_of_the_rank_and_solving_with_its_cube() -> None:
     rank_50, rank_100 = work("sweep", SIZE, 1), work("sweep", SIZE._replace(outcome_rank=100), 1)
-    assert [rank_100[unit] / rank_50[unit] for unit in ("NK2", "(U+I)K3", "X")] == [4, 8, 2]
+    assert [rank_100[unit] / rank_50[unit] for unit in ("NK2", "(U+I)K3")] == [4, 8]
 
 
 def test_a_stage_that_there_is_not() -> None:
@@ -43,8 +45,16 @@ def test_a_stage_that_there_is_not() -> None:
 def test_blocks_are_as_many_as_the_layout_makes(users: int, ratings: int) -> None:
     size = SIZE._replace(users=users, ratings=ratings)
     rows = ((size.users, size.items), (size.items, size.users))
-    made = [block_count(own, ratings, 8, None, spark_layout.most_nonzeros(other, size.width)) for own, other in rows]
+    made = [block_count(own, 8, None, least_blocks(own, other, ratings, size.width)) for own, other in rows]
     assert list(blocks(size, cores=8)) == made
+
+
+def test_blocks_are_cut_until_each_fits() -> None:
+    """72 MB hold 5.8 million pairs, or 63,000 rows with 150 numbers each; a gigabyte of others' rows is read at once."""
+    assert least_blocks(10, 10, ratings=5_800_000, width=10) == 1
+    assert least_blocks(10, 10, ratings=6_000_000, width=10) == 2
+    assert least_blocks(10**6, 10, ratings=1000, width=100) == 16
+    assert least_blocks(10, 10**7, ratings=10**8, width=100) == 75
 
 
 def test_blocks_take_so_many_bytes() -> None:
@@ -76,10 +86,12 @@ def test_blocks_take_so_many_bytes() -> None:
     assert said <= held <= 1.1 * said
 
 
-def test_a_task_is_bounded_by_its_block_whatever_the_number_of_ratings() -> None:
-    million = Size(10**6, 10**6, 10**7, 50, 50)
-    billion = million._replace(ratings=10**10, users=10**9)
-    assert bytes_of_a_task(billion, 64) < 2 * bytes_of_a_task(million, 2)
+@pytest.mark.parametrize("users", [10**5, 10**7, 10**9])
+@pytest.mark.parametrize("ratings", [10**6, 10**8, 10**10])
+@pytest.mark.parametrize("rank", [10, 100])
+def test_a_task_is_bounded_whatever_the_size(users: int, ratings: int, rank: int) -> None:
+    """Twice what it reads at once, a block, and what is remembered and sent of its rows."""
+    assert bytes_of_a_task(Size(users, 10**6, ratings, rank, rank), 64) <= 2 * INBOX_BYTES + 3 * CELL_BYTES
 
 
 def test_a_sweep_sends_no_row_more_often_than_it_is_named() -> None:

@@ -19,15 +19,10 @@ from dcrec_spark.models.fitting.factors import factor_frame, place_factors
 from dcrec_spark.models.fitting.layout import Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
+from dcrec_spark.sizing.work import least_blocks
 from dcrec_spark.spark.lineage import cores, fixed_placement
 from dcrec_spark.spark.planning import few_partitions
 
-# A block's cell is then some 70 MB, with a_hat. Spark copies a cell about six times on its way to Python, and doubles
-# buffers as they grow: with twice as much, a heap of 6 GB and two tasks ran out of memory. Fewer blocks exchange less:
-# each row goes to every block that needs it.
-BLOCK_NONZEROS = 5_000_000
-# The rows of the other side that a block needs come to its task all at once.
-INBOX_BYTES = 2**30
 # Of a pair with its ids, indices and values in a shuffle.
 PAIR_BYTES = 64
 _OTHER = {"user": "item", "item": "user"}
@@ -135,15 +130,6 @@ def lay_out_on_cluster(
     return layout
 
 
-def most_nonzeros(source_rows: int, width: int) -> int:
-    """Return how many nonzeros a block may have: so many that it, and the rows that it needs, fit into a task.
-
-    source_rows : of the other side. width : numbers in each of them.
-    """
-    at_once = INBOX_BYTES // (8 * width)
-    return BLOCK_NONZEROS if source_rows <= at_once else min(BLOCK_NONZEROS, at_once)
-
-
 def _build_sides(
     indexed: DataFrame,
     ids: dict[str, DataFrame],
@@ -154,8 +140,8 @@ def _build_sides(
 ) -> dict[str, Side]:
     parallel = cores(indexed.sparkSession)
     wanted = {"user": settings.user_blocks, "item": settings.item_blocks}
-    most = {name: most_nonzeros(rows[other], settings.width) for name, other in _OTHER.items()}
-    blocks = {n: block_count(rows[n], nonzeros, parallel, wanted[n], most[n]) for n in rows}
+    least = {n: least_blocks(rows[n], rows[other], nonzeros, settings.width) for n, other in _OTHER.items()}
+    blocks = {n: block_count(rows[n], parallel, wanted[n], least[n]) for n in rows}
     sides = {}
     for name, other in _OTHER.items():
         flags = [c for c in indexed.columns if c == "held_out"]

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.engine import convergence
 from dcrec_spark.errors import ConfigError, DataError, FitError
-from dcrec_spark.models.fitting.spark_layout import most_nonzeros
 from dcrec_spark.spark import lineage
 from tests.models.world import NUMBERS, cached, exposure, outcome
 
@@ -173,10 +172,3 @@ def test_a_refused_exposure_model_leaves_nothing_behind(spark: SparkSession) -> 
         outcome(exposureModel=stage_one).fit(data)
     assert cached(spark) == before
     stage_one.release()
-
-
-def test_a_block_is_smaller_where_the_rows_that_it_reads_would_not_fit_into_a_task() -> None:
-    """A gigabyte are 13 million rows of ten numbers of eight bytes, and 1,342,177 of a hundred."""
-    assert most_nonzeros(source_rows=10**9, width=10) == 5_000_000
-    assert most_nonzeros(source_rows=1_342_177, width=100) == 5_000_000
-    assert most_nonzeros(source_rows=1_342_178, width=100) == 1_342_177

@@ -17,6 +17,8 @@ _NAMES = {
 }
 # Spark and a JVM need about as much again as what is cached and worked on.
 _HEADROOM = 2.0
+# The last two sweeps stay until they are replaced, and what they have shuffled.
+_KEPT = 4.0
 # What a Python worker takes before it has read a row.
 _WORKER = 0.3 * 2**30
 
@@ -51,7 +53,9 @@ def shown(size: Size, course: Course, cores: int, cores_per_executor: int) -> Gr
     of_users, of_items = blocks(size, cores)
     sizes.add_row("blocks", f"{of_users:,} of users, {of_items:,} of items; on the cluster {amount(kept)}")
     sizes.add_row("a task", f"{amount(task)} at most, in a Python worker")
-    sizes.add_row("a sweep", f"{amount(bytes_of_a_sweep(size, cores))} over the network at most")
+    sent = bytes_of_a_sweep(size, cores)
+    sizes.add_row("a sweep", f"{amount(sent)} over the network at most")
+    sizes.add_row("local disks", f"{amount(_KEPT * sent / executors)} of each executor at most, where memory is short")
     return Group(stages, Text(), sizes, Text(), Text(_trust(size, cores), style="dim"))
 
 

@@ -61,12 +61,12 @@ def lay_out(
     given = dict(frozen or {})
     columns = {"user_id": user_col, "item_id": item_col, **{n: e.strip("`") for n, e in values.items()}}
     with FitScope() as scratch:
-        # Counted and then collected: an input that is costly to make is made once.
-        pairs = pairs if _is_cached(df) else scratch.cache(pairs)
-        rows = _count([pairs, *given.values()]) if settings.may_be_local else None
-        if rows is not None and settings.is_local(rows, has_cluster=not is_local(df.sparkSession)):
-            return lay_out_here(pairs, columns, settings.precision, given, distinct, new_only)
-        pairs = pairs if not _is_cached(df) else scratch.cache(pairs)
+        if not _is_cached(df):  # it is read several times, and may be costly to make
+            pairs = scratch.cache(pairs)
+        if settings.may_be_local:
+            rows = _count([pairs, *given.values()])
+            if settings.is_local(rows, has_cluster=not is_local(df.sparkSession)):
+                return lay_out_here(pairs, columns, settings.precision, given, distinct, new_only)
         checked = require_usable(pairs, list(values), columns)
         return lay_out_on_cluster(pairs, list(values), checked, settings, scope, given, distinct)
 

@@ -16,9 +16,11 @@ X counts the numbers that both sides send: each row goes once to every block tha
 from math import ceil
 from typing import NamedTuple
 
-# Of what travels in one piece: a block, what a block remembers, the rows that it sends. Spark copies it about six times
-# on its way to Python, and doubles buffers as they grow: 300 MB were too much for a heap of 6 GB and two tasks.
+# Of a block's pairs. Spark copies them about six times on their way to Python, and doubles buffers as they grow.
 CELL_BYTES = 72 * 2**20
+# Of what a block remembers of its rows; it sends some times as much. Two tasks with 68 MB each ran out of a heap of 6 GB
+# (a million users and items, rank 50), and did not with 41 MB.
+REMEMBERED_BYTES = 41 * 2**20
 # The rows of the other side that a block needs come to its task all at once.
 INBOX_BYTES = 2**30
 # Of a pair in a block: where its row is in the inbox, its rating (a byte for stars), its a_hat.
@@ -74,7 +76,7 @@ def least_blocks(own_rows: int, source_rows: int, ratings: int, width: int) -> i
     remembers of one are half as many again, at most.
     """
     pairs = ratings * BYTES_OF_A_PAIR["float64"] / CELL_BYTES
-    remembered = own_rows * 1.5 * width * 8 / CELL_BYTES
+    remembered = own_rows * 1.5 * width * 8 / REMEMBERED_BYTES
     named = ratings * width * 8 / INBOX_BYTES if source_rows * width * 8 > INBOX_BYTES else 1
     return ceil(max(pairs, remembered, named))
 

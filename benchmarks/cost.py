@@ -20,7 +20,7 @@ from dcrec_spark.sizing import estimate
 from dcrec_spark.sizing.work import STAGES, Size, work
 
 COEFFICIENTS = Path(estimate.__file__).with_name("coefficients.json")
-HELD_OUT = ("2m-30", "5m-20", "skewed", "100m-10")
+HELD_OUT = ("300k-50", "2m-30", "5m-20", "10m-10", "wide", "skewed", "100m-10")
 
 
 def fitted(seen: dict[str, Any], stage: str) -> dict[str, float]:

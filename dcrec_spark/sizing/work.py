@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 # Of a block's pairs. Spark copies them about six times on their way to Python, and doubles buffers as they grow.
 CELL_BYTES = 72 * 2**20
-# Of what a block remembers of its rows; it sends some times as much. Two tasks with 68 MB each ran out of a heap of 6 GB
-# (a million users and items, rank 50), and did not with 41 MB.
+# Of what a block remembers of its rows; it sends some times as much. Two tasks with 68 MB each ran out of a heap of
+# 6 GB (a million users and items, rank 50), and did not with 41 MB.
 REMEMBERED_BYTES = 41 * 2**20
 # The rows of the other side that a block needs come to its task all at once.
 INBOX_BYTES = 2**30

@@ -16,19 +16,6 @@ BLOCK_SCHEMA = "block int, nonzeros long, duplicate_row long, duplicate_col long
 _ROUTE_ROWS = 2**40
 
 
-def block_count(n_rows: int, cores: int, wanted: int | None, least: int) -> int:
-    """Choose the number of blocks: what was asked for, else as many for each core as keep blocks small enough.
-
-    Few blocks make few, long tasks: below some ten million nonzeros the fixed cost of a task decides.
-
-    Parameters
-    ----------
-    n_rows : of the side. cores : tasks that run side by side. wanted : what was asked for, or None.
-    least : how many blocks keep each small enough.
-    """
-    return max(1, min(cores * -(-least // cores) if wanted is None else wanted, n_rows))
-
-
 def build_side(
     name: str,
     nonzeros: DataFrame,

@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dcrec_spark.sizing.estimate import Course, cores_for, measured, whole
-from dcrec_spark.sizing.work import Size, blocks, bytes_of_a_sweep, bytes_of_a_task, bytes_of_blocks
+from dcrec_spark.sizing.work import Size, blocks, bytes_of_a_sweep, bytes_of_a_worker, bytes_of_blocks
 
 _NAMES = {
     "layout": "ids, blocks, first iteration",
@@ -15,12 +15,10 @@ _NAMES = {
     "tables": "tables of the factors",
     "ranking": "rank all users",
 }
-# Spark and a JVM need about as much again as what is cached and worked on.
+# A rule of thumb, not measured: a JVM needs as much again as what is cached in it.
 _HEADROOM = 2.0
-# The last two sweeps stay until they are replaced, and what they have shuffled.
+# A rule of thumb: the last two sweeps stay until they are replaced, and what they have shuffled.
 _KEPT = 4.0
-# What a Python worker takes before it has read a row.
-_WORKER = 0.3 * 2**30
 
 
 def planned(size: Size, course: Course, cores: int | None, hours: float, cores_per_executor: int) -> Group:
@@ -46,13 +44,13 @@ def shown(size: Size, course: Course, cores: int, cores_per_executor: int) -> Gr
         stages.add_row(name, duration(seconds), f"{seconds / total:.0%}")
     stages.add_row("[bold]together[/]", f"[bold]{duration(total)}[/]", "")
     executors = -(-cores // cores_per_executor)
-    task, kept = bytes_of_a_task(size, cores), bytes_of_blocks(size)
-    memory = _HEADROOM * kept / executors + cores_per_executor * (task + _WORKER)
+    worker, kept = bytes_of_a_worker(size, cores), bytes_of_blocks(size)
+    memory = _HEADROOM * kept / executors + cores_per_executor * worker
     sizes = Table(box=None, show_header=False, pad_edge=False)
     sizes.add_row("executors", f"{executors:,} of {cores_per_executor} cores, with {amount(memory)} each at least")
     of_users, of_items = blocks(size, cores)
     sizes.add_row("blocks", f"{of_users:,} of users, {of_items:,} of items; on the cluster {amount(kept)}")
-    sizes.add_row("a task", f"{amount(task)} at most, in a Python worker")
+    sizes.add_row("workers", f"{amount(worker)} at most of each Python worker, of which a core has one")
     sent = bytes_of_a_sweep(size, cores)
     sizes.add_row("a sweep", f"{amount(sent)} over the network at most")
     sizes.add_row("local disks", f"{amount(_KEPT * sent / executors)} of each executor at most, where memory is short")

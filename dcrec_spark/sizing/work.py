@@ -19,13 +19,16 @@ from typing import NamedTuple
 # Of a block's pairs. Spark copies them about six times on their way to Python, and doubles buffers as they grow.
 CELL_BYTES = 72 * 2**20
 # Of what a block remembers of its rows; it sends some times as much. Two tasks with 68 MB each ran out of a heap of
-# 6 GB (a million users and items, rank 50), and did not with 41 MB.
+# 6 GB (a million users and items, rank 50); with 41 MB they got through four iterations of stage 1, and were stopped.
 REMEMBERED_BYTES = 41 * 2**20
 # The rows of the other side that a block needs come to its task all at once.
 INBOX_BYTES = 2**30
-# Of a pair in a block: where its row is in the inbox, its rating (a byte for stars), its a_hat.
-BYTES_OF_A_PAIR = {"float64": 4 + 1 + 8, "float32": 4 + 1 + 4}
-BYTES_OF_A_NUMBER = {"float64": 8, "float32": 4}
+# Of a pair in a block: where its row is in the inbox, its rating (a byte for stars), its a_hat. While it is built: what
+# was seen where pairs decide.
+BYTES_OF_A_PAIR = 4 + 1 + 8
+BYTES_TO_BUILD_A_PAIR = 160
+# Of a Python worker that has imported what it needs, with some to spare.
+WORKER_BYTES = 0.35 * 2**30
 STAGES = ("layout", "iteration", "between", "sweep", "tables", "ranking")
 
 
@@ -75,17 +78,30 @@ def least_blocks(own_rows: int, source_rows: int, ratings: int, width: int) -> i
     own_rows, source_rows : of the side and of the other one. width : numbers that a row sends at most; what a block
     remembers of one are half as many again, at most.
     """
-    pairs = ratings * BYTES_OF_A_PAIR["float64"] / CELL_BYTES
+    pairs = ratings * BYTES_OF_A_PAIR / CELL_BYTES
     remembered = own_rows * 1.5 * width * 8 / REMEMBERED_BYTES
     named = ratings * width * 8 / INBOX_BYTES if source_rows * width * 8 > INBOX_BYTES else 1
     return ceil(max(pairs, remembered, named))
 
 
+def block_count(n_rows: int, cores: int, wanted: int | None, least: int) -> int:
+    """Choose the number of blocks: what was asked for, else as many for each core as keep blocks small enough.
+
+    Few blocks make few, long tasks: below some ten million nonzeros the fixed cost of a task decides.
+
+    Parameters
+    ----------
+    n_rows : of the side. cores : tasks that run side by side. wanted : what was asked for, or None.
+    least : how many blocks keep each small enough.
+    """
+    return max(1, min(cores * -(-least // cores) if wanted is None else wanted, n_rows))
+
+
 def blocks(size: Size, cores: int) -> tuple[int, int]:
-    """Return how many blocks users and items have: as many for each core as keep them small enough."""
+    """Return how many blocks users and items have, where nobody asks for a number."""
     sides = (size.users, size.items), (size.items, size.users)
     of_users, of_items = (
-        min(own, cores * ceil(least_blocks(own, other, size.ratings, size.width) / cores)) for own, other in sides
+        block_count(own, cores, None, least_blocks(own, other, size.ratings, size.width)) for own, other in sides
     )
     return of_users, of_items
 
@@ -96,25 +112,25 @@ def rows_sent(size: Size, cores: int) -> int:
     return min(size.ratings, size.users * of_items) + min(size.ratings, size.items * of_users)
 
 
-def bytes_of_blocks(size: Size, precision: str = "float64") -> float:
+def bytes_of_blocks(size: Size) -> float:
     """Return what the blocks of both sides take on the cluster, about; they are kept for the whole fit."""
-    return 2.0 * size.ratings * BYTES_OF_A_PAIR[precision]
+    return 2.0 * size.ratings * BYTES_OF_A_PAIR
 
 
-def bytes_of_a_task(size: Size, cores: int, precision: str = "float64") -> float:
-    """Return how much a Python worker holds at most, about, while it updates the largest block of either side.
+def bytes_of_a_worker(size: Size, cores: int) -> float:
+    """Return how much a Python worker takes at most, about: to build the largest block, or to update it.
 
-    A block; the rows of the other side that its pairs name, twice (as they come, and as an array); its own rows twice.
+    Building sorts a block's pairs. Updating holds the block, and three times its rows and those that its pairs name.
     """
-    number = BYTES_OF_A_NUMBER[precision] * size.width
     sides = zip(blocks(size, cores), (size.users, size.items), (size.items, size.users), strict=True)
     held = []
     for n_blocks, own, read in sides:
         pairs = -(-size.ratings // n_blocks)
-        held.append(pairs * BYTES_OF_A_PAIR[precision] + 2 * number * (min(pairs, read) + -(-own // n_blocks)))
-    return float(max(held))
+        rows = min(pairs, read) + -(-own // n_blocks)
+        held += [pairs * BYTES_TO_BUILD_A_PAIR, pairs * BYTES_OF_A_PAIR + 3 * 8 * size.width * rows]
+    return WORKER_BYTES + max(held)
 
 
-def bytes_of_a_sweep(size: Size, cores: int, precision: str = "float64") -> float:
+def bytes_of_a_sweep(size: Size, cores: int) -> float:
     """Return how much goes over the network in a sweep, at most: each row once to each block that names it."""
-    return float(rows_sent(size, cores) * size.width * BYTES_OF_A_NUMBER[precision])
+    return float(rows_sent(size, cores) * size.width * 8)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import Block, first_place
-from dcrec_spark.engine.build import block_count, build_block, build_side
+from dcrec_spark.engine.build import build_block, build_side
 from dcrec_spark.engine.cells import Array, unpack
 from dcrec_spark.spark.lineage import fixed_placement
 
@@ -66,7 +66,7 @@ def contents(ratings: Ratings, block: int) -> dict[str, Array]:
 
 @st.composite
 def random_ratings(draw: st.DrawFn) -> Ratings:
-    """Any density from nothing to everything; as many blocks as rows at most, as `block_count` sees to."""
+    """Any density from nothing to everything; as many blocks as rows at most, as the layout sees to."""
     n_rows, n_cols = draw(st.integers(1, 12)), draw(st.integers(1, 12))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     row, col = np.nonzero(rng.random((n_rows, n_cols)) < draw(st.sampled_from([0.0, 0.1, 0.4, 1.0])))
@@ -165,21 +165,6 @@ def test_values_take_the_type_that_was_asked_for() -> None:
     rating = unpack(build(ratings, 0, dtype="float32")["data"][0].as_py())["rating"]
     assert rating.dtype == np.float32
     assert rating[0] == np.float32(0.1)
-
-
-@pytest.mark.parametrize(
-    ("n_rows", "cores", "wanted", "least", "expected"),
-    [
-        (1000, 4, None, 1, 4),  # one for each core
-        (1000, 4, None, 10, 12),  # as many for each core as are needed
-        (1000, 4, 7, 1, 7),  # what was asked for
-        (3, 4, None, 10, 3),  # never more than rows
-        (3, 4, 7, 1, 3),
-        (0, 4, None, 1, 1),
-    ],
-)
-def test_block_count(n_rows: int, cores: int, wanted: int | None, least: int, expected: int) -> None:
-    assert block_count(n_rows, cores, wanted, least) == expected
 
 
 def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: SparkSession) -> None:

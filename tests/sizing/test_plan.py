@@ -1,5 +1,8 @@
 """What dcrec plan prints."""
 
+import subprocess
+import sys
+
 import pytest
 from click.testing import CliRunner
 
@@ -28,9 +31,16 @@ def test_cores_that_are_given_stand() -> None:
     )
 
 
-def test_a_plan_needs_no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcrec_spark.spark.session.build_session", None)
-    planned(*BILLIONS, "--cores", "512")
+def test_a_plan_needs_no_spark() -> None:
+    """In a process of its own, where nothing else has started a session."""
+    options = ["plan", *BILLIONS, "--cores", "512"]
+    program = (
+        "from dcrec_spark.jobs.cli import dcrec; from pyspark import SparkContext\n"
+        f"dcrec({options}, standalone_mode=False); print('gateway', SparkContext._gateway)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert "together" in said
+    assert said.endswith("gateway None\n")
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.44, "0.4 s"), (90, "1.5 min"), (5400, "1.5 h"), (3.6e6, "1,000.0 h")])

@@ -1,18 +1,23 @@
 """How much a stage has to do, and how many bytes a fit holds and moves."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from dcrec_spark.engine.build import block_count, local_side
+from dcrec_spark.engine.build import local_side
 from dcrec_spark.engine.cells import unpack
 from dcrec_spark.sizing.work import (
     CELL_BYTES,
     INBOX_BYTES,
+    REMEMBERED_BYTES,
     STAGES,
+    WORKER_BYTES,
     Size,
-    blocks,
+    block_count,
     bytes_of_a_sweep,
-    bytes_of_a_task,
+    bytes_of_a_worker,
     bytes_of_blocks,
     least_blocks,
     rows_sent,
@@ -40,13 +45,19 @@ def test_a_stage_that_there_is_not() -> None:
         work("lunch", SIZE, 1)
 
 
-@pytest.mark.parametrize("users", [70_000, 10**7, 10**9])
-@pytest.mark.parametrize("ratings", [1000, 10**7, 10**9])
-def test_blocks_are_as_many_as_the_layout_makes(users: int, ratings: int) -> None:
-    size = SIZE._replace(users=users, ratings=ratings)
-    rows = ((size.users, size.items), (size.items, size.users))
-    made = [block_count(own, 8, None, least_blocks(own, other, ratings, size.width)) for own, other in rows]
-    assert list(blocks(size, cores=8)) == made
+@pytest.mark.parametrize(
+    ("n_rows", "cores", "wanted", "least", "expected"),
+    [
+        (1000, 4, None, 1, 4),  # one for each core
+        (1000, 4, None, 10, 12),  # as many for each core as are needed
+        (1000, 4, 7, 1, 7),  # what was asked for
+        (3, 4, None, 10, 3),  # never more than rows
+        (3, 4, 7, 1, 3),
+        (0, 4, None, 1, 1),
+    ],
+)
+def test_block_count(n_rows: int, cores: int, wanted: int | None, least: int, expected: int) -> None:
+    assert block_count(n_rows, cores, wanted, least) == expected
 
 
 def test_blocks_are_cut_until_each_fits() -> None:
@@ -89,9 +100,21 @@ def test_blocks_take_so_many_bytes() -> None:
 @pytest.mark.parametrize("users", [10**5, 10**7, 10**9])
 @pytest.mark.parametrize("ratings", [10**6, 10**8, 10**10])
 @pytest.mark.parametrize("rank", [10, 100])
-def test_a_task_is_bounded_whatever_the_size(users: int, ratings: int, rank: int) -> None:
-    """Twice what it reads at once, a block, and what is remembered and sent of its rows."""
-    assert bytes_of_a_task(Size(users, 10**6, ratings, rank, rank), 64) <= 2 * INBOX_BYTES + 3 * CELL_BYTES
+def test_a_worker_is_bounded_whatever_the_size(users: int, ratings: int, rank: int) -> None:
+    """Three times what it reads at once and its own rows, and a block."""
+    said = bytes_of_a_worker(Size(users, 10**6, ratings, rank, rank), 64)
+    assert said <= WORKER_BYTES + 3 * INBOX_BYTES + 3 * REMEMBERED_BYTES + CELL_BYTES
+
+
+SEEN = json.loads((Path(__file__).parents[2] / "benchmarks" / "results" / "sizes.json").read_text())
+
+
+@pytest.mark.parametrize("run", [name for name, run in SEEN.items() if "worker_peak_gb" in run])
+def test_no_worker_took_more_than_is_said(run: str) -> None:
+    """Nor less than half of it: peaks of whole fits, as they were measured."""
+    size = Size(*(SEEN[run][name] for name in ("users", "items", "ratings", "rank", "rank")))
+    said = bytes_of_a_worker(size, SEEN[run]["cores"]) / 2**30
+    assert said / 2 <= SEEN[run]["worker_peak_gb"] <= said
 
 
 def test_a_sweep_sends_no_row_more_often_than_it_is_named() -> None:

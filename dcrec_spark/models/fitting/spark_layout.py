@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import encode, index_ids
 from dcrec_spark.engine.blocks import Side
-from dcrec_spark.engine.build import block_count, build_side
+from dcrec_spark.engine.build import build_side
 from dcrec_spark.engine.half_step import State
 from dcrec_spark.models.families.base import Family, Remembered
 from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
@@ -19,7 +19,7 @@ from dcrec_spark.models.fitting.factors import factor_frame, place_factors
 from dcrec_spark.models.fitting.layout import Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.sizing.work import least_blocks
+from dcrec_spark.sizing.work import block_count, least_blocks
 from dcrec_spark.spark.lineage import cores, fixed_placement
 from dcrec_spark.spark.planning import few_partitions
 

@@ -49,7 +49,7 @@ def room_for_seen(n_rows: int, n_cols: int, n: int) -> int | None:
 
 
 def collected(pairs: DataFrame, most: int) -> pa.Table | None:
-    """Return all pairs, or None where they are more than ``most``; they are made once, not counted before."""
+    """Return all pairs, without counting them first; None where they are more than ``most``."""
     table = pairs.limit(most + 1).toArrow()
     return table if table.num_rows <= most else None
 

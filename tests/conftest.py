@@ -48,7 +48,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             # their own, and those on clusters, run as users do.
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            # Code of the first compiler takes deeper stacks, and lineages are read by recursion.
+            # As in the Makefile; code of the quick compiler takes deeper stacks, and lineages are read by recursion.
             "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m",
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             # Workers find the tests' own functions, installed or not.

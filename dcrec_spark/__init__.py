@@ -9,6 +9,7 @@ from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.simulate import Simulation, simulate
 from dcrec_spark.evaluation.splits import HeldOut, hold_out_users, split_by_time, split_pairs, split_within_users
 from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
+from dcrec_spark.evaluation.weights import weigh_by_exposure
 from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.held_out import ExposureSplit, hold_out_exposures
@@ -55,6 +56,7 @@ __all__ = [
     "split_by_time",
     "split_pairs",
     "split_within_users",
+    "weigh_by_exposure",
     "with_titles",
 ]
 

@@ -20,6 +20,7 @@ from dcrec_spark.evaluation.measures import Measure
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.strata import bounds_of
+from dcrec_spark.evaluation.weights import weights_by_exposure
 from dcrec_spark.local.data import Parts
 from dcrec_spark.local.fits import fit_exposure
 from dcrec_spark.local.trial import Bench, Trial
@@ -72,20 +73,12 @@ class Comparison:
 
 
 def inverse_propensities(parts: Parts, part: str) -> Array:
-    """1 / (1 - exp(-a_hat)) of the pairs of a part, by an exposure model of the training pairs, rank 5; mean 1.
-
-    The largest twentieth is cut to where it begins: few pairs would have all the say.
-    """
+    """Weights of the pairs of a part, (n,), by an exposure model of the training pairs, rank 5; mean 1."""
     train, pairs = parts.ratings(_TRAIN), parts.of[part]
     users, items = np.unique(train.user), np.unique(train.item)
     exposure = fit_exposure(train.of_users(users).of_items(items), PoissonFactorization(rank=5, seed=0))
-    a_hat = np.einsum(
-        "nl,nl->n",
-        exposure.users[np.searchsorted(users, pairs["user"])],
-        exposure.items[np.searchsorted(items, pairs["item"])],
-    )
-    weights = -1 / np.expm1(-a_hat)
-    weights = np.minimum(weights, np.quantile(weights, 0.95))
+    a_hat = exposure.at(np.searchsorted(users, pairs["user"]), np.searchsorted(items, pairs["item"]))
+    weights = weights_by_exposure(a_hat)
     return np.asarray(weights / weights.mean())
 
 

@@ -29,6 +29,11 @@ class TuningConfig(Section):
         default="ndcg",
         description="ndcg, ndcg@k, recall@k, precision@k, map@k, mse, mae, item_mse or item_mae; errors are made small",
     )
+    weights: Literal["none", "exposure"] = Field(
+        default="none",
+        description="exposure: in mse and mae a held-out rating weighs the inverse of its propensity, 1 - exp(-a_hat) "
+        "by the exposure model that the section exposure describes: so they stand for random pairs",
+    )
     split: Literal["within_users", "time"] = Field(
         default="within_users",
         description="what is held out; within_users: some of each user's ratings, by hash; time: the latest of all, "
@@ -59,6 +64,8 @@ class TuningConfig(Section):
             raise ValueError(f"search=random or halving for the range of {ranges[0]}: a grid is made of lists")
         if self.search == "halving" and "outcome.max_iter" in self.space:
             raise ValueError("no outcome.max_iter in space where search=halving, which sets it itself")
+        if self.weights != "none" and self.metric not in ("mse", "mae"):
+            raise ValueError(f"metric=mse or mae where weights={self.weights}: {self.metric} has no use for weights")
         return self
 
 

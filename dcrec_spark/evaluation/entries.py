@@ -33,7 +33,7 @@ class Ratings(NamedTuple):
     """Test ratings by user, then item; user_key and item_key: hashes of the distinct ids, in the order of the ids.
 
     row_ptr : (U + 1,) where each user's ratings begin. item : (n,) place of the rating's item in ``item_key``.
-    rating : (n,). prediction : (n, models).
+    rating : (n,). prediction : (n, models). weight : (n,) how much each counts in errors over ratings, or None.
     """
 
     user_key: Array
@@ -42,6 +42,7 @@ class Ratings(NamedTuple):
     item: Array
     rating: Array
     prediction: Array
+    weight: Array | None
 
 
 def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table], Tally]:
@@ -57,7 +58,7 @@ def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table]
     Returns
     -------
     callable
-        Takes rows ``user_key, item, item_key, rating, prediction_0, ...``.
+        Takes rows ``user_key, item, item_key, rating, prediction_0, ...``, and perhaps ``weight``.
     """
 
     def tally(table: pa.Table) -> Tally:
@@ -66,12 +67,14 @@ def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table]
         prediction = np.column_stack([table[f"prediction_{model}"].to_numpy() for model in range(n_models)])
         good, predicted = _is_rating(rating, settings), np.isfinite(prediction)
         complete = predicted.all(axis=1)
-        usable = good & complete
+        weighs = _is_weight(table)
+        usable = good & complete & weighs
         tested = np.unique(table["item_key"].to_numpy())
         ratings = _sorted_ratings(table.filter(pa.array(usable)), rating[usable], prediction[usable])
         same = (np.diff(ratings.item) == 0) & (np.diff(kernel.rows_of(ratings.row_ptr)) == 0)
         counts |= {
             "unusable_ratings": int((~good).sum()),
+            "unusable_weights": int((~weighs).sum()),
             "dropped": int((~complete).sum()),
             "missing": (~predicted).sum(axis=0),
             "users": len(ratings.user_key),
@@ -87,13 +90,22 @@ def _is_rating(rating: Array, settings: MetricSettings) -> Array:
     return np.isfinite(rating) & (rating >= 0) & (rating <= highest)
 
 
+def _is_weight(table: pa.Table) -> Array:
+    if "weight" not in table.column_names:
+        return np.ones(table.num_rows, np.bool_)
+    weight = table["weight"].to_numpy()
+    return np.isfinite(weight) & (weight >= 0)
+
+
 def _sorted_ratings(table: pa.Table, rating: Array, prediction: Array) -> Ratings:
     users, items = _ids(table["user_key"]), _ids(table["item"])
     item_key = np.empty(len(items.distinct), np.int64)
     item_key[items.code] = table["item_key"].to_numpy()
     order = np.argsort(users.code * len(item_key) + items.code)
     row_ptr = _pointer(users.code, len(users.distinct))
-    return Ratings(users.distinct.to_numpy(), row_ptr, item_key, items.code[order], rating[order], prediction[order])
+    weight = table["weight"].to_numpy()[order] if "weight" in table.column_names else None
+    keys = users.distinct.to_numpy(), row_ptr, item_key
+    return Ratings(*keys, items.code[order], rating[order], prediction[order], weight)
 
 
 def _tally_ratings(ratings: Ratings, tested: Array, counts: dict[str, int | Array], settings: MetricSettings) -> Tally:
@@ -110,7 +122,7 @@ def _tally_ratings(ratings: Ratings, tested: Array, counts: dict[str, int | Arra
         per_user |= {OfModel(model, measure): _unranked(part, ranked) for measure, part in of_lists.items()}
         error = (np.clip(score, *settings.clip) if settings.clip else score) - rating
         for kind, of_items, loss in ((Kind.MSE, Kind.ITEM_MSE, error**2), (Kind.MAE, Kind.ITEM_MAE, np.abs(error))):
-            per_user[OfModel(model, Measure(kind))] = Pooled(loss)
+            per_user[OfModel(model, Measure(kind))] = Pooled(loss, ratings.weight)
             per_item[OfModel(model, Measure(of_items))] = loss
         for k in settings.ks:
             listed = np.bincount(ratings.item[ranked[place <= k]], minlength=len(ratings.item_key)) > 0

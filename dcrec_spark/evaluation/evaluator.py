@@ -39,6 +39,9 @@ class RatingEvaluator(
     """
 
     ratingCol = declare("ratingCol", "column of held-out ratings", Column())
+    weightCol = declare(
+        "weightCol", "column of how much a rating counts in mse and mae; null: all alike", Column(optional=True)
+    )
     metricName = declare(
         "metricName",
         "ndcg: of each user's test items, the whole list; ndcg_at_k, recall, precision, map: of the first k; mse, mae: "
@@ -57,6 +60,7 @@ class RatingEvaluator(
         itemCol: str = "item",
         ratingCol: str = "rating",
         predictionCol: str = "prediction",
+        weightCol: str | None = None,
         metricName: str = "ndcg",
         k: int = 5,
         relevance: float = 3.0,
@@ -84,7 +88,7 @@ class RatingEvaluator(
     def _evaluate(self, dataset: DataFrame) -> float:
         get = self.getOrDefault
         settings = MetricSettings(ks=(get("k"),), relevance=get("relevance"), gain=get("gain"), replications=0)
-        columns = Columns(get("userCol"), get("itemCol"), get("ratingCol"))
+        columns = Columns(get("userCol"), get("itemCol"), get("ratingCol"), get("weightCol"))
         measure = self.measure
         value = evaluate(dataset, get("predictionCol"), columns, settings).as_dict()[measure]
         if math.isnan(value):

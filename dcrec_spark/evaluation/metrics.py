@@ -55,7 +55,7 @@ def evaluate(
     models : dict or str
         Name of a model -> its column; or the column of the only one.
     columns : Columns
-        Names of the columns of users, items and test ratings.
+        Names of the columns of users, items and test ratings, and of their weights, if they have some.
     settings : MetricSettings
         Variants of the metrics, and the bootstrap.
     catalogue_size : int, optional
@@ -66,10 +66,11 @@ def evaluate(
     -------
     Metrics
         For each model ``ndcg`` (of the whole list), ``ndcg@k``, ``recall@k``, ``precision@k``, ``map@k``, means over
-        users; ``mse``, ``mae``, means over ratings; ``item_mse``, ``item_mae``, means over items of each item's mean;
-        ``coverage@k``, which has no interval, equal predictions standing in the order of the item ids. Elsewhere equal
-        predictions share their places: a metric is its mean over their orders. A metric that no user has is NaN, with
-        n = 0. ``counts["items_missing"]``: test items whose ratings were all dropped, so that no item metric has them.
+        users; ``mse``, ``mae``, means over ratings, by their weights; ``item_mse``, ``item_mae``, means over items of
+        each item's mean; ``coverage@k``, which has no interval, equal predictions standing in the order of the item
+        ids. Elsewhere equal predictions share their places: a metric is its mean over their orders. A metric that no
+        user has is NaN, with n = 0. ``counts["items_missing"]``: test items whose ratings were all dropped, so that no
+        item metric has them.
 
     Raises
     ------
@@ -118,9 +119,11 @@ def _resampling(settings: MetricSettings) -> Resampling:
 
 def _rows(predictions: DataFrame, of_model: Mapping[str, str], columns: Columns, *more: Column) -> DataFrame:
     """Return the columns that a tally reads, and more of them."""
-    require_columns(predictions, [columns.user, columns.item], [columns.rating, *of_model.values()])
+    weight = [] if columns.weight is None else [columns.weight]
+    require_columns(predictions, [columns.user, columns.item], [columns.rating, *weight, *of_model.values()])
     return predictions.select(
         *more,
+        *(_number(column).alias("weight") for column in weight),
         _key(columns.user).alias("user_key"),
         _sortable(predictions, columns.item).alias("item"),
         _key(columns.item).alias("item_key"),
@@ -141,7 +144,7 @@ def evaluate_arrays(
     ----------
     pairs : dict of (n,) arrays
         ``user_key``, a hash of the user's id; ``item``, a number that sorts as the item's id; ``item_key``, a hash of
-        that; ``rating``, the test rating.
+        that; ``rating``, the test rating; perhaps ``weight``, how much it counts in ``mse`` and ``mae``.
     predictions : dict of (n,) arrays
         Name of a model -> its predictions.
     settings : MetricSettings
@@ -296,20 +299,21 @@ def _sortable(frame: DataFrame, column: str) -> Column:
 
 
 def _scores(sums: Sums, model: int, catalogue_size: int | None) -> Iterator[tuple[Measure, Score]]:
-    users = int(sums.counts["users"])
+    users, ratings = int(sums.counts["users"]), int(sums.counts["rows"] - sums.counts.get("dropped", 0))
     for (number, measure), parts in sums.measures.items():
         if number != model:
             continue
-        if measure.kind is not Kind.COVERAGE:
-            yield measure, _score(parts, users if measure.kind in (Kind.MSE, Kind.MAE) else None)
+        if measure.kind in (Kind.MSE, Kind.MAE):
+            yield measure, _score(parts, ratings, users)
+        elif measure.kind is not Kind.COVERAGE:
+            yield measure, _score(parts, int(parts[0, 1]), int(parts[0, 1]))
         elif catalogue_size is not None:
             yield measure, _coverage(int(parts[0, 0]), catalogue_size)
 
 
-def _score(parts: Array, units: int | None) -> Score:
+def _score(parts: Array, n: int, units: int) -> Score:
     total, weight = parts.T
-    value, n = np.divide(total, weight, out=np.full(len(weight), np.nan), where=weight > 0), int(weight[0])
-    return Score(value, n, n if units is None else units)
+    return Score(np.divide(total, weight, out=np.full(len(weight), np.nan), where=weight > 0), n, units)
 
 
 def _coverage(shown: int, catalogue_size: int) -> Score:
@@ -325,6 +329,7 @@ def _require_ratings(sums: Sums, columns: Columns) -> None:
     faults = {
         "null_ids": f"{columns.user} or {columns.item} is null",
         "unusable_ratings": f"{columns.rating} is null, infinite, negative, or over 1000 where gain is a power of 2",
+        "unusable_weights": f"{columns.weight} is null, infinite or negative",
         "unusable_ranks": "rank is null, or below 1",
         "duplicates": f"they repeat a pair of {columns.user} and {columns.item}; keep one",
         "ranks_given_twice": "they repeat a rank of their user",

@@ -15,15 +15,20 @@ Missing = Literal["refuse", "drop"]
 class Columns:
     """Names of the columns of users, items and ratings; ids are strings or whole numbers.
 
+    weight : how much each test rating counts in ``mse`` and ``mae``, a number from 0 on; None: all alike. With the
+    inverse of the probability that a rating was given they estimate the error on random pairs
+    (:func:`~dcrec_spark.evaluation.inverse_propensity.weigh`).
+
     Examples
     --------
     >>> Columns(user="reader", item="book")
-    Columns(user='reader', item='book', rating='rating')
+    Columns(user='reader', item='book', rating='rating', weight=None)
     """
 
     user: str = "user"
     item: str = "item"
     rating: str = "rating"
+    weight: str | None = None
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,10 @@ class Cells(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """A mean over all cells, not over rows. value : (nnz,)."""
+    """A mean over all cells, not over rows. value : (nnz,). weight : (nnz,) how much each counts; None: all alike."""
 
     value: Floats
+    weight: Floats | None = None
 
 
 class Seeds(NamedTuple):
@@ -71,8 +72,8 @@ def resampled_sums(cells: Cells, metrics: Sequence[PerRow | Pooled], seeds: Seed
 
     Returns
     -------
-    (1 + replications, metrics, 2): total and weight, whose ratio is the metric; the weight counts rows, or cells. Sums
-    of disjoint sets of rows may be added.
+    (1 + replications, metrics, 2): total and weight, whose ratio is the metric; the weight counts rows, or cells, or
+    adds up their weights. Sums of disjoint sets of rows may be added.
     """
     row_weights = _with_plain(seeds.rows, cells.row_key, replications)
     col_weights = _with_plain(seeds.cols, cells.col_key, replications)
@@ -81,10 +82,9 @@ def resampled_sums(cells: Cells, metrics: Sequence[PerRow | Pooled], seeds: Seed
     for start in range(0, 1 + replications, width):
         part = slice(start, start + width)
         of_rows, of_cols = (weights[:, part].astype(np.float64) for weights in (row_weights, col_weights))
-        drawn = _row_sums(cells, np.ones(len(cells.col)), of_cols)
         for number, metric in enumerate(metrics):
             if isinstance(metric, Pooled):
-                total, weight = _row_sums(cells, metric.value, of_cols), drawn
+                total, weight = _pooled_sums(cells, metric, of_cols)
             else:
                 weight = metric.counted[:, None]
                 total = weight * (metric.value[:, None] + _row_sums(cells, metric.move, of_cols - 1.0))
@@ -95,6 +95,11 @@ def resampled_sums(cells: Cells, metrics: Sequence[PerRow | Pooled], seeds: Seed
 def _with_plain(seed: int, key: NDArray[np.int64], replications: int) -> NDArray[np.uint8]:
     """Draw the weights of the replications, after a column of ones: the rows as they are."""
     return np.hstack([np.ones((len(key), 1), np.uint8), poisson_weights(seed, key, replications)])
+
+
+def _pooled_sums(cells: Cells, metric: Pooled, of_cols: Floats) -> tuple[Floats, Floats]:
+    weight = np.ones(len(cells.col)) if metric.weight is None else metric.weight
+    return _row_sums(cells, weight * metric.value, of_cols), _row_sums(cells, weight, of_cols)
 
 
 def _row_sums(cells: Cells, values: Floats, of_cols: Floats) -> Floats:

@@ -1,14 +1,20 @@
-"""Propensities from ratings alone, as in the paper (after Schnabel et al. 2016).
+"""Propensities: from ratings alone, as in the paper (after Schnabel et al. 2016), and from an exposure model.
 
     p = k for y >= pivot, k decay^(pivot - y) below; at most 1; k such that the mean over all pairs is ``target``
 
 The ratings of the unrated pairs are unknown; the observed distribution stands in for theirs.
+
+    p = 1 - exp(-a_hat)    of a pair whose exposure is Poisson with mean a_hat
 """
 
 import numpy as np
 from scipy.optimize import brentq
 
 from dcrec_spark.kernels.gamma import Floats
+
+# Smallest propensity of a rated pair. Where nothing speaks for a pair, its weight would be without bound, and a fit or
+# a mean would be left to a few such pairs.
+SMALLEST = 1e-3
 
 
 def relative_propensity(rating: Floats, decay: float, pivot: float) -> Floats:
@@ -38,3 +44,8 @@ def raw_weights(rating: Floats, scale: float, decay: float, pivot: float, cap: f
     """Compute 1 / p of each rating, (n,), at most ``cap``; p = min(1, scale * relative)."""
     weight: Floats = 1.0 / np.minimum(1.0, scale * relative_propensity(rating, decay, pivot))
     return weight if cap is None else np.minimum(weight, cap)
+
+
+def inverse_of_exposure(a_hat: Floats) -> Floats:
+    """Compute 1 / p of pairs with these exposures, (n,), at most 1 / :data:`SMALLEST`."""
+    return np.asarray(1.0 / np.maximum(-np.expm1(-a_hat), SMALLEST))

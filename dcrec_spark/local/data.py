@@ -31,8 +31,9 @@ class Parts:
     """Parts of one data set.
 
     user_ids, item_ids : all that occur in some part, sorted; an index is a place in them. user_key, item_key : hashes
-    of them. of : name of a part -> ``user, item, rating``, (n,) each, sorted by user, then item. lost : name of a part
-    -> how many items it has lost, since :meth:`known` left all of their pairs out.
+    of them. of : name of a part -> ``user, item, rating``, (n,) each, sorted by user, then item, and perhaps
+    ``weight``, how much a pair counts in errors. lost : name of a part -> how many items it has lost, since
+    :meth:`known` left all of their pairs out.
     """
 
     user_ids: pa.Array
@@ -69,6 +70,10 @@ class Parts:
         lost = len(np.unique(pairs["item"])) - len(np.unique(chosen["item"])) + self.items_lost(part)
         return replace(self, of={**self.of, part: chosen}, lost={**self.lost, part: lost})
 
+    def weighed(self, part: str, weight: Array) -> "Parts":
+        """``part`` with these weights of its pairs, (n,), in its order."""
+        return replace(self, of={**self.of, part: {**self.of[part], "weight": weight}})
+
     def evaluate(
         self, part: str, predictions: Mapping[str, Array], settings: MetricSettings, catalogue: tuple[str, ...] = ()
     ) -> Metrics:
@@ -78,7 +83,7 @@ class Parts:
         """
         pairs = self.of[part]
         keys = {"user_key": self.user_key[pairs["user"]], "item_key": self.item_key[pairs["item"]]}
-        table = {**keys, "item": pairs["item"], "rating": pairs["rating"]}
+        table = {**keys, **{name: pairs[name] for name in ("item", "rating", "weight") if name in pairs}}
         size = len(np.unique(self.ratings(*catalogue).item)) if catalogue else len(self.item_key)
         return evaluate_arrays(table, predictions, settings, size)
 

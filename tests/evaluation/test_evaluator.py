@@ -52,6 +52,13 @@ def test_a_metric_is_the_one_of_evaluate(spark: SparkSession, predictions: DataF
         assert evaluator.evaluate(predictions) == expected[MEASURE_OF[name]]
 
 
+def test_errors_may_be_weighted(spark: SparkSession, predictions: DataFrame) -> None:
+    weighed = predictions.withColumn("weight", F.when(F.col("rating") > 3, 2.0).otherwise(0.5))
+    error = F.pow(F.col("rating") - F.col("prediction"), 2)
+    (expected,) = weighed.agg(F.sum(error * F.col("weight")) / F.sum("weight")).first() or (None,)
+    assert RatingEvaluator(metricName="mse", weightCol="weight").evaluate(weighed) == pytest.approx(expected)
+
+
 def test_columns_may_have_any_name_and_parameters_may_be_given_late(
     spark: SparkSession, predictions: DataFrame
 ) -> None:

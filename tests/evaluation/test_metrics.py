@@ -82,6 +82,25 @@ def test_every_metric_is_the_loops_with_the_papers_gain_and_clipped_predictions(
     assert_is(here(draw(), settings), slow.evaluate(draw(), KS, Variant("2^(rel-1)", 4.0), settings.clip))
 
 
+def test_errors_over_ratings_are_weighted_means_and_nothing_else_knows_of_weights(spark: SparkSession) -> None:
+    rows = draw(2)
+    weight = np.random.default_rng(0).uniform(0, 3, len(rows))
+    plain = here(rows).estimates()
+    error = np.array([row.prediction - row.rating for row in rows])
+    expected = {"mse": np.average(error**2, weights=weight), "mae": np.average(np.abs(error), weights=weight)}
+    weighed = spark.createDataFrame(
+        [(*row, w) for row, w in zip(rows, weight.tolist(), strict=True)],
+        "user string, item long, rating double, prediction double, how_much double",
+    )
+    found = evaluate(weighed.repartition(3), columns=Columns(weight="how_much"), settings=SETTINGS)
+    for measure, estimate in found.estimates().items():
+        assert estimate.value == pytest.approx(expected.get(measure, plain[measure].value), rel=1e-12), measure
+        assert estimate.n == plain[measure].n, measure
+    spoilt = weighed.withColumn("how_much", F.when(F.col("rating") > 4, -1.0).otherwise(F.col("how_much")))
+    with pytest.raises(DataError, match="rows cannot be evaluated: how_much is null, infinite or negative"):
+        evaluate(spoilt, columns=Columns(weight="how_much"), settings=SETTINGS)
+
+
 def test_equal_predictions_share_their_places_whatever_the_ids(spark: SparkSession) -> None:
     """A constant is as good as a random order, also where the ids of better items come first."""
     rows = [Row("u", item, rating, 1.0) for item, rating in ((10, 0.0), (9, 3.0), (-1, 5.0))]

@@ -18,7 +18,7 @@ from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
 from dcrec_spark.jobs.tune.candidates import Candidate
 from dcrec_spark.jobs.tune.entry import Outcome
-from dcrec_spark.jobs.tune.held_out import COLUMNS, Split, metric_settings
+from dcrec_spark.jobs.tune.held_out import Split, columns, metric_settings
 from dcrec_spark.local.data import Parts
 from dcrec_spark.local.side_by_side import ROUNDS
 from dcrec_spark.local.trial import Bench, Fitted, Trial
@@ -55,7 +55,7 @@ def small(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence
     ------
     ConfigError : that is what the configuration says, and it cannot be.
     """
-    asked, obstacle = config.tuning.side_by_side, _obstacle(candidates, columns)
+    asked, obstacle = config.tuning.side_by_side, _obstacle(config, candidates, columns)
     if asked is True and obstacle is not None:
         raise ConfigError(f"setting tuning.side_by_side: found true, expected auto or false for {obstacle}")
     if asked == "auto":
@@ -63,9 +63,10 @@ def small(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence
     return asked
 
 
-def _obstacle(candidates: Sequence[Candidate], columns: Sequence[str]) -> str | None:
+def _obstacle(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence[str]) -> str | None:
     """Name what only the distributed fit has."""
-    if any(c.exposure is not None and c.exposure.kind == "count" for c in candidates):
+    exposures = [c.exposure for c in candidates] + [config.exposure] * (config.tuning.weights == "exposure")
+    if any(exposure is not None and exposure.kind == "count" for exposure in exposures):
         return "exposure.kind=count"
     if "propensity" in columns and any(c.outcome.adjustment == "ipw" for c in candidates):
         return "propensities that are given (input.columns.propensity)"
@@ -174,7 +175,9 @@ class OneByOne:
                 raise FitError(_VANISHED)
             predicted: DataFrame = model.transform(self.parts.validation)
             settings = metric_settings(self.config)
-            metrics = evaluate(predicted, columns=COLUMNS, settings=settings, catalogue_size=model.numItems)
+            metrics = evaluate(
+                predicted, columns=columns(self.config), settings=settings, catalogue_size=model.numItems
+            )
             return Outcome(metrics, len(model.objectiveHistory), seconds)
         finally:
             model.release()

@@ -1,18 +1,26 @@
 """Ratings to fit to, and ratings to choose by."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 from pyspark.sql import DataFrame
 
 from dcrec_spark.config import TuneConfig
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.splits import split_by_time, split_within_users
+from dcrec_spark.evaluation.weights import weigh_by_exposure, weights_by_exposure
+from dcrec_spark.jobs.estimator_settings import exposure_params
 from dcrec_spark.jobs.metric_settings import metric_settings as configured
 from dcrec_spark.local.data import Parts, gather
+from dcrec_spark.local.fits import fit_exposure
+from dcrec_spark.models.exposure.estimator import PoissonFactorization
 
 COLUMNS = Columns("user_id", "item_id", "rating")
+_WEIGHT = "weight"
 _USUAL_K = 5
 
 
@@ -75,6 +83,39 @@ def cache_known(parts: Split, resources: ExitStack) -> tuple[Split, Sizes]:
         known = known.join(train.select(side).distinct(), side, "left_semi")
     known = _cached(known.select(train.columns), resources)
     return Split(train, known), _usable(train.count(), held_out.count(), known.count())
+
+
+# ---- weights, where the errors are to stand for random pairs
+
+
+def weigh_here(config: TuneConfig, parts: Parts) -> Parts:
+    """Give the validation's pairs their weights, where the configuration asks for some."""
+    if config.tuning.weights == "none":
+        return parts
+    users, items = (np.unique(parts.of["train"][side]) for side in ("user", "item"))
+    exposure = fit_exposure(parts.ratings("train").of_users(users).of_items(items), _reference(config, []))
+    pairs = parts.of["validation"]
+    a_hat = exposure.at(np.searchsorted(users, pairs["user"]), np.searchsorted(items, pairs["item"]))
+    return parts.weighed("validation", weights_by_exposure(a_hat))
+
+
+def weigh_there(config: TuneConfig, parts: Split, resources: ExitStack) -> Split:
+    """Do the same on the cluster; released with ``resources``."""
+    if config.tuning.weights == "none":
+        return parts
+    exposure = _reference(config, parts.train.columns).fit(parts.train)
+    resources.callback(exposure.release)
+    return parts._replace(validation=_cached(weigh_by_exposure(exposure.transform(parts.validation)), resources))
+
+
+def columns(config: TuneConfig) -> Columns:
+    """Name the columns of a measured part on the cluster."""
+    return COLUMNS if config.tuning.weights == "none" else replace(COLUMNS, weight=_WEIGHT)
+
+
+def _reference(config: TuneConfig, columns: Sequence[str]) -> PoissonFactorization:
+    """Make the exposure model that weighs, the same for all candidates."""
+    return PoissonFactorization(**exposure_params(config.exposure, config.engine, config.run.seed, columns))
 
 
 def _usable(n_train: int, n_held_out: int, n_known: int) -> Sizes:

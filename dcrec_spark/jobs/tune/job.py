@@ -27,7 +27,16 @@ from dcrec_spark.jobs.tune.candidates import Candidate, draw
 from dcrec_spark.jobs.tune.choice import Choice, choose
 from dcrec_spark.jobs.tune.entry import Entry
 from dcrec_spark.jobs.tune.fits import Fits, OneByOne, SideBySide, small
-from dcrec_spark.jobs.tune.held_out import Sizes, cache_known, gather_known, metric_settings, require_times, split
+from dcrec_spark.jobs.tune.held_out import (
+    Sizes,
+    cache_known,
+    gather_known,
+    metric_settings,
+    require_times,
+    split,
+    weigh_here,
+    weigh_there,
+)
 from dcrec_spark.jobs.tune.ledger import Ledger
 from dcrec_spark.jobs.tune.search import Schedule, Search, schedule
 from dcrec_spark.jobs.tune.summary import plan_summary, search_summary
@@ -117,6 +126,7 @@ def _search_name(config: TuneConfig, run: Run) -> str:
         "seed": config.run.seed,
         "split": [tuning.split, tuning.validation_share],
         "metric": [tuning.metric, asdict(metric_settings(config))],
+        "weights": [tuning.weights, config.exposure.model_dump(mode="json") if tuning.weights != "none" else None],
         "precision": config.engine.precision,
         "version": __version__,
     }
@@ -129,9 +139,9 @@ def _fits(context: Context[TuneConfig], candidates: Sequence[Candidate], valid: 
     parts = split(config, valid.ratings)
     if small(config, candidates, valid.ratings.columns, valid.counts["ratings"]):
         gathered, sizes = gather_known(parts)
-        return SideBySide.over(context.spark, config, gathered), sizes
+        return SideBySide.over(context.spark, config, weigh_here(config, gathered)), sizes
     cached, sizes = cache_known(parts, context.resources)
-    fits = OneByOne(config, cached)
+    fits = OneByOne(config, weigh_there(config, cached, context.resources))
     context.resources.callback(fits.close)
     return fits, sizes
 

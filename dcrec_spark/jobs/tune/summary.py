@@ -24,7 +24,8 @@ def plan_summary(config: TuneConfig, candidates: Sequence[Candidate], plan: Sche
     plain = f"{config.tuning.search} search of {len(candidates)} trials over {shared} exposure models"
     if len(plan.sweeps) > 1:
         plain += f", in rounds of {', '.join(map(str, plan.sweeps))} sweeps, one in {plan.reduction} going on"
-    return f"{plain}, by {config.tuning.metric}"
+    weighted = ", weighted by inverse propensities" if config.tuning.weights == "exposure" else ""
+    return f"{plain}, by {config.tuning.metric}{weighted}"
 
 
 def search_summary(run: Run, choice: Choice, directory: str, best: str) -> RenderableType:

@@ -16,9 +16,10 @@ from dcrec_spark.engine.blocks import AnySide, LocalSide, Side, index_at
 from dcrec_spark.engine.cells import Array, Arrays, unpack
 from dcrec_spark.engine.half_step import Kernel, State, Turn, Update, half_step, memories, memory_of
 from dcrec_spark.kernels.certainty import effective_size
+from dcrec_spark.kernels.propensity import SMALLEST
 from dcrec_spark.kernels.sensitivity import sensitivity_bounds
 from dcrec_spark.models.families.base import Assessor
-from dcrec_spark.models.fitting.exposure_propensity import SMALLEST, propensities
+from dcrec_spark.models.fitting.exposure_propensity import propensities
 from dcrec_spark.models.fitting.scope import FitScope
 
 # Name of the array of places in the block: of each row, or of the row of each wanted pair.

@@ -8,15 +8,13 @@ import numpy as np
 from dcrec_spark.engine.blocks import Pairs
 from dcrec_spark.engine.half_step import State, Turn, Update, half_step, rebuild
 from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.kernels.propensity import inverse_of_exposure
 from dcrec_spark.models.families.exposure_term import ExposureTerm
 from dcrec_spark.models.fitting.exposure_term import a_hats, sent
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings
 from dcrec_spark.models.fitting.scope import FitScope
 
-# Smallest propensity of a rated pair. Where nothing but the pair itself speaks for it, its weight would be without
-# bound, and the fit would be left to a few such pairs.
-SMALLEST = 1e-3
 WITHOUT_OWN_VOTE = ExposureTerm(leave_one_out=True)
 AnyLayout = TypeVar("AnyLayout", bound=Layout)
 
@@ -68,8 +66,8 @@ def add_weight(turn: Turn, *, cap: float | None, mean: float) -> Update:
 
 def inverse_propensities(turn: Turn, cap: float | None) -> Floats:
     """Return min(1 / p, cap) of each rated pair of a block, (nnz,)."""
-    p = np.maximum(propensities(turn, turn.block.fitted, is_fitted=True), SMALLEST)
-    return 1.0 / p if cap is None else np.minimum(1.0 / p, cap)
+    weight = inverse_of_exposure(a_hats(turn, turn.block.fitted, WITHOUT_OWN_VOTE, is_fitted=True))
+    return weight if cap is None else np.minimum(weight, cap)
 
 
 def propensities(turn: Turn, pairs: Pairs, is_fitted: bool) -> Floats:

@@ -95,6 +95,31 @@ def test_one_after_the_other_comes_to_the_same_metrics(searched: Path, ratings: 
     np.testing.assert_allclose(np.stack(list(here.resampled)), np.stack(list(there.resampled)), rtol=1e-9)
 
 
+def test_weighted_errors_choose_alike_both_ways(ratings: Path, tmp_path: Path) -> None:
+    """By weights that the exposure model of the configuration gives, whatever candidates have; other metrics stay."""
+    asked = {
+        **SETTINGS,
+        **dict.fromkeys(SPACE, "[2]"),
+        "input.path": ratings,
+        "tuning.metric": "mse",
+        "exposure.rank": 1,
+    }
+    found: dict[str, dict[str, float]] = {}
+    for name, settings in {
+        "plain": {},
+        "here": {"tuning.weights": "exposure"},
+        "there": {"tuning.weights": "exposure", "tuning.side_by_side": "false"},
+    }.items():
+        outcome = run_job(Tune, {**asked, **settings, "output.path": tmp_path / name})
+        assert outcome.code == 0, outcome
+        found[name] = dict(trials(run_directory(tmp_path / name)).metrics[0])
+    assert found["here"] == pytest.approx(found["there"], rel=1e-9)
+    assert {measure for measure, value in found["here"].items() if value != pytest.approx(found["plain"][measure])} == {
+        "mse",
+        "mae",
+    }
+
+
 def test_run_again_it_goes_on_from_what_is_recorded(searched: Path, ratings: Path, tmp_path: Path) -> None:
     first = trials(run_directory(searched))
     output = Path(shutil.copytree(searched, tmp_path / "out"))
@@ -133,6 +158,7 @@ def test_trials_that_fail_are_told_and_the_latest_ratings_can_choose(ratings: Pa
     [
         ({"tuning.space.exposure.rank": "[0]"}, "values that exposure.rank takes; found 0"),
         ({"tuning.split": "time"}, "set input.columns.timestamp"),
+        ({"tuning.weights": "exposure"}, "metric=mse or mae where weights=exposure: ndcg has no use for weights"),
         (
             {"tuning.side_by_side": "true", "input.columns.count": "time", "exposure.kind": "count"},
             "tuning.side_by_side: found true, expected auto or false for exposure.kind=count",

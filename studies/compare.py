@@ -26,6 +26,7 @@ from dcrec_spark.local.fits import fit_exposure
 from dcrec_spark.local.trial import Bench, Trial
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from studies.baselines import ALS_ROW, ALS_SETTINGS, baselines, mllib_als
+from studies.datasets import REGULAR, REWEIGHTED
 from studies.rows import AnyRow, Budget, trial
 
 _log = structlog.get_logger()
@@ -59,6 +60,11 @@ class Comparison:
     by_strata: bool = True
     choices: Sequence[str] = CHOICES
 
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """Parts that take no part in choosing and fitting."""
+        return tuple(name for name in (_TEST, REGULAR) if name in self.parts.of)
+
     @cached_property
     def weights(self) -> Array | None:
         """Of the validation's pairs, (n,), mean 1; None where no choice asks for them."""
@@ -87,20 +93,29 @@ def compare(spark: SparkSession, of: Comparison, advance: Advance) -> Cell:
     bench = Bench(spark, {"": of.parts})
     choices, chosen = _chosen(bench, of, advance)
     by_choice: dict[str, Any] = {}
-    als, plain_rows = _als(spark, of), baselines(of.parts, _fitted_parts(of), _TEST, of.seed)
+    als = _als(spark, of)
     for choice in of.choices:
         trials = [_final(of, row, chosen[choice][row.name]) for row in of.rows]
-        predictions = {}
-        for row, fitted in zip(of.rows, bench.run(trials), strict=True):
-            predictions[row.name] = fitted.scores[_TEST]
-            advance(1)
-        predictions |= plain_rows | ({ALS_ROW: als[choice]} if als else {})
-        by_choice[choice] = {
-            "metrics": _figures(of.parts.evaluate(_TEST, predictions, _judged(of))),
-            "groups": _strata(of, predictions) if of.by_strata else {},
-        }
+        predictions = _predicted(bench, of, trials, advance)
+        for part, scores in als[choice].items() if als else ():
+            predictions[part][ALS_ROW] = scores
+        figures = _figures(of.parts.evaluate(_TEST, predictions[_TEST], _judged(of)))
+        by_choice[choice] = {"metrics": figures, "groups": _groups(of, predictions)}
     test = {"test": len(of.parts.of[_TEST]["user"]), "items": len(np.unique(of.parts.of[_TEST]["item"]))}
     return {"seed": of.seed, **test, "items_missing": of.parts.items_lost(_TEST), "choices": choices, **by_choice}
+
+
+def _predicted(bench: Bench, of: Comparison, trials: Sequence[Trial], advance: Advance) -> dict[str, dict[str, Array]]:
+    """Test -> row -> scores of its pairs: of these trials, and of the rows that need no tuning."""
+    predictions: dict[str, dict[str, Array]] = {test: {} for test in of.tests}
+    for row, fitted in zip(of.rows, bench.run(trials), strict=True):
+        for test in of.tests:
+            predictions[test][row.name] = fitted.scores[test]
+        advance(1)
+    return {
+        test: {**scores, **baselines(of.parts, _fitted_parts(of), test, of.seed)}
+        for test, scores in predictions.items()
+    }
 
 
 def stopped_early(
@@ -166,7 +181,7 @@ def _validated(
 
 def _final(of: Comparison, row: AnyRow, sample: Any) -> Trial:
     """Make the trial of the chosen settings, fitted to all but the test."""
-    return trial(row, sample, fit=_fitted_parts(of), predict=(_TEST,), fold_in=_given(of, _TEST))
+    return trial(row, sample, fit=_fitted_parts(of), predict=of.tests, fold_in=_given(of, _TEST))
 
 
 def _given(of: Comparison, part: str) -> str:
@@ -179,8 +194,8 @@ def _fitted_parts(of: Comparison) -> tuple[str, ...]:
     return tuple(name for name in (_TRAIN, _VALIDATION, _FOLD_IN[_VALIDATION]) if name in of.parts.of)
 
 
-def _als(spark: SparkSession, of: Comparison) -> dict[str, Array]:
-    """Choice -> scores of MLlib's ALS with the settings that it chooses; empty where ALS takes no part."""
+def _als(spark: SparkSession, of: Comparison) -> dict[str, dict[str, Array]]:
+    """Choice -> test -> scores of MLlib's ALS with the settings that it chooses; empty where ALS takes no part."""
     if not of.with_als or _given(of, _TEST):  # it knows no new users
         return {}
     measured = [
@@ -188,7 +203,10 @@ def _als(spark: SparkSession, of: Comparison) -> dict[str, Array]:
         for candidate in of.als_settings
     ]
     best = {c: of.als_settings[int(np.argmin([SIGNS[c] * m[c] for m in measured]))] for c in of.choices}
-    fitted = {b: mllib_als(spark, of.parts, (_TRAIN, _VALIDATION), _TEST, b, of.seed) for b in set(best.values())}
+    both = (_TRAIN, _VALIDATION)
+    fitted = {
+        b: {test: mllib_als(spark, of.parts, both, test, b, of.seed) for test in of.tests} for b in set(best.values())
+    }
     return {choice: fitted[b] for choice, b in best.items()}
 
 
@@ -201,6 +219,22 @@ def _figures(metrics: Metrics) -> dict[str, dict[str, Any]]:
     return {
         row: {name: np.round(scores[Measure.parse(name)].resampled, 6).tolist() for name in SHOWN}
         for row, scores in metrics.scores.items()
+    }
+
+
+def _groups(of: Comparison, predictions: Mapping[str, Mapping[str, Array]]) -> dict[str, Any]:
+    """Figures of parts of the test, and of further tests."""
+    strata = _strata(of, predictions[_TEST]) if of.by_strata else {}
+    return strata | (_interventions(of, predictions[REGULAR]) if REGULAR in of.tests else {})
+
+
+def _interventions(of: Comparison, predictions: Mapping[str, Array]) -> dict[str, Any]:
+    """Figures of the pairs that users chose: as they chose, and as if each item were come across as often as any."""
+    popularity = np.bincount(of.parts.ratings(*_fitted_parts(of)).item, minlength=len(of.parts.item_key))
+    weight = 1 / np.maximum(popularity[of.parts.of[REGULAR]["item"]], 1)
+    tests = {REGULAR: of.parts, REWEIGHTED: of.parts.weighed(REGULAR, weight)}
+    return {
+        name: {"metrics": _figures(parts.evaluate(REGULAR, predictions, _judged(of)))} for name, parts in tests.items()
     }
 
 

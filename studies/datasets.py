@@ -3,6 +3,7 @@
 | | training | test |
 | --- | --- | --- |
 | coat, yahoo-r3 | what users chose to rate, 80/20 within users (train, validation) | items drawn at random |
+| coat-interventions | of it; another fifth is a test as users choose | random items |
 | coat-new-users, ... | of some; others are folded in by theirs, for validation and for the test | random items |
 | movielens-100k, -1m | 60/20 within users | the other 20 |
 """
@@ -21,6 +22,8 @@ from dcrec_spark.evaluation.simulate import Simulation, simulate
 from dcrec_spark.evaluation.splits import is_held_out, split_within_users
 from dcrec_spark.local.data import Parts, gather
 
+# Tests of a fit that has several: pairs that users chose, and these as if items were come across equally often.
+REGULAR, REWEIGHTED = "regular", "reweighted"
 Split = Callable[[SparkSession, Path, int], Parts]
 # Their format, and the paths of training and test.
 Files = tuple[Literal["coat", "yahoo-r3"], str, str]
@@ -38,6 +41,18 @@ def random_test(kind: Literal["coat", "yahoo-r3"], train: str, test: str) -> Spl
         fit, random = _train_and_test(spark, kind, folder, train, test)
         parts = dict(zip(("train", "validation"), split_within_users(fit, (0.8, 0.2), seed), strict=True))
         return _usable(gather({**parts, "test": random}))
+
+    return split
+
+
+def random_and_regular_test(kind: Literal["coat", "yahoo-r3"], train: str, test: str) -> Split:
+    """Two tests of one fit: a fifth of what users chose to rate, ``regular``, and items drawn at random, ``test``."""
+
+    def split(spark: SparkSession, folder: Path, seed: int) -> Parts:
+        fit, random = _train_and_test(spark, kind, folder, train, test)
+        chosen = split_within_users(fit, (0.64, 0.16, 0.2), seed)
+        parts = dict(zip(("train", "validation", REGULAR), chosen, strict=True))
+        return _usable(gather({**parts, "test": random})).known(REGULAR, ("train", "validation"))
 
     return split
 
@@ -86,6 +101,7 @@ _YAHOO: Files = (
 DATASETS: dict[str, Split] = {
     "coat": random_test(*_COAT),
     "coat-plain": random_test(*_COAT),
+    "coat-interventions": random_and_regular_test(*_COAT),
     "coat-new-users": random_test_of_new_users(*_COAT),
     "yahoo-r3": random_test(*_YAHOO),
     "yahoo-r3-new-users": random_test_of_new_users(*_YAHOO),

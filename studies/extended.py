@@ -40,6 +40,10 @@ CHOICES = ("mse", "weighted_mse")
 _WORLD_ROWS = tuple(row for row in ROWS if "any link" not in row.name and row.name != "deconfounded")
 
 
+# Of interventions the question is which model's error stays where it was.
+_STABLE = tuple(row for row in ROWS if "any link" not in row.name and row.name not in ("classical", "deconfounded"))
+
+
 @dataclass(frozen=True)
 class Study:
     """A table: so many seeds of what ``parts`` gives, each row tuned with ``budget``."""
@@ -83,6 +87,7 @@ def paper_world(size: int, spark: SparkSession, data: Path, seed: int) -> Parts:
 STUDIES: dict[str, Study] = {
     "coat": Study("Coat, existing users, random test", 5, BUDGET, DATASETS["coat"]),
     "coat-new-users": Study("Coat, new users, random test", 5, _SOME, DATASETS["coat-new-users"], choices=("mse",)),
+    "coat-interventions": Study("Coat, one fit and three tests", 5, BUDGET, DATASETS["coat-interventions"], _STABLE),
     "movielens-100k": Study("MovieLens 100K, regular test", 1, _FEW, DATASETS["movielens-100k"]),
     "movielens-1m": Study("MovieLens 1M, regular test", 1, _FEW, DATASETS["movielens-1m"]),
     "simulation": Study(

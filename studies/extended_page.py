@@ -7,6 +7,7 @@ from pathlib import Path
 
 from studies.baselines import ALS_ROW
 from studies.compare import Cell
+from studies.datasets import REGULAR, REWEIGHTED
 from studies.extended_rows import BIASED, DECONFOUNDED, ROWS, SHUFFLED
 from studies.summary import Figure, difference, figure, row_names
 
@@ -30,6 +31,7 @@ def write_extended_page(studies: Mapping[str, tuple[str, Sequence[Cell]]], outpu
                     *_table(cells, choice),
                     "",
                     *_differences(cells, choice),
+                    *_interventions(cells, choice),
                 ]
     missing = [title for title, cells in studies.values() if not cells]
     if missing:
@@ -82,6 +84,22 @@ def _differences(cells: Sequence[Cell], choice: str) -> Iterator[str]:
     for row, against in pairs:
         found = [difference(cells, choice, row, against, metric) for metric in _METRICS]
         yield _line([f"{row} - {against}", *map(_shown, found)])
+
+
+def _interventions(cells: Sequence[Cell], choice: str) -> Iterator[str]:
+    """MSE of the same fits on three tests, where a study has them."""
+    if REGULAR not in cells[0][choice]["groups"]:
+        return
+    yield (
+        "\nMSE of the same fits on pairs as users choose them (regular), on these weighted by the inverse of their "
+        "items' popularity (reweighted), and on random pairs:\n"
+    )
+    yield _line(["", REGULAR, REWEIGHTED, "random", "worst"])
+    yield _line(["---"] * 5)
+    for row in row_names(cells, choice):
+        if row not in _UNPREDICTING:
+            errors = [figure(cells, choice, row, "mse", test).value for test in (REGULAR, REWEIGHTED, None)]
+            yield _line([row, *(f"{error:.3f}" for error in [*errors, max(errors)])])
 
 
 def _shown(found: Figure) -> str:

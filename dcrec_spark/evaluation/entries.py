@@ -94,7 +94,7 @@ def _is_weight(table: pa.Table) -> Array:
     if "weight" not in table.column_names:
         return np.ones(table.num_rows, np.bool_)
     weight = table["weight"].to_numpy()
-    return np.isfinite(weight) & (weight >= 0)
+    return np.asarray(np.isfinite(weight) & (weight >= 0))
 
 
 def _sorted_ratings(table: pa.Table, rating: Array, prediction: Array) -> Ratings:

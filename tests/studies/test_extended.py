@@ -1,12 +1,14 @@
 """The study of the extended model: rows that are tuned alike, worlds as parts, and a page of what there is."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 
-from studies.compare import Cell, inverse_propensities
+from studies.compare import Cell, Comparison, compare, inverse_propensities
 from studies.extended import ALS_SETTINGS, BUDGET, STUDIES, fair_world, units
 from studies.extended_page import write_extended_page
 from studies.extended_rows import BIASED, DECONFOUNDED, ROWS, SHUFFLED
@@ -66,12 +68,40 @@ def test_every_study_has_its_seeds_as_units(tmp_path: Path) -> None:
     assert {"coat-seed-4", "world-single-item-seed-4"} <= set(names)
 
 
+def test_a_fit_is_measured_on_what_users_choose_as_they_do_and_as_if_items_were_alike(spark: SparkSession) -> None:
+    parts = fair_world("raises", 60, spark, Path(), 1)
+    held_out = parts.of["validation"]
+    first = held_out["user"] < 30
+    halves = {"validation": first, "regular": ~first}
+    split = {name: {column: values[rows] for column, values in held_out.items()} for name, rows in halves.items()}
+    parts = replace(parts, of={**parts.of, **split})
+    budget = Budget(draws=1, max_iter=2)
+    of = Comparison(parts, [BY_NAME[BIASED]], budget, 0, 2, als_settings=[(2, 0.1)], by_strata=False, choices=("mse",))
+    groups = compare(spark, of, lambda _: None)["mse"]["groups"]
+    for row in (BIASED, "mllib-als", "item-mean"):
+        regular, reweighted = (groups[test]["metrics"][row] for test in ("regular", "reweighted"))
+        assert regular["ndcg"] == reweighted["ndcg"]
+        assert regular["mse"] != reweighted["mse"]
+    known, regular = parts.ratings("train", "validation"), parts.of["regular"]
+    weight = 1 / np.maximum(np.bincount(known.item, minlength=60)[regular["item"]], 1)
+    error = (known.rating.mean() - regular["rating"]) ** 2
+    found = [groups[test]["metrics"]["global-mean"]["mse"][0] for test in ("regular", "reweighted")]
+    assert found == pytest.approx([error.mean(), np.average(error, weights=weight)], abs=1e-6)
+
+
 def test_the_page_tells_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     figures = {BIASED: [1.25, 1.24, 1.26], DECONFOUNDED: [1.0, 1.01, 0.99], SHUFFLED: [1.5, 1.51, 1.49]}
     metrics = {row: dict.fromkeys(("mse", "ndcg", "item_mse"), values) for row, values in figures.items()}
     cells: list[Cell] = [{"test": 7, "choices": {"mse": {}}, "mse": {"metrics": metrics, "groups": {}}}] * 2
+    tests = {
+        test: {"metrics": {row: {"mse": [mse]} for row in figures}}
+        for test, mse in (("regular", 2.0), ("reweighted", 3.0))
+    }
+    for cell in cells:
+        cell["mse"] = {"metrics": metrics, "groups": tests}
     page = write_extended_page({"a": ("Here", cells), "b": ("There", [])}, tmp_path).read_text(encoding="utf-8")
     assert "| biased | 1.250 | 1.250 | 1.250 |" in page
     assert f"| {DECONFOUNDED} - biased | " in page
     assert "-0.250 [" in page
+    assert "| biased | 2.000 | 3.000 | 1.250 | 3.000 |" in page
     assert "Not run: There." in page

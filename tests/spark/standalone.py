@@ -48,7 +48,7 @@ def bare_environment(home: Path) -> dict[str, str]:
         "JAVA_HOME": str(ensure_java().path),
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "JDK_JAVA_OPTIONS": os.environ.get("JDK_JAVA_OPTIONS", ""),
+        **{name: value for name, value in os.environ.items() if name == "JDK_JAVA_OPTIONS"},
     }
 
 

@@ -39,8 +39,9 @@ print(json.dumps({"settings": settings, "java": java, "workers": [row.asDict() f
 
 
 def report(command: list[str | Path], environment: dict[str, str], **arguments: Any) -> tuple[dict[str, Any], str]:
-    """Run REPORT in a process of its own: what it tells, and what it wrote to stderr."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    """Run REPORT in a process of its own: what it tells, and what it wrote to stderr, where Java names its options."""
+    ours = ("SPARK", "PYSPARK", "JDK_JAVA_OPTIONS")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     run = subprocess.run(
         command,
         env={**kept, "PYTHONPATH": str(ROOT), "REPORT_ARGUMENTS": json.dumps(arguments), **environment},

@@ -1,8 +1,9 @@
 """The extended least-squares model beside every cheap alternative: Coat, MovieLens, and fair worlds of known truth.
 
-python -m studies.extended --data folder --output docs/studies/extended [--only coat]
+python -m studies.extended --data folder --output docs/studies/extended [--only coat] [--work folder]
 
 Each unit, a data set and a seed, is recorded under ``--work`` as it ends: the command goes on where it was stopped.
+Those of the published page are in studies/results/extended; with another folder all is run anew.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ BUDGET = Budget(draws=len(ALS_SETTINGS), max_iter=50)
 _SOME = Budget(draws=12, max_iter=40)
 _FEW = Budget(draws=6, max_iter=20)
 CHOICES = ("mse", "weighted_mse")
+RESULTS = Path(__file__).parent / "results" / "extended"
 # Of worlds whose truth is known the question is the confounder's sign, not its link.
 _WORLD_ROWS = tuple(row for row in ROWS if "any link" not in row.name and row.name != "deconfounded")
 
@@ -128,7 +130,7 @@ def _unit(name: str, study: Study, data: Path, seed: int) -> Unit:
 @click.command()
 @click.option("--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--output", required=True, type=click.Path(path_type=Path), help="Folder of the page.")
-@click.option("--work", default="output/studies/extended", type=click.Path(path_type=Path), help="Folder of the units.")
+@click.option("--work", default=RESULTS, type=click.Path(path_type=Path), help="Folder of the units.")
 @click.option("--only", multiple=True, help="Beginning of the names of the studies to run; all without it.")
 def main(data: Path, output: Path, work: Path, only: tuple[str, ...]) -> None:
     """Run what is not done yet, and write the page of all that is there."""

@@ -1,12 +1,15 @@
 """The studies as units of work, each with its file: a unit that is done is not run a second time.
 
-cells/coat-seed-0.json             a comparison on one data set and seed
-cells/dense-outcome-3.0-run-1.json nine rows on one simulated world
-cells/coat-sweeps.json             the chosen settings, stopped early
+cells/coat-seed-0.json.xz             a comparison on one data set and seed
+cells/dense-outcome-3.0-run-1.json.xz nine rows on one simulated world
+cells/coat-sweeps.json.xz             the chosen settings, stopped early
+
+Compressed, a unit with all its replications takes some 50 kB.
 """
 
 import hashlib
 import json
+import lzma
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -139,17 +142,21 @@ def _given(budget: Budget) -> dict[str, Any]:
 
 def read(unit: Unit, cells: Path) -> Cell | None:
     """Read a unit's result, if it is there and was computed by the same settings."""
-    path = cells / f"{unit.name}.json"
+    path = _file(unit, cells)
     if not path.exists():
         return None
-    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored = json.loads(lzma.decompress(path.read_bytes()))
     return stored["result"] if stored["fingerprint"] == unit.fingerprint else None
 
 
 def write(unit: Unit, cells: Path, result: Cell) -> None:
     """Write a unit's result, whole or not at all."""
     cells.mkdir(parents=True, exist_ok=True)
-    path = cells / f"{unit.name}.json"
+    path = _file(unit, cells)
     partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps({"fingerprint": unit.fingerprint, "result": result}), encoding="utf-8")
+    partial.write_bytes(lzma.compress(json.dumps({"fingerprint": unit.fingerprint, "result": result}).encode()))
     partial.replace(path)
+
+
+def _file(unit: Unit, cells: Path) -> Path:
+    return cells / f"{unit.name}.json.xz"

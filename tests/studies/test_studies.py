@@ -1,6 +1,7 @@
 """The studies on tiny worlds: fair draws, cells that are kept, a page that says what was found."""
 
 import json
+import lzma
 from dataclasses import replace
 from pathlib import Path
 
@@ -206,13 +207,14 @@ def test_between_the_readings_no_test_pair_is_in_the_ratings() -> None:
 
 def test_what_is_there_is_not_run_again(spark: SparkSession, profile: Profile, work: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (work / "cells").iterdir()}
-    lost = work / "cells" / "dense-outcome-3.0-run-0.json"
-    first = lost.read_text()
+    lost = work / "cells" / "dense-outcome-3.0-run-0.json.xz"
+    first = lost.read_bytes()
     lost.unlink()
     reproduce(spark, profile, work)
     after = {path: path.stat().st_mtime_ns for path in (work / "cells").iterdir()}
     assert {path for path in after if after[path] != before[path]} == {lost}
-    assert json.loads(lost.read_text())["result"] == json.loads(first)["result"]  # and comes out the same
+    again, before_that = (json.loads(lzma.decompress(stored))["result"] for stored in (lost.read_bytes(), first))
+    assert again == before_that
 
 
 def test_cells_of_other_rows_are_not_taken(profile: Profile, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +269,7 @@ def test_a_study_that_fails_leaves_its_record_and_what_was_done(
     """Two units are there; the data of the next are not."""
     monkeypatch.setitem(PROFILES, "quick", profile)
     (tmp_path / "data").mkdir()
-    done = tmp_path / "cells" / "coat-seed-0.json"
+    done = tmp_path / "cells" / "coat-seed-0.json.xz"
     done.parent.mkdir()
     done.write_bytes((work / "cells" / done.name).read_bytes())
     places = {"studies.data": tmp_path / "data", "studies.work": done.parent, "output.path": tmp_path / "page"}

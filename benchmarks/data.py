@@ -17,6 +17,7 @@ from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.evaluation.splits import split_pairs
 
 CACHE = Path(tempfile.gettempdir()) / "dcrec-benchmarks"
+_AT_ONCE, _LEFT = 5_000_000, 0.01
 DATA = Path(os.environ.get("DCREC_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
@@ -40,19 +41,36 @@ def _movielens(name: str, source: Path, separator: str) -> Path:
 
 
 def synthetic(n_users: int, n_items: int, nonzeros: int, seed: int = 0) -> Path:
-    """Distinct pairs, users and items of unequal activity (log-normal), ratings 1 to 5."""
-    path = CACHE / f"synthetic-{n_users}-{n_items}-{nonzeros}-{seed}.parquet"
+    """Distinct pairs, users and items of unequal activity (log-normal), ratings 1 to 5.
+
+    There may be a few pairs less than ``nonzeros``: no user has rated more than half of the items.
+    """
+    path = CACHE / f"drawn-{n_users}-{n_items}-{nonzeros}-{seed}.parquet"
     if not path.exists():
         rng = np.random.default_rng(seed)
         activity, popularity = rng.lognormal(0, 1, n_users), rng.lognormal(0, 1.2, n_items)
-        pairs = np.empty(0, np.int64)
-        while len(pairs) < nonzeros:
-            drawn = rng.choice(n_users, nonzeros, p=activity / activity.sum()) * n_items
-            drawn += rng.choice(n_items, nonzeros, p=popularity / popularity.sum())
-            pairs = np.union1d(pairs, drawn)
-        pairs = rng.choice(pairs, nonzeros, replace=False)
-        _write(path, pairs // n_items, pairs % n_items, rng.integers(1, 6, nonzeros))
+        wanted = np.minimum(rng.multinomial(nonzeros, activity / activity.sum()), n_items // 2)
+        share = np.cumsum(popularity) / popularity.sum()
+        # Some users at a time: a hundred million pairs at once would take minutes to sort.
+        ends = np.searchsorted(np.cumsum(wanted), np.arange(_AT_ONCE, nonzeros, _AT_ONCE)) + 1
+        pairs = np.concatenate([_drawn(rng, users, wanted, share) for users in np.split(np.arange(n_users), ends)])
+        _write(path, pairs // n_items, pairs % n_items, rng.integers(1, 6, len(pairs)))
     return path
+
+
+def _drawn(rng: np.random.Generator, users: np.ndarray, wanted: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Draw so many distinct items for each of these users, by popularity: ``user * n_items + item``, sorted.
+
+    Who wants many draws the popular ones again and again: a hundredth of all pairs may stay undrawn.
+    """
+    n_items, missing = len(share), wanted[users]
+    pairs = np.empty(0, np.int64)
+    while missing.sum() > _LEFT * wanted[users].sum():
+        user = np.repeat(users, missing)
+        item = np.minimum(np.searchsorted(share, rng.random(len(user))), n_items - 1)
+        pairs = np.union1d(pairs, user * n_items + item)
+        missing = wanted[users] - np.bincount(pairs // n_items - users[0], minlength=len(users))
+    return pairs
 
 
 def skewed(n_users: int, n_items: int, nonzeros: int) -> Path:
@@ -71,9 +89,15 @@ def skewed(n_users: int, n_items: int, nonzeros: int) -> Path:
 
 def _write(path: Path, user: np.ndarray, item: np.ndarray, rating: np.ndarray) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    user, item = (np.unique(ids, return_inverse=True)[1].astype(np.int32) for ids in (user, item))
+    user, item = (_dense(ids) for ids in (user, item))
     table = pa.table({"user": user, "item": item, "rating": rating.astype(np.float64)})
     pq.write_table(table, path, row_group_size=1 << 18)
+
+
+def _dense(ids: np.ndarray) -> np.ndarray:
+    """Number the ids that occur from 0 on, in their order."""
+    occurs = np.bincount(ids) > 0
+    return (np.cumsum(occurs) - 1).astype(np.int32)[ids]
 
 
 def coat(spark: SparkSession, folder: Path) -> list[DataFrame]:

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 TOKENS = "/v1/oauth/tokens"
+SECRET = "client_credentials"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 
 
@@ -57,7 +58,7 @@ class Gateway(ThreadingHTTPServer):
             basic = f"Basic {b64encode(self.credential.encode()).decode()}"
             known = form.get("subject_token") in self.given and (authorization == basic or self.knows(authorization))
         else:
-            wanted = ("client_credentials", self.client, self.secret)
+            wanted = (SECRET, self.client, self.secret)
             known = (kind, form.get("client_id"), form.get("client_secret")) == wanted
         if not known:
             return None

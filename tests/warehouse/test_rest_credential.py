@@ -1,7 +1,8 @@
 """A whole night through a REST catalog that asks for a credential, by the how-to page's settings."""
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from dcrec_spark.publish.current import current_run
 from tests.clusters.commands import HOW_TO, blocks_of, with_values
 from tests.jobs.job import SMALL, names_in, record_of
 from tests.warehouse.commands import started
-from tests.warehouse.gateway import EXCHANGE, Gateway, running_gateway
+from tests.warehouse.gateway import EXCHANGE, SECRET, Gateway, running_gateway
 from tests.warehouse.judges import rest_judge
 from tests.warehouse.places import archives_of
 from tests.warehouse.rest_catalog import running_rest_catalog
@@ -75,15 +76,19 @@ def settings(gateway: Gateway, tmp_path: Path) -> Path:
         sections.setdefault(section, {})[setting] = value
     (tmp_path / "events").mkdir()
     sections["spark"]["master"] = "local[2]"
-    sections["spark"]["conf"] |= {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.compress": "false",
-        "spark.eventLog.dir": (tmp_path / "events").as_uri(),
-    }
     file = tmp_path / "nightly.yaml"
     file.write_text(yaml.safe_dump(sections))
+    log = {"enabled": "true", "compress": "false", "dir": (tmp_path / "events").as_uri()}
+    add_to_conf(file, {f"spark.eventLog.{name}": value for name, value in log.items()})
+    add_to_conf(file, {"spark.sql.shuffle.partitions": "2"})
     return file
+
+
+def add_to_conf(settings: Path, properties: Mapping[str, str]) -> None:
+    """Add to the properties of Spark in a file of settings."""
+    sections = yaml.safe_load(settings.read_text())
+    sections["spark"]["conf"] |= properties
+    settings.write_text(yaml.safe_dump(sections))
 
 
 def night(settings: Path, *overrides: str) -> Night:
@@ -105,9 +110,13 @@ def test_a_night_is_read_and_published_with_the_credential_and_a_repeat_replaces
     monkeypatch.setenv("CATALOG_CREDENTIAL", gateway.credential)
     output, refused = settings.parent / "out", len(gateway.refused)
 
-    runs = []
-    for _ in range(2):
+    runs, grants = [], []
+    for renews in ("by an exchange", "by the secret"):
+        if renews == "by the secret":
+            add_to_conf(settings, {"spark.sql.catalog.lake.token-exchange-enabled": "false"})
+        before = len(gateway.grants)
         ended = night(settings)
+        grants.append(Counter(gateway.grants[before:]))
         assert ended.code == 0, ended.logged[-3000:]
         assert gateway.secret not in ended.printed + ended.logged
         assert "\tat " not in ended.logged  # no stack trace of anything that went well
@@ -124,7 +133,10 @@ def test_a_night_is_read_and_published_with_the_credential_and_a_repeat_replaces
     summary = table.current_snapshot().summary
     assert (summary["dcrec.run_id"], summary["dcrec.run_date"]) == (runs[1], DAY)
     assert gateway.refused[refused:] == []
-    assert EXCHANGE in gateway.grants  # a night is longer than its token
+    # A night is longer than its token.
+    assert grants[0][EXCHANGE] > 0
+    assert grants[1][EXCHANGE] == 0
+    assert grants[1][SECRET] > grants[0][SECRET]
     assert places_of(gateway.secret, settings.parent) == []
     record = record_of(output / f"run_id={runs[1]}")
     conf = record["configuration"]["spark"]["conf"]

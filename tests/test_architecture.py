@@ -84,7 +84,7 @@ def test_nothing_lies_loose_at_the_top() -> None:
         ("engine", {"errors", "spark"}),
         ("data", {"errors", "config", "spark"}),
         ("models", {"errors", "version", "settings", "kernels", "spark", "engine", "data", "storage", "sizing"}),
-        ("publish", {"errors", "storage"}),
+        ("publish", {"errors", "spark", "storage"}),
         ("evaluation", {"errors", "settings", "kernels", "spark", "engine", "data", "models"}),
         ("local", {"errors", "kernels", "spark", "engine", "models", "evaluation"}),
         ("report", {"errors", "evaluation", "models"}),

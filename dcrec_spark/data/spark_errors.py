@@ -1,12 +1,11 @@
 """Spark's exceptions about unreadable input, in the words of this package."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dcrec_spark.config import mask_secrets
 from dcrec_spark.errors import DataError
-from dcrec_spark.spark.failures import SPARK_FAILURES, SparkFailure, is_broken_file
+from dcrec_spark.spark.failures import SPARK_FAILURES, SparkFailure, is_broken_file, reason
 
 # The setting that says in which format the files are, by the one that says where; elsewhere their names say so.
 _FORMATS = {"input.path": "input.format"}
@@ -15,6 +14,8 @@ _ADVICE = {
     "UNABLE_TO_INFER_SCHEMA": "no data files are there; check {setting} and {format}",
     "TABLE_OR_VIEW_NOT_FOUND": "there is no such table or view; check input.table and the catalog",
     "REQUIRES_SINGLE_PART_NAMESPACE": "there is no such catalog; check input.table",
+    "NotAuthorizedException": "the catalog does not know who asks; check its credential or token in spark.conf",
+    "ForbiddenException": "the catalog does not let its user do that; check what it grants",
     "PARSE_SYNTAX_ERROR": "expected a table's name, catalog.database.table; check input.table",
     "CSV header does not conform": "its files have different headers; expected the same columns in order",
     "CANNOT_READ_FILE_FOOTER": "a file is not in the format that {format} says, or is damaged",
@@ -47,13 +48,9 @@ def reading_rows() -> Iterator[None]:
 def explain(error: SparkFailure, setting: str = "input.path") -> str:
     """One line: the advice where the failure is a known one, then Spark's own reason without secrets."""
     text = str(error)
-    conditions: list[str] = re.findall(r"\[[A-Z][A-Z_.]+\] ?[^\n]*", text)
-    causes: list[str] = re.findall(r"^(?:Caused by)?: (?:[\w.$]+: )?([^\n]+)", text, re.MULTILINE)
-    lines = [*conditions[:1], *causes[-1:]] or [line for line in text.splitlines() if line.strip()][-1:]
     advice = [
         hint.format(setting=setting, format=_FORMATS.get(setting, "its name"))
         for known, hint in _ADVICE.items()
         if known in text
     ][:1]
-    reason = " ".join(" / ".join(dict.fromkeys(lines)).split())
-    return "; ".join([*advice, f"Spark says: {mask_secrets(reason)[:400]}"])
+    return "; ".join([*advice, f"Spark says: {mask_secrets(reason(error))[:400]}"])

@@ -76,7 +76,7 @@ class IcebergWarehouse(CatalogWarehouse):
     def put_back(self, table: str, place: str | None) -> None:
         """Set main to a snapshot of before."""
         if place is not None:
-            self._call(f"set_current_snapshot('{self._inside(table)}', {int(place)})")
+            self._call(f"set_current_snapshot('{self._full_name(table)}', {int(place)})")
 
     def drop(self, staged: StagedTables, table: str) -> None:
         """Drop the branch, and the tag of a run that was put back."""
@@ -119,7 +119,7 @@ class IcebergWarehouse(CatalogWarehouse):
 
     def _forward(self, staged: StagedTables, table: str, branch: str) -> None:
         try:
-            self._call(f"fast_forward('{self._inside(table)}', '{MAIN}', '{branch}')")
+            self._call(f"fast_forward('{self._full_name(table)}', '{MAIN}', '{branch}')")
         except Exception as error:
             if self.now(table) != staged.base[table]:
                 raise self.conflict(staged.run_id, f"{table} changed after this run started staging") from error
@@ -143,9 +143,9 @@ class IcebergWarehouse(CatalogWarehouse):
             "GROUP BY s.snapshot_id, s.committed_at, 2, 3 ORDER BY s.committed_at DESC"
         ).collect()
 
-    def _inside(self, table: str) -> str:
-        """Name a table inside its catalog."""
-        return f"{self.namespace.partition('.')[2]}.{table}"
+    def _full_name(self, table: str) -> str:
+        """Name a table for a procedure, which would take a database for a catalog where the catalog is left out."""
+        return f"{self.namespace}.{table}"
 
     def _call(self, procedure: str) -> None:
         self.spark.sql(f"CALL `{self.namespace.partition('.')[0]}`.system.{procedure}").collect()

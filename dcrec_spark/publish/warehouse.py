@@ -22,6 +22,7 @@ from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.content import Content, content_of
 from dcrec_spark.publish.current import RUN_ID, TABLE_NAME, require_name
 from dcrec_spark.publish.protocol import Record, Save
+from dcrec_spark.spark.failures import reason
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 # Between a table's name and what tells the tables of one run from those of another.
@@ -264,8 +265,9 @@ class CatalogWarehouse(Warehouse):
             self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(self.namespace)}")
         except Exception as error:
             raise ConfigError(
-                f"{self.setting}.namespace is {self.namespace!r}, which Spark cannot open: {first_line(error)}; set "
-                "the catalog up in spark.conf (spark.sql.catalog.NAME, spark.jars)"
+                f"{self.setting}.namespace is {self.namespace!r}, which Spark cannot open: {reason(error)}; set "
+                "the catalog up in spark.conf (spark.jars, spark.sql.catalog.NAME with what it needs: an address, a "
+                "credential or token)"
             ) from error
 
     def close(self) -> None:
@@ -339,5 +341,5 @@ def text_literal(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Cut an error of the JVM down to what it says."""
+    """Cut the error of a database's driver down to what it says."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

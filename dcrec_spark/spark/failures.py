@@ -1,6 +1,7 @@
 """What Spark raises, whether its Python side or its JVM does."""
 
 import errno
+import re
 from typing import TypeAlias
 
 from py4j.protocol import Py4JError
@@ -28,6 +29,15 @@ def full_disk(error: BaseException | None) -> str | None:
                 return line.strip()
         error = error.__cause__ or error.__context__
     return None
+
+
+def reason(error: BaseException) -> str:
+    """One line of what Spark raised: its condition and the innermost cause, without the stack traces around them."""
+    text = str(error)
+    conditions: list[str] = re.findall(r"\[[A-Z][A-Z_.]+\] ?[^\n]*", text)
+    causes: list[str] = re.findall(r"^(?:Caused by)?: (?:[\w.$]+: )?([^\n]+)", text, re.MULTILINE)
+    lines = [*conditions[:1], *causes[-1:]] or [line for line in text.splitlines() if line.strip()][-1:]
+    return " ".join(" / ".join(dict.fromkeys(lines)).split()) or type(error).__name__
 
 
 def is_broken_file(error: SparkFailure) -> bool:

@@ -197,9 +197,15 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     this process does: its standard input ends.
     """
     if SparkContext._gateway is None and not _is_submitted():
-        conf = SparkConf().setAll(list(settings.items()))
+        # Not those of SQL, which the session takes itself: a catalog's credential is among them, and everybody on the
+        # machine may read the command line of the JVM.
+        conf = SparkConf().setAll([(name, value) for name, value in settings.items() if not _is_of_sql(name)])
         gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _is_of_sql(name: str) -> bool:
+    return name.startswith("spark.sql.")
 
 
 def scratch_places(session: SparkSession) -> dict[str, str]:

@@ -1,24 +1,16 @@
 """The DAG of examples/airflow, loaded and run by a real Airflow, in the environment that make test-schedulers makes."""
 
-import json
-import os
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from tests.jobs.job import SMALL, names_in, record_of, run_directory
-from tests.spark.standalone import ROOT
+from tests.jobs.job import names_in, record_of, run_directory
+from tests.schedulers.airflow_home import DAG, Airflow, real_night
 
 pytestmark = [pytest.mark.scheduler, pytest.mark.timeout(1200)]
 
-DAG = "dcrec_nightly"
 PAST = "2026-01-05"
-PAIRS = [(user, item) for user in range(20) for item in range(15) if (user + item) % 3]
-RATINGS = ["user,item,rating", *(f"{user},item {item},{1 + (user * item) % 5}" for user, item in PAIRS)]
 # Notes what it is given, and ends with the first code of a file, or by a signal where that is negative.
 STAND_IN = """#!/bin/sh
 echo "$*" >> {folder}/calls
@@ -30,60 +22,23 @@ exit "$code"
 
 
 @pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of an Airflow whose database is ready."""
-    home = tmp_path_factory.mktemp("airflow")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "PYTHON"))}
-    environment = {
-        **kept,
-        "PATH": f"{os.environ['DCREC_SCHEDULERS']}/bin:{os.environ['PATH']}",
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "examples" / "airflow"),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "DCREC_RETRY_SECONDS": "1",
-    }
-    ready = run(environment, "db", "migrate")
-    assert ready.returncode == 0, ready.stderr
-    return environment
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Airflow:
+    """An Airflow whose database is ready."""
+    return Airflow(tmp_path_factory.mktemp("airflow"))
 
 
-def run(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    """A command of Airflow's."""
-    return subprocess.run(
-        ["airflow", *words], env=environment, capture_output=True, text=True, timeout=600, check=False
-    )
+def night(airflow: Airflow, command: str) -> subprocess.CompletedProcess[str]:
+    """The DAG's run for a past day."""
+    return airflow.run("dags", "test", DAG, PAST, DCREC_COMMAND=command)
 
 
-def table(environment: dict[str, str], of: str) -> list[dict[str, Any]]:
-    """A table of DAGs as Airflow lists it, after lines of its log."""
-    listed = run(environment, "dags", of, "--local", "--output", "json")
-    assert listed.returncode == 0, listed.stdout
-    (line,) = (line for line in listed.stdout.splitlines() if line.startswith("["))
-    rows: list[dict[str, Any]] = json.loads(line)
-    return rows
+def test_airflow_loads_the_dag(airflow: Airflow) -> None:
+    assert airflow.table("dags", "list-import-errors", "--local") == []
+    assert [dag["dag_id"] for dag in airflow.table("dags", "list", "--local")] == [DAG]
 
 
-def night(environment: dict[str, str], command: str, day: str = PAST) -> subprocess.CompletedProcess[str]:
-    """The DAG's run for a day."""
-    return run({**environment, "DCREC_COMMAND": command}, "dags", "test", DAG, day)
-
-
-def test_airflow_loads_the_dag(airflow: dict[str, str]) -> None:
-    assert table(airflow, "list-import-errors") == []
-    assert [dag["dag_id"] for dag in table(airflow, "list")] == [DAG]
-
-
-def test_a_past_day_is_backfilled_and_a_repeated_one_replaces_itself(airflow: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
-    sections: dict[str, dict[str, Any]] = {
-        "input": {"format": "csv", "path": f"{tmp_path}/ratings.csv"},
-        "output": {"path": f"{tmp_path}/out"},
-    }
-    for name, value in SMALL.items():
-        section, _, setting = name.partition(".")
-        sections.setdefault(section, {})[setting] = value
-    (tmp_path / "nightly.yaml").write_text(yaml.safe_dump(sections), encoding="utf-8")
-    command = f"env PYTHONPATH={ROOT} {sys.executable} {ROOT}/jobs/retrain.py --config {tmp_path}/nightly.yaml"
+def test_a_past_day_is_run_and_a_repeated_one_replaces_itself(airflow: Airflow, tmp_path: Path) -> None:
+    command = real_night(tmp_path)
 
     runs = []
     for _ in range(2):
@@ -109,7 +64,7 @@ def test_a_past_day_is_backfilled_and_a_repeated_one_replaces_itself(airflow: di
     ids=str,
 )
 def test_only_what_may_end_better_is_tried_again(
-    codes: list[int], tried: int, succeeds: bool, airflow: dict[str, str], tmp_path: Path
+    codes: list[int], tried: int, succeeds: bool, airflow: Airflow, tmp_path: Path
 ) -> None:
     (tmp_path / "codes").write_text("".join(f"{code}\n" for code in codes))
     stand_in = tmp_path / "dcrec"

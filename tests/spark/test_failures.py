@@ -5,7 +5,7 @@ import errno
 import pytest
 from pyspark.errors import PySparkException
 
-from dcrec_spark.spark.failures import full_disk
+from dcrec_spark.spark.failures import full_disk, reason
 
 
 def chained(inner: Exception) -> Exception:
@@ -36,3 +36,25 @@ def test_the_line_that_says_so_is_shown() -> None:
         "An error occurred while calling o1.parquet.\n: java.io.IOException: No space left on device\n"
     )
     assert full_disk(error) == ": java.io.IOException: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "An error occurred while calling o72.sql.\n"
+            ": org.apache.iceberg.exceptions.NotAuthorizedException: Not authorized: invalid_client\n"
+            "\tat org.apache.iceberg.rest.ErrorHandlers.accept(ErrorHandlers.java:338)",
+            "Not authorized: invalid_client",
+        ),
+        (
+            "[CATALOG_NOT_FOUND] The catalog `shop` not found.\nJVM stacktrace:\norg.apache.spark.X\n"
+            "Caused by: java.lang.ClassNotFoundException: no.such.Catalog\n\tat java.base/x",
+            "[CATALOG_NOT_FOUND] The catalog `shop` not found. / no.such.Catalog",
+        ),
+        ("an answer of another kind\n", "an answer of another kind"),
+        ("", "PySparkException"),
+    ],
+)
+def test_the_reason_of_a_failure_is_one_line(text: str, line: str) -> None:
+    assert reason(PySparkException(text)) == line

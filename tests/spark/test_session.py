@@ -34,7 +34,8 @@ schema = "pid string, python string, java_home string, threads string"
 rows = spark.range(8, numPartitions=4).mapInArrow(look, schema).collect()
 settings = dict(spark.sparkContext.getConf().getAll())
 java = spark._jvm.System.getProperty("java.specification.version")
-print(json.dumps({"settings": settings, "java": java, "workers": [row.asDict() for row in rows]}))
+command = spark._jvm.System.getProperty("sun.java.command")
+print(json.dumps({"settings": settings, "java": java, "command": command, "workers": [row.asDict() for row in rows]}))
 """
 
 
@@ -193,6 +194,18 @@ def test_spark_starts_without_java_on_the_machine_and_in_silence(tmp_path: Path,
     assert len({worker["pid"] for worker in told["workers"]}) == processes
     # The master of a local cluster says so where the job is faster than the workers that it has just started.
     assert [line for line in errors.splitlines() if "more resource than any of Workers could have" not in line] == []
+
+
+@pytest.mark.cluster
+def test_the_credential_of_a_catalog_is_not_on_the_command_line_of_the_jvm() -> None:
+    """Everybody on a machine may read the command lines of all its processes."""
+    conf = {"spark.sql.catalog.lake.credential": "dcrec:hunter2-hunter2", "spark.driver.memory": "1g"}
+
+    told, _ = report([sys.executable, "-c", REPORT], {}, master="local[1]", conf=conf)
+
+    assert told["settings"]["spark.sql.catalog.lake.credential"] == "dcrec:hunter2-hunter2"
+    assert "spark.driver.memory=1g" in told["command"]
+    assert "hunter2" not in told["command"]
 
 
 @pytest.mark.cluster

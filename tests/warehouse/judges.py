@@ -48,9 +48,9 @@ def jdbc_judge(scratch: Path, namespace: str) -> Judge:
     return lambda table: catalog.load_table(f"{namespace}.{table}").scan().to_pandas()
 
 
-def rest_judge(uri: str, namespace: str) -> Judge:
+def rest_judge(uri: str, namespace: str, **properties: str) -> Judge:
     """The catalog behind HTTP, by PyIceberg's own client."""
-    catalog = RestCatalog("rest", uri=uri)
+    catalog = RestCatalog("rest", uri=uri, **properties)
     return lambda table: catalog.load_table(f"{namespace}.{table}").scan().to_pandas()
 
 

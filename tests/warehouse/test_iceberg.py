@@ -39,3 +39,14 @@ def test_what_joins_a_branch_after_it_was_read_back_is_not_published(spark: Spar
     with pytest.raises(ConflictError, match="something else was written to branch"):
         warehouse.commit(staged, record("run"))
     assert spark.table("lake.late.recommendations").count() == 0
+
+
+def test_a_database_of_its_catalog_s_name_is_published_to_and_rolled_back(spark: SparkSession) -> None:
+    """Iceberg's procedures would take the database's name alone for the catalog's."""
+    warehouse = IcebergWarehouse(spark, "sea.sea", 2, RUN_DATE)
+    warehouse.check()
+    for run_id in ("one", "two"):
+        publish(warehouse, run_id, tables_of(spark, run_id, 1, NAMES), lambda _: record("any"))
+        assert {row["run_id"] for row in spark.table("sea.sea.recommendations").collect()} == {run_id}
+    warehouse.restore("one")
+    assert {row["run_id"] for row in warehouse.shown("recommendations").collect()} == {"one"}

@@ -1,0 +1,139 @@
+"""An Airflow of the tests' own, in the environment that make test-schedulers makes, and a night that takes seconds."""
+
+import json
+import os
+import secrets
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.jobs.job import SMALL
+from tests.spark.standalone import ROOT
+from tests.warehouse.objects import free_port
+
+DAG = "dcrec_nightly"
+PAIRS = [(user, item) for user in range(20) for item in range(15) if (user + item) % 3]
+RATINGS = ["user,item,rating", *(f"{user},item {item},{1 + (user * item) % 5}" for user, item in PAIRS)]
+# What carries out runs; the server first, which the others ask.
+PARTS = (["api-server"], ["dag-processor"], ["scheduler", "--skip-serve-logs"])
+
+
+class Airflow:
+    """Commands of an Airflow whose database is ready, and, while ``carrying_out``, the processes that run its DAGs."""
+
+    def __init__(self, home: Path) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "PYTHON"))}
+        self.home, self.port = home, free_port()
+        self.environment = {
+            **kept,
+            "PATH": f"{os.environ['DCREC_SCHEDULERS']}/bin:{os.environ['PATH']}",
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "examples" / "airflow"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{self.port}/execution/",
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db?timeout=60",
+            "DCREC_RETRY_SECONDS": "1",
+        }
+        ready = self.run("db", "migrate")
+        assert ready.returncode == 0, ready.stderr
+        with sqlite3.connect(home / "airflow.db") as database:
+            # Else the scheduler's readers keep commands from writing, which a server's database would not.
+            database.execute("pragma journal_mode=wal")
+
+    def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """A command of Airflow's."""
+        return self.run_program(["airflow", *words], **variables)
+
+    def run_program(self, command: Sequence[str], **variables: str) -> subprocess.CompletedProcess[str]:
+        """Any command in this environment."""
+        return subprocess.run(
+            command, env={**self.environment, **variables}, capture_output=True, text=True, timeout=600, check=False
+        )
+
+    def table(self, *words: str) -> list[dict[str, Any]]:
+        """What Airflow lists, after lines of its log."""
+        listed = self.run(*words, "--output", "json")
+        assert listed.returncode == 0, listed.stdout
+        (line,) = (line for line in listed.stdout.splitlines() if line.startswith("["))
+        rows: list[dict[str, Any]] = json.loads(line)
+        return rows
+
+    @contextmanager
+    def carrying_out(self, command: str) -> Iterator[None]:
+        """Scheduler, DAG processor and API server, on loopback, whose nights run a command; all of it ends here."""
+        environment = {**self.environment, "DCREC_COMMAND": command}
+        with ExitStack() as started:
+            for part in PARTS:
+                log = started.enter_context((self.home / f"{part[0]}.log").open("w"))
+                process = subprocess.Popen(
+                    ["airflow", *part], env=environment, stdout=log, stderr=log, start_new_session=True
+                )
+                started.callback(_stop, process)
+                if part == PARTS[0]:
+                    self._wait_for_the_server(process)
+            yield
+
+    def logs(self) -> str:
+        """The ends of all logs, of tasks too."""
+        files = sorted(self.home.rglob("*.log"))
+        return "\n".join(f"{file}:\n{file.read_text(errors='replace')[-3000:]}" for file in files)
+
+    def _wait_for_the_server(self, process: "subprocess.Popen[bytes]") -> None:
+        deadline = time.monotonic() + 120
+        while True:
+            with suppress(urllib.error.URLError, OSError):
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v2/version", timeout=5).close()
+                return
+            assert process.poll() is None, self.logs()
+            assert time.monotonic() < deadline, self.logs()
+            time.sleep(0.2)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    """End a process and all that it has started: a night is in a session of its own, and would outlive it."""
+    started = _descendants(process.pid)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=10)
+    for left in [process.pid, *started]:
+        with suppress(ProcessLookupError):
+            os.kill(left, signal.SIGKILL)
+    process.wait(timeout=60)
+
+
+def _descendants(process: int) -> list[int]:
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    parents = {int(pid): int(parent) for pid, parent in map(str.split, listed.splitlines())}
+    found = [process]
+    for parent in found:  # which grows on the way
+        found += [pid for pid, of in parents.items() if of == parent]
+    return found[1:]
+
+
+def real_night(folder: Path) -> str:
+    """The command of a job on a few ratings, which publishes to ``out`` in the folder."""
+    (folder / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
+    sections: dict[str, dict[str, Any]] = {
+        "input": {"format": "csv", "path": f"{folder}/ratings.csv"},
+        "output": {"path": f"{folder}/out"},
+    }
+    for name, value in SMALL.items():
+        section, _, setting = name.partition(".")
+        sections.setdefault(section, {})[setting] = value
+    (folder / "nightly.yaml").write_text(yaml.safe_dump(sections), encoding="utf-8")
+    return f"env PYTHONPATH={ROOT} {sys.executable} {ROOT}/jobs/retrain.py --config {folder}/nightly.yaml"

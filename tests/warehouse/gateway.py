@@ -1,0 +1,139 @@
+"""A gateway before a REST catalog of Iceberg's: whoever has no bearer token of its own giving is refused.
+
+It gives tokens at ``v1/oauth/tokens``, as the specification has it, for one client's id and secret, and for a token
+that is about to expire. All else is forwarded.
+"""
+
+import json
+import secrets
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs
+
+TOKENS = "/v1/oauth/tokens"
+SECRET = "client_credentials"
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+
+
+class Gateway(ThreadingHTTPServer):
+    """On loopback. ``seconds``: how long it says that a token is good. ``given``: token -> when it expires.
+
+    It takes a token for three times as long: on a busy machine a client renews it late.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, target: int, seconds: float) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.target, self.seconds = target, seconds
+        self.client, self.secret = "dcrec", secrets.token_urlsafe(24)
+        self.given: dict[str, float] = {}
+        self.grants: list[str] = []
+        self.refused: list[str] = []
+
+    @property
+    def uri(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def properties(self) -> dict[str, str]:
+        """What PyIceberg needs to be let through."""
+        return {"credential": self.credential, "oauth2-server-uri": f"{self.uri}{TOKENS}"}
+
+    @property
+    def credential(self) -> str:
+        """What a client's property of this name takes."""
+        return f"{self.client}:{self.secret}"
+
+    def token(self, form: Mapping[str, str], authorization: str) -> str | None:
+        """Give a token for the id and the secret, or for one that was given; None for anything else."""
+        kind = form.get("grant_type", "")
+        if kind == EXCHANGE:
+            basic = f"Basic {b64encode(self.credential.encode()).decode()}"
+            known = form.get("subject_token") in self.given and (authorization == basic or self.knows(authorization))
+        else:
+            wanted = (SECRET, self.client, self.secret)
+            known = (kind, form.get("client_id"), form.get("client_secret")) == wanted
+        if not known:
+            return None
+        token = secrets.token_urlsafe(24)
+        self.given[token] = time.monotonic() + 3 * self.seconds
+        self.grants.append(kind)
+        return token
+
+    def knows(self, authorization: str) -> bool:
+        """Whether a request brings a token that is good still."""
+        return self.given.get(authorization.removeprefix("Bearer "), 0) > time.monotonic()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Gateway
+
+    def _answer(self) -> None:
+        content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        authorization = self.headers.get("Authorization", "")
+        if self.path == TOKENS:
+            self._give_token(content, authorization)
+        elif self.server.knows(authorization):
+            self._forward(content)
+        else:
+            self.server.refused.append(f"{self.command} {self.path}")
+            error = {"message": "no token that is good", "type": "NotAuthorizedException", "code": 401}
+            self._send(401, {"Content-Type": "application/json"}, json.dumps({"error": error}).encode())
+
+    do_GET = do_HEAD = do_POST = do_DELETE = _answer
+
+    def _give_token(self, content: bytes, authorization: str) -> None:
+        form = {name: values[0] for name, values in parse_qs(content.decode()).items()}
+        token = self.server.token(form, authorization)
+        said: dict[str, Any] = {"error": "invalid_client", "error_description": "unknown client, or another secret"}
+        if token is None:
+            self.server.refused.append(f"{self.command} {self.path}")
+        else:
+            said = {"access_token": token, "token_type": "bearer", "expires_in": int(self.server.seconds)}
+            said["issued_token_type"] = "urn:ietf:params:oauth:token-type:access_token"
+        self._send(401 if token is None else 200, {"Content-Type": "application/json"}, json.dumps(said).encode())
+
+    def _forward(self, content: bytes) -> None:
+        connection = HTTPConnection("127.0.0.1", self.server.target, timeout=60)
+        kept = {name: value for name, value in self.headers.items() if name.lower() not in _OF_A_CONNECTION}
+        connection.request(self.command, self.path, content, kept)
+        answer = connection.getresponse()
+        headers = {name: value for name, value in answer.getheaders() if name.lower() not in _OF_A_CONNECTION}
+        self._send(answer.status, headers, answer.read())
+        connection.close()
+
+    def _send(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if status != 204:
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: what a test wants to know is in ``grants`` and ``refused``."""
+
+
+# Of one hop, not of the message; and what is asked for compressed would be measured anew.
+_OF_A_CONNECTION = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "date", "server"}
+
+
+@contextmanager
+def running_gateway(target: int, seconds: float) -> Iterator[Gateway]:
+    """Start one before a server on loopback, and stop it."""
+    with Gateway(target, seconds) as gateway:
+        threading.Thread(target=gateway.serve_forever, daemon=True).start()
+        try:
+            yield gateway
+        finally:
+            gateway.shutdown()

@@ -1,0 +1,171 @@
+"""A whole night through a REST catalog that asks for a credential, by the how-to page's settings."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+import yaml
+from pyiceberg.catalog.rest import RestCatalog
+
+from dcrec_spark.publish.current import current_run
+from tests.clusters.commands import HOW_TO, blocks_of, with_values
+from tests.jobs.job import SMALL, names_in, record_of
+from tests.warehouse.commands import started
+from tests.warehouse.gateway import EXCHANGE, SECRET, Gateway, running_gateway
+from tests.warehouse.judges import rest_judge
+from tests.warehouse.places import archives_of
+from tests.warehouse.rest_catalog import running_rest_catalog
+
+pytestmark = pytest.mark.warehouse
+
+DAY = "2026-01-05"
+WRONG = "dcrec:nobody-has-given-this-out"
+RATINGS = [(user, item, 1.0 + (user * item) % 5) for user in range(12) for item in range(10) if (user + item) % 3]
+JOB = "from dcrec_spark.jobs.command import main; main()"
+# Of a token, as the gateway tells it: shorter than a night.
+SECONDS = 10
+
+
+class Night(NamedTuple):
+    """How a command ended, and all that it wrote for schedulers and people."""
+
+    code: int
+    printed: str
+    logged: str
+
+    @property
+    def error(self) -> str:
+        """The error, which is the last line of the log."""
+        return str(json.loads(self.logged.splitlines()[-1])["event"])
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A catalog that has a table of ratings, behind a gateway that demands a token."""
+    home = tmp_path_factory.mktemp("server") / "rest"
+    with running_rest_catalog(home) as server, running_gateway(server.port, SECONDS) as gateway:
+        catalog = client(gateway)
+        catalog.create_namespace("events")
+        ratings = pa.table(dict(zip(("user", "item", "rating"), zip(*RATINGS, strict=True), strict=True)))
+        catalog.create_table("events.ratings", ratings.schema).append(ratings)
+        yield gateway
+
+
+def client(gateway: Gateway) -> RestCatalog:
+    """PyIceberg's, with the right credential."""
+    return RestCatalog("judge", uri=gateway.uri, **gateway.properties())
+
+
+@pytest.fixture
+def settings(gateway: Gateway, tmp_path: Path) -> Path:
+    """The page's, for this machine, with all that Spark notes about a run in ``events``."""
+    (page,) = blocks_of(HOW_TO / "publish-to-a-warehouse.md", "Through a REST catalog", "yaml")
+    (archive,) = archives_of("", "iceberg-spark-runtime")
+    given = {
+        "https://catalog.example.org/api": gateway.uri,
+        "output/nightly": str(tmp_path / "out"),
+        f"jars/{archive.name}": str(archive),
+    }
+    sections: dict[str, Any] = yaml.safe_load(with_values(page, given))
+    for name, value in SMALL.items():
+        section, _, setting = name.partition(".")
+        sections.setdefault(section, {})[setting] = value
+    (tmp_path / "events").mkdir()
+    sections["spark"]["master"] = "local[2]"
+    file = tmp_path / "nightly.yaml"
+    file.write_text(yaml.safe_dump(sections))
+    log = {"enabled": "true", "compress": "false", "dir": (tmp_path / "events").as_uri()}
+    add_to_conf(file, {f"spark.eventLog.{name}": value for name, value in log.items()})
+    add_to_conf(file, {"spark.sql.shuffle.partitions": "2"})
+    return file
+
+
+def add_to_conf(settings: Path, properties: Mapping[str, str]) -> None:
+    """Add to the properties of Spark in a file of settings."""
+    sections = yaml.safe_load(settings.read_text())
+    sections["spark"]["conf"] |= properties
+    settings.write_text(yaml.safe_dump(sections))
+
+
+def night(settings: Path, *overrides: str) -> Night:
+    """The night of one day, in a process of its own, whose JVM writes to the same log."""
+    more = [word for override in (f"run.run_date={DAY}", *overrides) for word in ("--set", override)]
+    process = started(JOB, ["retrain", "--config", settings, *more])
+    printed, logged = process.communicate(timeout=600)
+    return Night(process.returncode, printed, logged)
+
+
+def places_of(secret: str, folder: Path) -> list[Path]:
+    """Files that hold a text."""
+    return [file for file in folder.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]
+
+
+def test_a_night_is_read_and_published_with_the_credential_and_a_repeat_replaces_it(
+    gateway: Gateway, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CATALOG_CREDENTIAL", gateway.credential)
+    output, refused = settings.parent / "out", len(gateway.refused)
+
+    runs, grants = [], []
+    for renews in ("by an exchange", "by the secret"):
+        if renews == "by the secret":
+            add_to_conf(settings, {"spark.sql.catalog.lake.token-exchange-enabled": "false"})
+        before = len(gateway.grants)
+        ended = night(settings)
+        grants.append(Counter(gateway.grants[before:]))
+        assert ended.code == 0, ended.logged[-3000:]
+        assert gateway.secret not in ended.printed + ended.logged
+        assert "\tat " not in ended.logged  # no stack trace of anything that went well
+        run = current_run(str(output))
+        runs.append(run.record["run_id"])
+        lists = rest_judge(gateway.uri, "shop", **gateway.properties())("recommendations")
+        assert len(lists) == run.record["tables"]["recommendations"] == 12 * SMALL["recommend.top_n"]
+        assert set(lists["run_id"]) == {runs[-1]}
+        assert set(lists["run_date"].astype(str)) == {DAY}
+
+    assert runs[0] != runs[1]
+    assert {path.name for path in output.glob("run_id=*")} == {f"run_id={run}" for run in runs}
+    table = client(gateway).load_table("shop.recommendations")
+    summary = table.current_snapshot().summary
+    assert (summary["dcrec.run_id"], summary["dcrec.run_date"]) == (runs[1], DAY)
+    assert gateway.refused[refused:] == []
+    # A night is longer than its token.
+    assert grants[0][EXCHANGE] > 0
+    assert grants[1][EXCHANGE] == 0
+    assert grants[1][SECRET] > grants[0][SECRET]
+    assert places_of(gateway.secret, settings.parent) == []
+    record = record_of(output / f"run_id={runs[1]}")
+    conf = record["configuration"]["spark"]["conf"]
+    assert conf["spark.sql.catalog.lake.credential"] == "${oc.env:CATALOG_CREDENTIAL}"
+
+
+@pytest.mark.parametrize(
+    ("code", "named", "namespace"),
+    [
+        (2, "warehouses.iceberg.namespace is 'lake.unseen', which Spark cannot open", "lake.unseen"),
+        (3, "input table 'lake.events.ratings'", "null"),
+    ],
+    ids=["publishing", "reading"],
+)
+def test_a_wrong_credential_is_refused_by_name_and_nothing_is_published(
+    code: int, named: str, namespace: str, gateway: Gateway, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CATALOG_CREDENTIAL", WRONG)
+
+    ended = night(settings, f"warehouses.iceberg.namespace={namespace}")
+
+    assert ended.code == code, ended.logged[-3000:]
+    assert ended.error.startswith(named)
+    assert "Not authorized: invalid_client: unknown client, or another secret" in ended.error
+    assert "credential or token" in ended.error
+    for trace in ("Traceback", "\tat ", "py4j", "An error occurred"):
+        assert trace not in ended.logged
+    secret = WRONG.partition(":")[2]
+    assert secret not in ended.printed + ended.logged
+    assert places_of(secret, settings.parent) == []
+    assert names_in(settings.parent / "out") == set()
+    assert ("unseen",) not in client(gateway).list_namespaces()

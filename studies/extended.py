@@ -136,11 +136,14 @@ def main(data: Path, output: Path, work: Path, only: tuple[str, ...]) -> None:
     """Run what is not done yet, and write the page of all that is there."""
     configure_logging(for_people=True)
     structlog.get_logger().info("studies", work=str(work))
-    every = list(units(data))
-    run_units(build_session("studies"), [u for u in every if not only or u.name.startswith(only)], work)
-    cells = {name: [read(u, work) for u in every if u.name.startswith(f"{name}-seed")] for name in STUDIES}
-    there = {name: [cell for cell in of if cell is not None] for name, of in cells.items()}
-    write_extended_page({name: (study.title, there[name]) for name, study in STUDIES.items()}, output)
+    run_units(build_session("studies"), [u for u in units(data) if not only or u.name.startswith(only)], work)
+    write_extended_page(published(data, work), output)
+
+
+def published(data: Path, work: Path) -> dict[str, tuple[str, list[Cell]]]:
+    """Study -> its title and the cells of its units that are done, as the page takes them."""
+    cells = {name: [read(u, work) for u in units(data) if u.name.startswith(f"{name}-seed")] for name in STUDIES}
+    return {name: (STUDIES[name].title, [cell for cell in of if cell is not None]) for name, of in cells.items()}
 
 
 if __name__ == "__main__":

@@ -19,26 +19,35 @@ _UNPREDICTING = ("popularity", "random")
 
 
 def write_extended_page(studies: Mapping[str, tuple[str, Sequence[Cell]]], output: Path) -> Path:
-    """Write README.md under ``output``. studies : name -> its title and its cells, one for each seed."""
+    """Write README.md under ``output``; a study without cells keeps the section that an earlier page has of it.
+
+    studies : name -> its title and its cells, one for each seed.
+    """
     output.mkdir(parents=True, exist_ok=True)
-    lines = list(_head())
-    for title, cells in studies.values():
-        if cells:
-            lines += [f"\n## {title}\n", *_seeds(cells)]
-            for choice in cells[0]["choices"]:
-                lines += [
-                    f"\nChosen by {_CHOICES[choice]}:\n",
-                    *_table(cells, choice),
-                    "",
-                    *_differences(cells, choice),
-                    *_interventions(cells, choice),
-                ]
-    missing = [title for title, cells in studies.values() if not cells]
-    if missing:
-        lines.append(f"\nNot run: {'; '.join(missing)}.")
     path = output / "README.md"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    earlier = _sections(path.read_text(encoding="utf-8")) if path.exists() else {}
+    sections = {t: "\n".join(_section(cells)) if cells else earlier.get(t) for t, cells in studies.values()}
+    shown = [f"\n## {title}\n\n{section}" for title, section in sections.items() if section is not None]
+    missing = [title for title, section in sections.items() if section is None]
+    not_run = [f"\nNot run: {'; '.join(missing)}."] if missing else []
+    path.write_text("\n".join([*_head(), *shown, *not_run]) + "\n", encoding="utf-8")
     return path
+
+
+def _sections(page: str) -> dict[str, str]:
+    """Title -> text of the sections of a page, without what was not run."""
+    parts = page.partition("\nNot run:")[0].split("\n## ")[1:]
+    return {title: text.strip("\n") for title, _, text in (part.partition("\n") for part in parts)}
+
+
+def _section(cells: Sequence[Cell]) -> Iterator[str]:
+    yield from _seeds(cells)
+    for choice in cells[0]["choices"]:
+        yield f"\nChosen by {_CHOICES[choice]}:\n"
+        yield from _table(cells, choice)
+        yield ""
+        yield from _differences(cells, choice)
+        yield from _interventions(cells, choice)
 
 
 def _head() -> Iterator[str]:
@@ -53,7 +62,8 @@ def _head() -> Iterator[str]:
         "propensity to, by an exposure model of the training pairs. The "
         "chosen settings are fitted to training and validation. Figures are means over seeds, in brackets the 95 % "
         "interval over users, items and seeds. Bold: it leaves out 0, and the seeds are four or more; fewer claim "
-        "nothing."
+        "nothing. The units behind the page are in `studies/results/extended`; studies that have none there keep the "
+        "section of an earlier run."
     )
 
 

@@ -105,3 +105,8 @@ def test_the_page_tells_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     assert "-0.250 [" in page
     assert "| biased | 2.000 | 3.000 | 1.250 | 3.000 |" in page
     assert "Not run: There." in page
+    cells[0]["test"] = 8
+    again = write_extended_page({"a": ("Here", []), "b": ("There", cells)}, tmp_path).read_text(encoding="utf-8")
+    assert page.partition("## Here")[2].partition("\nNot run")[0].strip() in again
+    assert "8 test ratings" in again.partition("## There")[2]
+    assert "Not run" not in again

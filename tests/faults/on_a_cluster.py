@@ -168,7 +168,7 @@ def main(folder: Path, names: list[str], conf: Mapping[str, str]) -> None:
     orders = Orders(folder / "orders")
     spark = build_session(
         "faults",
-        "local-cluster[2,1,1024]",
+        conf.get("spark.master", "local-cluster[2,1,1024]"),
         {
             "spark.sql.shuffle.partitions": "2",
             "spark.ui.enabled": "false",

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from tests.faults.on_a_cluster import FAULTS, SETTINGS
 from tests.jobs.job import names_in, read_table, run_directory
-from tests.spark.standalone import environment, spark_home
+from tests.spark.standalone import daemon, environment, free_port, spark_home, wait_for_worker
 
 pytestmark = pytest.mark.cluster
 
@@ -65,10 +67,29 @@ def runs(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def speculation(folder: Path, runs: dict[str, Any]) -> dict[str, Any]:
-    """A session that starts slow tasks a second time."""
+    """A session that starts slow tasks a second time: on another host, so that there have to be two."""
     eager = {"interval": "50ms", "multiplier": "1.5", "quantile": "0.3", "minTaskRuntime": "500ms"}
     conf = {"spark.speculation": "true", **{f"spark.speculation.{name}": value for name, value in eager.items()}}
-    return {**runs, **told(folder, ["slow-tasks"], conf)}
+    with two_hosts(folder) as master:
+        return {
+            **runs,
+            **told(folder, ["slow-tasks"], {"spark.master": master, "spark.driver.host": "127.0.0.1", **conf}),
+        }
+
+
+@contextmanager
+def two_hosts(folder: Path) -> Iterator[str]:
+    """A standalone cluster of two workers, on two addresses of loopback."""
+    home, port = spark_home(folder), free_port()
+    address = f"spark://127.0.0.1:{port}"
+    of_worker = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", f"{folder}/work", address]
+    with ExitStack() as running:
+        on_master = ["--host", "127.0.0.1", "--port", f"{port}", "--webui-port", "0"]
+        log = running.enter_context(daemon("Master", on_master, home))
+        for number in (1, 2):
+            options = ["--host", f"127.0.0.{number}", *of_worker]
+            wait_for_worker(running.enter_context(daemon("Worker", options, home, number=number)), log)
+        yield address
 
 
 def same_tables(folder: Path, run: str) -> None:

@@ -20,10 +20,9 @@ from dcrec_spark.evaluation.measures import Measure
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.strata import bounds_of
-from dcrec_spark.evaluation.weights import weights_by_exposure
 from dcrec_spark.local.data import Parts
-from dcrec_spark.local.fits import fit_exposure
 from dcrec_spark.local.trial import Bench, Trial
+from dcrec_spark.local.weights import weights_of
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from studies.baselines import ALS_ROW, ALS_SETTINGS, baselines, mllib_als
 from studies.datasets import REGULAR, REWEIGHTED
@@ -80,11 +79,7 @@ class Comparison:
 
 def inverse_propensities(parts: Parts, part: str) -> Array:
     """Weights of the pairs of a part, (n,), by an exposure model of the training pairs, rank 5; mean 1."""
-    train, pairs = parts.ratings(_TRAIN), parts.of[part]
-    users, items = np.unique(train.user), np.unique(train.item)
-    exposure = fit_exposure(train.of_users(users).of_items(items), PoissonFactorization(rank=5, seed=0))
-    a_hat = exposure.at(np.searchsorted(users, pairs["user"]), np.searchsorted(items, pairs["item"]))
-    weights = weights_by_exposure(a_hat)
+    weights = weights_of(parts, part, _TRAIN, PoissonFactorization(rank=5, seed=0))
     return np.asarray(weights / weights.mean())
 
 

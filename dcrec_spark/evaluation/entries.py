@@ -122,12 +122,12 @@ def _tally_ratings(ratings: Ratings, tested: Array, counts: dict[str, int | Arra
         per_user |= {OfModel(model, measure): _unranked(part, ranked) for measure, part in of_lists.items()}
         error = (np.clip(score, *settings.clip) if settings.clip else score) - rating
         for kind, of_items, loss in ((Kind.MSE, Kind.ITEM_MSE, error**2), (Kind.MAE, Kind.ITEM_MAE, np.abs(error))):
-            per_user[OfModel(model, Measure(kind))] = Pooled(loss, ratings.weight)
+            per_user[OfModel(model, Measure(kind))] = Pooled(loss)
             per_item[OfModel(model, Measure(of_items))] = loss
         for k in settings.ks:
             listed = np.bincount(ratings.item[ranked[place <= k]], minlength=len(ratings.item_key)) > 0
             shown[OfModel(model, Measure(Kind.COVERAGE, k))] = listed
-    cells = Cells(row_ptr, ratings.item, ratings.user_key, ratings.item_key)
+    cells = Cells(row_ptr, ratings.item, ratings.user_key, ratings.item_key, ratings.weight)
     return Tally(cells, per_user, per_item, shown, tested, counts)
 
 

@@ -33,19 +33,22 @@ _HELD = 1 << 22
 
 
 class Cells(NamedTuple):
-    """Cells of a table, row by row: row_ptr (n + 1,), col (nnz,); row_key (n,), col_key (m,) hashes of the ids."""
+    """Cells of a table, row by row: row_ptr (n + 1,), col (nnz,); row_key (n,), col_key (m,) hashes of the ids.
+
+    weight : (nnz,) how much each counts in means over cells; None: all alike.
+    """
 
     row_ptr: NDArray[np.int64]
     col: NDArray[np.int64]
     row_key: NDArray[np.int64]
     col_key: NDArray[np.int64]
+    weight: Floats | None = None
 
 
 class Pooled(NamedTuple):
-    """A mean over all cells, not over rows. value : (nnz,). weight : (nnz,) how much each counts; None: all alike."""
+    """A mean over all cells by their weights, not over rows. value : (nnz,)."""
 
     value: Floats
-    weight: Floats | None = None
 
 
 class Seeds(NamedTuple):
@@ -77,14 +80,16 @@ def resampled_sums(cells: Cells, metrics: Sequence[PerRow | Pooled], seeds: Seed
     """
     row_weights = _with_plain(seeds.rows, cells.row_key, replications)
     col_weights = _with_plain(seeds.cols, cells.col_key, replications)
+    weight_of_cell = np.ones(len(cells.col)) if cells.weight is None else cells.weight
     sums = np.zeros((1 + replications, len(metrics), 2))
     width = max(1, _HELD // (len(row_weights) + len(col_weights) + 1))
     for start in range(0, 1 + replications, width):
         part = slice(start, start + width)
         of_rows, of_cols = (weights[:, part].astype(np.float64) for weights in (row_weights, col_weights))
+        drawn = _row_sums(cells, weight_of_cell, of_cols)
         for number, metric in enumerate(metrics):
             if isinstance(metric, Pooled):
-                total, weight = _pooled_sums(cells, metric, of_cols)
+                total, weight = _row_sums(cells, weight_of_cell * metric.value, of_cols), drawn
             else:
                 weight = metric.counted[:, None]
                 total = weight * (metric.value[:, None] + _row_sums(cells, metric.move, of_cols - 1.0))
@@ -95,11 +100,6 @@ def resampled_sums(cells: Cells, metrics: Sequence[PerRow | Pooled], seeds: Seed
 def _with_plain(seed: int, key: NDArray[np.int64], replications: int) -> NDArray[np.uint8]:
     """Draw the weights of the replications, after a column of ones: the rows as they are."""
     return np.hstack([np.ones((len(key), 1), np.uint8), poisson_weights(seed, key, replications)])
-
-
-def _pooled_sums(cells: Cells, metric: Pooled, of_cols: Floats) -> tuple[Floats, Floats]:
-    weight = np.ones(len(cells.col)) if metric.weight is None else metric.weight
-    return _row_sums(cells, weight * metric.value, of_cols), _row_sums(cells, weight, of_cols)
 
 
 def _row_sums(cells: Cells, values: Floats, of_cols: Floats) -> Floats:

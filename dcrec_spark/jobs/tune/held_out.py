@@ -5,18 +5,17 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
 from pyspark.sql import DataFrame
 
 from dcrec_spark.config import TuneConfig
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.splits import split_by_time, split_within_users
-from dcrec_spark.evaluation.weights import weigh_by_exposure, weights_by_exposure
+from dcrec_spark.evaluation.weights import weigh_by_exposure
 from dcrec_spark.jobs.estimator_settings import exposure_params
 from dcrec_spark.jobs.metric_settings import metric_settings as configured
 from dcrec_spark.local.data import Parts, gather
-from dcrec_spark.local.fits import fit_exposure
+from dcrec_spark.local.weights import weights_of
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 
 COLUMNS = Columns("user_id", "item_id", "rating")
@@ -92,11 +91,7 @@ def weigh_here(config: TuneConfig, parts: Parts) -> Parts:
     """Give the validation's pairs their weights, where the configuration asks for some."""
     if config.tuning.weights == "none":
         return parts
-    users, items = (np.unique(parts.of["train"][side]) for side in ("user", "item"))
-    exposure = fit_exposure(parts.ratings("train").of_users(users).of_items(items), _reference(config, []))
-    pairs = parts.of["validation"]
-    a_hat = exposure.at(np.searchsorted(users, pairs["user"]), np.searchsorted(items, pairs["item"]))
-    return parts.weighed("validation", weights_by_exposure(a_hat))
+    return parts.weighed("validation", weights_of(parts, "validation", "train", _reference(config, [])))
 
 
 def weigh_there(config: TuneConfig, parts: Split, resources: ExitStack) -> Split:

@@ -86,7 +86,7 @@ format: $(READY)  ## Put the code in the house's form
 	@$(BIN)/ruff check --fix --quiet $(CODE)
 	@$(BIN)/ruff format $(CODE)
 
-bench: $(VENV)/.bench  ## Measure against MLlib, implicit and hpfrec (needs a C compiler)
+bench: $(VENV)/.bench  ## Measure against MLlib, implicit, cmfrec, hpfrec and poismf (needs a C compiler)
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 
 soak: $(READY)  ## Fifty nights in one process, and fifty in processes of their own: what grows that should not?
@@ -155,7 +155,7 @@ build/schedulers/.ready: $(READY) tests/schedulers/requirements.txt
 
 $(VENV)/.bench: $(READY)
 	@command -v cc >/dev/null || command -v gcc >/dev/null || { \
-		echo 'make bench compiles hpfrec, and there is no C compiler here. On Debian or Ubuntu: apt install gcc'; exit 1; }
+		echo 'make bench compiles cmfrec, hpfrec and poismf, and there is no C compiler here. On Debian or Ubuntu: apt install gcc'; exit 1; }
 	$(call say,Installing what the benchmarks compare with...)
 	@$(PIP) install --use-pep517 --constraint conf/constraints.txt --editable '.[dev,bench]'
 	@touch $@

@@ -57,16 +57,18 @@ def off(seen: dict[str, Any], seconds: dict[str, dict[str, float]]) -> dict[str,
 
 
 def main() -> None:
-    seen = {name: run for name, run in json.loads(RESULTS.read_text()).items() if name in SIZES}
+    on_record = {name: run for name, run in json.loads(RESULTS.read_text()).items() if name in SIZES}
+    seen = {name: run for name, run in on_record.items() if run["exchange"] == "blocks" and "local" in run["master"]}
     seconds = {stage: fitted(seen, stage) for stage in STAGES}
     held_out = off(seen, seconds)
+    fitted_to = {name: run for name, run in seen.items() if name not in HELD_OUT}
     errors = [max(ratio, 1 / ratio) for of_run in held_out.values() for ratio in of_run.values()]
     found = {
         "seconds": seconds,
         "measured": {
-            "fitted_to": [name for name in seen if name not in HELD_OUT],
-            "most_ratings": max(run["ratings"] for run in seen.values()),
-            "most_cores": max(run["cores"] for run in seen.values()),
+            "fitted_to": list(fitted_to),
+            "most_ratings": max(run["ratings"] for run in fitted_to.values()),
+            "most_cores": max(run["cores"] for run in fitted_to.values()),
             "off_on_held_out": {"median": round(median(errors), 2), "worst": round(max(errors), 2), "runs": held_out},
         },
         **versions("python -m benchmarks.cost"),

@@ -13,9 +13,11 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 from dcrec_spark.kernels import compiled, threads
+from dcrec_spark.kernels.cholesky import solve_rows
+from dcrec_spark.kernels.conjugate import descend
 from dcrec_spark.kernels.gamma import moments
 from dcrec_spark.kernels.poisson import CountBlock, rates, update_shape
-from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser, Shared, update_users
+from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser, Shared, System, users_system
 from dcrec_spark.kernels.ridge_sums import item_sums
 from dcrec_spark.kernels.settle import settle_shape
 
@@ -45,13 +47,18 @@ def _kernels(path: Path, rank: int) -> dict[str, Callable[[], object]]:
     equal = 0.3 + np.diff(few.row_ptr)[:, None] / rank * np.ones(rank)
     design, none = Design(1.0, True), np.empty((n_users, 0))
     ratings = RatingBlock(row_ptr, counts.col, rating, 1.0 + 40.0 * rating, np.empty(0), none)
-    sums = item_sums(items, np.empty((n_items, 0)), design)
+    sums, reg = item_sums(items, np.empty((n_items, 0)), design), Regulariser(1.0, 1.0, 1.0, 1.0)
+
+    def equations() -> System:
+        return users_system(ratings, items, sums, Shared(), design, reg)
+
     return {
         "Poisson update": partial(update_shape, 0.3, counts, users, items),
         "rates": partial(rates, counts, users, items),
         "moments of Gamma factors": partial(moments, users, rate, 0.3, 0.3),
         "rows brought to rest": partial(settle_shape, prior, few, equal, rate, items, 1e-6, 100),
-        "ridge": partial(update_users, ratings, items, sums, Shared(), design, Regulariser(1.0, 1.0, 1.0, 1.0)),
+        "ridge": lambda: solve_rows(ratings, equations()),
+        "ridge, 3 conjugate gradients": lambda: descend(ratings, equations(), users, 3),
     }
 
 

@@ -1,4 +1,4 @@
-"""make bench: ours against MLlib, implicit and hpfrec, evaluation, fold-in, top-N, memory; see benchmarks/results.
+"""make bench: ours against its peers, evaluation, fold-in, top-N, memory; see benchmarks/results.
 
 python -m benchmarks.run                     everything (under an hour on 2 cores)
 python -m benchmarks.run --only stage2-1m    one of them
@@ -15,11 +15,12 @@ import click
 import pandas as pd
 from pyspark.sql import functions as F
 
-from benchmarks import data, kernels, memory, nights, speed, warm_start, whole_fit
+from benchmarks import data, indexed, kernels, memory, nights, solvers, speed, warm_start, whole_fit
 from dcrec_spark.spark.session import build_session
 
 RESULTS = Path(__file__).parent / "results"
 RANK = 50
+SOLVED = (50, 100, 200)
 PRECISIONS = ("float64", "float32")  # the default, and what MLlib's factors have
 LARGE = (70_000, 10_000)
 
@@ -113,6 +114,16 @@ def top_n_1m(rounds: int) -> dict[str, object]:
     )
 
 
+def index_200k(rounds: int) -> dict[str, object]:
+    """The ten best of 200,000 items for 4,000 users by an index, against the exact lists; and how many these share."""
+    return indexed.measure(200_000, RANK, rounds)
+
+
+def index_kernels(rounds: int) -> dict[str, object]:
+    """The same of 200,000 and of a million items for 500 users, on one core: its seconds, and those of building."""
+    return {f"{n} items": indexed.of_kernels(n, RANK, rounds) for n in (200_000, 1_000_000)}
+
+
 def exposure_fit_100k(rounds: int) -> dict[str, object]:
     """Stage 1 to the end, MovieLens 100K: to within 1e-4 of the converged ELBO, plain and accelerated, by rank."""
     return _exposure_fit(data.movielens_100k(), most=1500)
@@ -129,10 +140,27 @@ def _exposure_fit(path: Path, most: int) -> dict[str, object]:
     return {"rank": (10, RANK), "most_iterations": most, "converged_below": whole_fit.CONVERGED, **fits}
 
 
+def scales_of_factors(rounds: int) -> dict[str, object]:
+    """ELBO of stage 1 after so many sweeps, with each factor's best scale before a sweep, and with that of ascent."""
+    spark = build_session("bench", "local[2]")
+    large, small = (speed.load(spark, path) for path in (data.movielens_1m(), data.movielens_100k()))
+    return {
+        "MovieLens 1M": whole_fit.scales(large, RANK),
+        "MovieLens 100K": whole_fit.scales(small, RANK),
+        "MovieLens 100K, rank 10": whole_fit.scales(small, 10),
+    }
+
+
+def exposure_whole_100k(rounds: int) -> dict[str, object]:
+    """Stage 1 of MovieLens 100K to within 1e-4 of its end, against hpfrec and poismf, to the same likelihood."""
+    ratings = speed.load(build_session("bench", "local[2]"), data.movielens_100k())
+    return whole_fit.stage_1_against_peers(ratings, RANK, rounds, threads=2)
+
+
 def exposure_whole_1m(rounds: int) -> dict[str, object]:
-    """Stage 1 of MovieLens 1M to within 1e-4 of its end, against hpfrec with two threads, to the same likelihood."""
+    """Stage 1 of MovieLens 1M to within 1e-4 of its end, against hpfrec, to the same likelihood."""
     ratings = speed.load(build_session("bench", "local[2]"), data.movielens_1m())
-    return whole_fit.stage_1_against_hpfrec(ratings, RANK, rounds, threads=2)
+    return whole_fit.stage_1_against_peers(ratings, RANK, rounds, threads=2, names=["hpfrec"])
 
 
 def whole_fits_100k(rounds: int) -> dict[str, object]:
@@ -172,12 +200,42 @@ def _whole_fits(path: Path, rank: int, rounds: int) -> dict[str, object]:
     )
 
 
+def cmfrec_100k(rounds: int) -> dict[str, object]:
+    """Ten sweeps of the classical model, MovieLens 100K, against implicit and cmfrec, all with two threads."""
+    return _cmfrec(data.movielens_100k(), rounds)
+
+
+def cmfrec_1m(rounds: int) -> dict[str, object]:
+    """The same, MovieLens 1M."""
+    return _cmfrec(data.movielens_1m(), rounds)
+
+
+def _cmfrec(path: Path, rounds: int) -> dict[str, object]:
+    ratings, on_driver = speed.load(build_session("bench", "local[2]"), path), pd.read_parquet(path)
+    return speed.alternate(
+        rounds,
+        {p: lambda p=p: whole_fit.classical(ratings, RANK, 10, p) for p in PRECISIONS},
+        {
+            "implicit, Cholesky": lambda: whole_fit.implicit(on_driver, RANK, 10, threads=2),
+            "cmfrec, Cholesky": lambda: whole_fit.cmfrec(on_driver, RANK, 10, threads=2, use_cg=False),
+            "cmfrec, gradients": lambda: whole_fit.cmfrec(on_driver, RANK, 10, threads=2, use_cg=True),
+        },
+    )
+
+
+def solvers_1m(rounds: int) -> dict[str, object]:
+    """Five sweeps of the classical model, MovieLens 1M, by Cholesky's method and conjugate gradients; CPU seconds."""
+    return {"rank": SOLVED, "sweeps": 5} | solvers.measure(data.movielens_1m(), SOLVED, sweeps=5)
+
+
 def both_stages_1m(rounds: int) -> dict[str, object]:
     """Both stages until they settle, MovieLens 1M, against ten iterations of MLlib's implicit ALS; once each, warm."""
     ratings = speed.load(build_session("bench", "local[2]"), data.movielens_1m())
     whole_fit.classical(ratings, RANK, 2), whole_fit.mllib(ratings, RANK, 2)
-    ours, peer = whole_fit.both_stages(ratings, RANK), whole_fit.mllib(ratings, RANK, 10)
-    return {**ours, "peer": round(peer, 2), "ratio": round(ours["seconds"] / peer, 3)}
+    ours = {precision: whole_fit.both_stages(ratings, RANK, precision) for precision in PRECISIONS}
+    peer = whole_fit.mllib(ratings, RANK, 10)
+    ratios = {precision: round(fit["seconds"] / peer, 3) for precision, fit in ours.items()}
+    return {**ours, "peer": round(peer, 2), "ratio": ratios}
 
 
 def night_1m(rounds: int) -> dict[str, object]:
@@ -216,15 +274,20 @@ def driver_memory(rounds: int) -> dict[str, object]:
 
 BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "stage1-1m": stage1_1m,
+    "scales-of-factors": scales_of_factors,
     "stage2-1m": stage2_1m,
     "stage2-10m": stage2_10m,
     "extended-sweep-1m": extended_sweep_1m,
     "exposure-fit-100k": exposure_fit_100k,
     "exposure-fit-1m": exposure_fit_1m,
+    "exposure-whole-100k": exposure_whole_100k,
     "exposure-whole-1m": exposure_whole_1m,
     "whole-fits-100k": whole_fits_100k,
     "whole-fits-1m": whole_fits_1m,
     "whole-fits-10m": whole_fits_10m,
+    "cmfrec-100k": cmfrec_100k,
+    "cmfrec-1m": cmfrec_1m,
+    "solvers-1m": solvers_1m,
     "both-stages-1m": both_stages_1m,
     "course-1m": course_1m,
     "sweeps-100k": sweeps_100k,
@@ -234,6 +297,8 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "evaluation-1m": evaluation_1m,
     "fold-in-1m": fold_in_1m,
     "top-n-1m": top_n_1m,
+    "index-200k": index_200k,
+    "index-kernels": index_kernels,
     "driver-memory": driver_memory,
 }
 
@@ -256,8 +321,8 @@ def main(only: tuple[str, ...], rounds: int) -> None:
 
 def versions(command: str) -> dict[str, object]:
     """How figures came about, to stand beside them."""
-    names = ("pyspark", "numpy", "scipy", "pyarrow", "numba", "implicit", "hpfrec")
-    found = {name: found for name in names if (found := _version(name))}
+    packages = ["pyspark", "numpy", "scipy", "pyarrow", "numba", "faiss-cpu", "implicit", "hpfrec", "cmfrec", "poismf"]
+    found = {name: found for name in packages if (found := _version(name))}
     return {"command": command, "versions": {"python": platform.python_version(), **found}}
 
 

@@ -4,14 +4,18 @@
     python -m benchmarks.sizes --list       the names
 
 Each adds itself to benchmarks/results/sizes.json, from which benchmarks.cost fits the cost model of ``dcrec plan``.
+Those whose master is "standalone" bring a cluster of two workers, of a core each, on loopback.
 """
 
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -24,9 +28,9 @@ from pyspark.sql import SparkSession
 from benchmarks import data
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.spark.session import build_session
+from tests.spark.standalone import daemon, free_port, spark_home, wait_for_worker
 
 RESULTS = Path(__file__).parent / "results" / "sizes.json"
-ITERATIONS = 4
 # Of scores: above, ranking would take longer than all else.
 MOST_SCORES = 10**10
 
@@ -41,6 +45,7 @@ class Size(NamedTuple):
     rank: int
     master: str = "local[2]"
     exchange: str = "blocks"
+    iterations: int = 4
 
 
 SIZES = {
@@ -59,8 +64,21 @@ SIZES = {
     "skewed": Size("skewed", 300_000, 250_000, 20_000_000, 50),
     "10m-10": Size("power law", 70_000, 10_000, 10_000_000, 10),
     "100m-10": Size("power law", 700_000, 50_000, 100_000_000, 10),
+    "skewed-one-process": Size("skewed", 300_000, 250_000, 20_000_000, 50, exchange="auto"),
+    "wide-standalone": Size("power law", 1_000_000, 1_000_000, 20_000_000, 50, "standalone", iterations=2),
+    "skewed-standalone": Size("skewed", 300_000, 250_000, 20_000_000, 50, "standalone", iterations=2),
+    "100m-10-standalone": Size("power law", 700_000, 50_000, 100_000_000, 10, "standalone", iterations=2),
 }
-LARGE = ("wide", "skewed", "100m-10")
+LARGE = tuple(name for name, size in SIZES.items() if size.ratings > 10_000_000)
+# A driver that holds nothing large, and two executors, with room left for their Python workers.
+OF_STANDALONE = {
+    "spark.driver.memory": "2g",
+    "spark.executor.memory": "6g",
+    "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "16",
+}
 
 
 def ratings_of(size: Size) -> Path:
@@ -118,19 +136,36 @@ def _proportional(process: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
 
 
-def measured(size: Size) -> dict[str, object]:
+@contextmanager
+def cluster_of(size: Size) -> Iterator[tuple[str, dict[str, str]]]:
+    """Give the master to fit with and what it has to be told; a standalone one runs until the end of the block."""
+    if size.master != "standalone":
+        yield size.master, {}
+        return
+    with ExitStack() as running:
+        folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
+        home, port = spark_home(folder), free_port()
+        here, address = ["--host", "127.0.0.1", "--webui-port", "0"], f"spark://127.0.0.1:{port}"
+        log = running.enter_context(daemon("Master", [*here, "--port", f"{port}"], home))
+        for number in (1, 2):
+            options = [*here, "--cores", "1", "--memory", "7g", "--work-dir", f"{folder}/work-{number}", address]
+            wait_for_worker(running.enter_context(daemon("Worker", options, home, number=number)), log)
+        yield address, OF_STANDALONE
+
+
+def measured(size: Size, master: str, conf: dict[str, str]) -> dict[str, object]:
     """Fit both stages, so many iterations each, and say what each stage took."""
     path = ratings_of(size)
-    spark = build_session("sizes", size.master, {"spark.ui.enabled": "true"})
+    spark = build_session("sizes", master, {"spark.ui.enabled": "true", **conf})
     spark.sparkContext.setCheckpointDir(str(data.CACHE / "checkpoints"))
     ends: dict[str, list[float]] = {"exposure": [], "outcome": []}
 
     def note(stage: str, iteration: int, objective: float) -> None:
         ends[stage].append(time.perf_counter())
 
-    exposure = PoissonFactorization(rank=size.rank, maxIter=ITERATIONS, tol=0.0, exchange=size.exchange)
+    exposure = PoissonFactorization(rank=size.rank, maxIter=size.iterations, tol=0.0, exchange=size.exchange)
     outcome = DeconfoundedMF(
-        rank=size.rank, exposureModel=exposure, maxIter=ITERATIONS, tol=0.0, exchange=size.exchange
+        rank=size.rank, exposureModel=exposure, maxIter=size.iterations, tol=0.0, exchange=size.exchange
     )
     exposure.listener = outcome.listener = note
     memory = Memory()
@@ -181,7 +216,9 @@ def main(names: tuple[str, ...], listed: bool, here: bool) -> None:
         print("\n".join(SIZES))
         return
     if here:
-        print(json.dumps(measured(SIZES[names[0]])))
+        with cluster_of(SIZES[names[0]]) as (master, conf):
+            print(json.dumps(measured(SIZES[names[0]], master, conf)))
+            build_session().stop()  # before its cluster
         return
     for name in names or [name for name in SIZES if name not in LARGE]:
         ratings_of(SIZES[name])

@@ -12,6 +12,7 @@ EXTRAS = {
     "warehouse": ("psycopg",),
     "mlflow": ("mlflow",),
     "redis": ("redis",),
+    "index": ("faiss",),
 }
 
 

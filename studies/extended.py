@@ -90,7 +90,7 @@ STUDIES: dict[str, Study] = {
     "coat": Study("Coat, existing users, random test", 5, BUDGET, DATASETS["coat"]),
     "coat-new-users": Study("Coat, new users, random test", 5, _SOME, DATASETS["coat-new-users"], choices=("mse",)),
     "coat-interventions": Study("Coat, one fit and three tests", 5, BUDGET, DATASETS["coat-interventions"], _STABLE),
-    "movielens-100k": Study("MovieLens 100K, regular test", 1, _FEW, DATASETS["movielens-100k"]),
+    "movielens-100k": Study("MovieLens 100K, regular test", 5, _FEW, DATASETS["movielens-100k"]),
     "movielens-1m": Study("MovieLens 1M, regular test", 1, _FEW, DATASETS["movielens-1m"]),
     "simulation": Study(
         "The paper's simulation, sparse, 1,000 x 1,000", 10, _FEW, partial(paper_world, 1000), _WORLD_ROWS

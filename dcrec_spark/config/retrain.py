@@ -65,11 +65,13 @@ class RetrainConfig(WithAudit, WithWarehouses, FittingConfig):
 
     @model_validator(mode="after")
     def _scores_are_products(self) -> Self:
-        link = self.outcome.confounder_link
-        if self.recommend.vectors and self.outcome.adjustment == "deconfounded" and link != "identity":
-            raise ValueError(
-                f"recommend.vectors false for outcome.confounder_link={link}: a link of an inner product is none"
-            )
+        link, wanted = self.outcome.confounder_link, {"vectors false": self.recommend.vectors}
+        wanted["searched_share null"] = self.recommend.searched_share is not None
+        for setting in (setting for setting, is_wanted in wanted.items() if is_wanted):
+            if self.outcome.adjustment == "deconfounded" and link != "identity":
+                raise ValueError(
+                    f"recommend.{setting} for outcome.confounder_link={link}: a link of an inner product is none"
+                )
         return self
 
     @model_validator(mode="after")

@@ -14,6 +14,7 @@ from dcrec_spark.config.types import (
     AtLeastTwo,
     Natural,
     NonNegativeReal,
+    PartOrAll,
     Place,
     Positive,
     Real,
@@ -234,6 +235,12 @@ class RankingConfig(ListLengthConfig):
     max_per_category: Positive | None = Field(
         default=None, description="items of one category in a list, at most; null: any number"
     )
+    searched_share: PartOrAll | None = Field(
+        default=None,
+        description="share of a catalogue of more than 16,384 items that an index looks at for each list, such as 0.1; "
+        "what it does not find is missing from the lists; null: all of it, exactly; needs pip install "
+        "'dcrec-spark[index]' (outcome.confounder_link=identity)",
+    )
 
     @model_validator(mode="after")
     def _categories_are_there(self) -> Self:
@@ -271,6 +278,15 @@ class ListsConfig(RankingConfig):
         default=False,
         description="whether a table changes is published: the rows added, removed and moved since the run before",
     )
+
+    @model_validator(mode="after")
+    def _gaps_are_known(self) -> Self:
+        if self.intervals and self.searched_share is not None:
+            raise ValueError(
+                "searched_share null for intervals=true: how sure a place is depends on the next best item, which an "
+                "index may miss"
+            )
+        return self
 
 
 class MetricsConfig(Section):

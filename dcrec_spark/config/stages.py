@@ -28,7 +28,7 @@ class ExposureConfig(Section):
         description="iterations at most",
     )
     tol: Annotated[Real, Field(ge=0, le=1)] = Field(
-        default=1e-06,
+        default=1e-05,
         description="relative change of the objective below which a fit ends",
     )
     acceleration: bool = Field(
@@ -219,6 +219,17 @@ class OutcomeConfig(Section):
         default=False,
         description="whether steps go beyond each side's optimum while the objective improves",
     )
+    solver: Literal["cholesky", "cg"] = Field(
+        default="cholesky",
+        description="how each row's least squares are solved in a sweep (outcome=weighted or probabilistic). "
+        "cholesky: to its end, by its normal equations; cg: some steps of conjugate gradients from where "
+        "it is, cheaper at high ranks",
+    )
+    cg_steps: Annotated[Whole, Field(ge=1, le=4096)] = Field(
+        default=3,
+        description="steps of conjugate gradients that a row takes in a sweep (outcome=weighted or probabilistic, "
+        "solver=cg)",
+    )
     restarts: Annotated[Whole, Field(ge=1, le=1000)] = Field(
         default=1,
         description="fits from so many seeds, of which the best is taken; those that go astray are left out",
@@ -239,9 +250,9 @@ class EngineConfig(Section):
     exchange: Literal["auto", "local", "broadcast", "blocks"] = Field(
         default="auto",
         description="where a fit is computed, and how factors reach the blocks that need them. auto: local up to 2 "
-        "million ratings, or 10 million where Spark runs in local mode; above, broadcast for a side with "
-        "small factors, else blocks; local: in the driver's process, without the cluster; broadcast: from "
-        "the driver to every worker; blocks: from block to block over the cluster",
+        "million ratings, in local mode up to 30 million if memory has room for them; above, broadcast "
+        "for a side with small factors, else blocks; local: in the driver's process, without the cluster; "
+        "broadcast: from the driver to every worker; blocks: from block to block over the cluster",
     )
     checkpoint_interval: Annotated[Whole, Field(ge=1, le=1000000)] = Field(
         default=10,

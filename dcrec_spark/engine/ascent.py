@@ -15,7 +15,7 @@ from dcrec_spark.engine.blocks import AnySide
 from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.convergence import SLACK, History, Listener, Patience
 from dcrec_spark.engine.half_step import Kernel, State, destroy, end_lineage, half_step, needed_by
-from dcrec_spark.engine.pace import Pace, Paced
+from dcrec_spark.engine.pace import Balanced, Pace, Paced
 
 
 class Steps(Protocol):
@@ -263,18 +263,24 @@ def _climb(
     users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates, history: History, pace: Pace
 ) -> _Moment:
     """Sweep as far as the pace says or, where that makes the objective worse, from the same moment at length 1."""
-    after, objective = _sweep(users, items, _at_pace(steps, pace), now, live)
+    after, objective = _sweep(users, items, _at_pace(steps, pace, now), now, live)
     if pace.is_long and not history.improved_by(objective):
         pace.undone()
-        after, objective = _sweep(users, items, _at_pace(steps, pace), now, live)
+        after, objective = _sweep(users, items, _at_pace(steps, pace, now), now, live)
     history.enough = pace.gains_to_settle
     history.settled_at(objective)
     pace.improved()
     return after
 
 
-def _at_pace(steps: Steps, pace: Pace) -> Steps:
-    return steps.at_pace(pace.length) if pace.accelerates and isinstance(steps, Paced) else steps
+def _at_pace(steps: Steps, pace: Pace, now: _Moment) -> Steps:
+    """Return the steps of the next sweep: as long as the pace says, from balanced factors where the model has them."""
+    if not (pace.accelerates and isinstance(steps, Paced)):
+        return steps
+    paced = steps.at_pace(pace.length)
+    if isinstance(paced, Balanced) and now.users is not None:
+        return paced.balanced(now.users.sums, now.items.sums)
+    return paced
 
 
 def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates) -> tuple[_Moment, float]:

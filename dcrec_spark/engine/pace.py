@@ -17,6 +17,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol, Self, runtime_checkable
 
+from dcrec_spark.engine.cells import Arrays
+
 GROWTH = 1.1
 
 
@@ -39,6 +41,14 @@ class Paced(Protocol):
 
     def at_pace(self, length: float) -> Self:
         """Return the same steps, each so many times as long as the one to the optimum."""
+
+
+@runtime_checkable
+class Balanced(Protocol):
+    """Steps of a model of products, whose sides have a scale of each factor between them."""
+
+    def balanced(self, users: Arrays, items: Arrays) -> Self:
+        """Return the same steps from where each factor has its best scale; the sums are those of both sides so far."""
 
 
 @dataclass

@@ -229,20 +229,8 @@ def evaluate_ranking(
     """
     require_columns(recommendations, ["user_id", "item_id"], ["rank"])
     require_columns(test, [columns.user, columns.item], [columns.rating])
-    listed = recommendations.select(
-        _key("user_id").alias("user_key"),
-        _key("item_id").alias("item_key"),
-        _number("rank").alias("rank"),
-        F.lit(None).cast("double").alias("rating"),
-        F.lit(False).alias("tested"),
-    )
-    tested = test.select(
-        _key(columns.user).alias("user_key"),
-        _key(columns.item).alias("item_key"),
-        F.lit(None).cast("double").alias("rank"),
-        _number(columns.rating).alias("rating"),
-        F.lit(True).alias("tested"),
-    )
+    listed = _entries(recommendations, "user_id", "item_id", rank="rank")
+    tested = _entries(test, columns.user, columns.item, rating=columns.rating)
     by_user = listed.unionByName(tested).repartition("user_key")
     sums = add_up(by_user, ranking_tally(settings), _resampling(settings))
     _require_ratings(sums, columns)
@@ -250,6 +238,14 @@ def evaluate_ranking(
     scores = {measure.of_whole_catalogue: score for measure, score in _scores(sums, 0, catalogue_size)}
     counts = {name: int(sums.counts[name]) for name in ("rows", "users", "users_without_list")}
     return Metrics(settings, {model: scores}, counts)
+
+
+def _entries(frame: DataFrame, user: str, item: str, rank: str | None = None, rating: str | None = None) -> DataFrame:
+    """Pairs by their keys: places of lists, which have a rank, or tested ones, which have a rating."""
+    keys = _key(user).alias("user_key"), _key(item).alias("item_key")
+    nothing = F.lit(None).cast("double")
+    numbers = [(_number(of) if of else nothing).alias(name) for name, of in (("rank", rank), ("rating", rating))]
+    return frame.select(*keys, *numbers, F.lit(rating is not None).alias("tested"))
 
 
 def join_predictions(

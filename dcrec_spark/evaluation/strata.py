@@ -5,7 +5,7 @@ lie within its bounds; there are as many strata as were asked for where the numb
 alike: equal numbers are never divided.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -117,13 +117,7 @@ def evaluate_strata(
         of_side = f"{_COUNT}_{side}"
         counts = training.groupBy(quoted(column)).agg(F.count("*").alias(of_side))
         counted = counted.join(counts, column, "left").fillna(0, [of_side])
-        # One row for each distinct number, of which there are few: together they can't exceed the ratings.
-        sizes = counted.groupBy(of_side).agg(F.count_distinct(quoted(column)).alias("members")).toPandas()
-        sizes = sizes.sort_values(of_side)
-        count, members = sizes[of_side].to_numpy(), sizes.members.to_numpy()
-        for lowest, highest in bounds_of(count, members, most):
-            inside = int(members[(count >= lowest) & (count <= highest)].sum())
-            parts.append((side, lowest, highest, inside))
+        parts += [(side, *bounds) for bounds in _strata_of(counted, of_side, column, most)]
     # Each row is in a stratum of users and in one of items; they are numbered together.
     numbers = [
         F.when(F.col(f"{_COUNT}_{side}").between(lowest, highest), F.lit(number))
@@ -132,3 +126,13 @@ def evaluate_strata(
     rows = counted.withColumn(_STRATUM, F.explode(F.array_compact(F.array(*numbers))))
     metrics = evaluate_groups(rows, F.col(_STRATUM), models, columns, settings)
     return [Stratum(*part, metrics[number]) for number, part in enumerate(parts)]
+
+
+def _strata_of(counted: DataFrame, count: str, member: str, most: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the smallest and largest number of ratings of each stratum of a side, and how many members it has."""
+    # One row for each distinct number, of which there are few: together they can't exceed the ratings.
+    sizes = counted.groupBy(count).agg(F.count_distinct(quoted(member)).alias("members")).toPandas()
+    sizes = sizes.sort_values(count)
+    counts, members = sizes[count].to_numpy(), sizes.members.to_numpy()
+    for lowest, highest in bounds_of(counts, members, most):
+        yield lowest, highest, int(members[(counts >= lowest) & (counts <= highest)].sum())

@@ -15,7 +15,7 @@ from dcrec_spark.data.listed import read_listed
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Job, Outputs
-from dcrec_spark.jobs.lists import list_tables, ranked_lists, with_changes
+from dcrec_spark.jobs.lists import exact_lists_of_some, list_tables, ranked_lists, require_index, with_changes
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import reject_table
 from dcrec_spark.jobs.run_record import fingerprint
@@ -54,8 +54,9 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
     last_step = "rank and publish"
 
     def check(self, config: RecommendJobConfig) -> None:
-        """Refuse a configuration without a model, or without the ratings that it wants left out."""
+        """Refuse a configuration without a model, without the ratings that it wants left out, or without its index."""
         require_model_path(config)
+        require_index(config.recommend)
         if config.recommend.exclude_seen and not _names_ratings(config.input):
             raise ConfigError(
                 "setting recommend.exclude_seen is true, and input.path is null: set input to the ratings that the "
@@ -100,7 +101,8 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
             tables = with_changes(context.spark, context.output, tables, run, context.resources)
         if valid is not None:
             tables["rejects"] = reject_table(valid, run)
-        return Outputs(tables, None, seen=left_out, offer=offer, length=recommend.top_n)
+        exact = exact_lists_of_some(model, recommend, offer, left_out, users)
+        return Outputs(tables, None, seen=left_out, offer=offer, length=recommend.top_n, exact=exact)
 
     def plan(self, context: Context[RecommendJobConfig], inputs: Inputs) -> list[str]:
         """Name the ratings and the model."""

@@ -19,7 +19,7 @@ from dcrec_spark.jobs.exposure_check import check_exposures
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
 from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Job, Outputs
-from dcrec_spark.jobs.lists import list_tables, ranked_lists, with_changes
+from dcrec_spark.jobs.lists import exact_lists_of_some, list_tables, ranked_lists, require_index, with_changes
 from dcrec_spark.jobs.model_audit import check_volume, compare_models, hold_out
 from dcrec_spark.jobs.news import count_news, end_where_nothing_is_new, last_run
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
@@ -27,6 +27,7 @@ from dcrec_spark.jobs.outputs import factor_tables, model_folder, reject_table
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
 from dcrec_spark.jobs.summary import input_line
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
+from dcrec_spark.models.families.base import Assessing
 from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
@@ -50,6 +51,10 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
 
     config_type = RetrainConfig
     last_step = "rank and publish"
+
+    def check(self, config: RetrainConfig) -> None:
+        """Refuse a configuration that wants an index where there is none to be had."""
+        require_index(config.recommend)
 
     def extract(self, context: Context[RetrainConfig]) -> Inputs:
         """Open the ratings; load the model to start from, which has to fit them and the settings."""
@@ -83,7 +88,8 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
         tables = {**_lists(context, inputs.offer, model, left_out, parts.train), **factor_tables(model, run)}
         tables["rejects"] = reject_table(valid, run)
         folders = {FOLDER: model_folder(model, context.spark)}
-        return Outputs(tables, model, folders, left_out, inputs.offer, config.recommend.top_n)
+        exact = exact_lists_of_some(model, config.recommend, inputs.offer, left_out)
+        return Outputs(tables, model, folders, left_out, inputs.offer, config.recommend.top_n, exact)
 
     def load(self, context: Context[RetrainConfig], outputs: Outputs[DeconfoundedMFModel]) -> str:
         """Publish; nobody goes on with a fit that is published."""
@@ -185,7 +191,7 @@ def _estimators(
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
     initial = None if start is None else start.model
     outcome = DeconfoundedMF(**outcome_params(config.outcome, *shared), exposureModel=exposure, initialModel=initial)
-    if config.recommend.intervals and not family_of(outcome).has_certainty:
+    if config.recommend.intervals and not isinstance(family_of(outcome), Assessing):
         raise ConfigError(
             "setting recommend.intervals: found true, expected false for outcome.outcome="
             f"{config.outcome.outcome}, which does not say how sure a score is"

@@ -63,7 +63,7 @@ class Run:
     intercept: float | None = None
     source: Source | None = None
     input_snapshot: str | None = None
-    lists: dict[str, float] | None = None
+    lists: dict[str, float | None] | None = None
     compared: dict[str, Any] | None = None
     verdicts: Verdicts = field(default_factory=Verdicts)
     input_table_id: str | None = None

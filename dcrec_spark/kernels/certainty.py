@@ -18,9 +18,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from dcrec_spark.kernels import csr
+from dcrec_spark.kernels.cholesky import assembled, gather, solve
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge import Array, Design, RatingBlock, Shared, System, assembled, gather, solve
+from dcrec_spark.kernels.ridge import Array, Design, RatingBlock, Shared, System
 
 
 class Spreads(NamedTuple):

@@ -60,3 +60,11 @@ def row_sums(row_ptr: Pointers, values: Floats) -> NDArray[np.float64]:
     """Add up each row's values; (n,), zero for an empty row."""
     row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
     return np.bincount(row, weights=values, minlength=len(row_ptr) - 1).astype(np.float64, copy=False)
+
+
+def row_products(row_ptr: Pointers, col: NDArray[Any], values: Floats, cols: Floats) -> NDArray[np.float64]:
+    """Add up value times cols[i] of each row's nonzeros (u, i); (n, F). values (nnz,), cols (m, F), col (nnz,)."""
+    products = np.zeros((len(row_ptr) - 1, cols.shape[1]))
+    for row, start, end in pieces(row_ptr):
+        products[row] += values[start:end] @ cols[col[start:end]]
+    return products

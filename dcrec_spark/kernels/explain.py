@@ -21,9 +21,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dcrec_spark.kernels.cholesky import assembled, gather, solve
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
 from dcrec_spark.kernels.poisson import CountBlock, rates
-from dcrec_spark.kernels.ridge import RatingBlock, System, assembled, gather, solve
+from dcrec_spark.kernels.ridge import RatingBlock, System
 
 # Contributions of one user that are formed at once: 32 MB of them.
 TABLE = 1 << 22

@@ -1,5 +1,7 @@
 """Exact least squares over all pairs, at the cost of the observed ones: the normal equations of each row.
 
+:mod:`dcrec_spark.kernels.cholesky` solves them, :mod:`dcrec_spark.kernels.conjugate` takes steps toward the solution.
+
     J = sum_{all u,i} w_ui (y_ui - m_ui - gamma_u h_ui - beta_0)^2 + regularisers
 
 w_ui is ``weight`` on the observed pairs and ``unobserved`` (w0) off them; m_ui = theta_u . beta_i (+ b_u + c_i) on the
@@ -15,17 +17,14 @@ A gamma_u that departs from a common gamma has it as the mean of its prior. Wher
 h is another number on the observed pairs than the product that stands in the sums over all pairs: ``low_rank``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dposv, sposv
 
-from dcrec_spark.kernels.compiled import pays, plain
-from dcrec_spark.kernels.csr import pieces, row_sums
+from dcrec_spark.kernels.csr import row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.threads import over_rows
 
 _NONE: Floats = np.empty(0)
 
@@ -169,42 +168,6 @@ class Columns(NamedTuple):
         return cls(slice(end if design.biases else rank), sources, rank, slice(rank + 1, end), both, both)
 
 
-def update_users(
-    block: RatingBlock, items: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
-) -> Floats:
-    """Solve for the preference and the confounder weight of each user jointly: one Cholesky solve of each row.
-
-    Parameters
-    ----------
-    block : the ratings of n users. items : (m, K (+ 1)), the items of the inbox.
-    sums : of :func:`dcrec_spark.kernels.ridge_sums.item_sums`, over all items.
-    shared : the terms of all pairs. design, reg : of the model.
-
-    Returns
-    -------
-    (n, K (+ 1) (+ 1)), the bias after the factors, the confounder weight last, where the users have them.
-    """
-    return _solve_rows(block, users_system(block, items, sums, shared, design, reg))
-
-
-def update_items(
-    block: RatingBlock, users: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
-) -> Floats:
-    """Solve for the attributes of each item, given the users.
-
-    Parameters
-    ----------
-    block : the ratings of n items. users : (m, K (+ 1) (+ 1)) as :func:`update_users` returns them.
-    sums : :func:`dcrec_spark.kernels.ridge_sums.user_sums` over all users.
-    shared : the terms of all pairs. design, reg : of the model.
-
-    Returns
-    -------
-    (n, K (+ 1)), the bias last.
-    """
-    return _solve_rows(block, items_system(block, users, sums, shared, design, reg))
-
-
 class System(NamedTuple):
     """The normal equations of each row: (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull.
 
@@ -226,7 +189,20 @@ class System(NamedTuple):
 def users_system(
     block: RatingBlock, items: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
 ) -> System:
-    """Set up the normal equations that :func:`update_users` solves."""
+    """Set up the normal equations of each user: of his preference and his confounder weight, jointly.
+
+    Parameters
+    ----------
+    block : the ratings of n users. items : (m, K (+ 1)), the items of the inbox.
+    sums : of :func:`dcrec_spark.kernels.ridge_sums.item_sums`, over all items.
+    shared : the terms of all pairs. design, reg : of the model.
+
+    Returns
+    -------
+    System
+        Of unknowns (n, K (+ 1) (+ 1)), the bias after the factors, the confounder weight last, where the users have
+        them.
+    """
     rank, gram = items.shape[1] - design.biases, sums["augmented"]
     at = Columns.of_items(rank, block.exposure.shape[1], design)
     offset, everyones = _known_of_preference(block, items, gram, at, shared, design)
@@ -245,7 +221,19 @@ def users_system(
 def items_system(
     block: RatingBlock, users: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
 ) -> System:
-    """Set up the normal equations that :func:`update_items` solves."""
+    """Set up the normal equations of each item, given the users.
+
+    Parameters
+    ----------
+    block : the ratings of n items. users : (m, K (+ 1) (+ 1)) as :func:`users_system` has them.
+    sums : :func:`dcrec_spark.kernels.ridge_sums.user_sums` over all users.
+    shared : the terms of all pairs. design, reg : of the model.
+
+    Returns
+    -------
+    System
+        Of unknowns (n, K (+ 1)), the bias last.
+    """
     own_weight = block.has_confounder and design.per_user
     rank, gram = users.shape[1] - design.biases - own_weight, sums["augmented"]
     at = Columns.of_users(rank, block.exposure.shape[1], design)
@@ -339,7 +327,7 @@ def _with_confounder(
     border, right = np.empty((n, size + 1)), np.empty((n, size + 1))
     border[:, :size] = z_w0 * (exposure @ gram[at.exposure, at.sources])
     if len(block.low_rank) and z_w0:
-        border[:, :size] += z_w0 * _row_products(block, block.a_hat - block.low_rank, system.sources)
+        border[:, :size] += z_w0 * row_products(block.row_ptr, block.col, block.a_hat - block.low_rank, system.sources)
     border[:, size] = confounder_curvature(block, sums, design)
     border[:, size] -= row_sums(block.row_ptr, system.curvature * np.square(block.a_hat))
     right[:, :size] = system.right
@@ -382,89 +370,3 @@ def _pulls(block: RatingBlock, offset: Floats, shown: Floats, design: Design, dt
 def _in_precision(system: System, dtype: Any) -> System:
     arrays = {name: value.astype(dtype, copy=False) for name, value in system._asdict().items() if name != "rank"}
     return system._replace(**arrays)
-
-
-def _row_products(block: RatingBlock, values: Floats, sources: Floats) -> Floats:
-    """Add up value times source of each row's nonzeros, (n, F)."""
-    products = np.zeros((len(block.row_ptr) - 1, sources.shape[1]))
-    for row, start, end in pieces(block.row_ptr):
-        products[row] += values[start:end] @ sources[block.col[start:end]]
-    return products
-
-
-def _solve_rows(block: RatingBlock, system: System) -> Floats:
-    """Solve each row's :class:`System`. A row whose matrix is not positive definite comes back as NaN."""
-    if _is_one_matrix(system):
-        return _solve_together(block, system)
-    solved = np.empty_like(system.right)
-    if pays(len(block.col) * system.base.size):
-        from dcrec_spark.kernels.loops import ridge as loops
-
-        of_system = (system.sources, system.curvature, system.pull, system.base, system.ridge, system.border)
-        numbers = [plain(each, solved.dtype) for each in (block.a_hat, *of_system, system.right)]
-        pairs = plain(block.row_ptr), plain(block.col)
-        over_rows(lambda first, last: loops.solve_rows(first, last, *pairs, *numbers, solved), block.row_ptr)
-        return solved
-    for row, (matrix, right) in enumerate(assembled(block, system)):
-        solved[row] = solve(matrix, right)
-    return solved
-
-
-def _is_one_matrix(system: System) -> bool:
-    """Whether all rows have the same matrix: every pair weighs the same, and every row is regularised alike."""
-    alike = not system.curvature.any() and system.border.shape[1] == 0
-    return alike and len(system.ridge) > 0 and not np.ptp(system.ridge, axis=0).any()
-
-
-def _solve_together(block: RatingBlock, system: System) -> Floats:
-    """Solve rows of one matrix at once: O(nnz F + n F^2)."""
-    right = system.right + _row_products(block, system.pull, system.sources).astype(system.right.dtype, copy=False)
-    matrix = system.base + np.diag(system.ridge[0])
-    return np.ascontiguousarray(solve(matrix, right.T).T)
-
-
-def assembled(block: RatingBlock, system: System) -> Iterator[tuple[Floats, Floats]]:
-    """Assemble each row's matrix, lower triangle, and right-hand side, in arrays that the next row overwrites."""
-    sources, curvature, pull, base, ridge, border, right, _ = system
-    bordered = border.shape[1] > 0
-    matrix, row_right = np.empty_like(base, order="C"), np.empty_like(right[:1])[0]
-    diagonal = matrix.reshape(-1)[:: len(base) + 1]
-    scale = np.sqrt(curvature) if len(curvature) == 0 or curvature.min() >= 0 else None
-    walk = pieces(block.row_ptr)
-    piece = next(walk, None)
-    for row in range(len(right)):
-        matrix[:] = base
-        diagonal += ridge[row]
-        row_right[:] = right[row]
-        if bordered:
-            matrix[-1] += border[row]
-        while piece is not None and piece[0] == row:
-            start, end = piece[1], piece[2]
-            gathered = gather(sources, block, start, end, bordered)
-            row_right += pull[start:end] @ gathered
-            if scale is None:
-                matrix += gathered.T @ (gathered * curvature[start:end, None])
-            else:
-                gathered *= scale[start:end, None]
-                matrix += gathered.T @ gathered
-            piece = next(walk, None)
-        yield matrix, row_right
-
-
-def solve(matrix: Floats, right: Floats) -> Floats:
-    """Solve matrix x = right, (F,) or (F, P), from the lower triangle of ``matrix``, which is overwritten.
-
-    NaN where the matrix is not positive definite.
-    """
-    posv = dposv if matrix.dtype == np.float64 else sposv
-    # The transpose hands LAPACK its own order, and reads the last row as the last column.
-    _, solution, failed = posv(matrix.T, right, lower=0, overwrite_a=True)
-    return np.full_like(solution, np.nan) if failed else solution
-
-
-def gather(sources: Floats, block: RatingBlock, start: int, end: int, bordered: bool) -> Floats:
-    """Gather the sources of some nonzeros, a_hat in the last column where the system is bordered."""
-    gathered = sources[block.col[start:end]]
-    if bordered:
-        gathered[:, -1] = block.a_hat[start:end]
-    return gathered

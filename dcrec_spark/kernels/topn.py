@@ -1,5 +1,7 @@
 """The best unseen items of each user, by one blocked product.
 
+The product is in single precision, and says which items may be among the best; these are scored in full precision.
+
 score_ui = theta_u . beta_i + gamma_u a_hat_ui + beta_0 = [theta_u, gamma_u pi_u] . [beta_i, lambda_i] + beta_0
 
 With a link of a_hat the scores are no one product: the link is taken of a block of products at a time.
@@ -11,11 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dcrec_spark.kernels.compiled import pays, plain
 from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.gamma import Floats
 
-# Scores held at a time, whatever the size of the catalogue: 4 MB of doubles, which pass through the caches of a core.
+# Scores held at a time, whatever the size of the catalogue: 2 MB, or 4 of doubles, which stay in the caches of a core.
 SCORES = 1 << 19
+# Of lengths of rows and columns, and of their products: far from where single precision ends, at 3e38.
+LARGEST_SINGLE = 1e30
 
 
 class Ranked(NamedTuple):
@@ -120,9 +125,9 @@ def top_n(
     """
     link = None if form.is_low_rank else Link(*confounder, form)
     parts = (preference, confounder) if link is None else (preference,)
-    rows = np.hstack([part[0] for part in parts])
-    cols = np.ascontiguousarray(np.hstack([part[1] for part in parts]).T)
-    rounding = _rounding(rows, cols) + (0.0 if link is None else link.rounding)
+    of_rows, of_cols = (np.hstack([part[side] for part in parts]) for side in (0, 1))
+    rows, cols, slack = _scanned(of_rows, of_cols, intercept, link)
+    is_compiled = pays(rows.size * cols.shape[1])
     at_once = max(1, SCORES // max(1, cols.shape[1]))
     ranked_pieces = []
     for start in range(0, max(1, len(rows)), at_once):
@@ -132,24 +137,89 @@ def top_n(
             scores += link.block(slice(start, end))
         seen = seen_col[seen_ptr[start] : seen_ptr[end]]
         scores[np.repeat(np.arange(end - start), np.diff(seen_ptr[start : end + 1])), seen] = -np.inf
-        ranking = _Block(scores, rounding[start:end], start, preference, confounder, link, intercept)
+        ranking = _Block(
+            scores, slack.of_rows(slice(start, end)), is_compiled, start, preference, confounder, link, intercept
+        )
         ranked_pieces.append(ranking.best(n) if cap is None else _capped(ranking, n, cap))
     return joined(ranked_pieces)
 
 
-def _rounding(rows: Floats, cols: Floats) -> Floats:
-    """Bound how far the product may round two equal scores of a row apart; (rows,)."""
-    longest = np.sqrt(np.einsum("kc,kc->c", cols, cols).max(initial=0.0))
-    return np.asarray(2 * len(cols) * np.finfo(rows.dtype).eps * longest * np.linalg.norm(rows, axis=1))
+def rank_pairs(
+    n: int,
+    row: NDArray[np.int64],
+    col: NDArray[np.int64],
+    preference: tuple[Floats, Floats],
+    confounder: tuple[Floats, Floats],
+    intercept: float,
+    link: Link | None = None,
+) -> Ranked:
+    """Rank the ``n`` best of each row among some pairs, by the sum of the parts.
+
+    row, col : positions of the pairs, (pairs,), in any order. All else as for :func:`top_n`.
+    """
+    preferred = np.einsum("nk,nk->n", preference[0][row], preference[1][col])
+    confounded = np.einsum("nl,nl->n", confounder[0][row], confounder[1][col]) if link is None else link.at(row, col)
+    score = preferred + confounded + intercept
+    order = np.lexsort((col, -score, row))
+    place = _place_in_row(row[order])
+    best = order[place < n]
+    return Ranked(row[best], place[place < n] + 1, col[best], score[best], preferred[best], confounded[best])
 
 
-def _candidates(scores: Floats, n: int, rounding: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+class Slack(NamedTuple):
+    """How far a scanned score may be from the exact one: ``of_row[row] * of_col[col] + more[row]``.
+
+    of_row, more : (rows,). of_col : (cols,). Double precision.
+    """
+
+    of_row: Floats
+    of_col: Floats
+    more: Floats
+
+    def of_rows(self, rows: Any) -> "Slack":
+        """Return that of some rows."""
+        return Slack(self.of_row[rows], self.of_col, self.more[rows])
+
+    def most(self) -> Floats:
+        """Return that of the column for which it is largest, (rows,)."""
+        return np.asarray(self.of_row * self.of_col.max(initial=0.0) + self.more)
+
+
+def _scanned(rows: Floats, cols: Floats, intercept: float, link: Link | None) -> tuple[Floats, Floats, Slack]:
+    """Return the factors whose product is scanned, (rows, K) and (K, cols), and how far it may be off.
+
+    A sum of K products, of factors that were rounded, is off by K + 2 roundings of eps / 2 times both lengths at most.
+    Twice that is allowed, for the score that decides rounds too; and it rounds once more where the intercept is added.
+    """
+    exact = float(np.finfo(rows.dtype).eps)
+    with np.errstate(over="ignore"):  # lengths that overflow are infinite
+        lengths = [np.linalg.norm(side.astype(np.float64, copy=False), axis=1) for side in (rows, cols)]
+        longest = [float(length.max(initial=0.0)) for length in lengths]
+        largest = max(*longest, longest[0] * longest[1])
+    if link is None and largest < LARGEST_SINGLE:
+        rows, cols = rows.astype(np.float32, copy=False), cols.astype(np.float32, copy=False)
+    by_col = np.ascontiguousarray(cols.T)
+    if not np.isfinite(largest):  # nothing is known of how far: all are candidates
+        return rows, by_col, Slack(np.zeros(len(rows)), np.zeros(len(cols)), np.full(len(rows), np.inf))
+    kind, width = np.finfo(rows.dtype), rows.shape[1] + 3
+    # What is too small for a normal number may be off by as much as the smallest of these.
+    more = width * float(kind.tiny) * (1.0 + longest[1] + lengths[0]) + (0.0 if link is None else link.rounding)
+    more += 2.0 * exact * (abs(intercept) + lengths[0] * longest[1])
+    return rows, by_col, Slack(width * float(kind.eps) * lengths[0], lengths[1], more)
+
+
+def _candidates(scores: Floats, n: int, slack: Slack, is_compiled: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find (row, col) of all finite scores that may be among the n best of their row, in the order of the table."""
+    if is_compiled:
+        from dcrec_spark.kernels.loops import best
+
+        found: tuple[NDArray[np.int64], NDArray[np.int64]] = best.candidates(plain(scores), n, *map(plain, slack))
+        return found
     width = scores.shape[1]
     candidate = scores > -np.inf
     if n < width:
         bar = np.partition(scores, width - n, axis=1)[:, width - n]
-        candidate &= scores >= (bar - rounding)[:, None]
+        candidate &= scores >= (bar - 2.0 * slack.most())[:, None]
     row, col = np.nonzero(candidate)
     return row, col
 
@@ -164,7 +234,8 @@ class _Block(NamedTuple):
     """A block of rows with all their scores, -inf where a column is left out, and what these are made from."""
 
     scores: Floats
-    rounding: Floats
+    slack: Slack
+    is_compiled: bool
     start: int
     preference: tuple[Floats, Floats]
     confounder: tuple[Floats, Floats]
@@ -172,23 +243,13 @@ class _Block(NamedTuple):
     intercept: float
 
     def best(self, n: int, rows: NDArray[np.int64] | None = None) -> Ranked:
-        """Rank the n best of each row, or of some, by the sum of the parts: a product's rounding depends on places."""
+        """Rank the n best of each row, or of some, pair by pair: a product's rounding depends on places."""
         if rows is None:
-            place, col = _candidates(self.scores, n, self.rounding)
+            place, col = _candidates(self.scores, n, self.slack, self.is_compiled)
         else:
-            place, col = _candidates(self.scores[rows], n, self.rounding[rows])
+            place, col = _candidates(self.scores[rows], n, self.slack.of_rows(rows), self.is_compiled)
             place = rows[place]
-        row = place + self.start
-        preferred = np.einsum("nk,nk->n", self.preference[0][row], self.preference[1][col])
-        if self.link is None:
-            confounded = np.einsum("nl,nl->n", self.confounder[0][row], self.confounder[1][col])
-        else:
-            confounded = self.link.at(row, col)
-        score = preferred + confounded + self.intercept
-        order = np.lexsort((col, -score, row))
-        place = _place_in_row(row[order])
-        best = order[place < n]
-        return Ranked(row[best], place[place < n] + 1, col[best], score[best], preferred[best], confounded[best])
+        return rank_pairs(n, place + self.start, col, self.preference, self.confounder, self.intercept, self.link)
 
 
 def _capped(block: _Block, n: int, cap: Cap) -> Ranked:
@@ -200,7 +261,7 @@ def _capped(block: _Block, n: int, cap: Cap) -> Ranked:
     done: list[Ranked] = []
     while True:
         ranked = block.best(depth, rows)
-        kept = _within_cap(ranked, n, cap)
+        kept = within_cap(ranked, n, cap)
         found, left = (np.bincount(part.row - block.start, minlength=len(block.scores)) for part in (kept, ranked))
         is_done = (found[rows] == n) | (left[rows] < depth) | (depth >= width)
         finished = np.isin(kept.row - block.start, rows[is_done])
@@ -211,7 +272,7 @@ def _capped(block: _Block, n: int, cap: Cap) -> Ranked:
             return whole.at(np.lexsort((whole.rank, whole.row)))
 
 
-def _within_cap(ranked: Ranked, n: int, cap: Cap) -> Ranked:
+def within_cap(ranked: Ranked, n: int, cap: Cap) -> Ranked:
     """Return the first n of each row of which no more than the cap are of one group, ranked anew."""
     group = cap.groups[ranked.col]
     order = np.lexsort((ranked.rank, group, ranked.row))

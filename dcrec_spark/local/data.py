@@ -11,7 +11,7 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array
@@ -19,6 +19,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
+from dcrec_spark.kernels.keys import keys_of
 from dcrec_spark.local.ratings import Ratings
 
 # Each rating takes 40 bytes on its way to the driver; a sweep over so many takes a second or two.
@@ -111,15 +112,10 @@ def gather(frames: Mapping[str, DataFrame], columns: Columns = _PLAIN) -> Parts:
 
 
 def _plain(frame: DataFrame, columns: Columns) -> DataFrame:
-    def key(column: str) -> Column:
-        return F.xxhash64(F.col(f"`{column}`").cast("string"))
-
     return frame.select(
         F.col(f"`{columns.user}`").alias("user"),
         F.col(f"`{columns.item}`").alias("item"),
         F.col(f"`{columns.rating}`").cast("double").alias("rating"),
-        key(columns.user).alias("user_key"),
-        key(columns.item).alias("item_key"),
     )
 
 
@@ -136,9 +132,7 @@ def _index(table: pa.Table, side: str) -> _Index:
     ids = column.unique()
     ids = ids.take(pc.sort_indices(ids))
     place = pc.index_in(column, ids).to_numpy().astype(np.int64)
-    key = np.zeros(len(ids), np.int64)
-    key[place] = table[f"{side}_key"].to_numpy()
-    return _Index(ids, key, place)
+    return _Index(ids, keys_of(ids.cast(pa.string()).to_pylist()), place)
 
 
 def _sorted(pairs: dict[str, Array]) -> dict[str, Array]:

@@ -5,7 +5,7 @@ such fits side by side, one in each task. From the same keys, seeds and settings
 find, up to rounding; the estimators stand here for their parameters alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,7 +117,11 @@ def fit_outcome(ratings: Ratings, estimator: DeconfoundedMF, exposure: Exposure 
 
 
 def fit_and_fold_in(
-    ratings: Ratings, estimator: DeconfoundedMF, stage_one: PoissonFactorization | None, new: Ratings
+    ratings: Ratings,
+    estimator: DeconfoundedMF,
+    stage_one: PoissonFactorization | None,
+    new: Ratings,
+    replaced: Callable[[Exposure, Exposure], tuple[Exposure, Exposure]] | None = None,
 ) -> Outcome:
     """Fit to ``ratings``, then fold in the users of ``new``: the model of the new users.
 
@@ -125,9 +129,12 @@ def fit_and_fold_in(
     ----------
     stage_one : for adjustment="deconfounded", else None.
     new : ratings of the same items by other users.
+    replaced : what takes the place of stage 1, of the users of the fit and of the new ones: placebos.
     """
-    exposures = None if stage_one is None else _fit_and_fold_in_exposure(ratings, stage_one, new)
-    known, folded = exposures or (None, None)
+    known = folded = None
+    if stage_one is not None:
+        known, folded = _fit_and_fold_in_exposure(ratings, stage_one, new)
+        known, folded = replaced(known, folded) if replaced else (known, folded)
     family, propensity = _local_family(estimator, known), _propensity(ratings, estimator)
     with FitScope() as scope:
         layout = _outcome_layout(ratings, estimator, propensity)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -169,7 +170,8 @@ def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Expo
     if trial.fold_in:
         first = None if trial.exposure is None else PoissonFactorization(**dict(trial.exposure))
         new = _Rows.of(parts.ratings(trial.fold_in), rows.items)
-        return fit_and_fold_in(rows.ratings, estimator, first, new.ratings), new
+        replaced = partial(confounders, ratings=rows.ratings, kind=trial.confounder)
+        return fit_and_fold_in(rows.ratings, estimator, first, new.ratings, replaced), new
     exposure = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
     return fit_outcome(rows.ratings, estimator, exposure), rows
 
@@ -201,3 +203,12 @@ def confounder(fitted: Exposure, ratings: Ratings, kind: Confounder) -> Exposure
     popularity = np.bincount(ratings.item, minlength=len(fitted.items)).astype(np.float64)
     mean = fitted.users.mean(axis=0) @ fitted.items.mean(axis=0)
     return Exposure(np.ones((len(fitted.users), 1)), (popularity * mean / popularity.mean())[:, None])
+
+
+def confounders(known: Exposure, folded: Exposure, ratings: Ratings, kind: Confounder) -> tuple[Exposure, Exposure]:
+    """Return those of the users of a fit, whose ratings are given, and of new users of the same items."""
+    if kind == "fitted":
+        return known, folded
+    placebo = confounder(known, ratings, kind)
+    users = folded.users if kind == "permuted" else np.ones((len(folded.users), 1))
+    return placebo, Exposure(users, placebo.items)

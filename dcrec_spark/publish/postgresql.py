@@ -12,16 +12,15 @@ what was shown when staging began, and records the publication. It waits for rea
 attempts, and gives up after ``lock_seconds``. A publisher holds a second advisory lock, on its token, for as long as
 it lives: what is staged under a token that nobody holds is left over, and goes.
 
-A server that goes away in the middle of a step and is back within ``lock_seconds`` costs that step only: it is made
-again from its beginning, on a new connection. Staging then has a new token; committing looks first whether it was done.
+A server that goes away in the middle of a step and is back within ``lock_seconds`` costs that step only. Staging then
+has a new token; committing looks first whether it was done.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date
-from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -40,7 +39,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError, interruption, require_extra
+from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError, require_extra
 from dcrec_spark.publish.manifest import to_json
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.publish.server import Server
@@ -60,6 +59,7 @@ from dcrec_spark.publish.pgvector import (
     vector_columns,
     vector_names,
 )
+from dcrec_spark.publish.postgresql_session import PAUSE_SECONDS, Session
 
 _TYPES: dict[type[DataType], str] = {
     StringType: "text",
@@ -84,8 +84,6 @@ _KEYS = {
     "item_factors": ("id",),
 }
 _ATTEMPT_SECONDS = 1
-_PAUSE_SECONDS = 0.2
-_Made = TypeVar("_Made")
 _log = logging.getLogger(__name__)
 _PAGES_PER_READ = 2**16
 _REGISTRY = """
@@ -119,13 +117,8 @@ class PostgresqlWarehouse(Warehouse):
         super().__init__(namespace, keep, run_date)
         self.spark = spark
         self.server = server
-        self.lock_seconds = lock_seconds
+        self.session = Session(server, namespace, self.setting, lock_seconds)
         self.index_vectors = index_vectors
-        self._open: psycopg.Connection | None = None
-        # Tokens whose lock this connection holds: asked for again, it would be given.
-        self._staging: set[str] = set()
-        # How often the connection broke: whoever clears up afterwards may have made a new one.
-        self._losses = 0
 
     def check(self) -> None:
         """Connect, and make the two tables of the registry."""
@@ -134,10 +127,10 @@ class PostgresqlWarehouse(Warehouse):
                 f"{self.setting}.namespace is {self.namespace!r}; expected a schema: letters, digits and '_'"
             )
         try:
-            with self._transaction() as connection:
+            with self.session.transaction() as connection:
                 registry = f'"{self.namespace}"."dcrec_current"'
                 if connection.execute("select to_regclass(%s) is null", [registry]).fetchone() == (True,):
-                    self._take_lock(connection)
+                    self.session.keep_publishers_out(connection)
                     connection.execute(self._sql("create schema if not exists {schema}"))
                     connection.execute(self._sql(_REGISTRY))
                 elif connection.execute("select has_schema_privilege(%s, 'create')", [self.namespace]).fetchone() != (
@@ -153,16 +146,13 @@ class PostgresqlWarehouse(Warehouse):
 
     def close(self) -> None:
         """Close the connection."""
-        if self._open is not None:
-            self._open.close()
-            self._open = None
-            self._staging.clear()
+        self.session.close()
 
     # ---- stage
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedTables:
         """Load all tables, and read back what is there; begun anew where the server went away in between."""
-        return self._through_restarts(lambda: super(PostgresqlWarehouse, self).stage(run_id, tables, folders))
+        return self.session.through_restarts(lambda: super(PostgresqlWarehouse, self).stage(run_id, tables, folders))
 
     def prepare(self, table: str, rows: DataFrame) -> None:
         """Refuse columns that PostgreSQL cannot hold."""
@@ -172,7 +162,7 @@ class PostgresqlWarehouse(Warehouse):
     def now(self, table: str) -> str | None:
         """Name the token that the view shows."""
         query = "select token from {schema}.dcrec_current where table_name = %s"
-        row = self._connection().execute(self._sql(query), [table]).fetchone()
+        row = self.session.connection().execute(self._sql(query), [table]).fetchone()
         return None if row is None else str(row[0])
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
@@ -188,10 +178,8 @@ class PostgresqlWarehouse(Warehouse):
             )
             for field in rows.schema
         )
-        with self._transaction() as connection:
-            if staged.token not in self._staging:
-                connection.execute("select pg_advisory_lock(hashtextextended(%s, 0))", [self._key(staged.token)])
-                self._staging.add(staged.token)
+        with self.session.transaction() as connection:
+            self.session.hold(connection, staged.token)
             connection.execute(
                 self._sql(
                     "insert into {schema}.dcrec_runs (token, run_id, run_date, tables) values (%s, %s, %s, array[%s]) "
@@ -202,7 +190,7 @@ class PostgresqlWarehouse(Warehouse):
             connection.execute(self._sql("create table {schema}.{place} ({columns})", place=place, columns=columns))
         self._load(place, rows.withColumns({name: as_text(name) for name in vectors}))
         try:
-            with self._transaction() as connection:
+            with self.session.transaction() as connection:
                 if table in _KEYS:
                     keys = sql.SQL(", ").join(map(sql.Identifier, _KEYS[table]))
                     index = self._sql("create unique index on {schema}.{place} ({keys})", place=place, keys=keys)
@@ -231,7 +219,7 @@ class PostgresqlWarehouse(Warehouse):
         """Open what was loaded, in pieces that executors read side by side; maps are left out."""
         place = staged_place(table, staged.token)
         query = "select relpages from pg_class where oid = %s::regclass"
-        row = self._connection().execute(query, [self._dotted(place)]).fetchone()
+        row = self.session.connection().execute(query, [self._dotted(place)]).fetchone()
         pages = 0 if row is None else int(row[0])
         cuts = range(0, pages + 1, _PAGES_PER_READ)
         pieces = [f"ctid >= '({cut},0)'::tid and ctid < '({cut + _PAGES_PER_READ},0)'::tid" for cut in cuts]
@@ -250,7 +238,7 @@ class PostgresqlWarehouse(Warehouse):
 
     def _vectors_of(self, rows: DataFrame) -> dict[str, VectorColumn]:
         names = self._vector_names(rows.schema)
-        return vector_columns(self._connection(), rows, names) if names else {}
+        return vector_columns(self.session.connection(), rows, names) if names else {}
 
     # ---- commit
 
@@ -262,7 +250,7 @@ class PostgresqlWarehouse(Warehouse):
         ConflictError
             Another run was shown since staging began, or readers or publishers kept their locks for too long.
         """
-        return self._through_restarts(lambda: self._commit(staged, record))
+        return self.session.through_restarts(lambda: self._commit(staged, record))
 
     def _commit(self, staged: StagedTables, record: Record) -> str:
         with self._swap(staged.run_id) as connection:
@@ -299,7 +287,7 @@ class PostgresqlWarehouse(Warehouse):
 
     def undo(self, staged: StagedTables) -> None:
         """Show what was shown when staging began, all views at once; the publication is no longer recorded."""
-        self._through_restarts(lambda: self._undo(staged))
+        self.session.through_restarts(lambda: self._undo(staged))
 
     def _undo(self, staged: StagedTables) -> None:
         with self._swap(staged.run_id) as connection:
@@ -332,7 +320,7 @@ class PostgresqlWarehouse(Warehouse):
 
     def verify(self, staged: StagedTables) -> None:
         """Count what the views show; their tables were compared when they were staged, and never change."""
-        differing = self._through_restarts(lambda: self._differing(staged))
+        differing = self.session.through_restarts(lambda: self._differing(staged))
         if differing:
             self.undo(staged)
             raise DcrecError(
@@ -343,7 +331,7 @@ class PostgresqlWarehouse(Warehouse):
     def _differing(self, staged: StagedTables) -> list[str]:
         differing = []
         for table, content in staged.contents.items():
-            row = self._connection().execute(self._sql("select count(*) from {schema}.{p}", p=table)).fetchone()
+            row = self.session.connection().execute(self._sql("select count(*) from {schema}.{p}", p=table)).fetchone()
             if row != (content.rows,) or self.now(table) != staged.token:
                 differing.append(table)
         return differing
@@ -360,33 +348,32 @@ class PostgresqlWarehouse(Warehouse):
         try:
             self._discard(staged)
         except (DcrecError, psycopg.OperationalError) as error:
-            if self._answers():
+            if self.session.answers():
                 raise
             _log.warning("%s: what was staged is left to the next run: %s", self.setting, first_line(error))
 
     def _discard(self, staged: StagedTables) -> None:
-        held = staged.token in self._staging
-        self._staging.discard(staged.token)
-        with self._transaction() as connection:
+        held = self.session.no_longer_hold(staged.token)
+        with self.session.transaction() as connection:
             query = "select published_at is null from {schema}.dcrec_runs where token = %s"
             if connection.execute(self._sql(query), [staged.token]).fetchone() == (True,):
                 self._forget(connection, staged.token)
             if held:
-                connection.execute("select pg_advisory_unlock(hashtextextended(%s, 0))", [self._key(staged.token)])
+                self.session.let_go(connection, staged.token)
 
     def drop(self, staged: StagedTables, table: str) -> None:
         """Nothing by the table: :meth:`discard` removes all at once."""
 
     def prune(self, table: str) -> None:
         """Remove runs that are neither shown nor among those to keep, and what nobody alive is staging."""
-        with self._transaction() as connection:
+        with self.session.transaction() as connection:
             query = """
                 select token, published_at is null from {schema}.dcrec_runs
                 where token not in (select token from {schema}.dcrec_current)
                 and token not in (select token from {schema}.dcrec_runs where published_at is not null
                                   order by published_at desc limit %s)"""
             for token, unpublished in connection.execute(self._sql(query), [self.keep]).fetchall():
-                if unpublished and self._is_staging(connection, token):
+                if unpublished and self.session.is_held(connection, token):
                     continue
                 try:
                     with connection.transaction():
@@ -394,11 +381,6 @@ class PostgresqlWarehouse(Warehouse):
                         self._forget(connection, token)
                 except psycopg.errors.LockNotAvailable:
                     continue  # Somebody still reads that old run: the next publisher removes it.
-
-    def _is_staging(self, connection: psycopg.Connection, token: str) -> bool:
-        """Whether a publisher that lives has staged this token, here or elsewhere."""
-        query = "select not pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
-        return token in self._staging or connection.execute(query, [self._key(token)]).fetchone() == (True,)
 
     def _forget(self, connection: psycopg.Connection, token: str) -> None:
         query = "delete from {schema}.dcrec_runs where token = %s returning tables"
@@ -412,7 +394,7 @@ class PostgresqlWarehouse(Warehouse):
             select r.run_id, r.run_date::text, r.tables,
                    array(select table_name from {schema}.dcrec_current c where c.token = r.token order by 1)
             from {schema}.dcrec_runs r where published_at is not null order by published_at desc"""
-        rows = self._connection().execute(self._sql(query)).fetchall()
+        rows = self.session.connection().execute(self._sql(query)).fetchall()
         return [Kept(run_id, day, tuple(tables), tuple(current)) for run_id, day, tables, current in rows]
 
     def restore(self, run_id: str) -> None:
@@ -427,80 +409,18 @@ class PostgresqlWarehouse(Warehouse):
     # ---- the database
 
     @contextmanager
-    def _transaction(self) -> Iterator[psycopg.Connection]:
-        connection = self._connection()
-        try:
-            with connection.transaction():
-                yield connection
-        except psycopg.OperationalError as error:
-            if connection.broken:
-                self._open = None
-                self._losses += 1
-                raise DcrecError(
-                    f"{self.setting}: the connection to {self.server.url} broke: {first_line(error)}; run again"
-                ) from error
-            raise
-
-    def _through_restarts(self, step: Callable[[], _Made]) -> _Made:
-        """Make a step, and make it again where the server went away meanwhile and came back in time."""
-        deadline = time.monotonic() + self.lock_seconds
-        while True:
-            losses = self._losses
-            try:
-                return step()
-            except Exception as error:
-                if interruption(error) is not None or (losses == self._losses and self._answers()):
-                    raise
-                self._come_back(deadline, error)
-
-    def _answers(self) -> bool:
-        """Whether the connection of before is still there; one to a server that has restarted is not."""
-        try:
-            if self._open is not None:
-                self._open.execute("select 1")
-        except psycopg.Error:
-            return False
-        return self._open is not None
-
-    def _come_back(self, deadline: float, error: Exception) -> None:
-        """Connect again, and hold again what is staged.
-
-        Raises
-        ------
-        DcrecError
-            The server stays away.
-        """
-        _log.warning("%s: the connection broke; waiting for the server", self.setting)
-        staging = set(self._staging)
-        self.close()
-        while True:
-            with suppress(ConfigError, psycopg.OperationalError):  # it is not back yet
-                connection = self._connection()
-                for token in staging:
-                    connection.execute("select pg_advisory_lock(hashtextextended(%s, 0))", [self._key(token)])
-                self._staging |= staging
-                return
-            if time.monotonic() > deadline:
-                raise DcrecError(
-                    f"{self.setting}: the connection to {self.server.url} broke, and the server was not back after "
-                    f"{self.lock_seconds:g} s ({self.server.without_secret(first_line(error))}); run again, or raise "
-                    f"{self.setting}.lock_seconds"
-                ) from error
-            time.sleep(_PAUSE_SECONDS)
-
-    @contextmanager
     def _swap(self, run_id: str) -> Iterator[psycopg.Connection]:
         """Hold the lock of publishers, and the locks on all views, inside one transaction."""
-        with self._transaction() as connection:
-            deadline = time.monotonic() + self.lock_seconds
+        with self.session.transaction() as connection:
+            deadline = time.monotonic() + self.session.lock_seconds
             while not self._locked_views(connection):
                 if time.monotonic() > deadline:
                     raise ConflictError(
                         f"{self.setting}: run {run_id} was not published: another publisher or a reader holds locks in "
-                        f"{self.namespace} for over {self.lock_seconds:g} s; run again, or raise "
+                        f"{self.namespace} for over {self.session.lock_seconds:g} s; run again, or raise "
                         f"{self.setting}.lock_seconds"
                     )
-                time.sleep(_PAUSE_SECONDS)
+                time.sleep(PAUSE_SECONDS)
             yield connection
 
     def _locked_views(self, connection: psycopg.Connection) -> bool:
@@ -508,7 +428,7 @@ class PostgresqlWarehouse(Warehouse):
         try:
             with connection.transaction():
                 connection.execute(f"set local lock_timeout = '{_ATTEMPT_SECONDS}s'")
-                self._take_lock(connection)
+                self.session.keep_publishers_out(connection)
                 query = """
                     select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
                     where n.nspname = %s and c.relkind = 'v'
@@ -520,21 +440,10 @@ class PostgresqlWarehouse(Warehouse):
             return False
         return True
 
-    def _take_lock(self, connection: psycopg.Connection) -> None:
-        connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [self._key("publish")])
-
-    def _connection(self) -> psycopg.Connection:
-        if self._open is None:
-            self._open = self.server.connect(f"{self.setting}.url")
-        return self._open
-
     def _spark(self) -> SparkSession:
         if self.spark is None:
             raise AssertionError("a warehouse without a session lists runs and goes back to one, and writes nothing")
         return self.spark
-
-    def _key(self, what: str) -> str:
-        return f"dcrec-spark {self.namespace} {what}"
 
     def _dotted(self, place: str) -> str:
         return f'"{self.namespace}"."{place}"'

@@ -114,8 +114,8 @@ ENGINE: tuple[Setting, ...] = (
         "exchange",
         Choice(
             {
-                "auto": "local up to 2 million ratings, or 10 million where Spark runs in local mode; above, broadcast "
-                "for a side with small factors, else blocks",
+                "auto": "local up to 2 million ratings, in local mode up to 30 million if memory has room for them; "
+                "above, broadcast for a side with small factors, else blocks",
                 "local": "in the driver's process, without the cluster",
                 "broadcast": "from the driver to every worker",
                 "blocks": "from block to block over the cluster",
@@ -160,7 +160,7 @@ EXPOSURE: tuple[Setting, ...] = (
     Setting("count_col", Column(optional=True), None, "column of exposure counts; None: each pair counts once"),
     RANK.having(doc="number of exposure factors", section="exposure"),
     MAX_ITER.having(default=300, section="exposure"),
-    TOL.having(default=1e-6, section="exposure"),
+    TOL.having(section="exposure"),
     ACCELERATION.having(section="exposure"),
     *(prior.having(section="exposure") for prior in GAMMA_PRIORS),
     SEED,
@@ -402,6 +402,29 @@ OUTCOME: tuple[Setting, ...] = (
     MAX_ITER.having(default=20, section="outcome"),
     TOL.having(default=1e-4, section="outcome"),
     ACCELERATION.having(default=False, section="outcome"),
+    Setting(
+        "solver",
+        Choice(
+            {
+                "cholesky": "to its end, by its normal equations",
+                "cg": "some steps of conjugate gradients from where it is, cheaper at high ranks",
+            }
+        ),
+        "cholesky",
+        "how each row's least squares are solved in a sweep",
+        concerns=_GAUSSIAN,
+        fixed={"poisson": Fixed("cholesky", "which has no least squares")},
+        section="outcome",
+    ),
+    Setting(
+        "cg_steps",
+        Number(int, 1, LARGEST_RANK),
+        3,
+        "steps of conjugate gradients that a row takes in a sweep",
+        "steps",
+        concerns={**_GAUSSIAN, "solver": ("cg",)},
+        section="outcome",
+    ),
     *VALIDATION,
     RESTARTS.having(section="outcome"),
     INITIAL_MODEL,

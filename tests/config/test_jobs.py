@@ -80,6 +80,7 @@ def test_within_a_section_a_job_has_the_settings_that_it_uses() -> None:
         "recommend.exclude",
         "recommend.category",
         "recommend.max_per_category",
+        "recommend.searched_share",
         "recommend.intervals",
         "recommend.fallback",
         "recommend.similar_items",

@@ -139,6 +139,8 @@ def test_cross_validation_is_fits_by_hand(spark: SparkSession) -> None:
     search = CrossValidator(
         estimator=estimator, estimatorParamMaps=only, evaluator=evaluator, numFolds=2, foldCol="fold"
     ).fit(folded)
+    best = search.bestModel
+    assert min(best.userFactors.count(), best.itemFactors.count()) > 0  # cached when they are first read
     assert len(cached(spark)[1] - before) == 2
     folds = [(folded.where(F.col("fold") != n), folded.where(F.col("fold") == n)) for n in range(2)]
     mean = sum(by_hand(estimator, evaluator, *fold, alpha=8.0) for fold in folds) / 2

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
@@ -111,11 +112,9 @@ def kill_the_writer(processes: set[int], part: str, stop: Event, killed: list[in
 def open_files_of(process: int) -> list[str]:
     """Paths of what a process has open; none when it is gone."""
     names = []
-    try:
+    with suppress(OSError):  # closed, or ended, while it was looked at
         for link in Path(f"/proc/{process}/fd").iterdir():
             names.append(os.readlink(link))
-    except OSError:
-        pass  # closed, or ended, while it was looked at
     return names
 
 

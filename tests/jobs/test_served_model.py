@@ -20,7 +20,7 @@ from tests.jobs.job import AnyJob, failure_of, names_in, read_table, record_of, 
 FIT = {
     "exposure.rank": 2,
     "exposure.max_iter": 40,
-    "exposure.tol": 2e-3,
+    "exposure.tol": 2e-5,
     "outcome.rank": 2,
     "outcome.alpha": 1,
     "outcome.max_iter": 40,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import explain, ridge, ridge_sums
+from dcrec_spark.kernels import cholesky, explain, ridge, ridge_sums
 from dcrec_spark.kernels.explain import Explained, UserGammas, Wanted, explain_poisson, explain_ridge
 from dcrec_spark.kernels.gamma import geometric_mean
 from dcrec_spark.kernels.ridge import Design, Shared
@@ -48,7 +48,9 @@ def users_of(p: RatingProblem) -> Array:
     sums = ridge_sums.item_sums(p.factors.item_attribute, p.items.exposure, p.design)
     shared = Shared(p.factors.intercept, 0.0 if p.design.per_user else float(p.factors.confounder_weight[0]))
     rank = p.factors.item_attribute.shape[1]
-    return ridge.update_users(p.users, p.factors.item_attribute, sums, shared, p.design, p.reg)[:, :rank]
+    return cholesky.solve_rows(
+        p.users, ridge.users_system(p.users, p.factors.item_attribute, sums, shared, p.design, p.reg)
+    )[:, :rank]
 
 
 def table_of(found: Explained, col: Array, shape: tuple[int, int]) -> Array:

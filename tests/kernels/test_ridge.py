@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import csr, ridge, ridge_sums
+from dcrec_spark.kernels import cholesky, csr, ridge, ridge_sums
 from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser, Shared
 from tests.kernels import ways
 from tests.problems import RatingProblem, assert_same, rating_problem, user_rows
@@ -42,13 +42,17 @@ def problem_of(seed: int, design: Design, confounder: bool, **settings: Any) -> 
 
 def users_by_kernel(p: RatingProblem, factors: dense.Factors) -> Array:
     sums = ridge_sums.item_sums(factors.item_attribute, p.items.exposure, p.design)
-    return ridge.update_users(p.users, factors.item_attribute, sums, shared_of(p, factors), p.design, p.reg)
+    return cholesky.solve_rows(
+        p.users, ridge.users_system(p.users, factors.item_attribute, sums, shared_of(p, factors), p.design, p.reg)
+    )
 
 
 def items_by_kernel(p: RatingProblem, factors: dense.Factors) -> Array:
     users = user_rows(factors, has_own_weights(p))
     sums = ridge_sums.user_sums(users, p.users.exposure, p.design)
-    return ridge.update_items(p.items, users, sums, shared_of(p, factors), p.design, p.reg)
+    return cholesky.solve_rows(
+        p.items, ridge.items_system(p.items, users, sums, shared_of(p, factors), p.design, p.reg)
+    )
 
 
 def has_own_weights(p: RatingProblem) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import ridge, ridge_sums
+from dcrec_spark.kernels import cholesky, ridge, ridge_sums
 from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser, Shared
 from tests.problems import assert_same, csr, random_counts
 from tests.reference import biased
@@ -95,12 +95,14 @@ def sweep(p: Extended, x: biased.Unknowns) -> tuple[biased.Unknowns, float, Arra
     """One sweep of the kernels from the twin's unknowns, J after it, and the users as they were solved."""
     shared = Shared(x.intercept, x.gamma, x.reg if p.twin.estimates_reg else 0.0)
     of_items = ridge_sums.item_sums(rows_of(p, x)[1], p.items.exposure, p.design)
-    users = ridge.update_users(p.users, rows_of(p, x)[1], of_items, shared, p.design, p.reg)
+    users = cholesky.solve_rows(
+        p.users, ridge.users_system(p.users, rows_of(p, x)[1], of_items, shared, p.design, p.reg)
+    )
     of_users = ridge_sums.user_sums(users, p.users.exposure, p.design)
     of_users |= ridge_sums.penalty(users, p.users, True, shared, p.design, p.reg)
     if p.twin.estimates_reg:
         of_users |= ridge_sums.departure_variances(p.users, of_items, shared, p.design, p.reg)
-    items = ridge.update_items(p.items, users, of_users, shared, p.design, p.reg)
+    items = cholesky.solve_rows(p.items, ridge.items_system(p.items, users, of_users, shared, p.design, p.reg))
     of_items = ridge_sums.item_sums(items, p.items.exposure, p.design)
     of_items |= ridge_sums.observed_sums(p.items, items, users, shared, p.design)
     of_items |= ridge_sums.penalty(items, p.items, False, shared, p.design, p.reg)
@@ -205,6 +207,12 @@ def test_single_precision_agrees_to_a_thousandth(seed: int, kind: str) -> None:
     small = single(p)
     beta = rows_of(small, small.start)[1].astype(np.float32)
     shared = Shared(p.start.intercept, 0.3)
-    found = ridge.update_users(small.users, beta, of_items, shared, p.design, p.reg)
+    found = cholesky.solve_rows(small.users, ridge.users_system(small.users, beta, of_items, shared, p.design, p.reg))
     assert found.dtype == np.float32
-    assert_same(found, ridge.update_users(p.users, rows_of(p, p.start)[1], of_items, shared, p.design, p.reg), 2e-3)
+    assert_same(
+        found,
+        cholesky.solve_rows(
+            p.users, ridge.users_system(p.users, rows_of(p, p.start)[1], of_items, shared, p.design, p.reg)
+        ),
+        2e-3,
+    )

@@ -48,6 +48,7 @@ NEED_AN_EXTRA = {
     "dcrec_spark.jobs.tune.job": "tune",
     "dcrec_spark.publish.postgresql": "warehouse",
     "dcrec_spark.publish.redis": "redis",
+    "dcrec_spark.kernels.column_index": "index",
 }
 
 
@@ -92,6 +93,7 @@ def test_the_command_says_in_one_sentence_what_to_install() -> None:
 def test_the_extras_are_those_of_the_package() -> None:
     """Their packages by the names that they are imported by."""
     distributions = {
+        "faiss": "faiss-cpu",
         "mlflow": "mlflow-skinny",
         "sklearn": "scikit-learn",
         "yaml": "pyyaml",
@@ -104,7 +106,7 @@ def test_the_extras_are_those_of_the_package() -> None:
     whole = {text for name in ("all",) for text in declared["optional-dependencies"][name]}
     assert whole == {f"dcrec-spark[{','.join(sorted(set(EXTRAS) - {'mlflow'}))}]"}  # for those who have a server
     base = {text.split(">")[0] for text in declared["dependencies"]}
-    assert base == {"numpy", "pandas", "pyarrow", "pyspark", "scipy", "threadpoolctl", "tqdm"}
+    assert base == {"numpy", "pandas", "pyarrow", "pyspark", "scipy", "threadpoolctl", "tqdm", "xxhash"}
 
 
 def test_the_oldest_python_that_is_promised_can_have_every_pinned_version() -> None:

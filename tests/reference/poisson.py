@@ -140,10 +140,25 @@ def _long_step(before: Array, after: Array, prior: float, length: float) -> Arra
     return result
 
 
+def balanced(state: State, priors: Priors = Priors()) -> State:
+    """Each factor times c on the users' side and by 1 / c on the items', where prior and entropy terms are largest."""
+    user_rate, item_rate = state.user_rate.copy(), state.item_rate.copy()
+    for k in range(user_rate.shape[1]):
+        rows = len(user_rate) * priors.user_shape - len(item_rate) * priors.item_shape
+        users, items = state.user_mean[:, k].sum(), state.item_mean[:, k].sum()
+        # The slope by log c: rows - user_rate users c + item_rate items / c.
+        roots = np.roots([priors.user_rate * users, -rows, -priors.item_rate * items])
+        (scale,) = roots[roots > 0.0]
+        user_rate[:, k] /= scale
+        item_rate[:, k] *= scale
+    return replace(state, user_rate=user_rate, item_rate=item_rate)
+
+
 def accelerated(state: State, exposures: Array, sweeps: int, priors: Priors = Priors()) -> tuple[State, list[float]]:
-    """Sweeps of growing steps, and the ELBO after each; one that lowers it is taken anew, with plain steps."""
+    """Sweeps of growing steps from balanced factors, and the ELBO after each; one that lowers it is taken anew."""
 
     def sweep(state: State, length: float) -> State:
+        state = balanced(state, priors)
         state = long_steps(state, cavi_users(state, exposures, priors), length, priors)
         return long_steps(state, cavi_items(state, exposures, priors), length, priors)
 

@@ -1,6 +1,7 @@
 """Where a session's settings come from, and that Spark starts on a machine that has no Java."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -96,13 +97,14 @@ def test_the_project_s_defaults_hold_in_every_session(spark: SparkSession) -> No
 @pytest.fixture
 def outside(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """The settings of a process to which nobody has said anything."""
-    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
+    of_spark = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT")
+    for name in (*of_spark, *session._OF_EVERY_JVM):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
 
 
 def test_a_local_session_is_complete_by_itself(outside: pytest.MonkeyPatch) -> None:
-    outside.setattr(session, "_memory", lambda: 16 * 2**30)
+    outside.setattr(session, "machine_memory", lambda: 16 * 2**30)
     outside.setattr(os, "cpu_count", lambda: 3)
 
     settings = session._settings("name", None, {})
@@ -114,6 +116,8 @@ def test_a_local_session_is_complete_by_itself(outside: pytest.MonkeyPatch) -> N
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "4096m",
+        "spark.driver.maxResultSize": "0",
+        "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "12",
         "spark.ui.showConsoleProgress": "false",
@@ -127,12 +131,37 @@ def test_a_local_session_is_complete_by_itself(outside: pytest.MonkeyPatch) -> N
     }
 
 
+def test_who_names_a_collector_has_it(outside: pytest.MonkeyPatch) -> None:
+    """Two collectors stop the JVM before it starts; that of the executors is another JVM's."""
+
+    def options(conf: dict[str, str]) -> str | None:
+        return session._settings("name", None, conf).get("spark.driver.defaultJavaOptions")
+
+    assert options({"spark.driver.extraJavaOptions": "-Xss4m"}) == "-XX:+UseParallelGC"
+    assert options({"spark.executor.extraJavaOptions": "-XX:+UseZGC"}) == "-XX:+UseParallelGC"
+    assert options({"spark.driver.defaultJavaOptions": "-Dx=y"}) == "-Dx=y -XX:+UseParallelGC"
+    assert options({"spark.driver.extraJavaOptions": "-Xss4m -XX:+UseZGC"}) is None
+    assert options({"spark.driver.defaultJavaOptions": "-XX:+UseG1GC"}) == "-XX:+UseG1GC"
+    outside.setenv("PYSPARK_SUBMIT_ARGS", '--driver-java-options "-XX:+UseZGC" pyspark-shell')
+    assert options({}) is None
+    outside.delenv("PYSPARK_SUBMIT_ARGS")
+    outside.setenv("JDK_JAVA_OPTIONS", "-XX:+UseSerialGC")
+    assert options({}) is None
+
+
+def test_what_the_jvm_may_take(spark: SparkSession) -> None:
+    """The tests' heap is 2 GB, and sessions of ours collect without a limit of Spark's."""
+    heap, results = session.jvm_limits(spark)
+    assert 1.8 * 2**30 < heap <= 2 * 2**30
+    assert results == math.inf
+
+
 @pytest.mark.usefixtures("outside")
 def test_on_a_cluster_nothing_local_is_imposed() -> None:
     settings = session._settings("name", "spark://somewhere:7077", {})
 
     local_only = {"spark.driver.host", "spark.driver.memory", "spark.ui.enabled", "spark.pyspark.python"}
-    local_only.add("spark.sql.shuffle.partitions")
+    local_only |= {"spark.sql.shuffle.partitions", "spark.driver.defaultJavaOptions", "spark.driver.maxResultSize"}
     assert settings["spark.master"] == "spark://somewhere:7077"
     assert not local_only & settings.keys()
 
@@ -170,13 +199,13 @@ def test_the_heap_is_a_quarter_of_the_machine_within_limits(machine: int, heap: 
 def test_a_container_s_limit_counts_and_no_limit_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     limit = tmp_path / "memory.max"
     monkeypatch.setattr(session, "_CONTAINER_LIMITS", (limit,))
-    machine = session._memory()
+    machine = session.machine_memory()
 
     limit.write_text("max\n")
-    assert session._memory() == machine
+    assert session.machine_memory() == machine
 
     limit.write_text(f"{2**29}\n")
-    assert session._memory() == 2**29
+    assert session.machine_memory() == 2**29
 
 
 @pytest.mark.cluster

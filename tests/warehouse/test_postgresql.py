@@ -47,7 +47,7 @@ def test_a_lock_that_another_holds_ends_with_5_and_one_that_is_let_go_is_waited_
     with pytest.raises(ConflictError, match=r"holds locks in .* for over 2 s.*postgresql\.lock_seconds") as refusal:
         warehouse.commit(staged, record("run"))
     assert refusal.value.exit_code == 5
-    warehouse.lock_seconds = 60
+    warehouse.session.lock_seconds = 60
     threading.Timer(2, database.execute, ["select pg_advisory_unlock_all()"]).start()
     warehouse.commit(staged, record("run"))
     assert warehouse.now("recommendations") == staged.token

@@ -153,7 +153,7 @@ def test_a_server_that_restarts_costs_the_step_and_not_the_run(
     monkeypatch.setenv("PGPASSWORD", server.password)
     send(warehouse, "next")  # which clears up what the lost attempts have left
     query = f"select count(*) from {warehouse.namespace}.dcrec_runs"
-    assert warehouse._connection().execute(query).fetchone() == (3,)
+    assert warehouse.session.connection().execute(query).fetchone() == (3,)
 
 
 @pytest.mark.parametrize("step", ["_load", "_commit"])
@@ -168,7 +168,7 @@ def test_a_server_that_stays_away_is_named_and_has_the_tables_of_before_when_it_
         return make(*given)
 
     monkeypatch.setattr(warehouse, step, stopped)
-    warehouse.lock_seconds = 1
+    warehouse.session.lock_seconds = 1
     try:
         with pytest.raises(DcrecError, match=r"warehouses\.postgresql: the connection to .* broke, and .* after 1 s"):
             send(warehouse, "new")
@@ -181,7 +181,8 @@ def test_what_another_publisher_removed_while_the_server_was_away_is_not_committ
     warehouse: PostgresqlWarehouse, server: Postgresql, spark: SparkSession
 ) -> None:
     staged = warehouse.stage("new", tables_of(spark, "new", names=NAMES), {})
-    warehouse._connection().execute(f"delete from {warehouse.namespace}.dcrec_runs where token = %s", [staged.token])
+    query = f"delete from {warehouse.namespace}.dcrec_runs where token = %s"
+    warehouse.session.connection().execute(query, [staged.token])
     with pytest.raises(ConflictError, match="another publisher removed what was staged"):
         warehouse.commit(staged, record("new"))
     assert look(warehouse) == whole("old")

@@ -22,6 +22,7 @@ from dcrec_spark.models.certainty.half_steps import Other, assess, beyond, left_
 from dcrec_spark.models.certainty.overlap import by_exposure
 from dcrec_spark.models.explain.half_step import AGREEMENT
 from dcrec_spark.models.explain.inputs import PAIR, lay_out_pairs, pairs_of, require_known, with_exposure_term
+from dcrec_spark.models.families.base import Assessing
 from dcrec_spark.models.fitting.checks import observed
 from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.lay_out import AnyLayout
@@ -73,11 +74,16 @@ def require_intervals(fitted: FittedOutcome, coverage: object) -> None:
         raise ValueError(
             f"coverage: found {coverage!r}, expected a share of the intervals between 0 and 1, such as 0.9"
         )
-    if not fitted.family.has_certainty:
+    _assessing(fitted)
+
+
+def _assessing(fitted: FittedOutcome) -> Assessing:
+    if not isinstance(fitted.family, Assessing):
         raise ConfigError(
             f"outcome={fitted.params.getOrDefault('outcome')} does not say how sure a score is: intervals are those of "
             "least squares, outcome=weighted or probabilistic"
         )
+    return fitted.family
 
 
 def intervals_of(
@@ -153,7 +159,7 @@ def _assessed(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) -> tupl
             (True, layout.users, from_items, users, layout.items),
             (False, layout.items, from_users, items, layout.users),
         ):
-            assessor = family.assessor(steps, fitted.shared, is_user)
+            assessor = _assessing(fitted).assessor(steps, fitted.shared, is_user)
             kernel = partial(assess, assessor=assessor, other=_other(other), tolerance=tolerance)
             sides.append(_Assessed(*left_by(side, kernel, source, memory, scope)))
     return sides[0], sides[1]

@@ -24,7 +24,7 @@ from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values
 from dcrec_spark.models.params import initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
-from dcrec_spark.spark.lineage import cache_while_used, require_checkpoint_directory
+from dcrec_spark.spark.lineage import require_checkpoint_directory
 
 
 class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters, Persistent):
@@ -88,7 +88,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters
         countCol: str | None = None,
         rank: int = 10,
         maxIter: int = 300,
-        tol: float = 1e-6,
+        tol: float = 1e-5,
         acceleration: bool = True,
         userShapePrior: float = 0.3,
         userRatePrior: float = 0.3,
@@ -175,7 +175,7 @@ def fit_exposure(estimator: PoissonFactorization, layout: AnyLayout, scope: FitS
     with listening(estimator, family.stage) as listener:
         fit = scope.add(fit_factors(estimator, family, layout, listener, start))
     users, items = (
-        cache_while_used(layout.table(is_user, state, family, NOTHING_SHARED).drop("idx"))
+        layout.cached(layout.table(is_user, state, family, NOTHING_SHARED).drop("idx"))
         for is_user, state in ((True, fit.users), (False, fit.items))
     )
     facts = FitFacts.of(family, layout, fit).warn()
@@ -183,8 +183,6 @@ def fit_exposure(estimator: PoissonFactorization, layout: AnyLayout, scope: FitS
         users, items, facts.objective, facts.held_out, facts.degeneracies, facts.converged
     )
     scope.result(model)
-    users.count()
-    items.count()
     estimator._copyValues(model._resetUid(estimator.uid)).clear(model.initialModel)
     return ExposureFit(fit.users, fit.items, model)
 

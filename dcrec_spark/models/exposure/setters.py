@@ -21,7 +21,7 @@ class ExposureSetters(ExposureParams):
         countCol: str | None = None,
         rank: int = 10,
         maxIter: int = 300,
-        tol: float = 1e-06,
+        tol: float = 1e-05,
         acceleration: bool = True,
         userShapePrior: float = 0.3,
         userRatePrior: float = 0.3,

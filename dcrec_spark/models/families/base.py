@@ -14,7 +14,7 @@ functions in a worker of the cluster and in this process.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from pyspark.ml.param import Params
@@ -306,18 +306,17 @@ class OutcomeFamily(Family):
         """Return what takes the preferences of a block's users apart by ratings; None where the family can't."""
         return None
 
-    def assessor(self, steps: Any, shared: Any, is_user: bool) -> Assessor:
-        """Return what says how sure the scores of a block's held-out pairs are."""
-        raise NotImplementedError(type(self).__name__)
-
-    @property
-    def has_certainty(self) -> bool:
-        """Whether the family says how sure a score is: whether it has an :meth:`assessor` of its own."""
-        return type(self).assessor is not OutcomeFamily.assessor
-
     def variation(self, observed: Observed) -> float:
         """All pairs, each as large as a mean rating."""
         return observed.n_pairs * observed.means[self.value] ** 2
+
+
+@runtime_checkable
+class Assessing(Protocol):
+    """A family that says how sure a score is."""
+
+    def assessor(self, steps: Any, shared: Any, is_user: bool) -> Assessor:
+        """Return what says how sure the scores of a block's held-out pairs are."""
 
 
 def filled(n: int, value: float) -> Floats:

@@ -80,6 +80,7 @@ class GammaPoisson:
     n_pairs : U x I, what the intercept's rate adds up to. validates : whether there are held-out pairs.
     unobserved : w0, the weight of an unobserved pair. weighted : whether the observed pairs have weights of their own.
     accelerates : whether steps may go beyond the optimum. length : how far they go; 1 is the optimum.
+    scale : (K,), what the users' factors are multiplied with before they move, and the items' divided by.
     """
 
     stage: str
@@ -98,6 +99,7 @@ class GammaPoisson:
     weighted: bool = False
     accelerates: bool = False
     length: float = 1.0
+    scale: Floats | float = 1.0
 
     @property
     def reweighs(self) -> bool:
@@ -149,7 +151,9 @@ def _gamma_start(n: int, model: GammaPoisson) -> tuple[Floats, Floats]:
 
 def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
     """One coordinate step of the rows; for items, also the sums that need the nonzeros."""
-    before, mean = turn.memory["shape"], geometric_mean(turn.memory["shape"], turn.memory["rate"])
+    before, rate = turn.memory["shape"], turn.memory["rate"]
+    # Of users nothing is scaled here: their factors meet items', and the products are what they were.
+    mean = geometric_mean(before, rate if is_user else rate * model.scale)
     if is_user and model.gamma_per_user:
         gamma = turn.memory["gamma_shape"]
         before = np.hstack([before, gamma])
@@ -232,11 +236,13 @@ def _rates(turn: Turn, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floa
     The prior's, and all that they are multiplied with, by the weights of the pairs.
     """
     prior = model.user_prior if is_user else model.item_prior
-    rate = prior.rate + model.unobserved * turn.source_sums["mean"]
+    # Items before they are divided by the scale; users as they have moved.
+    scale = model.scale if is_user else 1.0
+    rate = prior.rate + model.unobserved * turn.source_sums["mean"] / scale
     excess, pairs = _excess(turn.block, model), turn.block.fitted
     if excess is not None:
         means = model.row_layout(not is_user).part(turn.inbox, Part.MEAN)
-        rate = rate + weighted_sums(pairs.row_ptr, pairs.col, excess, means)
+        rate = rate + weighted_sums(pairs.row_ptr, pairs.col, excess, means) / scale
     if not (is_user and model.gamma_per_user):
         return rate.astype(model.precision), None
     reach = model.unobserved * (turn.block["exposure"].astype(np.float64) @ turn.source_sums["exposure_total"])
@@ -270,6 +276,7 @@ def _posterior(
     mean = shape / rate
     geometric, far = moments(shape, rate, prior.shape, prior.rate)
     sums = {
+        "rows": np.array(float(len(shape))),
         "mean": mean.sum(axis=0, dtype=np.float64),
         "shape": shape.sum(axis=0, dtype=np.float64),
         "gram": (mean.T @ mean).astype(np.float64),

@@ -1,7 +1,7 @@
 """Weighted and probabilistic matrix factorization: alternating least squares, exact over all pairs.
 
-A side's rows say all that is known of it, so nothing is remembered between two turns; but long steps begin at a side's
-last rows.
+A side's rows say all that is known of it, so nothing is remembered between two turns; but long steps, and those of
+conjugate gradients, begin at a side's last rows.
 """
 
 from abc import abstractmethod
@@ -17,7 +17,7 @@ from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.half_step import Kernel, Turn, Update
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.kernels import certainty, ridge, ridge_sums
+from dcrec_spark.kernels import certainty, cholesky, conjugate, ridge, ridge_sums
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
@@ -54,6 +54,7 @@ class LeastSquares(OutcomeFamily):
         *("alpha", "unobservedWeight", "userReg", "itemReg", "confounderReg", "interceptReg", "fitIntercept"),
         *("fitBiases", "userBiasReg", "itemBiasReg", "regByCount", "estimateConfounderReg"),
         *("confounderLink", "standardizeConfounder", "leaveOneOut", "confounderVariance", "acceleration"),
+        *("solver", "cgSteps"),
     )
     warm_start_settings = ("outcome", "rank", "fitBiases")
 
@@ -84,6 +85,7 @@ class LeastSquares(OutcomeFamily):
             validates=observed.held_out,
             first_intercept=self.first_intercept(observed, unobserved) if get("fitIntercept") else 0.0,
             accelerates=get("acceleration"),
+            gradients=get("cgSteps") if get("solver") == "cg" else 0,
         )
 
     @property
@@ -213,6 +215,7 @@ class GaussianSteps:
     estimates_reg : whether the variance of the users' confounder weights is estimated.
     refits : whether the confounder is another model's prediction, and stays with the weight that it begins with.
     accelerates : whether steps may go beyond the optimum. length : how far they go; 1 is the optimum.
+    gradients : steps of conjugate gradients that a row takes; 0: each is solved by Cholesky's method.
     """
 
     rank: int
@@ -228,6 +231,7 @@ class GaussianSteps:
     refits: bool = False
     accelerates: bool = False
     length: float = 1.0
+    gradients: int = 0
 
     stage = "outcome"
     rises = False
@@ -236,16 +240,25 @@ class GaussianSteps:
 
     @property
     def remembers(self) -> bool:
-        """Only long steps begin somewhere."""
-        return self.accelerates
+        """Only long steps and conjugate gradients begin somewhere."""
+        return self.accelerates or self.gradients > 0
 
     def at_pace(self, length: float) -> Self:
         """Return the same steps, so many times as long as those to the optimum."""
         return replace(self, length=length)
 
     def update(self, rows: Floats, sums: Arrays) -> Update:
-        """Return what a half-step leaves: with long steps, the rows as its memory too."""
+        """Return what a half-step leaves: where the next one begins at the rows, they are its memory too."""
         return Update(rows, sums, {"rows": rows} if self.remembers else {})
+
+    def moved(self, ratings: RatingBlock, system: ridge.System, before: Floats | None) -> Floats:
+        """Return the rows of a system after a step from where they were; before is None where nothing was."""
+        if self.gradients:
+            begin = np.zeros_like(system.right) if before is None else before
+            reached = conjugate.descend(ratings, system, begin, self.gradients)
+        else:
+            reached = cholesky.solve_rows(ratings, system)
+        return over_relaxed_rows(before, reached, self.length)
 
     @property
     def shared(self) -> Shared:
@@ -269,8 +282,8 @@ class GaussianSteps:
         return partial(item_step, model=self, shared=shared)
 
     def settle(self, shared: Shared, is_user: bool = True) -> Kernel:
-        """One solve: given the other side, the minimiser is where it is."""
-        plain = self.at_pace(1.0)
+        """One solve, whatever took the steps: given the other side, the minimiser is where it is."""
+        plain = replace(self, length=1.0, gradients=0)
         return plain.users(shared) if is_user else plain.items(shared)
 
     def conclude(self, users: Arrays, items: Arrays, shared: Shared) -> tuple[float, Shared]:
@@ -311,8 +324,8 @@ def resume_users(turn: Turn, *, model: GaussianSteps) -> Update:
 def user_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
     """Users given the items."""
     ratings = rating_block(turn.block, model)
-    solved = ridge.update_users(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg)
-    rows = over_relaxed_rows(_users_before(turn, ratings, model, shared), solved, model.length)
+    system = ridge.users_system(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg)
+    rows = model.moved(ratings, system, _users_before(turn, ratings, model, shared))
     sums = ridge_sums.user_sums(rows, ratings.exposure, model.design)
     sums |= ridge_sums.penalty(rows, ratings, True, shared, model.design, model.reg)
     if model.estimates_reg:
@@ -321,7 +334,7 @@ def user_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
 
 
 def _users_before(turn: Turn, ratings: RatingBlock, model: GaussianSteps, shared: Shared) -> Floats | None:
-    """Return where a long step begins: users as they were solved, their weights moved along with the common one."""
+    """Return where a step begins: users as the last one left them, their weights moved along with the common one."""
     if not turn.memory:
         return None
     before: Floats = turn.memory["rows"].astype(model.precision)
@@ -333,8 +346,8 @@ def _users_before(turn: Turn, ratings: RatingBlock, model: GaussianSteps, shared
 def item_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
     """Items given the users, and what the observed pairs then add to the objective."""
     ratings = rating_block(turn.block, model)
-    solved = ridge.update_items(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg)
-    rows = over_relaxed_rows(turn.memory.get("rows"), solved, model.length)
+    system = ridge.items_system(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg)
+    rows = model.moved(ratings, system, turn.memory.get("rows"))
     sums = ridge_sums.item_sums(rows, ratings.exposure, model.design)
     sums |= ridge_sums.penalty(rows, ratings, False, shared, model.design, model.reg)
     sums |= ridge_sums.observed_sums(ratings, rows, turn.inbox, shared, model.design)

@@ -9,6 +9,7 @@ import numpy as np
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.half_step import Kernel
 from dcrec_spark.kernels.gamma import divergence
+from dcrec_spark.kernels.scale import best_scale
 from dcrec_spark.models.families.gamma_poisson import (
     Gamma,
     GammaPoisson,
@@ -43,6 +44,14 @@ class GammaPoissonSteps(GammaPoisson):
     def at_pace(self, length: float) -> Self:
         """Return the same steps, so many times as long as those to the optimum."""
         return replace(self, length=length)
+
+    def balanced(self, users: Arrays, items: Arrays) -> Self:
+        """Return the same steps from where each factor has its best scale, by the sums of both sides."""
+        sides = [
+            (sums["mean"], float(sums["rows"]), prior.shape, prior.rate)
+            for sums, prior in ((users, self.user_prior), (items, self.item_prior))
+        ]
+        return replace(self, scale=best_scale(sides[0], sides[1]).astype(self.precision))
 
     def start_users(self) -> Kernel:
         """Factors off the prior, by noise of the ids."""

@@ -49,11 +49,14 @@ class Refit(LeastSquares):
         return False
 
     def steps(self, observed: Observed, restart: int = 0, precision: str | None = None) -> GaussianSteps:
-        """Alternating least squares from the mean rating on, the predictions with gamma = -1."""
+        """Alternating least squares from the mean rating on, the predictions with gamma = -1.
+
+        Rows of one matrix are solved together, for less than conjugate gradients take.
+        """
         steps = super().steps(observed, restart, precision)
         design = Design(1.0, True, per_user=False, biases=True)
         reg = steps.reg._replace(confounder=0.0)
-        return replace(steps, design=design, reg=reg, refits=True, estimates_reg=False)
+        return replace(steps, design=design, reg=reg, refits=True, estimates_reg=False, gradients=0)
 
     def first_intercept(self, observed: Observed, unobserved_weight: float) -> float:
         """About the mean of the predictions."""

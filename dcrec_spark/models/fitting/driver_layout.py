@@ -15,16 +15,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import LocalSide
 from dcrec_spark.engine.build import local_side
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.half_step import State, held_memory, memory_of
+from dcrec_spark.kernels.keys import keys_of
 from dcrec_spark.models.families.base import Family, Remembered, TableColumn
 from dcrec_spark.models.fitting.checked import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
 from dcrec_spark.models.fitting.layout import Part
+from dcrec_spark.spark.lineage import cache_while_used
 
 Indices = npt.NDArray[np.int64]
 
@@ -63,6 +64,11 @@ class DriverLayout:
         """Rows of the users' side, U."""
         return self.users.n_rows
 
+    @property
+    def n_items(self) -> int:
+        """Rows of the items' side, I."""
+        return self.items.n_rows
+
     @cached_property
     def user_ids(self) -> DataFrame:
         """``id, idx`` of the users."""
@@ -79,6 +85,10 @@ class DriverLayout:
     def with_sides(self, users: LocalSide, items: LocalSide) -> Self:
         """Return the same layout with other blocks of the same rows."""
         return replace(self, users=users, items=items)
+
+    def cached(self, table: DataFrame) -> DataFrame:
+        """Cache a table when it is first read: its rows are with Spark already, reading needs nothing of the fit."""
+        return cache_while_used(table)
 
     def fixed_placement(self) -> AbstractContextManager[None]:
         """Nothing to fix: no block moves."""
@@ -138,7 +148,7 @@ def lay_out_here(
     spark, table = pairs.sparkSession, pairs.toArrow()
     values = [name for name in columns if name not in ("user_id", "item_id")]
     checked = require_usable_here(table, values, columns)
-    sides = {name: _side_ids(spark, table[f"{name}_id"], given.get(name)) for name in ("user", "item")}
+    sides = {name: _side_ids(table[f"{name}_id"], given.get(name)) for name in ("user", "item")}
     located = {name: places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
     known = (located["user"] >= 0) & (located["item"] >= 0)
     if given and not known.any():
@@ -164,19 +174,14 @@ def _flags(table: pa.Table) -> list[str]:
     return [name for name in table.column_names if name == "held_out"]
 
 
-def _key() -> Any:
-    return F.xxhash64(F.col("id").cast("string")).alias("key")
-
-
-def _side_ids(spark: SparkSession, named: pa.ChunkedArray, fitted: DataFrame | None) -> Ids:
+def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> Ids:
     """Return the ids of a side in the order of its rows: those that are given, else the distinct named ones, sorted."""
     if fitted is not None:
-        rows = fitted.select("id", "idx", _key()).toArrow().sort_by("idx")
-        return Ids(rows["id"].combine_chunks(), rows["key"].to_numpy())
-    distinct = named.combine_chunks().unique()
-    ids = distinct.take(pc.sort_indices(distinct))
-    rows = spark.createDataFrame(pa.table({"id": ids, "idx": np.arange(len(ids))})).select("idx", _key()).toArrow()
-    return Ids(ids, rows.sort_by("idx")["key"].to_numpy())
+        ids = fitted.select("id", "idx").toArrow().sort_by("idx")["id"].combine_chunks()
+    else:
+        distinct = named.combine_chunks().unique()
+        ids = distinct.take(pc.sort_indices(distinct))
+    return Ids(ids, keys_of(ids.cast(pa.string()).to_pylist()))
 
 
 def places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray) -> Indices:

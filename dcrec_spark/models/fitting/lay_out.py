@@ -3,17 +3,22 @@
 from collections.abc import Iterable, Mapping
 from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from dcrec_spark.models.fitting.checked import require_usable
 from dcrec_spark.models.fitting.driver_layout import DriverLayout, lay_out_here
-from dcrec_spark.models.fitting.layout_settings import LayoutSettings
+from dcrec_spark.models.fitting.layout_settings import Collected, Driver, LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out_on_cluster
 from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions
 from dcrec_spark.spark.preflight import require_workers
+from dcrec_spark.spark.session import jvm_limits, machine_memory
+
+# Of an id that is a string, as a UUID is.
+STRING_BYTES = 40
 
 AnyLayout = DriverLayout | SparkLayout
 
@@ -64,8 +69,8 @@ def lay_out(
         if not _is_cached(df):  # it is read several times, and may be costly to make
             pairs = scratch.cache(pairs)
         if settings.may_be_local:
-            rows = _count([pairs, *given.values()])
-            if settings.is_local(rows, has_cluster=not is_local(df.sparkSession)):
+            collected = Collected(_count([pairs, *given.values()]), _width(pairs))
+            if settings.is_local(collected, lambda: _rows(pairs, given), _driver(df.sparkSession)):
                 return lay_out_here(pairs, columns, settings.precision, given, distinct, new_only)
         checked = require_usable(pairs, list(values), columns)
         return lay_out_on_cluster(pairs, list(values), checked, settings, scope, given, distinct)
@@ -74,6 +79,22 @@ def lay_out(
 def _is_cached(frame: DataFrame) -> bool:
     level = frame.storageLevel
     return level.useMemory or level.useDisk
+
+
+def _driver(spark: SparkSession) -> Driver:
+    heap, results = jvm_limits(spark)
+    return Driver(machine_memory(), heap, results, has_cluster=not is_local(spark))
+
+
+def _width(pairs: DataFrame) -> int:
+    """Return about how many bytes a row takes where it is collected; nobody knows how long its strings are."""
+    return sum(STRING_BYTES if isinstance(field.dataType, StringType) else 8 for field in pairs.schema)
+
+
+def _rows(pairs: DataFrame, given: Mapping[str, DataFrame]) -> int:
+    """Count the rows of both sides, those that pairs name to within some percent."""
+    named = [F.approx_count_distinct(f"{side}_id") for side in ("user", "item") if side not in given]
+    return sum(pairs.select(*named).first() or ()) + sum(frame.count() for frame in given.values())
 
 
 def _count(frames: Iterable[DataFrame]) -> int:

@@ -1,7 +1,8 @@
 """What an estimator asks of the layout of its ratings: where, in how many blocks, in which precision."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyspark.ml.param import Params
 
@@ -11,11 +12,32 @@ from dcrec_spark.errors import ConfigError
 HELD_BYTES = 64 * 2**20
 LARGEST_HELD_BYTES = 512 * 2**20
 # Up to so many ratings auto fits in the driver's process, as many as one block of the cluster holds; up to so many
-# where the driver's machine is all the cluster there is. More than the largest number are refused there, for all of
-# them are collected.
+# where the driver's machine is all the cluster there is, and has room for them. More are refused there, for all of them
+# are collected.
 LOCAL_ROWS = 2_000_000
-LOCAL_ROWS_WITHOUT_CLUSTER = 10_000_000
-LARGEST_LOCAL_ROWS = 20_000_000
+LARGEST_LOCAL_ROWS = 30_000_000
+# Beside what is collected, twice: 10M ratings of 80,000 rows, 24 bytes each, took 1.7 GB at rank 50.
+BYTES_OF_A_RATING = 120
+
+
+class Driver(NamedTuple):
+    """What there is at the driver, in bytes; of the JVM's heap results and tables take their part.
+
+    memory : of its machine. heap : of its JVM. results : that Spark collects at once. has_cluster : whether other
+    processes could share the work.
+    """
+
+    memory: float
+    heap: float
+    results: float
+    has_cluster: bool
+
+
+class Collected(NamedTuple):
+    """What a fit in the driver's process would begin with: ratings and given ids, of so many bytes each."""
+
+    number: int
+    width: int
 
 
 @dataclass(frozen=True)
@@ -28,32 +50,47 @@ class LayoutSettings:
     precision: str
     width: int
 
-    def bytes_of(self, rows: Mapping[str, int]) -> float:
-        """Return about how large the tables of so many rows of each side are: two arrays of each stage."""
-        return 4.0 * 8 * self.width * sum(rows.values())
+    def bytes_of(self, rows: int) -> float:
+        """Return about how large the tables of so many rows of both sides are: two arrays of each stage."""
+        return 4.0 * 8 * self.width * rows
 
     @property
     def may_be_local(self) -> bool:
-        """Whether it depends on the number of rows alone, if at all, that they are laid out in the driver's process."""
+        """Whether it depends on the numbers of ratings and rows alone, if at all, that all is laid out here."""
         is_free = self.exchange == "auto" and self.user_blocks is None and self.item_blocks is None
         return self.exchange == "local" or is_free
 
-    def is_local(self, rows: int, has_cluster: bool) -> bool:
-        """Whether so many rows, ratings and ids that are given, are laid out in the driver's process.
+    def is_local(self, collected: Collected, rows: Callable[[], int], driver: Driver) -> bool:
+        """Whether all is laid out in the driver's process.
 
-        has_cluster : whether other processes than the driver's could share the work.
+        rows : counts those of both sides, about; not called where the answer is the same without.
 
         Raises
         ------
-        ConfigError : exchange=local was asked for, and there are too many.
+        ConfigError : exchange=local was asked for, and there is too much.
         """
-        if self.exchange == "local" and rows > LARGEST_LOCAL_ROWS:
+        if not self.may_be_local:
+            return False
+        is_asked, number = self.exchange == "local", collected.number
+        most = LOCAL_ROWS if driver.has_cluster and not is_asked else LARGEST_LOCAL_ROWS
+        if number <= LOCAL_ROWS or (number <= most and self._has_room(collected, rows(), driver)):
+            return True
+        if is_asked:
+            memory, heap = driver.memory / 2**30, driver.heap / 2**30
             raise ConfigError(
-                f"exchange=local: {rows:,} rows would be collected to the driver (at most {LARGEST_LOCAL_ROWS:,}): "
-                "use auto, broadcast or blocks"
+                f"exchange=local: {number:,} ratings would be collected to the driver; expected {LARGEST_LOCAL_ROWS:,} "
+                f"at most, and no more than its memory ({memory:,.1f} GB, of which half), its JVM's heap ({heap:,.1f} "
+                "GB) and spark.driver.maxResultSize have room for, with the factors of their users and items: use "
+                "auto, broadcast or blocks"
             )
-        most = LOCAL_ROWS if has_cluster else LOCAL_ROWS_WITHOUT_CLUSTER
-        return self.exchange == "local" or (self.may_be_local and rows <= most)
+        return False
+
+    def _has_room(self, collected: Collected, rows: int, driver: Driver) -> bool:
+        """Whether it fits; tables go through the JVM twice, and 6 GB of them did not go through a heap of 6."""
+        results, of_rows = float(collected.number * collected.width), self.bytes_of(rows)
+        here = BYTES_OF_A_RATING * collected.number + 2 * results + of_rows
+        has_heap = results <= min(driver.heap / 4, driver.results) and of_rows <= driver.heap / 2
+        return has_heap and here <= driver.memory / 2
 
     def holds(self, name: str, n_rows: int) -> bool:
         """Whether the driver holds the results of a side of so many rows.

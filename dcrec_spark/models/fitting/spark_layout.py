@@ -20,7 +20,7 @@ from dcrec_spark.models.fitting.layout import Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.sizing.work import block_count, least_blocks
-from dcrec_spark.spark.lineage import cores, fixed_placement
+from dcrec_spark.spark.lineage import cache_while_used, cores, fixed_placement
 from dcrec_spark.spark.planning import few_partitions
 
 # Of a pair with its ids, indices and values in a shuffle.
@@ -53,6 +53,11 @@ class SparkLayout:
         """Rows of the users' side, U."""
         return self.users.n_rows
 
+    @property
+    def n_items(self) -> int:
+        """Rows of the items' side, I."""
+        return self.items.n_rows
+
     def with_sides(self, users: Side, items: Side) -> Self:
         """Return the same layout with other blocks of the same rows."""
         return replace(self, users=users, items=items)
@@ -64,6 +69,12 @@ class SparkLayout:
     def fixed_placement(self) -> AbstractContextManager[None]:
         """Return the session's settings that leave blocks where they are."""
         return fixed_placement(self.users.frame.sparkSession)
+
+    def cached(self, table: DataFrame) -> DataFrame:
+        """Compute and cache a table of this layout, so that what it was made from can be let go."""
+        cached = cache_while_used(table)
+        cached.count()
+        return cached
 
     def place(self, is_user: bool, table: DataFrame, family: Remembered) -> State:
         """Rows ``id`` and the family's columns as the state of a side's blocks; an id without a row gets NaN."""
@@ -115,7 +126,7 @@ def lay_out_on_cluster(
         rows = {name: frame.count() for name, frame in ids.items()}
         if not given:
             require_two(rows)
-        scope.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(rows)))
+        scope.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
         indexed = scratch.cache(encode(pairs, ids["user"], ids["item"]))
         with fixed_placement(spark):
             sides = _build_sides(indexed, ids, rows, nonzeros, values, settings)

@@ -17,7 +17,7 @@ from dcrec_spark.models.exposure.estimator import (
 )
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.families.base import OutcomeFamily, require_same_kind
-from dcrec_spark.models.families.poisson_exposure import PoissonExposure
+from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of, family_of
 from dcrec_spark.models.fitting.checks import (
     observed,
@@ -30,6 +30,7 @@ from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.exposure_propensity import attach_weights
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
+from dcrec_spark.models.fitting.layout import Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, fit_propensity
@@ -40,7 +41,7 @@ from dcrec_spark.models.fitting.values import exposure_values, weighted_ratings
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.refit import refit_model
 from dcrec_spark.models.outcome.setters import OutcomeSetters
-from dcrec_spark.models.outcome.tables import FactorTables, with_exposure
+from dcrec_spark.models.outcome.tables import FactorTables, completed
 from dcrec_spark.models.params import initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.spark.lineage import require_checkpoint_directory
@@ -71,6 +72,11 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
     acceleration : bool
         Whether steps go beyond the optimum of each side while the objective improves: half to a quarter of the
         sweeps to the same objective.
+    solver : {"cholesky", "cg"}
+        How each row's least squares are solved in a sweep: to the end, or by ``cgSteps`` steps of conjugate gradients
+        from where the row is, which cost less at high ranks. The users of the fitted model are solved to the end.
+    cgSteps : int
+        Steps of conjugate gradients that a row takes in a sweep, with ``solver="cg"``.
     initialModel : DeconfoundedMFModel, optional
         A fitted model of the same kind and ranks to start from. Its exposure model starts stage 1, unless
         ``exposureModel`` is fitted or has a start; without ``exposureModel`` stage 1 also has the rank, priors, counts,
@@ -156,6 +162,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         maxIter: int = 20,
         tol: float = 1e-4,
         acceleration: bool = False,
+        solver: str = "cholesky",
+        cgSteps: int = 3,
         validationIndicatorCol: str | None = None,
         patience: int = 3,
         restarts: int = 1,
@@ -194,7 +202,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
             start = self._start(family, layout, scope)
             with listening(self, family.stage) as listener:
                 fit = scope.add(fit_factors(self, family, layout, listener, start))
-            return self._model(family, layout, fit, propensity, stage_one and stage_one.model, form)
+            return self._model(family, layout, fit, propensity, stage_one, form)
 
     def refit(self, model: DeconfoundedMFModel, ratings: DataFrame, doublyRobust: bool = True) -> DeconfoundedMFModel:
         """Fit matrix factorization with biases to a model's predictions of all pairs, put right by the ratings.
@@ -330,22 +338,31 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         layout: AnyLayout,
         fit: Fit,
         propensity: Propensity | None,
-        exposure: PoissonFactorizationModel | None,
+        stage_one: ExposureFit | None,
         form: Form | None,
     ) -> DeconfoundedMFModel:
         """Return the tables and facts of a fit as a model with this estimator's parameters."""
         facts = FitFacts.of(family, layout, fit).warn()
-        users = layout.table(True, fit.users, family, fit.shared)
-        items = layout.table(False, fit.items, family, fit.shared)
-        tables = FactorTables.cached(
-            with_exposure(users, exposure.userFactors if exposure else None),
-            with_exposure(items, exposure.itemFactors if exposure else None),
-        )
+        sides = [self._table(is_user, family, layout, fit, stage_one) for is_user in (True, False)]
+        tables = FactorTables.of_fit(layout, *sides)
+        exposure = None if stage_one is None else stage_one.model
         outcome = OutcomeFacts(fit.shared, layout.means["rating"], facts, propensity, form)
         was_given = exposure is not None and exposure is self.getOrDefault("exposureModel")
         model = DeconfoundedMFModel(tables, outcome, exposure, releasesExposureModel=not was_given)
         self._copyValues(model._resetUid(self.uid)).clear(model.initialModel)
         return model
+
+    @staticmethod
+    def _table(
+        is_user: bool, family: OutcomeFamily, layout: AnyLayout, fit: Fit, stage_one: ExposureFit | None
+    ) -> DataFrame:
+        """Return all that is known of the rows of a side: outcome factors and exposure factors."""
+        state = fit.users if is_user else fit.items
+        if stage_one is None:
+            return completed(layout.table(is_user, state, family, fit.shared))
+        exposure = stage_one.users if is_user else stage_one.items
+        parts = Part(state, family, fit.shared), Part(exposure, PoissonExposure.of(stage_one.model), NOTHING_SHARED)
+        return completed(layout.table_with_exposure(is_user, *parts))
 
     # ---- the exposure model
 

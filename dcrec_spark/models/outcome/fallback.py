@@ -30,7 +30,7 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
     require_number("n", n)
     if not vectors.form.is_low_rank:
         raise ConfigError(
-            f"a list for users without ratings needs confounder_link=identity; this model has {vectors.form.link}"
+            f"a list for users without ratings needs confounderLink=identity; this model has {vectors.form.link}"
         )
     spark = vectors.users.sparkSession
     mean = [0, *(_mean(vectors.users, part) for part in ("preference", "confounder"))]

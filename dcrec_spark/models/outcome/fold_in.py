@@ -13,7 +13,7 @@ from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fold_in
 from dcrec_spark.models.fitting.values import exposure_values, require_ratings, weighted_ratings
-from dcrec_spark.models.outcome.tables import with_exposure
+from dcrec_spark.models.outcome.tables import completed
 
 
 def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -> DataFrame:
@@ -38,7 +38,7 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -
             table = layout.table(new_is_user, *outcome)
         else:
             table = layout.table_with_exposure(new_is_user, outcome, exposure)
-        table = with_exposure(table.drop("idx"), None).persist()
+        table = completed(table.drop("idx")).persist()
         table.count()
     return table
 

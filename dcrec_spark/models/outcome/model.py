@@ -445,7 +445,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
     def _few_partitions(self) -> AbstractContextManager[None]:
         """Plan shuffles for tables about as large as this model's."""
         settings = layout_settings(self, family_of(self).row_width)
-        size = settings.bytes_of({"user": self.numUsers, "item": self.numItems})
+        size = settings.bytes_of(self.numUsers + self.numItems)
         return few_partitions(self._tables.users.sparkSession, size)
 
     def _with_tables(self, tables: FactorTables) -> "DeconfoundedMFModel":

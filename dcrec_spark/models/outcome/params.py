@@ -59,6 +59,8 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     maxIter: Param[int] = declared(_OF["maxIter"])
     tol: Param[float] = declared(_OF["tol"])
     acceleration: Param[bool] = declared(_OF["acceleration"])
+    solver: Param[str] = declared(_OF["solver"])
+    cgSteps: Param[int] = declared(_OF["cgSteps"])
     validationIndicatorCol: Param[str | None] = declared(_OF["validationIndicatorCol"])
     patience: Param[int] = declared(_OF["patience"])
     restarts: Param[int] = declared(_OF["restarts"])
@@ -245,6 +247,14 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     def getAcceleration(self) -> bool:
         """Value of ``acceleration``: whether steps go beyond each side's optimum while the objective improves."""
         return self.getOrDefault(self.acceleration)
+
+    def getSolver(self) -> str:
+        """Value of ``solver``: how each row's least squares are solved in a sweep."""
+        return self.getOrDefault(self.solver)
+
+    def getCgSteps(self) -> int:
+        """Value of ``cgSteps``: steps of conjugate gradients that a row takes in a sweep."""
+        return self.getOrDefault(self.cgSteps)
 
     def getValidationIndicatorCol(self) -> str | None:
         """Value of ``validationIndicatorCol``: boolean column, true for held-out rows."""

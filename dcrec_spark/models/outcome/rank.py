@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.kernels.exposure import PLAIN, Form
-from dcrec_spark.kernels.topn import Cap, top_n
+from dcrec_spark.kernels.topn import Cap, Ranked, top_n
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
@@ -33,10 +33,10 @@ ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 CHUNK_ROWS = 4096
 PIECE_COLS = 16384
-_RANKED = "row_idx long, rank long, col_idx long, score double, preference double, confounder double, group long"
+RANKED = "row_idx long, rank long, col_idx long, score double, preference double, confounder double, group long"
 _OF_NO_GROUP = -1
 _COLUMNS = ["row_idx", "rank", "col_idx", "score", "preference", "confounder"]
-_FACTORS = ["idx", "preference", "confounder"]
+FACTORS = ["idx", "preference", "confounder"]
 
 
 @dataclass(frozen=True)
@@ -66,40 +66,51 @@ def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
     require_workers(spark)
     n_chunks = max(min(cores(spark), what.n_rows), -(-what.n_rows // CHUNK_ROWS))
     n_pieces = -(-what.n_cols // PIECE_COLS)
-    cols = what.cols if what.most else what.cols.withColumn("group", F.lit(None))
+    cols = with_group(what)
     if n_pieces == 1:
         return _against_one_piece(what, cols, n, seen, n_chunks)
     if seen is None:
         seen = spark.createDataFrame([], "row_idx long, col_idx long")
     chunks = _chunks(what.rows, seen, n_chunks)
     pieces = _pieces(cols, n_pieces)
-    best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(_scorer(n, what), _RANKED)
-    return _merge(best, n, what.most).drop("group")
+    best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(_scorer(n, what), RANKED)
+    return merged(best, n, what.most).drop("group")
 
 
 def _against_one_piece(what: Ranking, cols: DataFrame, n: int, seen: DataFrame | None, n_chunks: int) -> DataFrame:
-    table = cols.select(*_FACTORS, _group()).toArrow()
+    table = cols.select(*FACTORS, group_of()).toArrow()
     if not table.num_rows:
-        return what.rows.sparkSession.createDataFrame([], _RANKED).drop("group")
-    piece, intercept, form, most = _piece(table), what.intercept, what.form, what.most
-    rows = what.rows.select(*_FACTORS, F.lit(None).cast("long").alias("seen"))
-    if seen is not None:
-        # Not null: Spark's writer of Arrow takes tens of microseconds for a null array, not one for an empty one.
-        empty = [F.expr("cast(array() as array<double>)").alias(name) for name in ("preference", "confounder")]
-        rows = rows.unionByName(seen.select(F.col("row_idx").alias("idx"), *empty, F.col("col_idx").alias("seen")))
+        return what.rows.sparkSession.createDataFrame([], RANKED).drop("group")
+    piece, intercept, form, most = piece_of(table), what.intercept, what.form, what.most
+    rows = rows_and_seen(what.rows, seen)
 
     def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         contents = list(batches)
-        chunk = _chunk(pa.Table.from_batches(contents)) if contents else None
+        chunk = chunk_of(pa.Table.from_batches(contents)) if contents else None
         if chunk is not None and len(chunk["idx"]):
             yield _score_cells(chunk, piece, n, intercept, form, most)
 
     chunk = F.pmod("idx", F.lit(n_chunks)).cast("int")
     placed = rows.withColumn("chunk", chunk).repartitionById(n_chunks, "chunk").drop("chunk")
-    return placed.mapInArrow(score, _RANKED).drop("group")
+    return placed.mapInArrow(score, RANKED).drop("group")
 
 
-def _chunk(table: pa.Table) -> dict[str, Array]:
+def rows_and_seen(rows: DataFrame, seen: DataFrame | None) -> DataFrame:
+    """Return rows, and below them the pairs to leave out: ``idx, preference, confounder, seen``, null for a row."""
+    both = rows.select(*FACTORS, F.lit(None).cast("long").alias("seen"))
+    if seen is None:
+        return both
+    # Not null: Spark's writer of Arrow takes tens of microseconds for a null array, not one for an empty one.
+    empty = [F.expr("cast(array() as array<double>)").alias(name) for name in ("preference", "confounder")]
+    return both.unionByName(seen.select(F.col("row_idx").alias("idx"), *empty, F.col("col_idx").alias("seen")))
+
+
+def with_group(what: Ranking) -> DataFrame:
+    """Return the columns with their group, null where there is no limit."""
+    return what.cols if what.most else what.cols.withColumn("group", F.lit(None))
+
+
+def chunk_of(table: pa.Table) -> dict[str, Array]:
     """Return the arrays of a chunk, from its rows and from what they have seen, in any order."""
     is_row = pc.is_null(table["seen"])
     seen = table.filter(pc.invert(is_row)).select(["idx", "seen"]).rename_columns(["row_idx", "col_idx"])
@@ -110,7 +121,7 @@ def _chunks(rows: DataFrame, seen: DataFrame, n_chunks: int) -> DataFrame:
     def in_chunk(idx: str) -> Column:
         return F.pmod(F.col(idx), F.lit(n_chunks)).cast("int").alias("chunk")
 
-    rows = rows.select(in_chunk("idx"), *_FACTORS).repartitionById(n_chunks, "chunk")
+    rows = rows.select(in_chunk("idx"), *FACTORS).repartitionById(n_chunks, "chunk")
     seen = seen.select(in_chunk("row_idx"), "row_idx", "col_idx").repartitionById(n_chunks, "chunk")
 
     def to_cell(rows: pa.Table, seen: pa.Table) -> pa.Table:
@@ -135,19 +146,21 @@ def _with_seen(rows: pa.Table, seen: pa.Table) -> dict[str, Array]:
 
 
 def _pieces(cols: DataFrame, n_pieces: int) -> DataFrame:
-    placed = cols.select(F.pmod("idx", F.lit(n_pieces)).cast("int").alias("piece"), *_FACTORS, _group())
+    placed = cols.select(F.pmod("idx", F.lit(n_pieces)).cast("int").alias("piece"), *FACTORS, group_of())
 
     def to_cell(cols: pa.Table) -> pa.Table:
-        return pa.table({"piece_data": pa.array([pack(_piece(cols))], pa.binary())})
+        return pa.table({"piece_data": pa.array([pack(piece_of(cols))], pa.binary())})
 
     return placed.repartitionById(n_pieces, "piece").groupBy("piece").applyInArrow(to_cell, "piece_data binary")
 
 
-def _group() -> Column:
+def group_of() -> Column:
+    """Return the group of a column, a number for all that are of none."""
     return F.coalesce(F.col("group").cast("long"), F.lit(_OF_NO_GROUP)).alias("group")
 
 
-def _piece(cols: pa.Table) -> dict[str, Array]:
+def piece_of(cols: pa.Table) -> dict[str, Array]:
+    """Return the arrays of a piece, from its columns in any order."""
     cols = cols.sort_by("idx")
     return {**_factors(cols, cols["idx"].to_numpy()), "group": cols["group"].to_numpy()}
 
@@ -174,20 +187,30 @@ def _scorer(n: int, what: Ranking) -> ArrowMap:
 def _score_cells(
     rows: dict[str, Array], cols: dict[str, Array], n: int, intercept: float, form: Form, most: int | None
 ) -> pa.RecordBatch:
+    ranked = top_n(n, *parts_of(rows, cols), intercept, *seen_within(rows, cols), form, cap_of(cols, most))
+    return as_batch(rows, cols, ranked)
+
+
+def parts_of(rows: dict[str, Array], cols: dict[str, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Return the preferences of a chunk and of a piece, and their confounders."""
+    return (rows["preference"], cols["preference"]), (rows["confounder"], cols["confounder"])
+
+
+def seen_within(rows: dict[str, Array], cols: dict[str, Array]) -> tuple[Array, Array]:
+    """Return the places of the piece's columns to leave out of each row, as CSR: (rows + 1,), (pairs,)."""
     seen_at = np.searchsorted(cols["idx"], rows["seen_col"])
     seen_at[seen_at == len(cols["idx"])] = 0
     here = cols["idx"][seen_at] == rows["seen_col"]
-    seen_ptr = np.searchsorted(rows["seen_row"][here], np.arange(len(rows["idx"]) + 1))
-    ranked = top_n(
-        n,
-        (rows["preference"], cols["preference"]),
-        (rows["confounder"], cols["confounder"]),
-        intercept,
-        seen_ptr,
-        seen_at[here],
-        form,
-        None if most is None else Cap(cols["group"], most),
-    )
+    return np.searchsorted(rows["seen_row"][here], np.arange(len(rows["idx"]) + 1)), seen_at[here]
+
+
+def cap_of(cols: dict[str, Array], most: int | None) -> Cap | None:
+    """Return the limit on groups of a piece, if there is one."""
+    return None if most is None else Cap(cols["group"], most)
+
+
+def as_batch(rows: dict[str, Array], cols: dict[str, Array], ranked: Ranked) -> pa.RecordBatch:
+    """Put the indices in the place of positions; the columns are those of ``RANKED``."""
     return pa.RecordBatch.from_arrays(
         [
             pa.array(rows["idx"][ranked.row]),
@@ -202,7 +225,7 @@ def _score_cells(
     )
 
 
-def _merge(best: DataFrame, n: int, most: int | None) -> DataFrame:
+def merged(best: DataFrame, n: int, most: int | None) -> DataFrame:
     """Return the best of the pieces' best; the same total order as within a piece.
 
     A column among the n best of all under the cap is among those of its piece: fewer of its group are better there.

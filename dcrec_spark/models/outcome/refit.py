@@ -22,7 +22,7 @@ from dcrec_spark.models.fitting.stages import fit_factors
 from dcrec_spark.models.fitting.values import exposure_values
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.params import OutcomeParams
-from dcrec_spark.models.outcome.tables import FactorTables, with_exposure
+from dcrec_spark.models.outcome.tables import FactorTables, completed
 
 # Params of a refitted model, whatever those of the estimator: it is a classical model with biases.
 _OF_MODEL = {"outcome": "probabilistic", "adjustment": "none", "fitBiases": True, "unobservedWeight": 1.0}
@@ -64,7 +64,7 @@ def refit_model(
         facts = FitFacts.of(family, layout, fit).warn()
         shared = fit.shared._replace(gamma=0.0)
         sides = [layout.table(is_user, s, family, shared) for is_user, s in ((True, fit.users), (False, fit.items))]
-        tables = FactorTables.cached(*[with_exposure(side, None) for side in sides])
+        tables = FactorTables.of_fit(layout, *[completed(side) for side in sides])
         outcome = OutcomeFacts(shared, layout.means["rating"], facts, refitted=True)
         refitted = DeconfoundedMFModel(tables, outcome)
         estimator._copyValues(refitted._resetUid(estimator.uid)).clear(refitted.initialModel)

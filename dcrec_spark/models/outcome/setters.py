@@ -66,6 +66,8 @@ class OutcomeSetters(OutcomeParams):
         maxIter: int = 20,
         tol: float = 0.0001,
         acceleration: bool = False,
+        solver: str = "cholesky",
+        cgSteps: int = 3,
         validationIndicatorCol: str | None = None,
         patience: int = 3,
         restarts: int = 1,
@@ -247,6 +249,14 @@ class OutcomeSetters(OutcomeParams):
     def setAcceleration(self, value: bool) -> Self:
         """Set ``acceleration``: whether steps go beyond each side's optimum while the objective improves."""
         return self._set(acceleration=value)
+
+    def setSolver(self, value: str) -> Self:
+        """Set ``solver``: how each row's least squares are solved in a sweep."""
+        return self._set(solver=value)
+
+    def setCgSteps(self, value: int) -> Self:
+        """Set ``cgSteps``: steps of conjugate gradients that a row takes in a sweep."""
+        return self._set(cgSteps=value)
 
     def setValidationIndicatorCol(self, value: str | None) -> Self:
         """Set ``validationIndicatorCol``: boolean column, true for held-out rows."""

@@ -11,20 +11,29 @@ from typing import Literal, get_args
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.models.fitting.checks import require_number
+from dcrec_spark.models.fitting.checks import require_number, require_searched_share
 from dcrec_spark.models.outcome.rank import Ranking, rank
+from dcrec_spark.models.outcome.rank_indexed import Search, rank_indexed
 from dcrec_spark.models.outcome.vectors import Offer
 
 Similarity = Literal["cosine", "inner_product"]
 
 
-def similar(items: DataFrame, n_items: int, n: int, similarity: Similarity, offer: Offer | None) -> DataFrame:
+def similar(
+    items: DataFrame,
+    n_items: int,
+    n: int,
+    similarity: Similarity,
+    offer: Offer | None,
+    searched_share: float | None = None,
+) -> DataFrame:
     """Rank the n items most like each item.
 
     Parameters
     ----------
     items : ``idx, id, features``.
     offer : the items that may be named as similar; all, if None.
+    searched_share : of a large catalogue, that an index looks at for each item; None: all, exactly.
 
     Returns
     -------
@@ -32,9 +41,11 @@ def similar(items: DataFrame, n_items: int, n: int, similarity: Similarity, offe
 
     Raises
     ------
-    ValueError : n is no whole number >= 1, or there is no such similarity.
+    ValueError : n is no whole number >= 1, or there is no such similarity or share. MissingExtraError : no faiss.
     """
     require_number("n", n)
+    if searched_share is not None:
+        require_searched_share(searched_share)
     if similarity not in get_args(Similarity):
         raise ValueError(f"similarity: found {similarity!r}, expected {' or '.join(get_args(Similarity))}")
     vector = _unit(F.col("features")) if similarity == "cosine" else F.col("features")
@@ -44,7 +55,11 @@ def similar(items: DataFrame, n_items: int, n: int, similarity: Similarity, offe
     itself = vectors.select(F.col("idx").alias("row_idx"), F.col("idx").alias("col_idx"))
     most = None if offer is None else offer.most
     ranking = Ranking(vectors.drop("id"), cols.drop("id"), n_items, n_items, intercept=0.0, most=most)
-    ranked = rank(ranking, n, itself)
+    if searched_share is None:
+        ranked = rank(ranking, n, itself)
+    else:
+        search = Search(searched_share, vectors, n_items, of_some=offer is not None)
+        ranked = rank_indexed(ranking, n, itself, search)
     for idx, name in (("row_idx", "item_id"), ("col_idx", "similar_item_id")):
         ranked = ranked.join(items.select(F.col("idx").alias(idx), F.col("id").alias(name)), idx)
     return ranked.select("item_id", "rank", "similar_item_id", F.col("score").alias("similarity"))

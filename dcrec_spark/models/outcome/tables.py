@@ -1,4 +1,4 @@
-"""A model's tables of factors: cached, counted, joined with their exposure factors, renumbered when rows are added."""
+"""A model's tables of factors: cached, completed, renumbered when rows are added."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
+from dcrec_spark.models.fitting.lay_out import AnyLayout
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import cache_while_used
 
@@ -34,28 +35,28 @@ class FactorTables:
         users, items = cache_while_used(users), cache_while_used(items)
         return cls(users, items, users.count(), items.count(), cached_here)
 
+    @classmethod
+    def of_fit(cls, layout: AnyLayout, users: DataFrame, items: DataFrame) -> Self:
+        """Cache the tables that a fit made on its layout, one row for each of the layout's."""
+        cached = layout.cached(users), layout.cached(items)
+        return cls(*cached, layout.n_users, layout.n_items, cached)
+
     def release(self) -> None:
         """Let go of the tables that were cached for this model."""
         for table in self.cached_here:
             table.unpersist()
 
 
-def with_exposure(factors: DataFrame, exposure: DataFrame | None) -> DataFrame:
-    """Return the factors, ``bias`` after them, and ``exposure_shape, exposure_rate``.
-
-    Without an exposure model these are empty arrays, unless they are there; ``bias`` is null where the model has none.
-    """
+def completed(factors: DataFrame) -> DataFrame:
+    """Return the factors with ``bias`` and ``exposure_shape, exposure_rate``: null, and empty, where there is none."""
     if "bias" not in factors.columns:
         at = factors.columns.index("features") + 1
         bias = F.lit(None).cast("double").alias("bias")
         factors = factors.select(*factors.columns[:at], bias, *factors.columns[at:])
-    if exposure is None and "exposure_shape" in factors.columns:
+    if "exposure_shape" in factors.columns:
         return factors
-    if exposure is None:
-        empty = F.expr("cast(array() as array<double>)")
-        return factors.withColumns({"exposure_shape": empty, "exposure_rate": empty})
-    named = exposure.select("id", F.col("shape").alias("exposure_shape"), F.col("rate").alias("exposure_rate"))
-    return factors.join(named, "id").select(*factors.columns, "exposure_shape", "exposure_rate")
+    empty = F.expr("cast(array() as array<double>)")
+    return factors.withColumns({"exposure_shape": empty, "exposure_rate": empty})
 
 
 def united(table: DataFrame, new: DataFrame, scope: FitScope) -> DataFrame:

@@ -7,6 +7,8 @@ import pytest
 from scipy import special
 
 from dcrec_spark.kernels import settle
+from dcrec_spark.kernels.cholesky import solve_rows
+from dcrec_spark.kernels.conjugate import descend
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.gamma import geometric_mean, moments
 from dcrec_spark.kernels.loops import settle as loops_settle
@@ -14,7 +16,7 @@ from dcrec_spark.kernels.loops.compiling import compiled
 from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
 from dcrec_spark.kernels.poisson import update_shape
 from dcrec_spark.kernels.relax import over_relaxed
-from dcrec_spark.kernels.ridge import RatingBlock, _solve_rows
+from dcrec_spark.kernels.ridge import RatingBlock, System
 from dcrec_spark.kernels.settle import settle_shape
 from tests.kernels import ways
 from tests.kernels.loops.problems import counts_of, factors_of, system_of
@@ -47,16 +49,28 @@ def settled_shapes(dtype: str) -> Array:
     return settle_shape(prior, block, start, cols.sum(axis=0)[[0, 1, 2, 2]], cols, 1e-9, 1000)
 
 
-def solved(dtype: str, bordered: bool = False) -> Array:
+def system(dtype: str, bordered: bool) -> tuple[RatingBlock, System]:
     counts = counts_of(0, ROWS, COLS, 0.3, dtype, terms=True)
     a_hat = counts.a_hat if bordered else counts.a_hat[:0]
     none = np.empty((ROWS, 0), dtype)
     block = RatingBlock(counts.row_ptr, counts.col, counts.counts, counts.counts, a_hat, none)
-    return _solve_rows(block, system_of(3, counts, COLS, WIDTH, bordered))
+    return block, system_of(3, counts, COLS, WIDTH, bordered)
+
+
+def solved(dtype: str) -> Array:
+    return solve_rows(*system(dtype, bordered=False))
 
 
 def solved_with_border(dtype: str) -> Array:
-    return solved(dtype, bordered=True)
+    return solve_rows(*system(dtype, bordered=True))
+
+
+def descended(dtype: str) -> Array:
+    return descend(*system(dtype, bordered=False), factors_of(1, ROWS, WIDTH, dtype), 3)
+
+
+def descended_with_border(dtype: str) -> Array:
+    return descend(*system(dtype, bordered=True), factors_of(1, ROWS, WIDTH, dtype), 3)
 
 
 def means_of_one_rate(dtype: str) -> Array:
@@ -86,6 +100,8 @@ KERNELS = [
     settled_shapes,
     solved,
     solved_with_border,
+    descended,
+    descended_with_border,
 ]
 kernels = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
 
@@ -120,9 +136,9 @@ def test_a_row_longer_than_a_piece_and_one_that_is_not_positive_definite() -> No
     system = system_of(3, counts, 700, WIDTH, bordered=False)
     system.curvature[: counts.row_ptr[1]] = -50.0
     with ways.numpy_only():
-        expected = _solve_rows(block, system)
+        expected = solve_rows(block, system)
     with ways.loops():
-        found = _solve_rows(block, system)
+        found = solve_rows(block, system)
     assert np.isnan(found[0]).all()
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 

@@ -35,7 +35,7 @@ def fit(layout: LocalLayout, model: GammaPoissonSteps, sweeps: int, tol: float =
     return alternate(layout.users, layout.items, model, Stopping(sweeps, tol), lambda *_: None)
 
 
-@pytest.mark.parametrize(("seed", "accelerates"), [(7, False), (10, False), (10, True), (12, True), (29, True)])
+@pytest.mark.parametrize(("seed", "accelerates"), [(7, False), (10, False), (7, True), (10, True), (16, True)])
 def test_settling_costs_nothing(seed: int, accelerates: bool) -> None:
     """These fits would end up to 0.1 lower, did they not go on from the settled users."""
     layout = ratings(seed)

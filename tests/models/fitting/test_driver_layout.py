@@ -14,10 +14,11 @@ from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.half_step import memories, memory_of
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
+from dcrec_spark.models.fitting import lay_out as lay_out_module
 from dcrec_spark.models.fitting import layout_settings
 from dcrec_spark.models.fitting.driver_layout import DriverLayout
 from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
-from dcrec_spark.models.fitting.layout_settings import LayoutSettings
+from dcrec_spark.models.fitting.layout_settings import Collected, Driver, LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
 from tests.models.world import NAMES, NUMBERS, by_id, exposure, outcome
 from tests.problems import assert_same
@@ -41,7 +42,8 @@ def test_where_a_fit_is_computed(spark: SparkSession, exchange: str, blocks: int
 
 
 def test_auto_goes_to_the_cluster_with_many_ratings(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout_settings, "LOCAL_ROWS_WITHOUT_CLUSTER", 3)
+    for limit in ("LOCAL_ROWS", "LARGEST_LOCAL_ROWS"):
+        monkeypatch.setattr(layout_settings, limit, 3)
     with FitScope() as scope:
         assert isinstance(laid_out(NAMES.frame(spark), scope).users, Side)
 
@@ -62,17 +64,65 @@ def test_ratings_are_made_once(spark: SparkSession, exchange: str) -> None:
     assert made.value == ratings.count()
 
 
+def driver(memory: float = np.inf, heap: float = np.inf, results: float = np.inf, has_cluster: bool = False) -> Driver:
+    return Driver(memory, heap, results, has_cluster)
+
+
+def few() -> int:
+    return 1000
+
+
+def a_million() -> int:
+    return 1_000_000
+
+
+def not_asked() -> int:
+    raise AssertionError("the rows are counted, though it makes no difference")
+
+
 def test_auto_goes_to_a_cluster_that_there_is_with_fewer() -> None:
     auto = LayoutSettings(None, None, "auto", "float64", 10)
-    assert auto.is_local(2_000_000, has_cluster=True)
-    assert not auto.is_local(2_000_001, has_cluster=True)
-    assert auto.is_local(10_000_000, has_cluster=False)
-    assert not auto.is_local(10_000_001, has_cluster=False)
+    assert auto.is_local(Collected(2_000_000, 24), not_asked, driver(has_cluster=True))
+    assert not auto.is_local(Collected(2_000_001, 24), not_asked, driver(has_cluster=True))
+    assert auto.is_local(Collected(30_000_000, 24), few, driver())
+    assert not auto.is_local(Collected(30_000_001, 24), not_asked, driver())
+
+
+def test_a_fit_in_the_drivers_process_has_room_there() -> None:
+    """Ten million ratings of 24 bytes take 1.7 GB, and 240 MB of the heap; a million rows at width 100 take 3.2 GB."""
+    auto, ten_million = LayoutSettings(None, None, "auto", "float64", 100), Collected(10_000_000, 24)
+    assert auto.is_local(ten_million, few, driver(memory=3.4e9, heap=1e9, results=2.4e8))
+    assert not auto.is_local(ten_million, few, driver(memory=3.3e9))
+    assert not auto.is_local(ten_million, few, driver(heap=0.9e9))
+    assert not auto.is_local(ten_million, few, driver(results=2.3e8))
+    assert auto.is_local(ten_million, a_million, driver(memory=9.8e9, heap=6.4e9))
+    assert not auto.is_local(ten_million, a_million, driver(memory=9.7e9))
+    assert not auto.is_local(ten_million, a_million, driver(heap=6.3e9))
+
+
+def test_a_fit_without_room_is_refused_where_it_was_asked_for() -> None:
+    asked = LayoutSettings(None, None, "local", "float64", 100)
+    with pytest.raises(ConfigError, match=r"10,000,000 ratings .* its memory \(7.5 GB, of which half\), its JVM"):
+        asked.is_local(Collected(10_000_000, 24), a_million, driver(memory=8e9, heap=2e9, has_cluster=True))
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_rows_are_counted_where_they_decide(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, given: bool) -> None:
+    ratings = NAMES.frame(spark)
+    pairs = ratings.select(F.col("user").alias("user_id"), F.col("item").alias("item_id"))
+    users, items = (ratings.select(column).distinct().count() for column in ("user", "item"))
+    fitted = {"item": spark.range(500).select(F.col("id"), F.col("id").alias("idx"))} if given else {}
+    assert lay_out_module._rows(pairs, fitted) == users + (500 if given else items)
+    monkeypatch.setattr(layout_settings, "LOCAL_ROWS", 3)
+    monkeypatch.setattr(lay_out_module, "_driver", lambda _: driver(memory=1000))
+    with FitScope() as scope:
+        assert isinstance(laid_out(ratings, scope).users, Side)
 
 
 def test_too_many_ratings_are_not_collected(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout_settings, "LARGEST_LOCAL_ROWS", 3)
-    with FitScope() as scope, pytest.raises(ConfigError, match=r"exchange=local: \d+ rows would be collected"):
+    for limit in ("LOCAL_ROWS", "LARGEST_LOCAL_ROWS"):
+        monkeypatch.setattr(layout_settings, limit, 3)
+    with FitScope() as scope, pytest.raises(ConfigError, match=r"exchange=local: \d+ ratings would be collected"):
         laid_out(NAMES.frame(spark), scope, "local")
 
 

@@ -55,19 +55,20 @@ def numbers(model: DeconfoundedMFModel) -> np.ndarray[Any, np.dtype[np.float64]]
 
 
 @pytest.mark.parametrize(
-    ("outcome", "weight", "exchange", "long_steps", "sweeps"),
+    ("outcome", "weight", "exchange", "steps", "sweeps"),
     [
-        ("probabilistic", "user", "local", False, [1, 3, 4, 6]),
-        ("weighted", "global", "blocks", False, [4]),
-        ("weighted", "user", "blocks", True, [5]),
-        ("poisson", "user", "local", True, [5]),
+        ("probabilistic", "user", "local", {}, [1, 3, 4, 6]),
+        ("weighted", "global", "local", {}, [4]),
+        ("weighted", "user", "local", {"acceleration": True}, [5]),
+        ("weighted", "pooled", "blocks", {"solver": "cg"}, [5]),
+        ("poisson", "user", "local", {"acceleration": True}, [5]),
     ],
 )
 def test_an_interrupted_fit_ends_as_one_that_was_not(
-    ratings: DataFrame, outcome: str, weight: str, exchange: str, long_steps: bool, sweeps: list[int]
+    ratings: DataFrame, outcome: str, weight: str, exchange: str, steps: dict[str, Any], sweeps: list[int]
 ) -> None:
     """Interrupted in stage 1, between the stages, in stage 2, and after its last sweep."""
-    settings = {"outcome": outcome, "confounderWeight": weight, "exchange": exchange, "acceleration": long_steps}
+    settings = {"outcome": outcome, "confounderWeight": weight, "exchange": exchange, **steps}
     whole = fit(ratings, None, **settings)
     for made in sweeps:
         memory = Memory(made)

@@ -167,6 +167,7 @@ def test_a_fit_that_goes_astray_leaves_nothing_behind(
 def test_a_refused_exposure_model_leaves_nothing_behind(spark: SparkSession) -> None:
     data = NUMBERS.frame(spark)
     stage_one = exposure(maxIter=1).fit(data.where("item <> 3"))
+    assert min(stage_one.userFactors.count(), stage_one.itemFactors.count()) > 0  # read once, they are cached
     before = cached(spark)
     with pytest.raises(DataError, match="item ids, such as 3, are not in the fitted exposure model"):
         outcome(exposureModel=stage_one).fit(data)

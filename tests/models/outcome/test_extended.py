@@ -36,6 +36,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "everywhere": {**ALL, "outcome": "weighted", "numUserBlocks": 2, "numItemBlocks": 3, "exchange": "blocks"},
     "rated": {**ALL, "outcome": "probabilistic", "unobservedWeight": 0.0, "confounderLink": "sqrt", "regByCount": True},
     "long steps": {**ALL, "outcome": "probabilistic", "unobservedWeight": 0.0, "acceleration": True, "maxIter": 6},
+    # So many steps that each sweep ends where the twin's does.
+    "gradients": {**ALL, "outcome": "weighted", "solver": "cg", "cgSteps": 40},
 }
 OBSERVED = NAMES.counts > 0
 
@@ -71,7 +73,8 @@ def confounder_of(posterior: Posterior, link: str) -> tuple[Array, Array, Array]
 
 def twin_of(spark: SparkSession, posterior: Posterior, kind: str) -> tuple[list[float], biased.Unknowns, Array]:
     """Objectives of the sweeps, the unknowns at the end, with users solved once more, and all predictions."""
-    settings, everywhere = KINDS[kind], kind == "everywhere"
+    settings = KINDS[kind]
+    everywhere = settings["outcome"] == "weighted"
     h, predicted, variance = confounder_of(posterior, settings.get("confounderLink", "identity"))
     ratings = np.where(OBSERVED, NAMES.ratings, 0.0)
     weights = np.where(OBSERVED, 1.0 + OUTCOME["alpha"] * ratings if everywhere else 1.0, float(everywhere))

@@ -37,5 +37,5 @@ def test_items_come_by_the_mean_of_all_potential_ratings(spark: SparkSession) ->
 
 
 def test_of_a_link_there_is_no_mean(spark: SparkSession) -> None:
-    with pytest.raises(ConfigError, match="confounder_link=identity; this model has sqrt"):
+    with pytest.raises(ConfigError, match="confounderLink=identity; this model has sqrt"):
         fallback(vectors(spark, Form("sqrt")), 4, None)

@@ -1,6 +1,7 @@
 """DeconfoundedMF as its users call it: the dense twin's factors by id, whichever model and layout."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.engine.convergence import History
-from dcrec_spark.errors import DataError
+from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.fitting import layout_settings
 from tests.models.world import NAMES, NUMBERS, OUTCOME, OutcomeTwin, World, by_id, exposure, outcome
 from tests.problems import assert_same
@@ -145,6 +146,53 @@ def test_long_steps_never_go_the_wrong_way_and_come_further(
     plain, long_steps = histories
     assert (np.diff(long_steps) <= 0.0).all()
     assert long_steps[-1] < plain[-1]
+
+
+@pytest.mark.parametrize("settings", [{}, {"acceleration": True, "confounderWeight": "pooled"}], ids=["plain", "long"])
+@pytest.mark.parametrize("kind", ["weighted", "probabilistic"])
+def test_few_conjugate_gradients_never_go_uphill_and_come_as_far(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, kind: str, settings: dict[str, Any]
+) -> None:
+    """One step a sweep goes down all the way, three end within a hundredth of where Cholesky's sweeps do."""
+    histories = {}
+    for solver, steps in (("cholesky", 3), ("cg", 1), ("cg", 3)):
+        of_sweeps = {"outcome": kind, "solver": solver, "cgSteps": steps, "maxIter": 30, "tol": 0.0}
+        model = outcome(**of_sweeps, **settings, exposureModel=stage_one).fit(NAMES.frame(spark))
+        histories[solver, steps] = np.array(model.objectiveHistory)
+        model.release()
+    for history in histories.values():
+        assert (np.diff(history) <= 1e-12 * history[0]).all()
+    assert histories["cg", 3][-1] == pytest.approx(histories["cholesky", 3][-1], rel=1e-2)
+
+
+def test_conjugate_gradients_are_the_same_in_any_number_of_blocks(
+    spark: SparkSession, stage_one: PoissonFactorizationModel
+) -> None:
+    settings = {"solver": "cg", "cgSteps": 2, "confounderWeight": "pooled", "exposureModel": stage_one}
+    layouts = ({"exchange": "local"}, {"exchange": "blocks", "numUserBlocks": 3, "numItemBlocks": 2})
+    alone, in_blocks = (outcome(**settings, **layout).fit(NAMES.frame(spark)) for layout in layouts)
+    assert_same_model(alone, in_blocks, 1e-9)
+    alone.release(), in_blocks.release()
+
+
+def test_conjugate_gradients_are_refused_where_there_are_no_least_squares(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match=r"solver=cg with outcome=poisson, .*: leave solver out"):
+        outcome(outcome="poisson", solver="cg").fit(NAMES.frame(spark))
+
+
+@pytest.mark.parametrize("adjustment", ["none", "ipw", "deconfounded"])
+@pytest.mark.parametrize(
+    "weight", [{"confounderWeight": "user"}, {"confounderWeight": "global", "precision": "float32"}]
+)
+def test_balanced_factors_never_lower_the_elbo_where_pairs_weigh_less(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, adjustment: str, weight: dict[str, str]
+) -> None:
+    settings = {"outcome": "poisson", "adjustment": adjustment, "unobservedWeight": 0.2, "acceleration": True, **weight}
+    own = {"exposureModel": stage_one} if adjustment == "deconfounded" else {}
+    model = outcome(**settings, **own, maxIter=30, tol=0.0).fit(NAMES.frame(spark))
+    slack = 1e-4 if model.getOrDefault("precision") == "float32" else 0.0
+    assert (np.diff(model.objectiveHistory) >= -slack).all()
+    model.release()
 
 
 def test_users_are_the_minimiser_given_the_final_items(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:

@@ -12,7 +12,7 @@ from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.ridge import Shared
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.outcome import rank, rank_here
-from dcrec_spark.models.outcome.tables import FactorTables, with_exposure
+from dcrec_spark.models.outcome.tables import FactorTables, completed
 from tests.reference import topn as dense
 from tests.reference.poisson import Array
 
@@ -58,10 +58,11 @@ def make_fitted(spark: SparkSession, confounder: bool) -> Fitted:
         for ids, mean in ((USERS, pi), (ITEMS, lam))
     ]
     exposure = PoissonFactorizationModel(*stage_one, [0.0]) if confounder else None
-    tables = FactorTables.cached(
-        with_exposure(users, exposure.userFactors if exposure else None),
-        with_exposure(items, exposure.itemFactors if exposure else None),
-    )
+    sides = [users, items]
+    if confounder:
+        named = {"shape": "exposure_shape", "rate": "exposure_rate"}
+        sides = [side.join(of.withColumnsRenamed(named), "id") for side, of in zip(sides, stage_one, strict=True)]
+    tables = FactorTables.cached(*map(completed, sides))
     model = DeconfoundedMFModel(tables, OutcomeFacts(Shared(INTERCEPT), 3.0, FitFacts([0.0])), exposure)
     settings = DeconfoundedMF(outcome="probabilistic")
     settings._copyValues(model)

@@ -1,0 +1,149 @@
+"""Conjugate gradients: each step the best of what it reaches, none uphill, and in the end Cholesky's solution."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcrec_spark.kernels import cholesky, ridge, ridge_sums
+from dcrec_spark.kernels.conjugate import descend
+from dcrec_spark.kernels.ridge import RatingBlock, Shared, System
+from tests.kernels import ways
+from tests.kernels.loops.problems import counts_of, system_of
+from tests.kernels.test_ridge_sums import KINDS, problem_of, rows_of
+from tests.problems import assert_same
+from tests.reference.poisson import Array
+
+SEEDS = st.integers(0, 2**32)
+kinds = pytest.mark.parametrize("kind", KINDS)
+examples = settings(max_examples=10)
+Problem = tuple[RatingBlock, System, Array]
+
+
+@pytest.fixture(scope="module", autouse=True, params=["numpy", "loops"])
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    """In NumPy, as small problems are, and by compiled loops, as large ones."""
+    with ways.loops() if request.param == "loops" else nullcontext():
+        yield request.param
+
+
+def problems_of(seed: int, kind: str) -> tuple[Problem, Problem]:
+    """Block and equations of users and of items, and somewhere to start; some rows have no ratings."""
+    p = problem_of(seed, kind)
+    users, items = rows_of(p, p.start)
+    shared = Shared(p.start.intercept, p.start.gamma, p.start.reg if p.twin.estimates_reg else 0.0)
+    user_sums = ridge_sums.user_sums(users, p.users.exposure, p.design)
+    item_sums = ridge_sums.item_sums(items, p.items.exposure, p.design)
+    of_users = ridge.users_system(p.users, items, item_sums, shared, p.design, p.reg)
+    of_items = ridge.items_system(p.items, users, user_sums, shared, p.design, p.reg)
+    rng = np.random.default_rng(seed)
+    return (
+        (p.users, of_users, rng.standard_normal(of_users.right.shape)),
+        (p.items, of_items, rng.standard_normal(of_items.right.shape)),
+    )
+
+
+def dense_of(block: RatingBlock, system: System) -> list[tuple[Array, Array]]:
+    """Each row's whole matrix, and its right-hand side."""
+    rows = ((np.tril(matrix), right.copy()) for matrix, right in cholesky.assembled(block, system))
+    return [(lower + np.tril(lower, -1).T, right) for lower, right in rows]
+
+
+def losses(block: RatingBlock, system: System, rows: Array) -> Array:
+    """What the objective has of each row, but for a constant."""
+    return np.array([x @ a @ x - 2.0 * b @ x for x, (a, b) in zip(rows, dense_of(block, system), strict=True)])
+
+
+def assert_near(found: Array, expected: Array, start: Array, tolerance: float) -> None:
+    """Equal to the tolerance of the largest number on the way: rows may end at zero."""
+    np.testing.assert_allclose(found, expected, atol=tolerance * max(np.abs(start).max(), np.abs(expected).max()))
+
+
+@kinds
+@examples
+@given(seed=SEEDS)
+def test_many_steps_end_where_cholesky_does(seed: int, kind: str) -> None:
+    """Preference, bias and confounder weight in one system, as it is solved."""
+    for block, system, start in problems_of(seed, kind):
+        assert_near(descend(block, system, start, 60), cholesky.solve_rows(block, system), start, 1e-8)
+
+
+@kinds
+@examples
+@given(seed=SEEDS)
+def test_steps_end_where_the_loss_is_smallest_of_all_that_they_reach(seed: int, kind: str) -> None:
+    for block, system, start in problems_of(seed, kind):
+        for steps in (1, 2):
+            expected = [best_of(steps, x, *row) for x, row in zip(start, dense_of(block, system), strict=True)]
+            assert_near(descend(block, system, start, steps), np.array(expected), start, 1e-7)
+
+
+def best_of(steps: int, x: Array, a: Array, b: Array) -> Array:
+    """The point of smallest loss in start + span{D r, (D A) D r, ...}: r the residual, 1 / D the diagonal of A."""
+    scaled = a / np.diag(a)[:, None]
+    residual = b - a @ x
+    reach = [residual / np.diag(a)]
+    for _ in range(steps - 1):
+        reach.append(scaled @ reach[-1])
+    directions, _ = np.linalg.qr(np.column_stack(reach))
+    return np.asarray(x + directions @ np.linalg.solve(directions.T @ a @ directions, directions.T @ residual))
+
+
+@kinds
+@examples
+@given(seed=SEEDS)
+def test_no_step_raises_the_loss_of_a_row_and_neither_does_a_long_one(seed: int, kind: str) -> None:
+    for block, system, start in problems_of(seed, kind):
+        before = losses(block, system, start)
+        rounding = 1e-9 * (1.0 + np.abs(before))
+        for steps in range(1, 6):
+            reached = descend(block, system, start, steps)
+            after = losses(block, system, reached)
+            assert (after <= before + rounding).all()
+            assert (
+                losses(block, system, start + 1.7 * (reached - start)) <= losses(block, system, start) + rounding
+            ).all()
+            before = after
+
+
+def test_a_row_at_rest_stays_there() -> None:
+    for block, system, _ in problems_of(0, "pooled-everywhere"):
+        solved = cholesky.solve_rows(block, system)
+        assert_same(descend(block, system, solved, 3), solved, 1e-12)
+
+
+def test_a_row_that_is_not_positive_definite_is_nan_alone() -> None:
+    counts = counts_of(0, 4, 700, 0.2)
+    block = RatingBlock(counts.row_ptr, counts.col, counts.counts, counts.counts, np.empty(0), np.empty((4, 0)))
+    system = system_of(3, counts, 700, 5, bordered=False)
+    system.curvature[: counts.row_ptr[1]] = -50.0
+    found = descend(block, system, np.zeros((4, 5)), 60)
+    assert np.isnan(found[0]).all()
+    assert_same(found[1:], cholesky.solve_rows(block, system)[1:], 1e-9)
+
+
+def test_rows_do_not_depend_on_those_beside_them(way: str) -> None:
+    """The second half of a block alone is what it is in the block; to the last bit where each row has its own loop."""
+    block, system, start = problems_of(1, "pooled-everywhere")[0]
+    whole, half = descend(block, system, start, 3), len(start) // 2
+    first = block.row_ptr[half]
+    rest = block._replace(
+        row_ptr=block.row_ptr[half:] - first, col=block.col[first:], a_hat=block.a_hat[first:], exposure=block.exposure
+    )
+    of_rows = {name: getattr(system, name)[half:] for name in ("ridge", "border", "right")}
+    of_pairs = {name: getattr(system, name)[first:] for name in ("curvature", "pull")}
+    found = descend(rest, system._replace(**of_rows, **of_pairs), start[half:], 3)
+    if way == "loops":
+        np.testing.assert_array_equal(found, whole[half:])
+    assert_same(found, whole[half:], 1e-12)
+
+
+def test_single_precision_stays_single() -> None:
+    for block, system, start in problems_of(2, "biases-everywhere-by-count"):
+        single = System(*[part.astype(np.float32) if isinstance(part, np.ndarray) else part for part in system])
+        found = descend(block, single, start, 60)
+        assert found.dtype == np.float32
+        assert_same(found, cholesky.solve_rows(block, system), 2e-3)

@@ -12,6 +12,8 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 _PAUSE_SECONDS = 0.05
+# A query is several jobs, one after the other: between two of them nothing runs, and the next is to be cancelled too.
+_QUIET_SECONDS = 0.5
 
 
 def end_work(seconds: float = 10.0) -> None:
@@ -31,15 +33,30 @@ def _end_work(deadline: float) -> None:
         return
     try:
         context.setLogLevel("OFF")
-        context.cancelAllJobs()
-        while _running_tasks(context) and time.monotonic() < deadline:
+        quiet_since = time.monotonic()
+        while time.monotonic() < min(deadline, quiet_since + _QUIET_SECONDS):
+            context.cancelAllJobs()
+            if _is_at_work(context):
+                quiet_since = time.monotonic()
             time.sleep(_PAUSE_SECONDS)
     except (Py4JError, OSError):  # the JVM was stopped too, as one of the same process group
         _wait_for_jvm(deadline)
 
 
+def _is_at_work(context: SparkContext) -> bool:
+    """Whether there is a job, or a task that has not let go yet.
+
+    The schedulers are asked: Spark's status tracker is told by events, and on a busy machine they come late.
+    """
+    return not context._jsc.sc().dagScheduler().activeJobs().isEmpty() or _running_tasks(context) > 0
+
+
 def _running_tasks(context: SparkContext) -> int:
-    return sum(executor.numRunningTasks() for executor in context._jsc.sc().statusTracker().getExecutorInfos())
+    of_executors = context._jsc.sc().taskScheduler().runningTasksByExecutors().valuesIterator()
+    running = 0
+    while of_executors.hasNext():
+        running += of_executors.next()
+    return running
 
 
 def _wait_for_jvm(deadline: float) -> None:

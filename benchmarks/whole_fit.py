@@ -19,6 +19,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.speed import EXTENDED, Seconds, alternate, hpfrec_model
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark.engine import half_step
+from dcrec_spark.engine.half_step import Kernel, Turn, Update
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps
 
 # Relative distance from the converged ELBO that counts as there, and what counts as converged.
@@ -253,6 +255,27 @@ def cmfrec(ratings: pd.DataFrame, rank: int, iterations: int, threads: int, use_
     with threadpool_limits(1, "blas"):  # its threads are its own
         model.fit(counts)
     return time.perf_counter() - start
+
+
+def kernel_share(fit: Callable[[], Seconds]) -> float:
+    """Of the seconds of a fit in one process, the part that its kernels take: the update of rows, without Spark."""
+    in_kernels = 0.0
+
+    def timed(kernel: Kernel, turn: Turn) -> Update:
+        nonlocal in_kernels
+        start = time.perf_counter()
+        update = kernel(turn)
+        in_kernels += time.perf_counter() - start
+        return update
+
+    updated = half_step._updated
+
+    def with_clock(number: int, cell: Any, inbox: Any, kernel: Kernel, from_driver: Any, held: bool) -> Any:
+        return updated(number, cell, inbox, partial(timed, kernel), from_driver, held)
+
+    with patch.object(half_step, "_updated", with_clock):
+        seconds = fit()
+    return round(in_kernels / seconds, 3)
 
 
 def course(ratings: DataFrame, rank: int) -> dict[str, float]:

@@ -95,6 +95,9 @@ STUDIES: dict[str, Study] = {
     "simulation": Study(
         "The paper's simulation, sparse, 1,000 x 1,000", 10, _FEW, partial(paper_world, 1000), _WORLD_ROWS
     ),
+    "simulation-5000": Study(
+        "The paper's simulation, sparse, 5,000 x 5,000", 1, _FEW, partial(paper_world, 5000), _WORLD_ROWS
+    ),
     **{
         f"world-{kind}": Study(f"Fair world: {kind}, 600 x 600", 5, _SOME, partial(fair_world, kind, 600), _WORLD_ROWS)
         for kind in get_args(Confounding)

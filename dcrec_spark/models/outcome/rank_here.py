@@ -5,10 +5,13 @@
 Where there is no cluster, and up to some millions of pairs; more are never brought here.
 """
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -48,21 +51,34 @@ def room_for_seen(n_rows: int, n_cols: int, n: int) -> int | None:
     return None if rows > LOCAL_ROWS or n_rows * n_cols > LOCAL_SCORES else LOCAL_ROWS - rows
 
 
-def collected(pairs: DataFrame, most: int) -> pa.Table | None:
-    """Return all pairs, without counting them first; None where they are more than ``most``."""
-    table = pairs.limit(most + 1).toArrow()
-    return table if table.num_rows <= most else None
-
-
-def rank_here(sides: Sides, n: int, seen: pa.Table | None) -> pa.Table:
+def rank_here(sides: Sides, n: int, seen: DataFrame | None, room: int) -> pa.Table | None:
     """Return the n best columns of each row: ``row_id, rank, col_id, score, preference, confounder``, in that order.
 
+    None where there are more pairs to leave out than there is room for.
+
+    Parameters
+    ----------
     seen : ``row_id, col_id`` of pairs to leave out, in any order and as often as you like, or None.
+    room : so many of them, see :func:`room_for_seen`.
     """
     names, columns = ["id", "idx", "preference", "confounder"], list(sides.cols.columns)
-    rows = sides.rows.select(*names).toArrow().sort_by("idx")
     group = [F.coalesce(F.col("group").cast("long"), F.lit(_OF_NO_GROUP)).alias("group")] * ("group" in columns)
-    cols = sides.cols.select(*names, *group).toArrow().sort_by("idx")
+    # One more than there is room for says that there are too many, without counting them first.
+    pairs = [] if seen is None else [seen.limit(room + 1)]
+    rows, cols, *left_out = collected([sides.rows.select(*names), sides.cols.select(*names, *group), *pairs])
+    if left_out and left_out[0].num_rows > room:
+        return None
+    return _ranked(sides, n, rows.sort_by("idx"), cols.sort_by("idx"), *left_out)
+
+
+def collected(frames: Sequence[DataFrame]) -> list[pa.Table]:
+    """Return the rows of small frames, all collected at once: most of what each takes is waiting for Spark."""
+    collect = inheritable_thread_target(frames[0].sparkSession)(DataFrame.toArrow)
+    with ThreadPoolExecutor(len(frames), "collect") as threads:
+        return list(threads.map(collect, frames))
+
+
+def _ranked(sides: Sides, n: int, rows: pa.Table, cols: pa.Table, seen: pa.Table | None = None) -> pa.Table:
     if not (rows.num_rows and cols.num_rows):
         return _table(rows, cols, Ranked.none())
     pointer, places_of_seen = _left_out(rows, cols, seen)

@@ -20,7 +20,7 @@ from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.models.fitting.checks import require_number, require_searched_share
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.outcome.rank import Ranking, rank
-from dcrec_spark.models.outcome.rank_here import Sides, as_lists, collected, rank_here, room_for_seen
+from dcrec_spark.models.outcome.rank_here import Sides, as_lists, rank_here, room_for_seen
 from dcrec_spark.models.outcome.rank_indexed import Search, rank_indexed
 from dcrec_spark.spark.lineage import is_local
 
@@ -150,15 +150,10 @@ class ScoringVectors:
         room = room_for_seen(counts[side], counts[_OTHER[side]], n)
         if room is None:
             return None
-        left_out = None
-        if seen is not None:
-            names = F.col(f"{side}_id").alias("row_id"), F.col(f"{_OTHER[side]}_id").alias("col_id")
-            left_out = collected(seen.select(*names), room)
-            if left_out is None:
-                return None
+        names = F.col(f"{side}_id").alias("row_id"), F.col(f"{_OTHER[side]}_id").alias("col_id")
         rows, cols = self._sides(chosen, side, offer)
-        most = None if offer is None else offer.most
-        return rank_here(Sides(rows, cols, self.intercept, self.form, most), n, left_out)
+        sides = Sides(rows, cols, self.intercept, self.form, None if offer is None else offer.most)
+        return rank_here(sides, n, None if seen is None else seen.select(*names), room)
 
     def _require_searchable(self, searched_share: float | None) -> None:
         """Refuse a share that is none, and scores that an index of inner products does not know.

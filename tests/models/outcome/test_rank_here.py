@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel
 from dcrec_spark.models.outcome import rank_here
-from dcrec_spark.models.outcome.rank_here import as_lists, collected, room_for_seen
+from dcrec_spark.models.outcome.rank_here import as_lists, room_for_seen
 
 
 def test_rows_lists_columns_and_pairs_together_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,22 +23,6 @@ def test_scores_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_here, "LOCAL_SCORES", 70)
     assert room_for_seen(10, 7, 4) is not None
     assert room_for_seen(10, 8, 4) is None
-
-
-def test_pairs_are_collected_if_they_are_few_and_made_once(spark: SparkSession) -> None:
-    made = spark.sparkContext.accumulator(0)
-
-    def noted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            made.add(batch.num_rows)
-            yield batch
-
-    pairs = spark.range(43, numPartitions=2).selectExpr("id row_id", "id col_id").mapInArrow(noted, "row_id long")
-    few = collected(pairs, 43)
-    assert few is not None
-    assert sorted(few["row_id"].to_pylist()) == list(range(43))
-    assert made.value == 43
-    assert collected(pairs, 42) is None
 
 
 def test_lists_begin_at_the_first_rank() -> None:
@@ -61,6 +45,25 @@ def model(ratings: DataFrame) -> Iterator[DeconfoundedMFModel]:
     fitted = DeconfoundedMF(outcome="probabilistic", rank=2, exposureRank=2, maxIter=2).fit(ratings)
     yield fitted
     fitted.release()
+
+
+def test_pairs_to_leave_out_are_made_once_and_too_many_are_none_of_this_process(
+    spark: SparkSession, model: DeconfoundedMFModel
+) -> None:
+    made = spark.sparkContext.accumulator(0)
+
+    def noted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            made.add(batch.num_rows)
+            yield batch
+
+    pairs = spark.range(43, numPartitions=2).selectExpr("id row_id", "id col_id")
+    pairs = pairs.mapInArrow(noted, "row_id long, col_id long")
+    vectors = model.scoringVectors()
+    sides = rank_here.Sides(vectors.users, vectors.items, vectors.intercept, vectors.form, None)
+    assert rank_here.rank_here(sides, 2, pairs, 43) is not None
+    assert made.value == 43
+    assert rank_here.rank_here(sides, 2, pairs, 42) is None
 
 
 @pytest.mark.parametrize("rows", [None, 0], ids=["here", "on the cluster"])

@@ -31,7 +31,6 @@ from studies.run import run_units
 from studies.simulation import OUTCOME, PREFERENCE
 from studies.units import Unit, read
 
-# MLlib's ALS chooses among as many settings as each row draws.
 ALS_SETTINGS = [(rank, reg) for rank in RANKS for reg in REGULARISERS]
 BUDGET = Budget(draws=len(ALS_SETTINGS), max_iter=50)
 _SOME = Budget(draws=12, max_iter=40)
@@ -105,6 +104,11 @@ STUDIES: dict[str, Study] = {
 }
 
 
+def als_settings(budget: Budget) -> list[tuple[int, float]]:
+    """Return those that MLlib's ALS chooses among: as many as a row draws, or some more, spread over the grid."""
+    return ALS_SETTINGS[:: len(ALS_SETTINGS) // budget.draws]
+
+
 def units(data: Path) -> Iterator[Unit]:
     """All units, a study after the other."""
     for name, study in STUDIES.items():
@@ -121,7 +125,7 @@ def _unit(name: str, study: Study, data: Path, seed: int) -> Unit:
             seed,
             by_strata=False,
             choices=study.choices,
-            als_settings=ALS_SETTINGS[:: len(ALS_SETTINGS) // study.budget.draws],
+            als_settings=als_settings(study.budget),
         )
         return compare(spark, of, advance)
 

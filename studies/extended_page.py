@@ -9,7 +9,7 @@ from studies.baselines import ALS_ROW
 from studies.compare import Cell
 from studies.datasets import REGULAR, REWEIGHTED
 from studies.extended_rows import BIASED, DECONFOUNDED, ROWS, SHUFFLED
-from studies.summary import Figure, difference, figure, row_names
+from studies.summary import Figure, difference, figure, row_names, worst, worst_difference
 
 _METRICS = {"mse": "MSE", "ndcg": "NDCG", "item_mse": "MSE by item"}
 _PACKAGES = ("pyspark", "numpy", "scipy", "pyarrow")
@@ -56,8 +56,9 @@ def _head() -> Iterator[str]:
     yield f"\nMade by `{_COMMAND}`, with Python {platform.python_version()}, {packages}; not edited by hand.\n"
     yield (
         "Every row without a confounder draws equally many settings from the same grid, and chooses by the MSE of "
-        "validation; MLlib's ALS, whose regulariser grows with the number of ratings, chooses among as many. A row "
-        "with one takes the settings that its twin without it has chosen, and draws as many of the confounder alone. "
+        "validation; MLlib's ALS, whose regulariser grows with the number of ratings, chooses among as many or more. "
+        "A row with one takes the settings that its twin without it has chosen by that MSE, and draws as many of the "
+        "confounder alone. "
         "Validation is made of pairs that users came across; its MSE can also be weighted by the inverse of their "
         "propensity to, by an exposure model of the training pairs. The "
         "chosen settings are fitted to training and validation. Figures are means over seeds, in brackets the 95 % "
@@ -69,7 +70,13 @@ def _head() -> Iterator[str]:
 
 def _seeds(cells: Sequence[Cell]) -> Iterator[str]:
     seeds = "one seed" if len(cells) == 1 else f"{len(cells)} seeds"
-    yield f"{seeds}, {cells[0]['test']:,} test ratings."
+    missing = _span([cell["items_missing"] for cell in cells])
+    yield f"{seeds}, {_span([cell['test'] for cell in cells])} test ratings; {missing} items of the test unknown."
+
+
+def _span(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _table(cells: Sequence[Cell], choice: str) -> Iterator[str]:
@@ -92,8 +99,9 @@ def _differences(cells: Sequence[Cell], choice: str) -> Iterator[str]:
     yield _line(["difference", *_METRICS.values()])
     yield _line(["---"] * (len(_METRICS) + 1))
     for row, against in pairs:
-        found = [difference(cells, choice, row, against, metric) for metric in _METRICS]
-        yield _line([f"{row} - {against}", *map(_shown, found)])
+        by = _chosen_by(cells, choice, row, against)
+        found = [difference(cells, choice, row, against, metric, chosen_by=by) for metric in _METRICS]
+        yield _line([_named(row, against, choice, by), *map(_shown, found)])
 
 
 def _interventions(cells: Sequence[Cell], choice: str) -> Iterator[str]:
@@ -104,12 +112,30 @@ def _interventions(cells: Sequence[Cell], choice: str) -> Iterator[str]:
         "\nMSE of the same fits on pairs as users choose them (regular), on these weighted by the inverse of their "
         "items' popularity (reweighted), and on random pairs:\n"
     )
+    tests, rows = (REGULAR, REWEIGHTED, None), [row for row in row_names(cells, choice) if row not in _UNPREDICTING]
     yield _line(["", REGULAR, REWEIGHTED, "random", "worst"])
     yield _line(["---"] * 5)
-    for row in row_names(cells, choice):
-        if row not in _UNPREDICTING:
-            errors = [figure(cells, choice, row, "mse", test).value for test in (REGULAR, REWEIGHTED, None)]
-            yield _line([row, *(f"{error:.3f}" for error in [*errors, max(errors)])])
+    for row in rows:
+        errors = [figure(cells, choice, row, "mse", test) for test in tests]
+        yield _line([row, *(f"{e.value:.3f}" for e in [*errors, worst(cells, choice, row, "mse", tests)])])
+    yield ""
+    yield _line(["difference", REGULAR, REWEIGHTED, "random", "worst"])
+    yield _line(["---"] * 5)
+    for against in [row for row in rows if row != DECONFOUNDED]:
+        by = _chosen_by(cells, choice, DECONFOUNDED, against)
+        found = [difference(cells, choice, DECONFOUNDED, against, "mse", test, by) for test in tests]
+        found.append(worst_difference(cells, choice, DECONFOUNDED, against, "mse", tests, by))
+        yield _line([_named(DECONFOUNDED, against, choice, by), *map(_shown, found)])
+
+
+def _chosen_by(cells: Sequence[Cell], choice: str, row: str, against: str) -> str:
+    """Return how the other row's settings are chosen: a row has its twin's by the first choice, whatever its own is."""
+    is_twin = any(ours.name == row and ours.follows == against for ours in ROWS)
+    return str(next(iter(cells[0]["choices"]))) if is_twin else choice
+
+
+def _named(row: str, against: str, choice: str, by: str) -> str:
+    return f"{row} - {against}{'' if by == choice else ' (chosen by MSE)'}"
 
 
 def _shown(found: Figure) -> str:

@@ -1,6 +1,7 @@
 """The study of the extended model: rows that are tuned alike, worlds as parts, and a page of what there is."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from studies.compare import Cell, Comparison, compare, inverse_propensities
-from studies.extended import ALS_SETTINGS, BUDGET, STUDIES, fair_world, units
+from studies.extended import ALS_SETTINGS, BUDGET, STUDIES, als_settings, fair_world, units
 from studies.extended_page import write_extended_page
 from studies.extended_rows import BIASED, DECONFOUNDED, ROWS, SHUFFLED
 from studies.rows import Budget
@@ -18,7 +19,7 @@ BY_NAME = {row.name: row for row in ROWS}
 OF_PREFERENCE = ("rank", "regByCount", "userReg", "itemReg", "maxIter", "tol", "seed")
 
 
-def test_rows_without_a_confounder_choose_among_the_same_settings_and_als_among_as_many() -> None:
+def test_rows_without_a_confounder_choose_among_the_same_settings_and_als_among_as_many_or_more() -> None:
     drawn = {row.name: list(row.settings(Budget(draws=5), seed=3)) for row in ROWS if row.follows is None}
     of_preference = {
         name: [[outcome[setting] for setting in OF_PREFERENCE] for outcome, _ in samples]
@@ -26,6 +27,7 @@ def test_rows_without_a_confounder_choose_among_the_same_settings_and_als_among_
     }
     assert all(samples == of_preference[BIASED] for samples in of_preference.values())
     assert len(ALS_SETTINGS) == BUDGET.draws
+    assert all(len(als_settings(study.budget)) >= study.budget.draws for study in STUDIES.values())
     assert all(exposure is None for samples in drawn.values() for _, exposure in samples)
 
 
@@ -89,24 +91,59 @@ def test_a_fit_is_measured_on_what_users_choose_as_they_do_and_as_if_items_were_
     assert found == pytest.approx([error.mean(), np.average(error, weights=weight)], abs=1e-6)
 
 
+def a_cell(errors: Mapping[str, float], choices: Sequence[str], regular: float = 2.0) -> Cell:
+    """Rows with these errors on random pairs by the first choice, .25 smaller by the next; all alike on the others."""
+    cell: Cell = {"test": 7, "items_missing": 2, "choices": {choice: {} for choice in choices}}
+    for number, choice in enumerate(choices):
+        of_rows = {row: list(error - number / 4 + np.array([0.0, -0.01, 0.01])) for row, error in errors.items()}
+        metrics = {row: dict.fromkeys(("mse", "ndcg", "item_mse"), values) for row, values in of_rows.items()}
+        tests = {
+            test: {"metrics": {row: {"mse": [mse] * 3} for row in errors}}
+            for test, mse in (("regular", regular), ("reweighted", 1.0))
+        }
+        cell[choice] = {"metrics": metrics, "groups": tests}
+    return cell
+
+
 def test_the_page_tells_what_was_run_and_what_was_not(tmp_path: Path) -> None:
-    figures = {BIASED: [1.25, 1.24, 1.26], DECONFOUNDED: [1.0, 1.01, 0.99], SHUFFLED: [1.5, 1.51, 1.49]}
-    metrics = {row: dict.fromkeys(("mse", "ndcg", "item_mse"), values) for row, values in figures.items()}
-    cells: list[Cell] = [{"test": 7, "choices": {"mse": {}}, "mse": {"metrics": metrics, "groups": {}}}] * 2
-    tests = {
-        test: {"metrics": {row: {"mse": [mse]} for row in figures}}
-        for test, mse in (("regular", 2.0), ("reweighted", 3.0))
-    }
-    for cell in cells:
-        cell["mse"] = {"metrics": metrics, "groups": tests}
+    cells = [a_cell({BIASED: 1.25, DECONFOUNDED: 1.0, SHUFFLED: 1.5}, ["mse"])] * 2
     page = write_extended_page({"a": ("Here", cells), "b": ("There", [])}, tmp_path).read_text(encoding="utf-8")
+    assert "2 seeds, 7 test ratings; 2 items of the test unknown." in page
     assert "| biased | 1.250 | 1.250 | 1.250 |" in page
     assert f"| {DECONFOUNDED} - biased | " in page
     assert "-0.250 [" in page
-    assert "| biased | 2.000 | 3.000 | 1.250 | 3.000 |" in page
+    assert "| biased | 2.000 | 1.000 | 1.250 | 2.000 |" in page
     assert "Not run: There." in page
     cells[0]["test"] = 8
     again = write_extended_page({"a": ("Here", []), "b": ("There", cells)}, tmp_path).read_text(encoding="utf-8")
     assert page.partition("## Here")[2].partition("\nNot run")[0].strip() in again
     assert "8 test ratings" in again.partition("## There")[2]
     assert "Not run" not in again
+
+
+def test_seeds_whose_tests_differ_in_size_are_told_by_their_span(tmp_path: Path) -> None:
+    cells = [a_cell({BIASED: 1.25, DECONFOUNDED: 1.0, SHUFFLED: 1.5}, ["mse"]) for _ in range(2)]
+    cells[1] |= {"test": 1009, "items_missing": 0}
+    page = write_extended_page({"a": ("Here", cells)}, tmp_path).read_text(encoding="utf-8")
+    assert "2 seeds, 7 to 1,009 test ratings; 0 to 2 items of the test unknown." in page
+
+
+def test_a_row_is_compared_with_the_twin_that_it_follows_whatever_chooses_its_confounder(tmp_path: Path) -> None:
+    """Its twin chose by MSE; what the twin would have had by another choice is another model."""
+    cells = [a_cell({BIASED: 1.25, DECONFOUNDED: 1.0, SHUFFLED: 1.5}, ["mse", "weighted_mse"])] * 2
+    page = write_extended_page({"a": ("Here", cells)}, tmp_path).read_text(encoding="utf-8")
+    first, second = page.split("Chosen by")[1:]
+    assert f"| {DECONFOUNDED} - biased | -0.250 [" in first
+    assert f"| {DECONFOUNDED} - biased (chosen by MSE) | -0.500 [" in second
+    assert f"| {DECONFOUNDED} - {SHUFFLED} | -0.500 [" in second
+
+
+def test_the_worst_error_of_a_row_is_that_of_the_test_where_it_is_worst(tmp_path: Path) -> None:
+    """Errors on the other tests are alike, so the difference of the worst is none where these are the worst."""
+    errors = {BIASED: 1.25, DECONFOUNDED: 1.0, SHUFFLED: 1.5}
+    for regular, expected in ((2.0, "+0.000"), (0.5, "-0.250")):
+        cells = [a_cell(errors, ["mse"], regular)] * 2
+        page = write_extended_page({"a": ("Here", cells)}, tmp_path).read_text(encoding="utf-8")
+        differences = page.partition("| difference | regular |")[2]
+        line = next(line for line in differences.splitlines() if line.startswith(f"| {DECONFOUNDED} - biased |"))
+        assert [part.split()[0] for part in line.split("|")[2:6]] == ["+0.000", "+0.000", "-0.250", expected]

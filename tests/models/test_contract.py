@@ -23,3 +23,17 @@ class TestPoissonDeconfounded(OutcomeContract, outcome="poisson", confounderWeig
 
 
 class TestInversePropensities(OutcomeContract, world=NUMBERS, outcome="probabilistic", adjustment="ipw"): ...
+
+
+class TestExtended(
+    OutcomeContract,
+    outcome="probabilistic",
+    unobservedWeight=0.0,
+    fitBiases=True,
+    regByCount=True,
+    confounderLink="log",
+    standardizeConfounder=True,
+    leaveOneOut=True,
+    confounderWeight="pooled",
+    estimateConfounderReg=True,
+): ...

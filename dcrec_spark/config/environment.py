@@ -31,6 +31,9 @@ def secret_values(settings: Mapping[str, str], model: type[BaseModel]) -> Iterat
             if is_free_text(model, name):
                 given = [os.environ[variable] for variable in _VARIABLE.findall(text) if variable in os.environ]
                 yield from (value for value in given if is_secret_name(name) or not _NUMBERS.fullmatch(value))
+                # Clients may say the password alone, of an address that was given whole.
+                yield from (secret for value in given for secret in secrets_in(value))
+            yield from (secret for secret in secrets_in(text) if "${" not in secret)
         elif is_secret_name(name):
             yield text
         else:

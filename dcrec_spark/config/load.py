@@ -45,7 +45,9 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     merged = _merged(layers)
     written = OmegaConf.to_container(merged, resolve=False)
     texts = {name: text for name, text in _leaves(written) if isinstance(text, str)}
-    remember_secrets(secret_values(texts, AllSettings))
+    # YAML reads a password of digits as a number.
+    numbers = {name: str(leaf) for name, leaf in _leaves(written) if type(leaf) in (int, float)}
+    remember_secrets(secret_values({**numbers, **texts}, AllSettings))
     try:
         values = _own_values(merged, kind, AllSettings)
     except OmegaConfBaseException as error:

@@ -1,33 +1,62 @@
 """What looks like a secret in names and texts, what is known to be one, and how both are masked.
 
-Secrets are masked twice: by parsing, where a text says ``password=...`` or has a password in an address; and by value,
-for what came from the environment or stood in a setting that is secret by its name, wherever it turns up.
+Secrets are masked twice. By parsing, where a text says ``password=...`` or has a password in an address: where such a
+secret ends is a guess there, and the guess is rather too long than too short. And by value, wherever it turns up, for
+what came from the environment, stood in a setting that is secret by its name, or in the address or the
+``password=...`` of any setting.
 """
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 MASK = "***"
-_SECRET_WORD = (
-    r"(?:pass|pwd|secret|token|credential|signature|auth\b|\bsas\b|(?:access|account|api|private|shared)[._-]?key)"
-)
+_KEY = r"(?:access|account|api|private|shared)[._-]?key"
+_SHORT_WORD = r"(?<![a-z])(?:pw|sas|sig)(?![a-z])"
+_SECRET_WORD = rf"(?:pass|pwd|secret|token|credential|signature|auth\b|authorization|{_SHORT_WORD}|{_KEY})"
 _SECRET_NAME = re.compile(_SECRET_WORD, re.IGNORECASE)
-# {in;braces}, as SQL Server has it, "in quotes", or up to what separates it from the next.
-_VALUE = r"""\{(?:[^}]|\}\})*\}|"[^"]*"|'[^']*'|[^&;,\s'"]+"""
-_SECRETS_IN_TEXT = tuple(
-    re.compile(f"(?P<before>{before})(?P<secret>{secret})(?P<after>{after})", re.IGNORECASE)
-    for before, secret, after in (
-        # scheme://user:secret@host, the secret up to the last @; host:8020/path@x has a port, and no secret.
-        (r"://[^/@\s:'\"]*:", r"(?!\d{1,5}[/;?#,])[^\s'\"]+", "@"),
-        # jdbc:oracle:thin:user/secret@host
-        (r":thin:[^/@\s]+/", r"[^\s'\"]+", "@"),
-        # password=secret, in a URL's query or a Java option
-        (rf"[\w.-]*{_SECRET_WORD}[\w.-]*\s*=\s*", _VALUE, ""),
-    )
+
+# What stands before a secret.
+# scheme://user: but for what is a port, as in host:1433;user=me@corp, in host:5432/db?user=me@corp, and before any path
+# of HDFS, which knows no passwords.
+_HDFS_PORT = r"(?<=hdfs)://[^/\s:]*:\d{1,5}/"
+_PORT_AND_OPTIONS = r"\d{1,5}(?:[/,][^\s@?;]*)?[?;][\w.-]+="
+_ADDRESS = rf"(?!{_HDFS_PORT})://[^/\s:]*:(?!{_PORT_AND_OPTIONS})"
+_ORACLE = r":thin:[^/@\s]+/"
+# password=, in a URL's query, a Java option or a map; "password": in JSON, YAML or a header, where the name has to end
+# so, and no "setting input.options.password: found ..." of this package's own.
+_EQUALS = rf"""(?<![\w.-])[\w.-]*{_SECRET_WORD}[\w.-]*['"]?[ \t]*(?:=>?|->)[ \t]*"""
+_LAST_WORD = (
+    rf"(?:passw(?:or)?ds?|passphrase|pwd|secret|token|credentials?|authorization|signature|{_SHORT_WORD}|{_KEY})"
 )
+_COLON = rf"""(?<!setting )(?<!--set )(?<![\w./-])[\w.-]*{_LAST_WORD}['"]?[ \t]*:[ \t]*"""
+_NAMED = rf"(?:{_EQUALS}|{_COLON})(?:(?:Bearer|Basic)[ \t]+)?"
+
+# What a secret is, in a text of which nothing else is known: {in;braces}, as SQL Server has it, "in quotes", or up to
+# a space, or up to what begins the next of several options. In an address, up to the last @ of the line.
+_NEXT = r"[&;,]+[\w.-]+="
+_CLOSED = r"(?![^\s&;,)\]}])"
+_VALUE = (
+    r"\{(?:[^}]|\}\})*\}"
+    rf"""|"(?:\\.|[^"\\\n])*"{_CLOSED}|'(?:\\.|[^'\\\n])*'{_CLOSED}"""
+    rf"|(?:(?!{_NEXT})\S)+"
+)
+# host:8020/path in an ordinary sentence: a port, and no @ before the next space.
+_PORT = r"\d{1,5}(?!\w)[^\s@]*(?:\s|$)"
+# https://token@host, also as https://token:@host.
+_TOKEN = re.compile(r"(?P<before>https?://)(?P<secret>[^/\s?#@:]+)(?P<after>(?::(?:x-oauth-basic)?)?@)", re.IGNORECASE)
+_IN_TEXT = (
+    re.compile(f"(?P<before>{_NAMED})(?P<secret>{_VALUE})(?P<after>)", re.IGNORECASE),
+    _TOKEN,
+    re.compile(f"(?P<before>{_ADDRESS}(?!{_PORT})|{_ORACLE})(?P<secret>[^\n]+)(?P<after>@)", re.IGNORECASE),
+)
+# In a setting, whose text is known from its beginning to its end, a secret may end wherever one of these stands.
+_BEFORE_AN_AT = (re.compile(f"{_ADDRESS}|{_ORACLE}", re.IGNORECASE), re.compile("@"))
+_AFTER_A_NAME = (re.compile(_NAMED, re.IGNORECASE), re.compile(r"[&;,\s'\"]|$"))
+_NEXT_IN_SETTING = re.compile(r"[&;,\s]+[\w.-]+=")
+
 # A shorter value is too likely a part of something else; one below the second length is masked as a whole word only.
 _SHORTEST, LONG = 4, 8
 _KNOWN: dict[str, re.Pattern[str]] = {}
@@ -38,15 +67,42 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def secrets_in(text: str) -> list[str]:
-    """List the passwords in the URLs of ``text`` and in its ``password=...`` parts."""
-    return [found["secret"].strip("{}'\"") for pattern in _SECRETS_IN_TEXT for found in pattern.finditer(text)]
+def secrets_in(setting: str) -> list[str]:
+    """List what may be a password in the text of a setting: in its addresses, and in its ``password=...`` parts.
+
+    Where a password ends is not always to be seen (``ftp://me:a@b@host``): each end that it may have is listed, the
+    right one among them, and each of these as it was before it was put into quotes, braces or a URL.
+    """
+    found = {match["secret"] for match in _TOKEN.finditer(setting)}
+    for secret in (*_before_an_at(setting), *_after_a_name(setting)):
+        bare = secret.strip("{}'\"")
+        found |= {secret, bare, bare.replace("}}", "}"), unquote(secret)}
+    return sorted(found - {""})
+
+
+def _before_an_at(setting: str) -> Iterator[str]:
+    begin, end = _BEFORE_AN_AT
+    for before in begin.finditer(setting):
+        rest = setting[before.end() :]
+        yield from (rest[: at.start()] for at in end.finditer(rest))
+
+
+def _after_a_name(setting: str) -> Iterator[str]:
+    begin, end = _AFTER_A_NAME
+    for before in begin.finditer(setting):
+        rest = setting[before.end() :]
+        following = _NEXT_IN_SETTING.search(rest)
+        rest = rest[: following.start()] if following else rest
+        yield from (rest[: at.start()] for at in end.finditer(rest))
 
 
 def mask_secrets(text: str) -> str:
-    """Mask the passwords in the URLs of ``text`` and in its ``password=...`` parts, and the secrets that are known."""
+    """Mask the passwords in the addresses of a text and in its ``password=...`` parts, and the secrets that are known.
+
+    What looks like one of them is masked too: rather too much than too little.
+    """
     text = mask_known(text)
-    for pattern in _SECRETS_IN_TEXT:
+    for pattern in _IN_TEXT:
         text = pattern.sub(rf"\g<before>{MASK}\g<after>", text)
     return text
 

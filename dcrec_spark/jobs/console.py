@@ -19,8 +19,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from dcrec_spark.config import mask_secrets
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import DcrecError
+from dcrec_spark.spark.failures import said
 
 _log = structlog.get_logger()
 
@@ -129,9 +131,9 @@ class Reporter(AbstractContextManager["Reporter"]):
         _log.error(str(error), kind=type(error).__name__, exit_code=error.exit_code)
         if self._live:
             self.console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
-            self.console.print(str(error), markup=False, highlight=False)
+            self.console.print(mask_secrets(str(error)), markup=False, highlight=False)
 
     def broken(self, error: Exception) -> None:
-        """Log an error that nobody foresaw, with its stack trace."""
+        """Log an error that nobody foresaw: what it says, and its stack trace apart from that."""
         self._progress.stop()
-        _log.error(f"{type(error).__name__}: {error}", kind=type(error).__name__, exit_code=1, exc_info=error)
+        _log.error(f"{type(error).__name__}: {said(error)}", kind=type(error).__name__, exit_code=1, exc_info=error)

@@ -35,7 +35,7 @@ from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.fitting.resumption import KeptSweep
 from dcrec_spark.publish.manifest import TableFiles, fingerprint, read_sealed, sealed
-from dcrec_spark.spark.failures import SPARK_FAILURES
+from dcrec_spark.spark.failures import SPARK_FAILURES, said
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.objects import ObjectFiles
 from dcrec_spark.storage.protocol import Directories, Files
@@ -95,7 +95,7 @@ class StoredCheckpoints:
         except (DataError, KeyError, TypeError, AttributeError, *SPARK_FAILURES) as error:
             if interruption(error) is not None:
                 raise
-            reason = str(error).partition("\n")[0]
+            reason = said(error).partition("\n")[0]
             self._run.warnings.append(f"{stage}: a checkpoint of an interrupted run is damaged, and not used: {reason}")
             return None
         self._begun_from.add(names[-1])

@@ -60,6 +60,7 @@ from dcrec_spark.publish.pgvector import (
     vector_names,
 )
 from dcrec_spark.publish.postgresql_session import PAUSE_SECONDS, Session
+from dcrec_spark.spark.failures import said
 
 _TYPES: dict[type[DataType], str] = {
     StringType: "text",
@@ -212,7 +213,7 @@ class PostgresqlWarehouse(Warehouse):
         try:
             writer.option("stringtype", "unspecified").mode("append").save()
         except Exception as error:
-            what = self.server.without_secret(str(error))
+            what = self.server.without_secret(said(error))
             raise DcrecError(f"{self.setting}: {self.namespace}.{place} could not be loaded: {what}") from error
 
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:

@@ -32,6 +32,7 @@ from dcrec_spark.errors import ConfigError, DcrecError, require_extra
 from dcrec_spark.publish.protocol import Record
 from dcrec_spark.publish.redis_server import RedisServer
 from dcrec_spark.publish.warehouse import IDENTIFIER, Kept, StagedTables, Warehouse, first_line, is_abandoned
+from dcrec_spark.spark.failures import said
 
 require_extra("redis")
 
@@ -124,9 +125,8 @@ class RedisWarehouse(Warehouse):
         try:
             fields = written.agg(F.sum("fields")).collect()[0][0] or 0
         except Exception as error:
-            raise DcrecError(
-                f"{self.setting}: {place} could not be written: {self._without_secret(first_line(error))}"
-            ) from error
+            what = self._without_secret(said(error))
+            raise DcrecError(f"{self.setting}: {place} could not be written: {what}") from error
         there = self._client.hlen(place)
         if there != fields:
             raise DcrecError(f"{self.setting}: {place} has {there} ids, and {fields} were written; run again")

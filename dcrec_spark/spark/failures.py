@@ -2,6 +2,7 @@
 
 import errno
 import re
+from itertools import islice, takewhile
 from typing import TypeAlias
 
 from py4j.protocol import Py4JError
@@ -31,13 +32,37 @@ def full_disk(error: BaseException | None) -> str | None:
     return None
 
 
+# What Java prints in front of the causes of an error, and the lines that are no words of any.
+_CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w.$]+: )?(?=\S)", re.MULTILINE)
+_OF_A_TRACE = re.compile(r"\t|Caused by: |(?:Driver|JVM) stacktrace:|\s*$")
+_TRACEBACK = "Traceback (most recent call last):"
+# Servers give details in the lines below the first; plans and whole queries follow further down.
+_LINES_OF_A_CAUSE = 3
+
+
+def said(error: BaseException) -> str:
+    """Return what an error says, without the stack traces that Spark's and Py4J's errors have in their text."""
+    text = str(error)
+    return reason(error) if isinstance(error, SPARK_FAILURES) or "\n\tat " in text else text
+
+
 def reason(error: BaseException) -> str:
     """One line of what Spark raised: its condition and the innermost cause, without the stack traces around them."""
     text = str(error)
     conditions: list[str] = re.findall(r"\[[A-Z][A-Z_.]+\] ?[^\n]*", text)
-    causes: list[str] = re.findall(r"^(?:Caused by)?: (?:[\w.$]+: )?([^\n]+)", text, re.MULTILINE)
-    lines = [*conditions[:1], *causes[-1:]] or [line for line in text.splitlines() if line.strip()][-1:]
-    return " ".join(" / ".join(dict.fromkeys(lines)).split()) or type(error).__name__
+    causes = [_words(text[found.end() :]) for found in _CAUSE.finditer(text)]
+    words = [*conditions[:1], *causes[-1:]] or [line for line in text.splitlines() if not _OF_A_TRACE.match(line)][-1:]
+    if len(words) == 2 and words[0] in words[1]:
+        words = words[1:]
+    return " ".join(" / ".join(words).split()) or type(error).__name__
+
+
+def _words(cause: str) -> str:
+    """Take the first lines of a cause; of a Python worker's, the last line of its traceback."""
+    lines = list(takewhile(lambda line: not _OF_A_TRACE.match(line), cause.splitlines()))
+    if _TRACEBACK in cause.partition("\n")[0]:
+        return lines[-1]
+    return "\n".join(islice(lines, _LINES_OF_A_CAUSE))
 
 
 def is_broken_file(error: SparkFailure) -> bool:

@@ -155,6 +155,19 @@ def test_a_run_that_fails_leaves_its_record_and_the_old_tables(what: str, output
     assert Greet.released == ["cached"] * Greet.steps.count("transform")
 
 
+def test_what_the_jvm_raised_is_said_in_one_line_in_the_log_and_in_the_record(output: Path) -> None:
+    """Its stack trace stands apart, in the log alone."""
+
+    def ask(_job: Greet, spark: SparkSession, _users: list[str]) -> DataFrame:
+        return spark._jvm.java.net.URI("a b")  # type: ignore[union-attr, no-any-return]
+
+    outcome = run_job(type("Broken", (Greet,), {"table": ask}), {"output.path": output})
+    assert outcome.code == 1, outcome
+    assert outcome.message == "Py4JJavaError: Illegal character in path at index 1: a b"
+    assert failure_of(output)["error"] == outcome.message
+    assert "\tat java.base" in outcome.error["exception"]
+
+
 def test_a_publisher_that_was_faster_wins(output: Path) -> None:
     class Slow(Greet):
         def load(self, context: Context[GreetConfig], outputs: Outputs[str]) -> str:

@@ -5,8 +5,10 @@ from typing import Any, cast
 
 import psycopg
 import pytest
+from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import DcrecError
+from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.postgresql_session import Session
 from dcrec_spark.publish.server import Server
 
@@ -80,3 +82,11 @@ def test_the_new_connection_holds_what_the_broken_one_held() -> None:
     assert one.through_restarts(step) == "done"
     lock = "select pg_advisory_lock dcrec-spark tables mine"
     assert [connection.asked for connection in server.made] == [[lock], [lock]]
+
+
+def test_what_the_executors_driver_says_is_one_line(spark: SparkSession) -> None:
+    """Here that it is not there; no stack trace of the JVM's."""
+    warehouse = PostgresqlWarehouse(spark, Server("jdbc:postgresql://nowhere/db", None, None), "shop", 2, None, 1)
+    with pytest.raises(DcrecError) as caught:
+        warehouse._load("lists__1", spark.range(2))
+    assert str(caught.value) == "warehouses.postgresql: shop.lists__1 could not be loaded: org.postgresql.Driver"

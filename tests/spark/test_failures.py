@@ -3,9 +3,11 @@
 import errno
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
-from dcrec_spark.spark.failures import full_disk, reason
+from dcrec_spark.spark.failures import full_disk, reason, said
 
 
 def chained(inner: Exception) -> Exception:
@@ -52,9 +54,38 @@ def test_the_line_that_says_so_is_shown() -> None:
             "Caused by: java.lang.ClassNotFoundException: no.such.Catalog\n\tat java.base/x",
             "[CATALOG_NOT_FOUND] The catalog `shop` not found. / no.such.Catalog",
         ),
+        (
+            "An error occurred while calling o9.save.\n: org.apache.spark.SparkException: Job aborted due to stage "
+            "failure: Lost task 0.0: java.sql.BatchUpdateException: Batch entry 0 was aborted.\n\tat org.postgresql.X\n"
+            "\nDriver stacktrace:\n\tat org.apache.spark.X\nCaused by: java.sql.BatchUpdateException: Batch entry 0\n"
+            "\tat org.postgresql.X\n\t... 9 more\nCaused by: org.postgresql.util.PSQLException: ERROR: duplicate key\n"
+            "  Detail: Key (user_id)=(7) already exists.\n\tat org.postgresql.X\n\t... 19 more\n",
+            "ERROR: duplicate key Detail: Key (user_id)=(7) already exists.",
+        ),
+        (
+            "An error occurred while calling o9.collect.\n: org.apache.spark.SparkException: Job aborted.\n\tat x\n"
+            "Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+            '  File "worker.py", line 1, in main\nValueError: too bad\n\n\tat org.apache.spark.X\n',
+            "ValueError: too bad",
+        ),
+        (
+            "An error occurred while calling o9.count.\n: org.apache.spark.SparkException: [FAILED_READ_FILE] Cannot "
+            "read\n\tat org.apache.spark.X",
+            "[FAILED_READ_FILE] Cannot read",
+        ),
+        ("Job aborted\n\tat org.apache.spark.X\n\nDriver stacktrace:\n\tat org.apache.spark.X", "Job aborted"),
         ("an answer of another kind\n", "an answer of another kind"),
         ("", "PySparkException"),
     ],
 )
 def test_the_reason_of_a_failure_is_one_line(text: str, line: str) -> None:
     assert reason(PySparkException(text)) == line
+
+
+def test_what_an_error_says_has_no_stack_trace_and_is_whole_where_there_was_none(spark: SparkSession) -> None:
+    with pytest.raises(Py4JJavaError) as caught:
+        spark._jvm.java.net.URI("a b")  # type: ignore[union-attr]
+    assert "\tat java.base" in str(caught.value)
+    assert said(caught.value) == "Illegal character in path at index 1: a b"
+    assert said(RuntimeError(str(caught.value))) == "Illegal character in path at index 1: a b"
+    assert said(RuntimeError("one line\nand another")) == "one line\nand another"

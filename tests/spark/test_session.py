@@ -17,9 +17,13 @@ from dcrec_spark.spark.java import ensure_java
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Starts a session and tells, as the last line, what came of it: the driver's side and each worker's.
+# Starts a session and tells, as the last line, what came of it: the driver's side, each worker's, and what a query
+# raised that fails.
 REPORT = """
 import json, os, sys
+from pyspark.errors import NumberFormatException
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
 from dcrec_spark.spark.session import build_session
 
 def look(batches):
@@ -33,10 +37,20 @@ def look(batches):
 spark = build_session(**json.loads(os.environ["REPORT_ARGUMENTS"]))
 schema = "pid string, python string, java_home string, threads string"
 rows = spark.range(8, numPartitions=4).mapInArrow(look, schema).collect()
+
+# Cannot be planned, so that whoever counts its rows finds no plan.
+observed = spark.range(1).observe(Observation(), F.count(F.lit(1)).alias("rows")).filter("cast('x' as int) = 1")
+try:
+    observed.write.format("noop").mode("append").save()
+except NumberFormatException as error:
+    raised = str(error).splitlines()[0]
+spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+
 settings = dict(spark.sparkContext.getConf().getAll())
 java = spark._jvm.System.getProperty("java.specification.version")
 command = spark._jvm.System.getProperty("sun.java.command")
-print(json.dumps({"settings": settings, "java": java, "command": command, "workers": [row.asDict() for row in rows]}))
+workers = [row.asDict() for row in rows]
+print(json.dumps({"settings": settings, "java": java, "command": command, "workers": workers, "raised": raised}))
 """
 
 
@@ -221,8 +235,12 @@ def test_spark_starts_without_java_on_the_machine_and_in_silence(tmp_path: Path,
     assert {worker["python"] for worker in told["workers"]} == {sys.executable}
     assert {worker["threads"] for worker in told["workers"]} == {"1"}
     assert len({worker["pid"] for worker in told["workers"]}) == processes
+    # A failed query is told of by what it raises, and by no listener of the JVM's beside that.
+    assert told["raised"].startswith("[CAST_INVALID_INPUT] The value 'x'")
     # The master of a local cluster says so where the job is faster than the workers that it has just started.
-    assert [line for line in errors.splitlines() if "more resource than any of Workers could have" not in line] == []
+    # PySpark logs the failed query by a logger of its own.
+    expected = ("more resource than any of Workers could have", "SQLQueryContextLogger")
+    assert [line for line in errors.splitlines() if not any(words in line for words in expected)] == []
 
 
 @pytest.mark.cluster

@@ -125,4 +125,6 @@ def test_a_password_is_read_from_a_file_and_never_repeated(
     wrong = PostgresqlWarehouse(spark, server, "any", 2, RUN_DATE, 1)
     with pytest.raises(Exception, match="could not be loaded") as failure:
         wrong._load("any", tables_of(spark, "run", 1)["runs"])
-    assert "hunter2" not in str(failure.value)
+    assert str(failure.value) == (
+        'warehouses.postgresql: any.any could not be loaded: FATAL: password authentication failed for user "publisher"'
+    )

@@ -39,8 +39,8 @@ def test_a_damaged_file_of_a_run_is_named(file: str, how: str, output: Path) -> 
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("file", [RECORD, MANIFEST])
-def test_a_record_is_not_read_when_it_or_its_manifest_is_damaged(file: str, how: str, output: Path) -> None:
-    """Without the manifest a changed record would look like any other."""
+def test_a_damaged_record_is_not_read(file: str, how: str, output: Path) -> None:
+    """Nor one whose manifest is damaged: without it a changed record would look like any other."""
     with damaged(output / "run_id=r2" / file, how), pytest.raises(DataError, match=file):
         current_run(str(output))
 

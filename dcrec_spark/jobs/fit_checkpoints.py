@@ -8,8 +8,9 @@
     <output>/.fit-<key>.lease                              locked by the run that fits
 
 The key is a hash of all that the fit depends on: settings, ratings, the model that it starts from, the version. Each
-sweep appears whole, in one rename. A run of other settings or ratings removes what it finds of runs that died, and says
-that it begins anew; of two runs with one key at a time the second keeps no checkpoints.
+sweep appears whole, in one rename, and the one before stays until the next: a disk may damage either. A run of other
+settings or ratings removes what it finds of runs that died, and says that it begins anew; of two runs with one key at a
+time the second keeps no checkpoints.
 
 An object store has neither renames nor locks. A sweep lies in its place from the beginning there, named after its run
 too, and is one when ``sweep.json`` is there; two runs of one key keep theirs side by side, and either would go on from
@@ -30,12 +31,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.config import RetrainConfig, config_hash
 from dcrec_spark.engine.ascent import Past
-from dcrec_spark.errors import ConflictError, DataError, interruption
+from dcrec_spark.errors import ConflictError, DataError, DiskFullError, interruption
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.fitting.resumption import KeptSweep
 from dcrec_spark.publish.manifest import TableFiles, fingerprint, read_sealed, sealed
-from dcrec_spark.spark.failures import SPARK_FAILURES, said
+from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk, said
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.objects import ObjectFiles
 from dcrec_spark.storage.protocol import Directories, Files
@@ -65,45 +66,52 @@ class StoredCheckpoints:
         self._ending = f"-{token_hex(4)}" if isinstance(files, ObjectFiles) else ""
         # Read again where an executor is lost, so they stay until the end.
         self._begun_from: set[str] = set()
+        self._kept_last: dict[str, str] = {}
 
     def is_due(self, stage: str, is_last: bool) -> bool:
         """Whether the last checkpoint is long enough ago."""
         return time.monotonic() - self._last >= self._seconds * (_SHARE_AT_END if is_last else 1.0)
 
     def keep(self, stage: str, sweep: KeptSweep) -> None:
-        """Write a sweep, and then remove the stage's earlier ones."""
+        """Write a sweep, and then remove the stage's earlier ones but for the one that this run kept before."""
         files, name = self._files, f"{stage}-{len(sweep.past.objective)}{self._ending}"
-        with _making(files, f"{self._directory}/{name}") as making:
+        with _full_disk_named(name), _making(files, f"{self._directory}/{name}") as making:
             tables = {table: self._write(f"{making}/{table}", frame)._asdict() for table, frame in sweep.tables.items()}
             facts = {"past": asdict(sweep.past), "shared": sweep.shared, "tables": tables}
             files.write(f"{making}/{_SWEEP}", sealed(facts))
+        stay = {name, self._kept_last.get(stage), *self._begun_from}
         for other in self._names(stage):
-            if other != name and other.endswith(self._ending) and other not in self._begun_from:
+            if other not in stay and other.endswith(self._ending):
                 files.delete(f"{self._directory}/{other}")
+        self._kept_last[stage] = name
         self._last = time.monotonic()
 
     def kept(self, stage: str) -> KeptSweep | None:
-        """Read the last sweep of a stage; None where there is none, or only a damaged one."""
-        names = self._names(stage)
-        if not names:
-            return None
-        path = f"{self._directory}/{names[-1]}"
+        """Read the last sweep of a stage that is not damaged; None where there is none."""
+        for name in reversed(self._names(stage)):
+            sweep = self._read(stage, name)
+            if sweep is not None:
+                self._begun_from.add(name)
+                iterations = len(sweep.past.objective)
+                self._run.warnings.append(f"{stage}: an interrupted run is gone on with, after {iterations} iterations")
+                _log.info("going on with an interrupted run", stage=stage, iterations=iterations)
+                return sweep
+        return None
+
+    def _read(self, stage: str, name: str) -> KeptSweep | None:
+        """Read a sweep and compare its checksums; None, and a warning, where they are not those that were written."""
+        path = f"{self._directory}/{name}"
         try:
             facts = read_sealed(self._files, f"{path}/{_SWEEP}")
             tables = {name: self._table(f"{path}/{name}", table) for name, table in facts["tables"].items()}
-            sweep = KeptSweep(Past(**facts["past"]), facts["shared"], tables)
+            return KeptSweep(Past(**facts["past"]), facts["shared"], tables)
         except (DataError, KeyError, TypeError, AttributeError, *SPARK_FAILURES) as error:
             if interruption(error) is not None:
                 raise
             reason = said(error).partition("\n")[0]
             self._run.warnings.append(f"{stage}: a checkpoint of an interrupted run is damaged, and not used: {reason}")
+            _log.warning("a checkpoint is damaged, and not used", stage=stage, checkpoint=name, reason=reason)
             return None
-        self._begun_from.add(names[-1])
-        self._run.warnings.append(
-            f"{stage}: an interrupted run is gone on with, after {len(sweep.past.objective)} iterations"
-        )
-        _log.info("going on with an interrupted run", stage=stage, iterations=len(sweep.past.objective))
-        return sweep
 
     def _write(self, path: str, frame: DataFrame) -> TableFiles:
         return fingerprint(self._files, path, write_table(self._files, path, frame, "output.path"))
@@ -118,7 +126,19 @@ class StoredCheckpoints:
         names = [entry.name for entry in self._files.list(self._directory) if entry.name.startswith(f"{stage}-")]
         if isinstance(self._files, ObjectFiles):
             names = [name for name in names if self._files.exists(f"{self._directory}/{name}/{_SWEEP}")]
-        return sorted(names, key=lambda name: int(name.split("-")[1]))
+        return sorted(names, key=_sweep_in)
+
+
+@contextmanager
+def _full_disk_named(checkpoint: str) -> Iterator[None]:
+    """Say that it was a checkpoint for which a disk has no room: without checkpoints the run may get through."""
+    try:
+        yield
+    except (OSError, *SPARK_FAILURES) as error:
+        reason = full_disk(error)
+        if reason is None or interruption(error) is not None:
+            raise
+        raise DiskFullError(f"in the checkpoint {checkpoint} of the fit: {reason}") from error
 
 
 @contextmanager
@@ -171,7 +191,13 @@ def remove_checkpoints(context: Context[RetrainConfig]) -> None:
 
 def kept_sweeps(files: Files, root: str, run: Run) -> list[str]:
     """Name the sweeps that are kept of this run's fit, those of the later stage last."""
-    return [entry.name for entry in files.list(f"{root}/{_name(run)}") if not entry.name.startswith(".")]
+    names = [entry.name for entry in files.list(f"{root}/{_name(run)}") if not entry.name.startswith(".")]
+    return sorted(names, key=lambda name: (name.split("-")[0], _sweep_in(name)))
+
+
+def _sweep_in(name: str) -> int:
+    """Return how many sweeps a stage had made, by the name of what is kept of it."""
+    return int(name.split("-")[1])
 
 
 def _name(run: Run) -> str:

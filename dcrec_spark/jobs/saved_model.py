@@ -14,9 +14,10 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.publish.current import CURRENT, current_directory, read_record
+from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, current_directory, read_record
 from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_folder
 from dcrec_spark.storage.files import open_files
+from dcrec_spark.storage.protocol import Files
 
 FOLDER = "model"
 
@@ -68,24 +69,24 @@ def previous_run(spark: SparkSession, output: str) -> str | None:
 
     Raises
     ------
-    DataError : ``CURRENT`` names a run that is not there.
+    DataError : ``CURRENT`` names a run that is not there, or whose model is lost.
     """
     directory = current_directory(output, spark)
     if directory is None:
         return None
     _require_run(spark, directory, "model.warm_start")
-    return directory if _has_model(spark, directory) else None
+    return directory if _has_model(spark, directory, "model.warm_start") else None
 
 
 def _directory_of(spark: SparkSession, path: str, setting: str) -> str:
     files, root = open_files(path, spark, setting)
     run = current_directory(path, spark) if files.exists(f"{root}/{CURRENT}") else None
-    if run is None and files.exists(f"{root}/{RECORD}"):
+    if run is None and _is_of_a_run(files, root):
         run = files.uri(root)
     if run is None:
         return files.uri(root)
     _require_run(spark, run, setting)
-    if not _has_model(spark, run):
+    if not _has_model(spark, run, setting):
         raise DataError(
             f"setting {setting}: {run} is a run without a model; expected one of the job retrain, which saves its model"
         )
@@ -103,16 +104,29 @@ def _require_run(spark: SparkSession, run: str, setting: str) -> None:
 
 
 def _require_undamaged(spark: SparkSession, where: str, setting: str) -> None:
-    """Compare the files of a run's model with the run's manifest; a model that was saved by hand has none."""
+    """Compare the files of a run's model with the run's manifest; a model that was saved by hand has none.
+
+    A run without its manifest is damaged: so would be a flipped byte in its model, for all that one can tell.
+    """
     files, path = open_files(where, spark, setting)
     run, _, name = path.rpartition("/")
-    if name == FOLDER and files.exists(f"{run}/{MANIFEST}"):
+    if name == FOLDER and _is_of_a_run(files, run):
         try:
             check_folder(files, run, name)
         except DataError as error:
             raise DataError(f"setting {setting}: {error}") from error
 
 
-def _has_model(spark: SparkSession, run: str) -> bool:
+def _is_of_a_run(files: Files, directory: str) -> bool:
+    """Whether a directory is that of a run, by its name, or by what lies in it where somebody has renamed it."""
+    is_named_so = directory.rpartition("/")[2].startswith(RUN_PREFIX)
+    return is_named_so or any(files.exists(f"{directory}/{name}") for name in (RECORD, MANIFEST))
+
+
+def _has_model(spark: SparkSession, run: str, setting: str) -> bool:
+    """Whether a run has a model; one that its manifest lists and nobody finds is damage."""
     files, directory = open_files(run, spark, "run directory")
-    return files.exists(f"{directory}/{FOLDER}")
+    if files.exists(f"{directory}/{FOLDER}"):
+        return True
+    _require_undamaged(spark, f"{run}/{FOLDER}", setting)
+    return False

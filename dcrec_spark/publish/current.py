@@ -16,11 +16,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.publish.manifest import RECORD, check_record, read_json
+from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_record, read_json
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.protocol import Files
 
 CURRENT = "CURRENT"
+RUN_PREFIX = "run_id="
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -140,11 +141,12 @@ def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[s
     Raises
     ------
     DataError
-        It is damaged, or not the one that was published.
+        It is damaged, not the one that was published, or nobody can tell: the run's manifest is missing.
     """
     files, path = open_files(run_directory, spark, setting="run directory")
-    if not files.exists(f"{path}/{RECORD}"):
+    if not any(files.exists(f"{path}/{name}") for name in (RECORD, MANIFEST)):
         return None
+    # Before its checksum, so that what cannot be read is said to be that.
     record = read_json(files, f"{path}/{RECORD}")
     check_record(files, path)
     return record
@@ -174,7 +176,7 @@ def read_run_id(files: Files, path: str) -> str:
 
 def run_path(root: str, run_id: str) -> str:
     """Return the directory of a published run."""
-    return f"{root}/run_id={run_id}"
+    return f"{root}/{RUN_PREFIX}{run_id}"
 
 
 def require_name(what: str, value: str, pattern: re.Pattern[str]) -> None:

@@ -87,16 +87,15 @@ def check_folder(files: Files, directory: str, folder: str) -> None:
 
 
 def check_record(files: Files, directory: str) -> None:
-    """Compare the record of a run with the run's manifest, where it has one.
+    """Compare the record of a run with the run's manifest, which every published run has.
 
     Raises
     ------
     DataError
-        One of the two is damaged.
+        One of the two is damaged, or there is no manifest.
     """
-    if files.exists(f"{directory}/{MANIFEST}"):
-        expected = _expected(files, directory)[RECORD]
-        _require_equal(directory, {RECORD: expected}, {RECORD: files.sha256(f"{directory}/{RECORD}")})
+    expected = _expected(files, directory)[RECORD]
+    _require_equal(directory, {RECORD: expected}, {RECORD: files.sha256(f"{directory}/{RECORD}")})
 
 
 def sealed(content: Mapping[str, object]) -> bytes:
@@ -143,7 +142,10 @@ def _expected(files: Files, directory: str) -> dict[str, str]:
     """SHA-256 of each file of a run by its path inside, as the manifest has them."""
     path = f"{directory}/{MANIFEST}"
     if not files.exists(path):
-        raise DataError(f"{directory} holds no {MANIFEST}: it is not a whole run")
+        raise DataError(
+            f"{directory} holds no {MANIFEST}: it is not a whole run, and nobody can tell if its files are as they "
+            "were written; restore it from a backup"
+        )
     manifest = read_json(files, path)
     if _SEAL in manifest or not manifest.keys() <= _PARTS:  # versions before this one wrote none
         manifest = read_sealed(files, path)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from dcrec_spark.errors import ConflictError, DataError, DcrecError
-from dcrec_spark.publish.current import CURRENT, run_id_in, run_path
+from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, run_id_in, run_path
 from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_manifest, to_json, write_manifest
 from dcrec_spark.publish.parquet import SETTING, StagedRun, require_names, write_parts
 from dcrec_spark.publish.protocol import Record, Save
@@ -36,7 +36,6 @@ from dcrec_spark.storage.staging import remove_old, require_writable
 # Readers skip names that begin so, and manifests do.
 BEGUN = "_begun"
 PUBLISHED = "_published"
-_RUN = "run_id="
 _log = logging.getLogger(__name__)
 
 
@@ -222,9 +221,9 @@ class ObjectStoreSink:
 
     def remove_leftovers(self) -> None:
         """Remove what publishers that died have left."""
-        current = f"{_RUN}{run_id_in(self.files, self.root)}"
+        current = f"{RUN_PREFIX}{run_id_in(self.files, self.root)}"
         remove_old(self.files, self.root, TEMPORARY_PREFIX)
-        remove_old(self.files, self.root, _RUN, lambda name: name == current or self._is_marked(name))
+        remove_old(self.files, self.root, RUN_PREFIX, lambda name: name == current or self._is_marked(name))
 
     @property
     def _pointer(self) -> str:
@@ -246,14 +245,14 @@ class ObjectStoreSink:
             _log.warning("run %s could not be marked as published: %s", run_id, error)
 
     def _is_published(self, run_id: str) -> bool:
-        return self._is_marked(f"{_RUN}{run_id}")
+        return self._is_marked(f"{RUN_PREFIX}{run_id}")
 
     def _is_marked(self, directory: str) -> bool:
         return self.files.exists(f"{self.root}/{directory}/{PUBLISHED}")
 
     def _directories(self) -> list[str]:
         names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
-        return [name.removeprefix(_RUN) for name in names if name.startswith(_RUN)]
+        return [name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX)]
 
     def _remove(self, run_id: str) -> bool:
         """Remove an old run, unless somebody has gone back to it just now."""

@@ -28,6 +28,8 @@ from tests.faults.orders import VARIABLE, Orders
 from tests.faults.slow_tables import slowly
 from tests.jobs.job import SMALL, run_retrain
 
+# The sweep after which executors die: the last checkpoint is one sweep old.
+LATE = 7
 # Both sides stay on the executors, so that each of them holds what the next half-step needs.
 SETTINGS: dict[str, object] = {
     **SMALL,
@@ -37,6 +39,9 @@ SETTINGS: dict[str, object] = {
     "engine.num_user_blocks": 2,
     "engine.num_item_blocks": 2,
     "engine.checkpoint_interval": 2,
+    # Far more sweeps than from one checkpoint to the next, so that it shows what would be lost without.
+    "exposure.max_iter": LATE + 1,
+    "outcome.max_iter": LATE + 1,
 }
 
 Order = tuple[str, str, int]
@@ -44,22 +49,26 @@ Order = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Fault:
-    """What is ordered before a run, and after iterations of a stage; and who dies while it writes a table."""
+    """What is ordered before a run, and after iterations of a stage; who dies while it writes a table; and settings."""
 
     at_once: tuple[Order, ...] = ()
     after: Mapping[tuple[str, int], Order] = field(default_factory=dict)
     killed_writing: str | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 EXECUTOR_DIES: Order = ("update", "executor", 1)
 WORKER_DIES: Order = ("update", "worker", 1)
 FAULTS: dict[str, Fault] = {
     "undisturbed": Fault(),
-    "executor-in-stage-1": Fault(after={("exposure", 3): EXECUTOR_DIES}),
-    "executor-in-stage-2": Fault(after={("outcome", 2): EXECUTOR_DIES}),
+    "executor-in-stage-1": Fault(after={("exposure", LATE): EXECUTOR_DIES}),
+    "executor-in-stage-2": Fault(after={("outcome", LATE): EXECUTOR_DIES}),
     "executor-while-ranking": Fault(at_once=(("rank", "executor", 1),)),
     "executor-while-staging": Fault(killed_writing="recommendations"),
-    "executor-twice": Fault(after={("exposure", 2): EXECUTOR_DIES, ("outcome", 1): EXECUTOR_DIES}),
+    "executor-twice": Fault(after={("exposure", LATE): EXECUTOR_DIES, ("outcome", LATE): EXECUTOR_DIES}),
+    "executor-and-no-checkpoints": Fault(
+        after={("outcome", LATE): EXECUTOR_DIES}, settings={"engine.checkpoint_interval": 100}
+    ),
     "worker": Fault((("rank", "worker", 1),), after={("exposure", 2): WORKER_DIES, ("outcome", 2): WORKER_DIES}),
     "task-on-its-first-attempts": Fault(at_once=(("rank", "task", 3),), after={("outcome", 2): ("update", "task", 3)}),
     "slow-tasks": Fault(at_once=(("rank", "stall", 1),), after={("outcome", 2): ("update", "stall", 1)}),
@@ -126,6 +135,7 @@ def run(name: str, folder: Path, spark: SparkSession, orders: Orders) -> dict[st
         orders.place(*order)
     settings = {
         **SETTINGS,
+        **fault.settings,
         "input.path": folder / "ratings.csv",
         "output.path": folder / name,
         "spark.checkpoint_dir": folder / "checkpoints",

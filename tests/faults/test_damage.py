@@ -38,8 +38,10 @@ def test_a_damaged_file_of_a_run_is_named(file: str, how: str, output: Path) -> 
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_damaged_record_is_not_read(how: str, output: Path) -> None:
-    with damaged(output / "run_id=r2" / RECORD, how), pytest.raises(DataError, match=RECORD):
+@pytest.mark.parametrize("file", [RECORD, MANIFEST])
+def test_a_damaged_record_is_not_read(file: str, how: str, output: Path) -> None:
+    """Nor one whose manifest is damaged: without it a changed record would look like any other."""
+    with damaged(output / "run_id=r2" / file, how), pytest.raises(DataError, match=file):
         current_run(str(output))
 
 

@@ -40,10 +40,12 @@ def on_a_small_output(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
 
 @pytest.mark.parametrize("when", ["staging", "checkpointing"])
 def test_a_full_output_ends_with_7_and_keeps_the_tables_of_before(when: str, on_a_small_output: dict[str, Any]) -> None:
+    """The message says so where it was a checkpoint of the fit that had no room."""
     run = on_a_small_output[when]
     assert run["code"] == 7, run
     assert run["message"].startswith("a disk is full (")
     assert "No space left on device" in run["message"]
+    assert ("a disk is full (in the checkpoint exposure-" in run["message"]) == (when == "checkpointing")
     assert "output.path /" in run["message"]
     assert "(0 MB free)" in run["message"]
     assert run["read"] == "old"

@@ -17,7 +17,7 @@ from dcrec_spark.models.fitting.resumption import KeptSweep
 from dcrec_spark.publish.manifest import sealed
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.staging import LEASE
-from tests.faults.damage import HOW, damaged
+from tests.faults.damage import HOW, damaged, flipped
 from tests.jobs.job import SMALL, names_in, read_table, record_of, run_directory, run_retrain
 
 pytestmark = pytest.mark.job
@@ -51,6 +51,15 @@ def interrupt(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, stage: 
     assert outcome.code == 6, outcome
 
 
+def assert_same_lists(run: Path, expected: Path) -> None:
+    columns = ["user_id", "rank", "item_id", "score"]
+    found, wanted = (
+        read_table(place, "recommendations")[columns].sort_values(columns[:2], ignore_index=True)
+        for place in (run, expected)
+    )
+    pd.testing.assert_frame_equal(found, wanted, rtol=1e-8)
+
+
 @pytest.mark.usefixtures("spark")
 def test_the_same_command_goes_on_and_publishes_the_same(
     settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -60,7 +69,9 @@ def test_the_same_command_goes_on_and_publishes_the_same(
 
     interrupt(settings, monkeypatch, "outcome", 3)
     (left,) = {name for name in names_in(tmp_path / "out") if not name.endswith(LEASE)}
-    assert {path.name for path in (tmp_path / "out" / left).iterdir()} == {"exposure-4", "outcome-2"}
+    assert {path.name for path in (tmp_path / "out" / left).iterdir()} == {
+        "exposure-3", "exposure-4", "outcome-1", "outcome-2"
+    }  # fmt: skip
     outcome = run_retrain(settings)
 
     assert outcome.code == 0, outcome
@@ -70,11 +81,42 @@ def test_the_same_command_goes_on_and_publishes_the_same(
     assert record["model_version"] == expected["model_version"]
     for stage in ("exposure", "outcome"):
         assert record["objectives"][stage] == pytest.approx(expected["objectives"][stage], rel=1e-10)
-    columns = ["user_id", "rank", "item_id", "score"]
-    found, wanted = (read_table(place, "recommendations")[columns] for place in (run, whole))
-    pd.testing.assert_frame_equal(
-        found.sort_values(columns[:2], ignore_index=True), wanted.sort_values(columns[:2], ignore_index=True), rtol=1e-8
-    )
+    assert_same_lists(run, whole)
+    assert names_in(tmp_path / "out") == {"CURRENT", run.name}
+
+
+# Which checkpoints are damaged, and with how many iterations each stage goes on; 4 and 3 are all.
+DAMAGED: dict[str, tuple[list[str], dict[str, int]]] = {
+    "the last of stage 2": (["outcome-2"], {"exposure": 4, "outcome": 1}),
+    "both of stage 2": (["outcome-2", "outcome-1"], {"exposure": 4}),
+    "the last of both stages": (["exposure-4", "outcome-2"], {"exposure": 3, "outcome": 1}),
+    "all": (["exposure-4", "exposure-3", "outcome-2", "outcome-1"], {}),
+}
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("which", DAMAGED)
+def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole_and_publishes_the_same(
+    which: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stage without one begins anew."""
+    names, gone_on = DAMAGED[which]
+    assert run_retrain({**settings, "output.path": tmp_path / "whole"}).code == 0
+    interrupt(settings, monkeypatch, "outcome", 3)
+    for name in names:
+        part = next(tmp_path.glob(f"out/.fit-*/{name}/items/*.parquet"))
+        part.write_bytes(flipped(part.read_bytes(), part.stat().st_size // 2))
+
+    outcome = run_retrain(settings)
+
+    assert outcome.code == 0, outcome
+    run = run_directory(tmp_path / "out")
+    said = [text for text in record_of(run)["warnings"] if "interrupted run" in text]
+    assert [text.rpartition("/.fit-")[2].split("/")[1] for text in said if "is damaged, and not used" in text] == names
+    assert [text for text in said if "is gone on with" in text] == [
+        f"{stage}: an interrupted run is gone on with, after {sweeps} iterations" for stage, sweeps in gone_on.items()
+    ]
+    assert_same_lists(run, run_directory(tmp_path / "whole"))
     assert names_in(tmp_path / "out") == {"CURRENT", run.name}
 
 

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
 
+import pandas as pd
 import pytest
 
-from tests.jobs.job import failure_of, names_in, record_of, run_directory
+from tests.jobs.job import failure_of, names_in, read_table, record_of, run_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
@@ -92,25 +93,51 @@ def files_below(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def test_a_killed_run_goes_on_when_it_is_run_again(tmp_path: Path) -> None:
-    """SIGKILL in the middle of the fit; what it left is taken up, and nothing of it stays."""
-    output, log, ratings = tmp_path / "out", tmp_path / "log", tmp_path / "ratings.csv"
-    ratings.write_text("\n".join(MANY_RATINGS), encoding="utf-8")
-    long = {
-        **ENDLESS,
-        "exposure.max_iter": 600,
-        "exposure.rank": 8,
-        "outcome.max_iter": 2,
-        "model.checkpoint_seconds": 1,
-    }
-    settings = {**long, "input.format": "csv", "input.path": ratings, "output.path": output}
+LONG = {
+    **ENDLESS,
+    "exposure.max_iter": 600,
+    "exposure.rank": 8,
+    "outcome.max_iter": 2,
+    "model.checkpoint_seconds": 1,
+    "input.format": "csv",
+}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Path]:
+    """Settings of a fit that takes some seconds, and the run that nobody has stopped."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / "ratings.csv").write_text("\n".join(MANY_RATINGS), encoding="utf-8")
+    settings = {**LONG, "input.path": folder / "ratings.csv"}
+    with job({**settings, "model.checkpoint_seconds": 0, "output.path": folder / "out"}, folder / "log") as process:
+        assert process.wait(timeout=400) == 0, (folder / "log").read_text()
+    return settings, run_directory(folder / "out")
+
+
+def lists_of(run: Path) -> pd.DataFrame:
+    columns = ["user_id", "rank", "item_id", "score"]
+    return read_table(run, "recommendations")[columns].sort_values(columns[:2], ignore_index=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
+def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_the_same(
+    number: signal.Signals, undisturbed: tuple[dict[str, object], Path], tmp_path: Path
+) -> None:
+    """What it left is taken up, and nothing of it stays; where it can, it says so as it ends."""
+    output, log = tmp_path / "out", tmp_path / "log"
+    settings = {**undisturbed[0], "output.path": output}
     with job(settings, log) as process:
         while not list(output.glob(".fit-*/exposure-*")):
             assert process.poll() is None, log.read_text()
             time.sleep(0.05)
-        process.kill()
+        process.send_signal(number)
         process.wait(timeout=240)
-    assert names_in(output) != set()
+    left = [path.name for path in output.glob(".fit-*/exposure-*")]
+    assert left != []
+    if number == signal.SIGTERM:
+        said = json.loads([line for line in log.read_text().splitlines() if line.startswith('{"')][-1])["event"]
+        last = max(left, key=lambda name: int(name.split("-")[1]))
+        assert said.endswith(f"Run the same command again: it goes on from the checkpoint {last} of its fit")
 
     with job(settings, log) as process:
         assert process.wait(timeout=400) == 0, log.read_text()
@@ -118,8 +145,9 @@ def test_a_killed_run_goes_on_when_it_is_run_again(tmp_path: Path) -> None:
     run = run_directory(output)
     record = record_of(run)
     assert [text for text in record["warnings"] if "exposure: an interrupted run is gone on with" in text] != []
-    assert record["iterations"]["exposure"] == 600
+    assert record["iterations"]["exposure"] == LONG["exposure.max_iter"]
     assert names_in(output) == {"CURRENT", run.name}
+    pd.testing.assert_frame_equal(lists_of(run), lists_of(undisturbed[1]), rtol=1e-6)
 
 
 def test_the_script_answers_like_the_command(tmp_path: Path) -> None:

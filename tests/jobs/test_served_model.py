@@ -15,7 +15,9 @@ from dcrec_spark.jobs.recommend import Recommend
 from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.parquet import verify
+from tests.faults.damage import flipped
 from tests.jobs.job import AnyJob, failure_of, names_in, read_table, record_of, run_directory, run_job, run_retrain
+from tests.publish.test_parquet import commit, stage_by_hand
 
 FIT = {
     "exposure.rank": 2,
@@ -84,17 +86,63 @@ def test_a_changed_or_missing_file_of_the_model_is_found(trained: Path, tmp_path
         verify(str(run))
 
 
+# What happens to the model of a run, and how the message goes on. {part} is a file of its factors.
+LOST_OR_CHANGED = {
+    "a byte is flipped": "model/{part} is changed",
+    "a byte is flipped, and the manifest is gone": "holds no manifest.json",
+    "manifest and record are gone": "holds no manifest.json",
+    "the model is gone": "model/{part} is missing",
+}
+
+
+def damage_model(output: Path, how: str) -> str:
+    """Damage the current run's model in one of the ways above; returns what is to be said of it."""
+    run = run_directory(output)
+    part = next(run.glob("model/data-*/frames/users/*.parquet"))
+    if how == "the model is gone":
+        shutil.rmtree(run / "model")
+    else:
+        part.write_bytes(flipped(part.read_bytes(), part.stat().st_size // 2))
+    if "manifest" in how:
+        (run / "manifest.json").unlink()
+    if "record" in how:
+        (run / "run.json").unlink()
+    return LOST_OR_CHANGED[how].format(part=part.relative_to(run / "model"))
+
+
+@pytest.mark.parametrize("how", LOST_OR_CHANGED)
 def test_a_model_whose_files_are_not_those_of_its_run_is_not_served(
-    trained: Path, settings: dict[str, Any], tmp_path: Path
+    how: str, trained: Path, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     output = Path(shutil.copytree(trained / "nightly", tmp_path / "nightly"))
-    part = next(run_directory(output).glob("model/data-*/frames/users/*.parquet"))
-    content = part.read_bytes()
-    part.write_bytes(content[:-100] + bytes(92) + content[-8:])
-    outcome = run_job(Recommend, {**settings, "model.path": output})
+    said = damage_model(output, how)
+    for job in (Recommend, FoldIn):
+        outcome = run_job(job, {**settings, "model.path": output})
+        assert outcome.code == 3, outcome
+        assert outcome.message.startswith("setting model.path: ")
+        assert said in outcome.message
+        assert names_in(tmp_path / "out") == set()
+
+
+@pytest.mark.parametrize("how", LOST_OR_CHANGED)
+def test_a_fit_does_not_start_from_a_model_whose_files_are_not_those_of_its_run(
+    how: str, trained: Path, fit_again: dict[str, Any], tmp_path: Path
+) -> None:
+    """Nor does it start cold, as if there were none."""
+    output = Path(shutil.copytree(trained / "nightly", tmp_path / "nightly"))
+    before, said = current_run_id(str(output)), damage_model(output, how)
+    outcome = run_retrain({**fit_again, "output.path": output, "model.warm_start": "previous"})
     assert outcome.code == 3, outcome
-    assert outcome.message.startswith("setting model.path: ")
-    assert f"{part.name} is changed" in outcome.message
+    assert said in outcome.message
+    assert current_run_id(str(output)) == before
+
+
+def test_a_model_that_was_saved_by_hand_has_no_checksums_and_is_served(
+    trained: Path, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    model = shutil.copytree(run_directory(trained / "nightly") / "model", tmp_path / "by-hand" / "model")
+    outcome = run_job(Recommend, {**settings, "model.path": model})
+    assert outcome.code == 0, outcome
 
 
 def test_a_warm_start_from_a_run_that_is_gone_is_no_silent_cold_start(
@@ -270,8 +318,7 @@ def folder(trained: Path) -> Path:
     pd.DataFrame({"user": ["stranger"]}).to_parquet(trained / "strangers")
     pd.DataFrame({"item": ["i01"]}).to_parquet(trained / "items")
     pd.DataFrame({"user": [1, 2], "item": [1, 2], "rating": [3.0, 4.0]}).to_parquet(trained / "numbers")
-    (trained / "without").mkdir()
-    (trained / "without" / "run.json").write_text("{}")
+    commit(stage_by_hand(trained / "without", "old"), {})
     return trained
 
 

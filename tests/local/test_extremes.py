@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.errors import FitError
-from dcrec_spark.local.fits import fit_exposure, fit_outcome
+from dcrec_spark.local.fits import Exposure, fit_exposure, fit_outcome
 from dcrec_spark.local.ratings import Ratings
 
 
@@ -90,3 +91,94 @@ def test_starts_next_to_nothing_recover(ratings: Ratings) -> None:
     for seed in range(10):
         found = fit_exposure(ratings, PoissonFactorization(rank=3, maxIter=8, tol=0.0, seed=seed, **priors))
         assert_sound(found.elbo, True, found.users, found.items)
+
+
+# ---- with a confounder, with weights, in single precision, in blocks
+
+PRECISIONS = ("float64", "float32")
+TINY: dict[str, Any] = {"rank": 3, "maxIter": 8, "tol": 0.0}
+
+
+@pytest.fixture(scope="module")
+def exposure(ratings: Ratings) -> Exposure:
+    return fit_exposure(ratings, PoissonFactorization(**TINY))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"outcome": kind, "confounderReg": reg} for kind in ("weighted", "probabilistic") for reg in (0.0, 1e12)),
+        {"outcome": "probabilistic", "confounderReg": 0.0, "confounderWeight": "global"},
+        {"outcome": "weighted", "confounderReg": 1e-6, "alpha": 1e6},
+        *({"outcome": "poisson", "confounderShapePrior": shape, "confounderRatePrior": rate} for shape, rate in ENDS),
+    ],
+    ids=str,
+)
+def test_the_prior_of_the_confounder(
+    ratings: Ratings, exposure: Exposure, settings: dict[str, Any], precision: str
+) -> None:
+    found = fit_outcome(ratings, DeconfoundedMF(**TINY, precision=precision, **settings), exposure)
+    assert_sound(found.objective, settings["outcome"] == "poisson", found.users, found.items, found.gamma)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"propensityMean": 1e-9},
+        {"propensityMean": 1.0},
+        {"propensityMean": 1e-9, "propensityDecay": 1e-3},
+        {"propensityMean": 1e-9, "weightCap": 1.0},
+        {"propensityMean": 1e-9, "weightCap": 1e12},
+    ],
+    ids=str,
+)
+def test_the_weights_of_inverse_propensities(ratings: Ratings, settings: dict[str, Any], precision: str) -> None:
+    estimator = DeconfoundedMF(outcome="probabilistic", adjustment="ipw", precision=precision, **TINY, **settings)
+    found = fit_outcome(ratings, estimator)
+    assert_sound(found.objective, False, found.users, found.items)
+
+
+@pytest.mark.parametrize(("shape", "rate"), [(0.03, 1.0), *(ends for ends in ENDS if ends[0] > 1.0)])
+def test_the_priors_of_stage_one_in_single_precision(ratings: Ratings, shape: float, rate: float) -> None:
+    priors = {"userShapePrior": shape, "userRatePrior": rate, "itemShapePrior": shape, "itemRatePrior": rate}
+    found = fit_exposure(ratings, PoissonFactorization(precision="float32", **TINY, **priors))
+    assert_sound(found.elbo, True, found.users, found.items)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("rate", [1e-6, 1e6])
+def test_shapes_too_small_for_single_precision_are_named(ratings: Ratings, rate: float) -> None:
+    """Geometric means of about e ** -100, whose products only double precision tells from 0."""
+    priors = {"userShapePrior": 0.01, "userRatePrior": rate, "itemShapePrior": 0.01, "itemRatePrior": rate}
+    with pytest.raises(FitError, match=r"(29|30) of 30 user factors are NaN or infinite after an update"):
+        fit_exposure(ratings, PoissonFactorization(precision="float32", **TINY, **priors))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"outcome": "weighted", "alpha": 1e6, "confounderReg": 0.0},
+        {"outcome": "poisson", "confounderShapePrior": 0.01, "confounderRatePrior": 1e6},
+        {"outcome": "probabilistic", "adjustment": "ipw", "propensityMean": 1e-9},
+    ],
+    ids=str,
+)
+def test_ends_of_ranges_in_blocks(spark: SparkSession, ratings: Ratings, settings: dict[str, Any]) -> None:
+    """Where factors go from block to block: stage 1 with the smallest shapes, and stage 2."""
+    rows = zip(ratings.user.tolist(), ratings.item.tolist(), ratings.rating.tolist(), strict=True)
+    blocks: dict[str, Any] = {"exchange": "blocks", "numUserBlocks": 2, "numItemBlocks": 2, **TINY, "maxIter": 3}
+    estimator = DeconfoundedMF(**blocks, **settings)
+    stage_one = None
+    if "adjustment" not in settings:
+        stage_one = PoissonFactorization(userShapePrior=0.01, itemShapePrior=0.01, **blocks)
+        estimator = estimator.setExposureModel(stage_one)
+    model = estimator.fit(spark.createDataFrame(list(rows), "user long, item long, rating double"))
+    users, items = (
+        np.array([row.features for row in side.collect()]) for side in (model.userFactors, model.itemFactors)
+    )
+    assert_sound(model.objectiveHistory, settings["outcome"] == "poisson", users, items)
+    if model.exposureModel is not None:
+        assert_sound(model.exposureModel.elboHistory, True)
+    model.release()

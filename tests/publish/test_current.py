@@ -1,22 +1,19 @@
 """Readers find the current run by its output directory, without guessing what CURRENT means."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from dcrec_spark import PublishedRun, current_run
 from dcrec_spark.errors import DataError
+from tests.publish.test_parquet import commit, stage_by_hand
 
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
     """An output directory with two published runs, of which the second is current."""
     for run_id in ("r1", "r2"):
-        (tmp_path / f"run_id={run_id}").mkdir()
-        record = {"run_id": run_id, "status": "published"}
-        (tmp_path / f"run_id={run_id}" / "run.json").write_text(json.dumps(record), encoding="utf-8")
-    (tmp_path / "CURRENT").write_text("r2\n", encoding="utf-8")
+        commit(stage_by_hand(tmp_path, run_id), {"run_id": run_id, "status": "published"})
     return tmp_path
 
 
@@ -32,6 +29,9 @@ def test_another_run_is_current_when_the_pointer_says_so(output: Path) -> None:
 
 def test_what_is_missing_is_named(output: Path) -> None:
     (output / "run_id=r2" / "run.json").unlink()
+    with pytest.raises(DataError, match=r"run_id=r2/run\.json is damaged: .*restore it"):
+        current_run(str(output))
+    (output / "run_id=r2" / "manifest.json").unlink()
     with pytest.raises(DataError, match=r"run r2 under .* holds no run\.json"):
         current_run(str(output))
     (output / "CURRENT").unlink()

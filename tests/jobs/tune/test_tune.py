@@ -13,6 +13,7 @@ from dcrec_spark.config import RetrainConfig, load_config
 from dcrec_spark.jobs.tune.job import Tune
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import names_in, read_table, record_of, run_directory, run_job
+from tests.publish.test_parquet import commit, stage_by_hand
 
 SETTINGS = {
     "exposure.max_iter": 3,
@@ -185,10 +186,7 @@ def test_a_dry_run_tells_the_plan_and_writes_nothing(ratings: Path, tmp_path: Pa
 
 
 def test_published_models_are_not_pushed_aside(ratings: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run_id=one"
-    run.mkdir()
-    (run / "run.json").write_text(json.dumps({"job": "retrain"}))
-    (tmp_path / "CURRENT").write_text("one\n")
+    commit(stage_by_hand(tmp_path, "one"), {"job": "retrain"})
     outcome = run_job(Tune, {**SETTINGS, **SPACE, "input.path": ratings, "output.path": tmp_path})
     assert outcome.code == 2
     assert "is where the job retrain publishes" in outcome.message

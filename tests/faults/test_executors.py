@@ -158,9 +158,9 @@ def test_what_a_lost_executor_costs_is_bounded_by_the_checkpoint_interval(run: s
 
 @pytest.mark.long
 @pytest.mark.parametrize("run", [NO_CHECKPOINTS])
-def test_without_checkpoints_a_lost_executor_costs_more_than_two_may_with_them(run: str, runs: dict[str, Any]) -> None:
+def test_without_checkpoints_a_lost_executor_costs_more_than_it_may_with_them(run: str, runs: dict[str, Any]) -> None:
     """So the test before this one would fail if none were made."""
-    assert done_again(run, runs) > 2 * AT_MOST_LOST
+    assert done_again(run, runs) > AT_MOST_LOST
 
 
 @pytest.mark.long

@@ -20,8 +20,8 @@ from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import ConfigError, DataError
 
 _MOVIELENS_FILES = ("u.data", "ratings.dat", "ratings.csv")
-# A quote inside quotes is doubled, as RFC 4180 and spreadsheets have it; Spark's own default is a backslash. What escapes
-# the escape would by default be the character 0, which ids would lose.
+# A quote inside quotes is doubled, as RFC 4180 and spreadsheets have it; Spark's own default is a backslash. What
+# escapes the escape would by default be the character 0, which ids would lose.
 QUOTING = {"escape": '"', "charToEscapeQuoteEscaping": '"'}
 _COMPRESSED = (".gz", ".bz2", ".zst")
 

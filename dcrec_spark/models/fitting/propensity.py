@@ -20,7 +20,7 @@ from dcrec_spark.kernels.propensity import raw_weights, relative_propensity, sol
 
 # Ratings have a handful of values: a column with more than so many holds no ratings.
 MOST_DISTINCT_RATINGS = 100_000
-# Smallest propensity, alone and as a share of the largest: a rating less likely than that would outweigh all others together.
+# Smallest propensity, alone and as a share of the largest: a rating less likely would outweigh all others together.
 SMALLEST_PROPENSITY = 1e-30
 WEIGHT_COLUMN = "__weight"
 
@@ -84,7 +84,7 @@ def fit_propensity(ratings: DataFrame, rating_col: str, settings: PropensitySett
 
     Raises
     ------
-    DataError : a propensity that is null or outside (0, 1]; ratings with too many distinct values.
+    DataError : a propensity that is null, outside (0, 1] or next to 0; ratings with too many distinct values.
     """
     if settings.column is None:
         return propensity_from_counts(*_counted(ratings, rating_col), settings)
@@ -159,5 +159,6 @@ def require_propensities(ratings: DataFrame, settings: PropensitySettings) -> No
     if row["bad"]:
         raise DataError(
             f"{row['bad']} rows have a propensity in column {column!r} that is null or outside (0, 1], or below "
-            f"{SMALLEST_PROPENSITY:g}; found values from {row[1]} to {row[2]}: a propensity is the probability that the pair is rated"
+            f"{SMALLEST_PROPENSITY:g}; found values from {row[1]} to {row[2]}: a propensity is the probability that "
+            "the pair is rated"
         )

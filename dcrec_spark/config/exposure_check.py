@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from dcrec_spark.config.section import Section
-from dcrec_spark.config.types import Real
+from dcrec_spark.config.types import Countable, Real
 
 
 def _word(value: Any) -> Any:
@@ -24,6 +24,6 @@ class ExposureCheckConfig(Section):
     held_out_share: Annotated[Real, Field(gt=0, lt=1)] = Field(
         default=0.2, description="of the exposures that the check holds out"
     )
-    replications: Annotated[int, Field(ge=20)] = Field(
+    replications: Annotated[Countable, Field(ge=20)] = Field(
         default=100, description="draws from the model that the real exposures are compared with"
     )

@@ -64,11 +64,26 @@ def _merged(layers: Sequence[tuple[str, DictConfig]]) -> DictConfig:
     # All jobs' defaults, because ${section.name} may name a setting of any job.
     merged: Any = OmegaConf.create(AllSettings().model_dump(mode="json"))
     for source, layer in layers:
+        before, given = (OmegaConf.to_container(node, resolve=False) for node in (merged, layer))
+        clashes = [f"{source}: {clash}" for clash in _clashes(before, given)]
+        if clashes:
+            raise ConfigError("\n".join(clashes))
         try:
             merged = OmegaConf.merge(merged, layer)
-        except (OmegaConfBaseException, TypeError) as error:
+        except (OmegaConfBaseException, TypeError) as error:  # behind an interpolation
             raise ConfigError(f"{source}: is a list where a section or a value belongs") from error
     return merged  # type: ignore[no-any-return]
+
+
+def _clashes(known: Any, given: Any, name: str = "") -> Iterator[str]:
+    """Name each list in the place of names, and names in the place of a list, which do not merge."""
+    if isinstance(known, Mapping) and isinstance(given, Mapping):
+        for key in known.keys() & given.keys():
+            yield from _clashes(known[key], given[key], f"{name}.{key}" if name else str(key))
+    elif isinstance(known, Mapping) and isinstance(given, list):
+        yield f"setting {name}: found a list, expected names with their values"
+    elif isinstance(known, list) and isinstance(given, Mapping):
+        yield f"setting {name}: found names with values, expected a list"
 
 
 def _from_file(path: Path | None, kind: type[JobConfig]) -> DictConfig:

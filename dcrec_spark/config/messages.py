@@ -74,7 +74,7 @@ def _hint(name: str, error: ErrorDetails, model: type[BaseModel]) -> str:
 def _expected(error: ErrorDetails) -> str:
     kind = error["type"].partition("_")[0]
     limits = error.get("ctx", {})
-    signs = {"ge": ">=", "gt": ">", "le": "<="}
+    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
     bounds = [f"{sign} {number_text(limits[name])}" for name, sign in signs.items() if name in limits]
     if bounds:
         return f"a number {' and '.join(bounds)}"

@@ -24,6 +24,7 @@ from dcrec_spark.config.types import (
     Snapshot,
     Text,
     TextMap,
+    Whole,
 )
 from dcrec_spark.settings.tables import OUTCOME
 
@@ -39,8 +40,8 @@ class RunSection(Section):
         validate_default=True,
         description="YYYY-MM-DD, the day that the tables stand for; null: today, in UTC",
     )
-    seed: Natural = Field(
-        default=42, le=2**63 - 1, description="the same seed, input and settings give the same factors"
+    seed: Whole = Field(
+        default=42, ge=0, le=2**63 - 1, description="the same seed, input and settings give the same factors"
     )
     metrics_file: Place | None = Field(
         default=None,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from dcrec_spark.settings.kinds import Choice
+from dcrec_spark.settings.kinds import Choice, number_text
 from dcrec_spark.settings.tables import OUTCOMES
 
 
@@ -15,6 +15,16 @@ def _not_a_switch(value: Any) -> Any:
     """Python takes true for 1; a rank of true is a mistake."""
     if isinstance(value, bool):
         raise ValueError("a number, not true or false")
+    return value
+
+
+# Nothing that is counted here comes near it, and Spark and NumPy can take it: beyond 64 bits they can't.
+LARGEST_WHOLE = 1_000_000_000
+
+
+def _countable(value: int) -> int:
+    if value > LARGEST_WHOLE:
+        raise ValueError(f"a number <= {number_text(LARGEST_WHOLE)}")
     return value
 
 
@@ -88,14 +98,15 @@ RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*
 RunDate = Annotated[date, BeforeValidator(_date_or_today)]
 Whole = Annotated[int, BeforeValidator(_not_a_switch)]
 Real = Annotated[float, BeforeValidator(_not_a_switch)]
-Natural = Annotated[Whole, Field(ge=0)]
-Positive = Annotated[Whole, Field(ge=1)]
+Countable = Annotated[Whole, AfterValidator(_countable)]
+Natural = Annotated[Countable, Field(ge=0)]
+Positive = Annotated[Countable, Field(ge=1)]
 NonNegativeReal = Annotated[Real, Field(ge=0)]
 PositiveReal = Annotated[Real, Field(gt=0)]
 Share = Annotated[Real, Field(ge=0, le=1)]
 Part = Annotated[Real, Field(gt=0, lt=1)]
 PartOrAll = Annotated[Real, Field(gt=0, le=1)]
-AtLeastTwo = Annotated[Whole, Field(ge=2)]
+AtLeastTwo = Annotated[Countable, Field(ge=2)]
 OutcomeName = Annotated[str, AfterValidator(_outcome)]
 Metric = Annotated[str, AfterValidator(_metric)]
 # Options handed on as they are, to Spark or to a reader: any name, text values.

@@ -8,7 +8,7 @@ from pyspark.sql.types import DataType, LongType, StringType
 from dcrec_spark.config import InputConfig
 from dcrec_spark.data.columns import WHOLE_NUMBERS
 from dcrec_spark.data.quoting import quoted
-from dcrec_spark.data.read import csv_options, read_table, suffix
+from dcrec_spark.data.read import QUOTING, csv_options, read_table, suffix
 from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import DataError
 
@@ -54,7 +54,7 @@ def read_listed(
         if is_table:
             source = read_table(spark, config, place)
         elif is_text:
-            source = spark.read.options(**csv_options(config), escape='"').csv(place)
+            source = spark.read.options(**csv_options(config), **QUOTING).csv(place)
         else:
             source = spark.read.parquet(place)
     columns = [

@@ -20,6 +20,9 @@ from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import ConfigError, DataError
 
 _MOVIELENS_FILES = ("u.data", "ratings.dat", "ratings.csv")
+# A quote inside quotes is doubled, as RFC 4180 and spreadsheets have it; Spark's own default is a backslash. What
+# escapes the escape would by default be the character 0, which ids would lose.
+QUOTING = {"escape": '"', "charToEscapeQuoteEscaping": '"'}
 _COMPRESSED = (".gz", ".bz2", ".zst")
 
 
@@ -128,9 +131,7 @@ def csv_options(config: InputConfig) -> dict[str, str]:
 
 
 def _csv(spark: SparkSession, path: str, columns: ColumnNames, options: dict[str, str]) -> DataFrame:
-    # A quote inside quotes is doubled, as RFC 4180 and spreadsheets have it; Spark's own default is a
-    # backslash.
-    reading = {"escape": '"', **options, "inferSchema": "false"}
+    reading = {**({} if "escape" in options else QUOTING), **options, "inferSchema": "false"}
     schema = spark.read.options(**reading).csv(path).schema
     broken = "broken_line"
     while broken in schema.fieldNames():

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from dcrec_spark.data.read import suffix
+from dcrec_spark.data.read import QUOTING, suffix
 from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import DataError
 
@@ -73,7 +73,7 @@ def _open(spark: SparkSession, path: str) -> tuple[Column, Column, DataFrame]:
     if suffix(path) in _SEPARATORS:
         return _movielens(spark, path, _SEPARATORS[suffix(path)])
     is_csv = suffix(path) == ".csv"
-    source = spark.read.options(header="true", escape='"').csv(path) if is_csv else spark.read.parquet(path)
+    source = spark.read.options(header="true", **QUOTING).csv(path) if is_csv else spark.read.parquet(path)
     named = [name for name in _ITEM_COLUMNS if name in source.columns]
     if not named or "title" not in source.columns:
         raise DataError(

@@ -162,7 +162,8 @@ def _parts(pairs: Mapping[str, Array], order: Array) -> dict[str, Array | slice]
 def _narrowed(values: Array) -> Array:
     """Store numbers in the smallest type that holds them exactly: the blocks travel at every half-step."""
     for narrow in (np.uint8, np.float32):
-        small = values.astype(narrow)
+        with np.errstate(invalid="ignore", over="ignore"):  # what does not fit differs, and stays as it is
+            small = values.astype(narrow)
         if np.array_equal(small, values):
             return small
     return values

@@ -54,7 +54,7 @@ def test_what_a_setting_does_not_take_is_refused_by_name(override: str, words: l
     [
         (["tuning.metric=ndgc"], "found 'ndgc', expected ndcg"),
         (["tuning.metric=recall@0"], "recall@k"),
-        (["tuning.validation_share=1"], "less than 1"),
+        (["tuning.validation_share=1"], "a number < 1"),
         (["tuning.side_by_side=perhaps"], "found 'perhaps'"),
         (["tuning.reduction_factor=1"], "a number >= 2"),
         (["tuning.space.outcome.user_reg={low: 0, high: 1}"], "a grid is made of lists"),

@@ -3,6 +3,8 @@
 Spark reads many hostile rows at once: each example is a file, not a row.
 """
 
+import gzip
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +13,37 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dcrec_spark.config import InputConfig, ValidationConfig
 from dcrec_spark.data.read import read_ratings
+from dcrec_spark.data.spark_errors import reading_rows
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import DataError
 
 GOOD = b"ann,i1,3\nbob,i2,4\n"
 LENIENT = ValidationConfig(max_reject_share=1.0, scale_min=0, duplicates="mean")
-# What a cell may hold without ending its line.
-TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r"), max_size=12)
+BROKEN = [b'"', b'"a,b,3', b'a,"b', b'a"b"c,i,3', b'"a"b,c,3', b'"a\0""b",i,3', b'"a""",i,3']
+UNEVEN = [b"a", b"a,b", b"a,b,3,", b"a,b,3,4"]
+STRANGE = [b",,", b",", b"\0,\0,\0", b"\0a,b,3", b"#a,b,3", b"\xef\xbb\xbfa,b,3", b"\xff\xfe,\x00,1", b"\\,\\,5"]
+NUMBERS = [b"a,b,1e400", b"a,b,-nan", b"a,b,1e308", b"a,b,5e-324", b"a,b," + b"9" * 1000]
 LINE = st.one_of(
     st.binary(max_size=30),
-    st.sampled_from([b'"', b'a,"b', b"a,b,3,4", b",,", b"\xff\xfe,\x00,1", b"a,b,1e400", b"a,b,-nan", b"\\,\\,5"]),
+    st.lists(st.sampled_from([b'"', b",", b"\0", b"a", b"3", b" ", b"\\", b"\xe9"]), max_size=12).map(b"".join),
+    st.sampled_from([*BROKEN, *UNEVEN, *STRANGE, *NUMBERS]),
 ).map(lambda line: line.replace(b"\n", b" ").replace(b"\r", b" "))
+# How a file is written, and what its ids may hold: in lines, or in one piece, where quotes hold line breaks too.
+IN_LINES: dict[str, Any] = {"exclude_categories": ["Cs"], "exclude_characters": "\n\r"}
+IN_ONE_PIECE: dict[str, Any] = {"exclude_categories": ["Cs"]}
+LAYOUTS = {
+    "utf-8": ("utf-8", IN_LINES, {}),
+    "utf-8 in one piece": ("utf-8", IN_ONE_PIECE, {"options": {"multiLine": "true"}}),
+    "iso-8859-1": ("iso-8859-1", IN_LINES, {}),
+    "utf-16": ("utf-16", IN_ONE_PIECE, {}),
+}
+# What a parser may take for something else: nothing, its own quote, the end of a cell.
+TELLING = st.sampled_from(["a", "b", '"', "\0", " ", ",", "\\", "'", "#"])
 
 
 def read(spark: SparkSession, path: Path, content: bytes, **config: Any) -> Validated:
@@ -48,25 +66,35 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("hostile")
 
 
-@settings(max_examples=3)
-@given(ids=st.lists(TEXT, min_size=40, max_size=80, unique=True))
-def test_ids_of_any_text_stay_apart_and_as_they_are(spark: SparkSession, folder: Path, ids: list[str]) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+@settings(max_examples=2)
+@given(data=st.data())
+def test_ids_of_any_text_stay_apart_and_as_they_are(
+    spark: SparkSession, folder: Path, layout: str, data: st.DataObject
+) -> None:
+    encoding, characters, settings = LAYOUTS[layout]
+    texts = st.text(st.one_of(st.characters(codec=encoding, **characters), TELLING), max_size=8)
+    ids = data.draw(st.lists(texts, min_size=40, max_size=80, unique=True))
     lines = "".join(f"{quoted(name)},i{number % 7},3\n" for number, name in enumerate(ids))
-    found = read(spark, folder / "ids.csv", b"user,item,rating\n" + lines.encode() + GOOD)
+    content = f"user,item,rating\n{lines}{GOOD.decode()}".encode(encoding)
+    found = read(spark, folder / "ids.csv", content, encoding=encoding, **settings)
     usable = {name for name in ids if name.strip(" ") and "\ufffd" not in name}
     assert users(found) == sorted(usable | {"ann", "bob"})
     assert found.counts["rejected"] == len(ids) - len(usable)
     found.unpersist()
 
 
-@settings(max_examples=3)
+@settings(max_examples=8)
 @given(lines=st.lists(LINE, min_size=40, max_size=80))
 def test_lines_of_any_bytes_are_ratings_or_rejects(spark: SparkSession, folder: Path, lines: list[bytes]) -> None:
-    found = read(spark, folder / "lines.csv", b"user,item,rating\n" + GOOD + b"\n".join(lines))
-    assert found.counts["rows_in"] == found.counts["accepted"] + found.counts["rejected"]
-    assert found.counts["rows_in"] >= 2
-    assert not [name for name in users(found) if "\ufffd" in name]
+    """None is swallowed, not even by the quote that the line before leaves open, but for those that are blank."""
+    pairs = b"".join(b"%s\nafter%d,i,3\n" % (line, number) for number, line in enumerate(lines))
+    found = read(spark, folder / "lines.csv", b"user,item,rating\n" + GOOD + pairs)
+    blank = [line for line in lines if not line.strip(bytes(range(33)))]
+    assert found.counts["rows_in"] == 2 + 2 * len(lines) - len(blank)
     assert found.rejects.count() == found.counts["rejected"]
+    assert {f"after{number}" for number in range(len(lines))} <= set(users(found))
+    assert not [name for name in users(found) if "\ufffd" in name]
     found.unpersist()
 
 
@@ -99,3 +127,60 @@ def test_strings_of_parquet_that_are_no_text_are_rejected(spark: SparkSession, t
     found = validate(read_ratings(spark, source), LENIENT)
     assert found.reasons == {"undecodable_user": 2}
     assert users(found) == ["ann", "bob"]
+
+
+# ---- files that break
+
+
+def test_a_line_of_more_columns_than_can_be_read_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"more than 20,480 columns; check input\.delimiter"):
+        read(spark, tmp_path / "wide.csv", b"user,item,rating\n" + GOOD + b"a" + b",b" * 30_000)
+
+
+def test_a_header_with_columns_without_names_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="a column without a name"):
+        read(spark, tmp_path / "spread.csv", b"user,item,rating,,\nann,i1,3,,\nbob,i2,4,,\n")
+
+
+def good_parquet(path: Path, user: str = "u") -> bytes:
+    names = [f"{user}{number}" for number in range(100)]
+    pq.write_table(pa.table({"user": names, "item": names[::-1], "rating": [3.0] * 100}), path)
+    return path.read_bytes()
+
+
+def damaged_pages(path: Path) -> None:
+    whole = good_parquet(path)
+    path.write_bytes(whole[:4] + bytes(200) + whole[204:])
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(good_parquet(path)[:-100])
+
+
+def of_other_types(path: Path) -> None:
+    pq.write_table(pa.table({"user": [1, 2], "item": ["a", "b"], "rating": [3.0, 4.0]}), path)
+
+
+@pytest.mark.parametrize("damage", [damaged_pages, cut_off, of_other_types], ids=lambda damage: damage.__name__)
+def test_a_broken_file_among_good_ones_is_named(
+    spark: SparkSession, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    for number in range(3):
+        good_parquet(tmp_path / f"{number}.parquet", f"u{number}")
+    damage(tmp_path / "1.parquet")
+    with pytest.raises(DataError, match=r"take it out of input\.path; .*/1\.parquet") as caught:
+        validate(read_ratings(spark, InputConfig(path=str(tmp_path))), LENIENT)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_compressed_file_that_is_cut_off_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "good.csv").write_bytes(b"user,item,rating\n" + GOOD)
+    lines = "".join(f"u{number * number},i{number * 7919 % 1000},3\n" for number in range(2000))
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"user,item,rating\n" + lines.encode())[:-2000])
+    with pytest.raises(DataError, match=r"take it out of input\.path; .*/cut\.csv\.gz"):
+        validate(read_ratings(spark, InputConfig(format="csv", path=str(tmp_path))), LENIENT)
+
+
+def test_no_other_failure_is_taken_for_a_broken_file() -> None:
+    with pytest.raises(PySparkException, match="no such function"), reading_rows():
+        raise PySparkException("[UNRESOLVED_ROUTINE] no such function")

@@ -16,6 +16,10 @@ from dcrec_spark.data.reject_reasons import MALFORMED, Rule, names_of_broken
 _NUMBER = r"(?i)^\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)\s*$"
 # No pair was seen more often; and sums of such counts stay whole numbers in 64 bits.
 LARGEST_COUNT = 1e9
+# No scale goes as far; and squares of such ratings, times the largest weight, are far from the end of float64.
+LARGEST_RATING = 1e9
+# A rating that is less likely would outweigh all others together; the inverse of the smallest numbers is infinite.
+SMALLEST_PROPENSITY = 1e-30
 _SEEN_BY_READER = ("empty", "unparsable")
 
 
@@ -105,12 +109,14 @@ def _meaning_rules(values: dict[str, Column], config: ValidationConfig) -> list[
     counts += [rating] if config.kind == "counts" else []
     rules = [
         Rule("out_of_scale", finite & out_of_scale),
+        # Of counts the rules below say so.
+        Rule("extreme_rating", finite & (F.abs(rating) > LARGEST_RATING) & F.lit(config.kind == "ratings")),
         Rule("non_positive_count", _any(count <= 0 for count in counts)),
         Rule("count_too_large", _any((count > LARGEST_COUNT) & (count < float("inf")) for count in counts)),
     ]
     if "propensity" in values:
         p = values["propensity"]
-        rules.append(Rule("propensity_out_of_range", (p <= 0) | (p > 1)))
+        rules.append(Rule("propensity_out_of_range", (p < SMALLEST_PROPENSITY) | (p > 1)))
     return rules
 
 

@@ -80,7 +80,7 @@ def validate(
     now : float, optional
         Seconds since 1970; later timestamps are in the future. None: this machine's clock.
     to_fit : bool
-        Whether a model is fitted to the ratings, which takes two users, two items, and ratings from 0 on.
+        Whether a model is fitted to the ratings, which takes two users, two items, and ratings from 0 on, not all 0.
 
     Returns
     -------
@@ -90,7 +90,8 @@ def validate(
     ------
     DataError
         No rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of one pair under
-        ``duplicates=error``, one user only, one item only, a rating below 0, or a file that cannot be read to its end.
+        ``duplicates=error``, one user only, one item only, a rating below 0, no rating above 0, or a file that cannot
+        be read to its end.
     ConfigError
         ``duplicates=last`` without timestamps.
 
@@ -112,6 +113,7 @@ def validate(
         if to_fit:
             _require_two(groups)
             _require_not_negative(groups)
+            _require_not_all_zero(groups)
         return Validated(ratings, rejects, counts, reasons, _warnings(groups, config), cached.pop_all().close)
 
 
@@ -208,6 +210,15 @@ def _require_not_negative(groups: list[_Group]) -> None:
         raise DataError(
             f"the ratings go down to {good.lowest:g}, and models are fitted to ratings from 0 on; shift the scale at "
             "the source, or set validation.scale_min to 0 or more to reject what lies below"
+        )
+
+
+def _require_not_all_zero(groups: list[_Group]) -> None:
+    good = next(group for group in groups if not group.reasons)
+    if good.highest == 0:
+        raise DataError(
+            f"all {good.rows} good rows have the rating 0, from which no preference can be learned; expected ratings "
+            "above 0 too. Check input.columns.rating"
         )
 
 

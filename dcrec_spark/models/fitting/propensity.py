@@ -20,8 +20,8 @@ from dcrec_spark.kernels.propensity import raw_weights, relative_propensity, sol
 
 # Ratings have a handful of values: a column with more than so many holds no ratings.
 MOST_DISTINCT_RATINGS = 100_000
-# Smallest propensity, as a share of the largest: a rating less likely than that would outweigh all others together.
-SMALLEST_RELATIVE = 1e-30
+# Smallest propensity, alone and as a share of the largest: a rating less likely would outweigh all others together.
+SMALLEST_PROPENSITY = 1e-30
 WEIGHT_COLUMN = "__weight"
 
 
@@ -84,7 +84,7 @@ def fit_propensity(ratings: DataFrame, rating_col: str, settings: PropensitySett
 
     Raises
     ------
-    DataError : a propensity that is null or outside (0, 1]; ratings with too many distinct values.
+    DataError : a propensity that is null, outside (0, 1] or next to 0; ratings with too many distinct values.
     """
     if settings.column is None:
         return propensity_from_counts(*_counted(ratings, rating_col), settings)
@@ -107,7 +107,7 @@ def propensity_from_counts(value: Floats, count: Floats, settings: PropensitySet
     if not len(value):
         return Propensity(settings, 1.0, 1.0)  # the layout refuses input without ratings, and says so better
     relative = relative_propensity(value, settings.decay, settings.pivot)
-    if relative.min() < SMALLEST_RELATIVE:
+    if relative.min() < SMALLEST_PROPENSITY:
         raise ConfigError(
             f"propensityPivot={settings.pivot:g} and propensityDecay={settings.decay:g} make a rating of "
             f"{value.min():g} all but impossible, and its weight has no bounds: expected a pivot on the scale of the "
@@ -154,10 +154,11 @@ def require_propensities(ratings: DataFrame, settings: PropensitySettings) -> No
     if column is None:
         return
     p = F.col(f"`{column}`").cast("double")
-    good = p.isNotNull() & (p > 0) & (p <= 1)
+    good = p.isNotNull() & (p >= SMALLEST_PROPENSITY) & (p <= 1)
     row = ratings.agg(F.count_if(~F.coalesce(good, F.lit(False))).alias("bad"), F.min(p), F.max(p)).collect()[0]
     if row["bad"]:
         raise DataError(
-            f"{row['bad']} rows have a propensity in column {column!r} that is null or outside (0, 1]; found values "
-            f"from {row[1]} to {row[2]}: a propensity is the probability that the pair is rated"
+            f"{row['bad']} rows have a propensity in column {column!r} that is null or outside (0, 1], or below "
+            f"{SMALLEST_PROPENSITY:g}; found values from {row[1]} to {row[2]}: a propensity is the probability that "
+            "the pair is rated"
         )

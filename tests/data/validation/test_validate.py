@@ -171,6 +171,22 @@ def test_negative_ratings_are_refused_before_the_fit_by_the_setting_that_rejects
     assert reasons(check(spark, bad, scale_min=0, **LENIENT)) == {"i1": ["out_of_scale"]}
 
 
+def test_ratings_beyond_any_scale_are_rejected(spark: SparkSession) -> None:
+    """Sums of them would overflow in the fit; the smallest number does no harm."""
+    bad = {"a": "1e308", "b": "-1e308", "c": "1.1e9"}
+    rows = [*GOOD, ("u", "fine", "1e9"), ("u", "tiny", "5e-324"), *(("u", item, text) for item, text in bad.items())]
+    found = check(spark, rows, **LENIENT)
+    assert reasons(found) == {item: ["extreme_rating"] for item in bad}
+    assert {1e9, 5e-324} <= {row["rating"] for row in found.ratings.collect()}
+
+
+def test_ratings_that_are_all_zero_teach_nothing(spark: SparkSession) -> None:
+    zeros = [("u1", "i1", "0"), ("u2", "i2", "-0.0")]
+    with pytest.raises(DataError, match=r"all 2 good rows have the rating 0.*input\.columns\.rating"):
+        check(spark, zeros)
+    assert check(spark, [*zeros, ("u2", "i1", "1")]).counts["ratings"] == 3
+
+
 def test_timestamps(spark: SparkSession) -> None:
     good = {
         "1600000000": 1_600_000_000,

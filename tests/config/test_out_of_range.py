@@ -1,0 +1,131 @@
+"""Every setting of every job with a value that it cannot have: the error names each of them, and what it expected."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from dcrec_spark.config import AllSettings, load_config
+from dcrec_spark.config.names import section_type
+from dcrec_spark.config.reference import values_of
+from dcrec_spark.errors import ConfigError
+
+WRONG = {  # how a value is wrong, and what to write for it
+    "far too large": 10**30,
+    "no number": "some",
+    "not finite": float("nan"),
+    "a switch": True,
+    "a list": [[1], [2]],
+    "a section": {"a": {"b": 1}},
+}
+# What each sort of setting, as the reference describes it, has to refuse.
+NOT_NUMBERS = ["no number", "not finite", "a switch", "a list", "a section"]
+REFUSED = {
+    "number": NOT_NUMBERS,
+    "whole number": ["far too large", *NOT_NUMBERS],
+    "choice": ["far too large", "a list", "no number", "a section"],
+    "switch": ["far too large", "no number", "not finite", "a list", "a section"],
+    "text": ["a list", "a section"],
+    "date": ["far too large", "a switch", "no number", "a list"],
+    "list": ["a switch", "no number"],
+    "names": ["a switch", "no number"],
+}
+
+
+def settings_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in model.model_fields.items():
+        section = section_type(model, name)
+        if section is None:
+            yield f"{prefix}{name}", field
+        else:
+            yield from settings_of(section, f"{prefix}{name}.")
+
+
+def sort_of(field: FieldInfo) -> str:
+    """The sort of a setting, from the words of the reference."""
+    words = values_of(field).removesuffix(" | null")
+    if field.annotation is bool:
+        return "switch"
+    if " | " in words or get_origin(field.annotation) is Literal:
+        return "choice"
+    return next(sort for sort in ("whole number", "number", "text", "date", "list", "names") if words.startswith(sort))
+
+
+SETTINGS = {name: (field, sort_of(field)) for name, field in settings_of(AllSettings)}
+
+
+def limits(field: FieldInfo) -> dict[str, Any]:
+    """The limits of a number, wherever they are declared: of its own, and of the number that may be null."""
+    parts = [*field.metadata]
+    for inner in get_args(field.annotation):
+        parts += getattr(inner, "__metadata__", ())
+    parts += [deeper for part in parts for deeper in getattr(part, "metadata", ())]
+    return {sign: getattr(part, sign) for part in parts for sign in ("ge", "gt", "le", "lt") if hasattr(part, sign)}
+
+
+def nested(values: dict[str, Any]) -> dict[str, Any]:
+    """Dotted names as the sections of a file."""
+    sections: dict[str, Any] = {}
+    for name, value in values.items():
+        *path, last = name.split(".")
+        section = sections
+        for part in path:
+            section = section.setdefault(part, {})
+        section[last] = value
+    return sections
+
+
+def refusal(folder: Path, values: dict[str, Any]) -> str:
+    (folder / "wrong.yaml").write_text(yaml.safe_dump(nested(values)), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_config(AllSettings, folder / "wrong.yaml")
+    return str(caught.value)
+
+
+def refusals(folder: Path, values: dict[str, Any]) -> dict[str, str]:
+    """The error's lines by the setting that they name."""
+    lines = refusal(folder, values).splitlines()
+    named = [re.match(r"setting ([a-z_.]+[a-z_])[\w.]*: (found .+, )?expected .+", line) for line in lines]
+    assert [line for line, match in zip(lines, named, strict=True) if match is None] == []
+    return {match[1]: match[0] for match in named if match}
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_every_setting_of_every_section_is_refused_by_its_name(how: str, tmp_path: Path) -> None:
+    """All at once, which is quick; and no refusal hides another."""
+    wrong = {name: WRONG[how] for name, (_, sort) in SETTINGS.items() if how in REFUSED[sort]}
+    named = refusals(tmp_path, wrong)
+    assert set(wrong) - set(named) == set()
+
+
+@pytest.mark.parametrize(("closed", "outside", "step"), [("ge", "gt", -1), ("le", "lt", 1)], ids=["below", "above"])
+def test_every_number_is_refused_beyond_its_end(closed: str, outside: str, step: int, tmp_path: Path) -> None:
+    """By one, or at an end that is itself no value; and the line says what was found, and the end."""
+    wrong = {}
+    for name, (field, sort) in SETTINGS.items():
+        ends = limits(field) if sort in ("number", "whole number") else {}
+        if closed in ends:
+            wrong[name] = ends[closed] + step
+        elif outside in ends:
+            wrong[name] = ends[outside]
+    assert len(wrong) > 40
+    named = refusals(tmp_path, wrong)
+    for name, value in wrong.items():
+        assert f"found {value!r}, expected a number {'<' if step > 0 else '>'}" in named[name]
+
+
+@pytest.mark.parametrize("name", [name for name, (_, sort) in SETTINGS.items() if sort == "names"])
+def test_a_list_in_the_place_of_names_is_named(name: str, tmp_path: Path) -> None:
+    said = refusal(tmp_path, {name: [1]})
+    assert said.endswith(f"wrong.yaml: setting {name}: found a list, expected names with their values")
+
+
+@pytest.mark.parametrize("name", ["evaluation.cuts", "studies.only"])
+def test_names_in_the_place_of_a_list_are_named(name: str, tmp_path: Path) -> None:
+    said = refusal(tmp_path, {name: {"a": 1}})
+    assert said.endswith(f"wrong.yaml: setting {name}: found names with values, expected a list")

@@ -1,0 +1,128 @@
+"""Every pair of ends of two numeric settings, in some fit: a finite model, or an error that names a setting.
+
+Not every combination: rows are drawn so that each pair of values of two settings is in one of them.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark.errors import DcrecError
+from dcrec_spark.local.fits import Exposure, Outcome, fit_exposure, fit_outcome
+from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.settings.kinds import Number
+from dcrec_spark.settings.setting import Setting, in_section
+from dcrec_spark.settings.tables import EXPOSURE, OUTCOME
+
+# The ends that a few ratings can fill, and that take no time; the others are those of the tables.
+BRIEF = {"rank": (1, 6), "max_iter": (1, 8), "restarts": (1, 2), "cg_steps": (1, 12)}
+NAMES = [name for setting in (*EXPOSURE, *OUTCOME) for name in (setting.name, setting.param)]
+MODELS = [
+    *itertools.product(("weighted", "probabilistic"), ("deconfounded", "none", "ipw"), ("cholesky", "cg")),
+    *itertools.product(("poisson",), ("deconfounded", "none", "ipw"), ("cholesky",)),
+]
+Row = dict[str, Any]
+
+
+def ends(setting: Setting) -> Sequence[Any]:
+    kind = setting.kind
+    assert isinstance(kind, Number)
+    return BRIEF.get(setting.name) or (kind.low, kind.high, *([None] if kind.optional else []))
+
+
+def numbers(settings: tuple[Setting, ...], section: str, **chosen: str) -> dict[str, Sequence[Any]]:
+    """The ends of the numeric settings that have an effect beside what was chosen, as estimators spell them."""
+    return {
+        setting.param: ends(setting)
+        for setting in in_section(settings, section)
+        if isinstance(setting.kind, Number)
+        and all(chosen[other] in choices for other, choices in setting.concerns.items())
+    }
+
+
+def pairs_of(row: Mapping[str, Any]) -> set[frozenset[tuple[str, Any]]]:
+    return {frozenset(pair) for pair in itertools.combinations(row.items(), 2)}
+
+
+def covering(choices: Mapping[str, Sequence[Any]]) -> Iterator[Row]:
+    """Rows that have every pair between them: each begins with a pair to come, and adds what most of them are with."""
+    left = {pair for a, b in itertools.combinations(choices, 2) for pair in crossed(choices, a, b)}
+    while left:
+        row = dict(min(left, key=lambda pair: repr(sorted(pair, key=repr))))
+        for name in [name for name in choices if name not in row]:
+            found = {value: len(left & pairs_with(row, name, value)) for value in choices[name]}
+            row[name] = max(found, key=found.__getitem__)
+        left -= pairs_of(row)
+        yield {name: row[name] for name in choices}
+
+
+def crossed(choices: Mapping[str, Sequence[Any]], a: str, b: str) -> Iterator[frozenset[tuple[str, Any]]]:
+    return (frozenset({(a, x), (b, y)}) for x in choices[a] for y in choices[b])
+
+
+def pairs_with(row: Row, name: str, value: Any) -> set[frozenset[tuple[str, Any]]]:
+    return {frozenset({(name, value), known}) for known in row.items()}
+
+
+@cache
+def ratings() -> Ratings:
+    drawn = np.random.default_rng(7)
+    user, item = np.nonzero(drawn.random((9, 7)) < 0.5)
+    keys = drawn.integers(-(2**62), 2**62, 16)
+    return Ratings(user, item, drawn.integers(1, 6, len(user)).astype(float), keys[:9], keys[9:])
+
+
+@cache
+def exposures() -> list[Exposure]:
+    """Stage 1 by each of its rows: all of them can be fitted."""
+    rows = covering(numbers(EXPOSURE, "exposure"))
+    return [fit_exposure(ratings(), PoissonFactorization(**row)) for row in rows]
+
+
+def fitted_or_refused(estimator: DeconfoundedMF, exposure: Exposure | None) -> Outcome | str:
+    """The model, or what the refusal says; no other error is one."""
+    try:
+        return fit_outcome(ratings(), estimator, exposure)
+    except (DcrecError, ValueError) as error:
+        return str(error)
+
+
+def names_a_setting(refusal: str) -> bool:
+    return any(re.search(rf"\b{name}\b", refusal) for name in NAMES)
+
+
+def test_rows_cover_every_pair() -> None:
+    choices = {"a": (1, 2), "b": (1, 2, None), "c": (1, 2), "d": (1, 2)}
+    rows = list(covering(choices))
+    assert len(rows) < 12
+    covered = {pair for row in rows for pair in pairs_of(row)}
+    assert covered == {pair for a, b in itertools.combinations(choices, 2) for pair in crossed(choices, a, b)}
+
+
+def test_pairs_of_ends_of_stage_one() -> None:
+    assert len(exposures()) >= 4
+    for exposure in exposures():
+        assert np.isfinite(exposure.users).all()
+        assert np.isfinite(exposure.items).all()
+
+
+@pytest.mark.parametrize(("outcome", "adjustment", "solver"), MODELS)
+def test_pairs_of_ends_of_stage_two(outcome: str, adjustment: str, solver: str) -> None:
+    chosen = {"outcome": outcome, "adjustment": adjustment, "solver": solver}
+    fitted = 0
+    for number, row in enumerate(covering(numbers(OUTCOME, "outcome", **chosen))):
+        exposure = exposures()[number % len(exposures())] if adjustment == "deconfounded" else None
+        found = fitted_or_refused(DeconfoundedMF(**chosen, **row), exposure)
+        if isinstance(found, str):
+            assert names_a_setting(found), row
+            continue
+        fitted += 1
+        for factor in (found.users, found.items, found.gamma, found.intercept, found.objective):
+            assert np.isfinite(factor).all(), row
+    assert fitted > 0

@@ -56,8 +56,8 @@ def _head() -> Iterator[str]:
     yield f"\nMade by `{_COMMAND}`, with Python {platform.python_version()}, {packages}; not edited by hand.\n"
     yield (
         "Every row without a confounder draws equally many settings from the same grid, and chooses by the MSE of "
-        "validation; MLlib's ALS, whose regulariser grows with the number of ratings, chooses among as many or more, and makes "
-        "15 sweeps; our rows make 50 at most where they draw twenty settings, 40 where twelve, 20 where six. "
+        "validation; MLlib's ALS, whose regulariser grows with the number of ratings, chooses among as many or more, "
+        "and makes 15 sweeps; our rows make 50 at most where they draw twenty settings, 40 where twelve, 20 where six. "
         "A row with one takes the settings that its twin without it has chosen by that MSE, and draws as many of the "
         "confounder alone. "
         "Validation is made of pairs that users came across; its MSE can also be weighted by the inverse of their "

@@ -10,16 +10,11 @@ from pyspark.sql.types import DataType, DateType, NumericType, StringType, Times
 
 from dcrec_spark.config import ValidationConfig
 from dcrec_spark.data.columns import NUMBERS
+from dcrec_spark.data.limits import LARGEST_COUNT, LARGEST_RATING, SMALLEST_PROPENSITY
 from dcrec_spark.data.reject_reasons import MALFORMED, Rule, names_of_broken
 
 # A cast alone would take Java's notations, 5f and 0x1p3, for numbers.
 _NUMBER = r"(?i)^\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)\s*$"
-# No pair was seen more often; and sums of such counts stay whole numbers in 64 bits.
-LARGEST_COUNT = 1e9
-# No scale goes as far; and squares of such ratings, times the largest weight, are far from the end of float64.
-LARGEST_RATING = 1e9
-# A rating that is less likely would outweigh all others together; the inverse of the smallest numbers is infinite.
-SMALLEST_PROPENSITY = 1e-30
 _SEEN_BY_READER = ("empty", "unparsable")
 
 

@@ -14,14 +14,13 @@ from pyspark.ml.param import Params
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from dcrec_spark.data.limits import SMALLEST_PROPENSITY
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.propensity import raw_weights, relative_propensity, solve_scale
 
 # Ratings have a handful of values: a column with more than so many holds no ratings.
 MOST_DISTINCT_RATINGS = 100_000
-# Smallest propensity, alone and as a share of the largest: a rating less likely would outweigh all others together.
-SMALLEST_PROPENSITY = 1e-30
 WEIGHT_COLUMN = "__weight"
 
 

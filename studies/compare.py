@@ -134,19 +134,17 @@ def stopped_early(
 def _chosen(bench: Bench, of: Comparison, advance: Advance) -> tuple[Cell, dict[str, dict[str, Any]]]:
     """Return what validation says of each row's best sample of settings by each choice, and these samples by row.
 
-    Rows that follow another one come second: they take the settings that the first choice has made for that one.
+    Rows that follow another one come after it: they take the settings that the first choice has made for that one.
     """
     best: dict[str, dict[str, Any]] = {choice: {} for choice in of.choices}
     validated: dict[str, dict[str, float]] = {choice: {} for choice in of.choices}
-    for rows in (
-        [row for row in of.rows if row.follows is None],
-        [row for row in of.rows if row.follows is not None],
-    ):
-        chosen = best[of.choices[0]]
+    chosen, waiting = best[of.choices[0]], list(of.rows)
+    while ready := [row for row in waiting if row.follows is None or row.follows in chosen]:
+        waiting = [row for row in waiting if row not in ready]
         samples = [
             (row, sample)
-            for row in rows
-            for sample in row.settings(of.budget, of.seed, chosen[row.follows][0] if row.follows else None)
+            for row in ready
+            for sample in row.settings(of.budget, of.seed, chosen[row.follows] if row.follows else None)
         ]
         for (row, sample), metrics in _validated(bench, of, samples, advance):
             for choice in of.choices:

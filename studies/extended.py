@@ -25,7 +25,7 @@ from dcrec_spark.spark.session import build_session
 from studies.compare import Advance, Cell, Comparison, compare
 from studies.datasets import DATASETS, simulated
 from studies.extended_page import write_extended_page
-from studies.extended_rows import RANKS, REGULARISERS, ROWS, ExtendedRow
+from studies.extended_rows import BIASED, DECONFOUNDED, FURTHER_ROWS, RANKS, REGULARISERS, ROWS, ExtendedRow
 from studies.rows import Budget
 from studies.run import run_units
 from studies.simulation import OUTCOME, PREFERENCE
@@ -39,15 +39,19 @@ CHOICES = ("mse", "weighted_mse")
 RESULTS = Path(__file__).parent / "results" / "extended"
 # Of worlds whose truth is known the question is the confounder's sign, not its link.
 _WORLD_ROWS = tuple(row for row in ROWS if "any link" not in row.name and row.name != "deconfounded")
-
-
+# A refit can take back what a wrong sign does, where the sign is one.
+_BOTH_ROWS = (*_WORLD_ROWS, *(row for row in FURTHER_ROWS if row.refit))
+_FURTHER = (*(row for row in ROWS if row.name in (BIASED, DECONFOUNDED)), *FURTHER_ROWS)
 # Of interventions the question is which model's error stays where it was.
 _STABLE = tuple(row for row in ROWS if "any link" not in row.name and row.name not in ("classical", "deconfounded"))
 
 
 @dataclass(frozen=True)
 class Study:
-    """A table: so many seeds of what ``parts`` gives, each row tuned with ``budget``."""
+    """A table: so many seeds of what ``parts`` gives, each row tuned with ``budget``.
+
+    by_strata : whether it is told for users, and for items, with few and many ratings too.
+    """
 
     title: str
     seeds: int
@@ -55,6 +59,7 @@ class Study:
     parts: Callable[[SparkSession, Path, int], Parts]
     rows: tuple[ExtendedRow, ...] = ROWS
     choices: tuple[str, ...] = CHOICES
+    by_strata: bool = False
 
 
 def fair_world(kind: Confounding, size: int, spark: SparkSession, data: Path, seed: int) -> Parts:
@@ -89,6 +94,9 @@ STUDIES: dict[str, Study] = {
     "coat": Study("Coat, existing users, random test", 5, BUDGET, DATASETS["coat"]),
     "coat-new-users": Study("Coat, new users, random test", 5, _SOME, DATASETS["coat-new-users"], choices=("mse",)),
     "coat-interventions": Study("Coat, one fit and three tests", 5, BUDGET, DATASETS["coat-interventions"], _STABLE),
+    "coat-further": Study(
+        "Coat, inverse propensities and refits to all pairs", 5, BUDGET, DATASETS["coat"], _FURTHER, by_strata=True
+    ),
     "movielens-100k": Study("MovieLens 100K, regular test", 5, _FEW, DATASETS["movielens-100k"]),
     "movielens-1m": Study("MovieLens 1M, regular test", 1, _FEW, DATASETS["movielens-1m"]),
     "simulation": Study(
@@ -98,7 +106,13 @@ STUDIES: dict[str, Study] = {
         "The paper's simulation, sparse, 5,000 x 5,000", 1, _FEW, partial(paper_world, 5000), _WORLD_ROWS
     ),
     **{
-        f"world-{kind}": Study(f"Fair world: {kind}, 600 x 600", 5, _SOME, partial(fair_world, kind, 600), _WORLD_ROWS)
+        f"world-{kind}": Study(
+            f"Fair world: {kind}, 600 x 600",
+            5,
+            _SOME,
+            partial(fair_world, kind, 600),
+            _BOTH_ROWS if kind in ("raises", "lowers", "none") else _WORLD_ROWS,
+        )
         for kind in get_args(Confounding)
     },
 }
@@ -123,14 +137,15 @@ def _unit(name: str, study: Study, data: Path, seed: int) -> Unit:
             study.rows,
             study.budget,
             seed,
-            by_strata=False,
+            by_strata=study.by_strata,
             choices=study.choices,
             als_settings=als_settings(study.budget),
         )
         return compare(spark, of, advance)
 
     budget = [study.budget.draws, study.budget.max_iter, *study.choices]
-    settings = [*budget, [[row.name, dict(row.fixed), row.follows, row.links] for row in study.rows]]
+    rows = [[row.name, dict(row.fixed), row.follows, row.links, *filter(None, [row.refit])] for row in study.rows]
+    settings = [*budget, rows]
     return Unit(f"{name}-seed-{seed}", len(study.rows) * (study.budget.draws + len(study.choices)), settings, run)
 
 

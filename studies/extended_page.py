@@ -8,7 +8,7 @@ from pathlib import Path
 from studies.baselines import ALS_ROW
 from studies.compare import Cell
 from studies.datasets import REGULAR, REWEIGHTED
-from studies.extended_rows import BIASED, DECONFOUNDED, ROWS, SHUFFLED
+from studies.extended_rows import ALL_ROWS, BIASED, DECONFOUNDED, SHUFFLED
 from studies.summary import Figure, difference, figure, row_names, worst, worst_difference
 
 _METRICS = {"mse": "MSE", "ndcg": "NDCG", "item_mse": "MSE by item"}
@@ -48,6 +48,7 @@ def _section(cells: Sequence[Cell]) -> Iterator[str]:
         yield ""
         yield from _differences(cells, choice)
         yield from _interventions(cells, choice)
+        yield from _strata(cells, choice)
 
 
 def _head() -> Iterator[str]:
@@ -59,7 +60,8 @@ def _head() -> Iterator[str]:
         "validation; MLlib's ALS, whose regulariser grows with the number of ratings, chooses among as many or more, "
         "and makes 15 sweeps; our rows make 50 at most where they draw twenty settings, 40 where twelve, 20 where six. "
         "A row with one takes the settings that its twin without it has chosen by that MSE, and draws as many of the "
-        "confounder alone. "
+        "confounder alone; one of inverse propensities draws in the same way how they are made, and one that is "
+        "refitted to all pairs, of a model's predictions and the ratings, draws the refit's own. "
         "Validation is made of pairs that users came across; its MSE can also be weighted by the inverse of their "
         "propensity to, by an exposure model of the training pairs. The "
         "chosen settings are fitted to training and validation. Figures are means over seeds, in brackets the 95 % "
@@ -93,9 +95,10 @@ def _table(cells: Sequence[Cell], choice: str) -> Iterator[str]:
 
 def _differences(cells: Sequence[Cell], choice: str) -> Iterator[str]:
     names = row_names(cells, choice)
-    ours = [row.name for row in ROWS if row.name in names]
-    twins = [(row.name, row.follows) for row in ROWS if row.name in names and row.follows not in (None, BIASED)]
-    pairs = [(row, BIASED) for row in ours if row != BIASED] + [*twins, (DECONFOUNDED, SHUFFLED)]
+    ours = [row.name for row in ALL_ROWS if row.name in names]
+    twins = [(row.name, row.follows) for row in ALL_ROWS if row.name in names and row.follows not in (None, BIASED)]
+    pairs = [(row, BIASED) for row in ours if row != BIASED] + twins
+    pairs += [(DECONFOUNDED, SHUFFLED)] if SHUFFLED in names else []
     pairs += [(row, ALS_ROW) for row in ours if ALS_ROW in names]
     yield _line(["difference", *_METRICS.values()])
     yield _line(["---"] * (len(_METRICS) + 1))
@@ -129,9 +132,28 @@ def _interventions(cells: Sequence[Cell], choice: str) -> Iterator[str]:
         yield _line([_named(DECONFOUNDED, against, choice, by), *map(_shown, found)])
 
 
+def _strata(cells: Sequence[Cell], choice: str) -> Iterator[str]:
+    """MSE of users, and of items, with few and many training ratings, where a study has them."""
+    of_cells = [cell[choice]["groups"] for cell in cells]
+    for side in ("user", "item"):
+        strata = [name for name in of_cells[0] if name.startswith(f"{side}-") and all(name in of for of in of_cells)]
+        if len(strata) < 2:
+            continue
+        bounds = [zip(*(of[name]["ratings"] for of in of_cells), strict=True) for name in strata]
+        yield f"\nMSE by the number of training ratings of the {side}:\n"
+        yield _line(["", *(f"{min(lowest):,} to {max(highest):,}" for lowest, highest in bounds)])
+        yield _line(["---"] * (len(strata) + 1))
+        for row in [row for row in row_names(cells, choice) if row not in _UNPREDICTING]:
+            errors = [figure(cells, choice, row, "mse", stratum) for stratum in strata]
+            yield _line([row, *(f"{error.value:.3f}" for error in errors)])
+        by = _chosen_by(cells, choice, DECONFOUNDED, BIASED)
+        found = [difference(cells, choice, DECONFOUNDED, BIASED, "mse", stratum, by) for stratum in strata]
+        yield _line([_named(DECONFOUNDED, BIASED, choice, by), *map(_shown, found)])
+
+
 def _chosen_by(cells: Sequence[Cell], choice: str, row: str, against: str) -> str:
     """Return how the other row's settings are chosen: a row has its twin's by the first choice, whatever its own is."""
-    is_twin = any(ours.name == row and ours.follows == against for ours in ROWS)
+    is_twin = any(ours.name == row and ours.follows == against for ours in ALL_ROWS)
     return str(next(iter(cells[0]["choices"]))) if is_twin else choice
 
 

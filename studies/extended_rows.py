@@ -3,17 +3,18 @@
 All rows without a confounder draw the same settings, ranks and regularisers, from the grid of MLlib's ALS. A row with
 one takes what was chosen for its twin without it, and draws as many settings of the confounder alone; placebos draw the
 same. So what differs between twins is the confounder. Of a joint draw the preference would decide, for validation sees
-little of confounding.
+little of confounding. A row of inverse propensities draws how they are made, in the same way; one that is refitted to
+all pairs takes what was chosen for the model whose predictions it is refitted to, and draws the refit's.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from dcrec_spark.local.trial import Confounder
-from studies.rows import Budget
+from studies.rows import REFIT, Budget, Sample
 
 RANKS = (2, 5, 10, 20)
 # Times the number of a row's ratings, which is MLlib's way.
@@ -28,6 +29,10 @@ _GAMMAS: tuple[dict[str, Any], ...] = (
     {"confounderWeight": "pooled", "confounderReg": 100.0},
     {"confounderWeight": "pooled", "confounderReg": 10.0, "estimateConfounderReg": True},
 )
+_CAPS = (2.0, 5.0, 10.0, 30.0)
+_DECAYS = (0.25, 0.5, 0.75)
+# Every pair weighs 1 in a refit, and a row has as many as there are rows on the other side.
+_REFIT_REGULARISERS = (1.0, 3.0, 10.0, 30.0, 100.0)
 _SHARED = {"outcome": "probabilistic", "unobservedWeight": 0.0, "regByCount": True}
 _PLAIN = {"adjustment": "none"}
 _CONFOUNDED = {"adjustment": "deconfounded", "standardizeConfounder": True}
@@ -38,7 +43,8 @@ class ExtendedRow:
     """A line of the tables.
 
     fixed : what all of its settings share. follows : its twin without a confounder. confounder : what takes the place
-    of a_hat. links : those it chooses from.
+    of a_hat. links : those it chooses from. refit : to the predictions of the row that it follows, for all pairs; "plain",
+    or "doubly robust".
     """
 
     name: str
@@ -46,29 +52,30 @@ class ExtendedRow:
     follows: str | None = None
     confounder: Confounder = "fitted"
     links: tuple[str, ...] = ("identity",)
-
-    @property
-    def has_confounder(self) -> bool:
-        """Whether there is a stage 1."""
-        return bool(self.fixed["adjustment"] == "deconfounded")
+    refit: Literal["", "plain", "doubly robust"] = ""
 
     def settings(
-        self, budget: Budget, seed: int, chosen: Mapping[str, Any] | None = None
+        self, budget: Budget, seed: int, chosen: Sample | None = None
     ) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
         """Sample settings: parameters of DeconfoundedMF, and of PoissonFactorization or None.
 
-        chosen : parameters of the row that it follows.
+        chosen : those of the row that it follows.
         """
-        rng = np.random.default_rng((seed, int(self.has_confounder)))
+        rng = np.random.default_rng((seed, int(self.follows is not None)))
         fit = {"maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}
         for _ in range(budget.draws):
-            if self.has_confounder:
+            if chosen is None:
+                yield {**_SHARED, **fit, **self._preference(rng), **self.fixed}, None
+            elif self.refit:
+                exposure = None if chosen[1] is None else dict(chosen[1])
+                yield {**chosen[0], REFIT: {**fit, **self._refitted(rng)}}, exposure
+            elif self.fixed["adjustment"] == "ipw":
+                yield self._weighted(rng, chosen[0], seed)
+            else:
                 yield (
-                    {**(chosen or {}), **self.fixed, **self._confounder(rng)},
+                    {**chosen[0], **self.fixed, **self._confounder(rng)},
                     {"rank": _one_of(rng, EXPOSURE_RANKS), "seed": seed},
                 )
-            else:
-                yield {**_SHARED, **fit, **self._preference(rng), **self.fixed}, None
 
     def _preference(self, rng: np.random.Generator) -> dict[str, Any]:
         rank, strength, bias = (_one_of(rng, grid) for grid in (RANKS, REGULARISERS, _BIAS_REGULARISERS))
@@ -82,6 +89,20 @@ class ExtendedRow:
             "confounderVariance": bool(rng.integers(2)),
             "confounderLink": self.links[int(rng.integers(12)) % len(self.links)],
         }
+
+    def _weighted(
+        self, rng: np.random.Generator, twin: Mapping[str, Any], seed: int
+    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        outcome = {**twin, **self.fixed, "weightCap": _one_of(rng, _CAPS)}
+        if self.fixed["propensitySource"] == "exposure":
+            return outcome, {"rank": _one_of(rng, EXPOSURE_RANKS), "seed": seed}
+        return {**outcome, "propensityDecay": _one_of(rng, _DECAYS)}, None
+
+    def _refitted(self, rng: np.random.Generator) -> dict[str, Any]:
+        rank, strength, bias = (_one_of(rng, of) for of in (RANKS, _REFIT_REGULARISERS, _REFIT_REGULARISERS))
+        regs = {"userReg": strength, "itemReg": strength, "userBiasReg": bias, "itemBiasReg": bias}
+        robust = self.refit == "doubly robust"
+        return {"rank": rank, **regs, "weightCap": _one_of(rng, _CAPS), "doublyRobust": robust}
 
 
 CLASSICAL, BIASED, WITHOUT_INTERCEPT = "classical", "biased", "biased, intercept-free"
@@ -104,6 +125,19 @@ ROWS = (
         links=_LINKS,
     ),
 )
+# Other estimates of the same preference, beside the model with a confounder.
+REFITTED = "biased deconfounded, refitted, doubly robust"
+FURTHER_ROWS = (
+    ExtendedRow(
+        "biased, inverse propensities of ratings", {"adjustment": "ipw", "propensitySource": "ratings"}, BIASED
+    ),
+    ExtendedRow(
+        "biased, inverse propensities of exposures", {"adjustment": "ipw", "propensitySource": "exposure"}, BIASED
+    ),
+    ExtendedRow("biased deconfounded, refitted", {}, DECONFOUNDED, refit="plain"),
+    ExtendedRow(REFITTED, {}, DECONFOUNDED, refit="doubly robust"),
+)
+ALL_ROWS = (*ROWS, *FURTHER_ROWS)
 
 
 def _one_of(rng: np.random.Generator, choices: tuple[Any, ...]) -> Any:

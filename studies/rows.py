@@ -40,6 +40,9 @@ PLAIN: dict[str, list[dict[str, Any]]] = {
     "poisson": [{"userShapePrior": a, "itemShapePrior": a} for a in (0.1, 0.3, 1.0, 3.0)],
 }
 PLAIN_RANK = 10
+# Parameters of DeconfoundedMF, and of PoissonFactorization or None. With the first may stand those of a refit.
+Sample = tuple[Mapping[str, Any], Mapping[str, Any] | None]
+REFIT = "refit"
 
 
 class AnyRow(Protocol):
@@ -58,12 +61,9 @@ class AnyRow(Protocol):
         """The row whose chosen settings it takes, to choose the confounder's alone; None: it chooses all of its own."""
 
     def settings(
-        self, budget: "Budget", seed: int, chosen: Mapping[str, Any] | None = None
+        self, budget: "Budget", seed: int, chosen: Sample | None = None
     ) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
-        """Sample settings: parameters of DeconfoundedMF, and of PoissonFactorization or None.
-
-        chosen : parameters of the row that it follows.
-        """
+        """Sample settings; chosen : those of the row that it follows."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Row:
         return "-".join(filter(None, (self.outcome, self.adjustment, self.weight, placebo, without)))
 
     def settings(
-        self, budget: "Budget", seed: int, chosen: Mapping[str, Any] | None = None
+        self, budget: "Budget", seed: int, chosen: Sample | None = None
     ) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
         """Sample settings: parameters of DeconfoundedMF, and of PoissonFactorization or None."""
         return settings(self, budget, seed)
@@ -182,9 +182,11 @@ def _plain(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any]
         yield {**shared, **given, "maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}, exposure
 
 
-def trial(row: AnyRow, of: tuple[Mapping[str, Any], Mapping[str, Any] | None], **parts: Any) -> Trial:
+def trial(row: AnyRow, of: Sample, **parts: Any) -> Trial:
     """One of a row's draws on some parts of a data set."""
-    return Trial(of[0], of[1], confounder=row.confounder, **parts)
+    outcome = dict(of[0])
+    refit = outcome.pop(REFIT, None)
+    return Trial(outcome, of[1], confounder=row.confounder, refit=refit, **parts)
 
 
 def _sampled(rng: np.random.Generator, space: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:

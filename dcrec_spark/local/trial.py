@@ -12,9 +12,9 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from dcrec_spark.engine.cells import Array
-from dcrec_spark.errors import DataError, FitError
+from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.local.data import Parts
-from dcrec_spark.local.fits import Exposure, Outcome, fit_and_fold_in, fit_exposure, fit_outcome
+from dcrec_spark.local.fits import Exposure, Outcome, fit_and_fold_in, fit_exposure, fit_outcome, refit_outcome
 from dcrec_spark.local.ratings import Ints, Ratings
 from dcrec_spark.local.side_by_side import Result, side_by_side
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
@@ -43,6 +43,12 @@ class Trial:
     predict: tuple[str, ...] = ("validation",)
     fold_in: str = ""
     confounder: Confounder = "fitted"
+    refit: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no trial can do."""
+        if self.fold_in and self.refit is not None:
+            raise ConfigError("a refit knows no new users: expected a trial without fold_in, or without refit")
 
     @property
     def stage_one(self) -> str:
@@ -173,7 +179,12 @@ def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Expo
         replaced = partial(confounders, ratings=rows.ratings, kind=trial.confounder)
         return fit_and_fold_in(rows.ratings, estimator, first, new.ratings, replaced), new
     exposure = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
-    return fit_outcome(rows.ratings, estimator, exposure), rows
+    model = fit_outcome(rows.ratings, estimator, exposure)
+    if trial.refit is not None:
+        settings = dict(trial.refit)
+        doubly_robust = settings.pop("doublyRobust")
+        model = refit_outcome(rows.ratings, DeconfoundedMF(**settings), model, doubly_robust)
+    return model, rows
 
 
 def _fitted(result: Result) -> Fitted | FitError:

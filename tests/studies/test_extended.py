@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from studies.compare import Cell, Comparison, compare, inverse_propensities
 from studies.extended import ALS_SETTINGS, BUDGET, STUDIES, als_settings, fair_world, units
 from studies.extended_page import write_extended_page
-from studies.extended_rows import BIASED, DECONFOUNDED, ROWS, SHUFFLED
+from studies.extended_rows import ALL_ROWS, BIASED, DECONFOUNDED, REFITTED, ROWS, SHUFFLED
 from studies.rows import Budget
 
-BY_NAME = {row.name: row for row in ROWS}
+BY_NAME = {row.name: row for row in ALL_ROWS}
 OF_PREFERENCE = ("rank", "regByCount", "userReg", "itemReg", "maxIter", "tol", "seed")
 
 
@@ -32,8 +32,9 @@ def test_rows_without_a_confounder_choose_among_the_same_settings_and_als_among_
 
 
 def test_a_row_with_a_confounder_takes_its_twins_settings_and_draws_the_confounder_alone() -> None:
-    chosen = next(BY_NAME[BIASED].settings(Budget(draws=1), seed=3))[0]
-    drawn = {row.name: list(row.settings(Budget(draws=5), 3, chosen)) for row in ROWS if row.follows == BIASED}
+    twin = next(BY_NAME[BIASED].settings(Budget(draws=1), seed=3))
+    chosen = twin[0]
+    drawn = {row.name: list(row.settings(Budget(draws=5), 3, twin)) for row in ROWS if row.follows == BIASED}
     for outcome, exposure in (sample for samples in drawn.values() for sample in samples):
         assert {name: outcome[name] for name in OF_PREFERENCE} == {name: chosen[name] for name in OF_PREFERENCE}
         assert outcome["adjustment"] == "deconfounded"
@@ -43,6 +44,22 @@ def test_a_row_with_a_confounder_takes_its_twins_settings_and_draws_the_confound
     assert BY_NAME[SHUFFLED].confounder == "permuted"
     twins = {row.name: BY_NAME[row.follows].fixed for row in ROWS if row.follows is not None}
     assert all(twin.items() <= {**BY_NAME[name].fixed, "adjustment": "none"}.items() for name, twin in twins.items())
+
+
+def test_rows_of_inverse_propensities_and_of_refits_take_what_was_chosen_and_draw_the_rest() -> None:
+    twin = next(BY_NAME[BIASED].settings(Budget(draws=1), seed=3))
+    confounded = next(BY_NAME[DECONFOUNDED].settings(Budget(draws=1), 3, twin))
+    for source, has_exposure in (("ratings", False), ("exposures", True)):
+        for outcome, exposure in BY_NAME[f"biased, inverse propensities of {source}"].settings(
+            Budget(draws=5), 3, twin
+        ):
+            assert outcome.items() >= {**twin[0], "adjustment": "ipw"}.items()
+            assert (exposure is not None) == has_exposure
+    refits = list(BY_NAME[REFITTED].settings(Budget(draws=5), 3, confounded))
+    assert len({json.dumps(outcome["refit"]) for outcome, _ in refits}) > 1
+    for outcome, exposure in refits:
+        assert outcome.pop("refit")["doublyRobust"]
+        assert (outcome, exposure) == confounded
 
 
 def test_pairs_that_few_come_across_weigh_more() -> None:

@@ -125,12 +125,15 @@ def _contents(
     """
     n_source_rows, n_source_blocks = source
     row, column = (pairs[name].astype(np.int64, copy=False) for name in ("row", "col"))
-    target = column % n_source_blocks
-    place = first_place(n_source_rows, n_source_blocks, target) + column // n_source_blocks
-    pair = row * n_source_rows + place
+    pair = row * n_source_rows + _place(column, n_source_rows, n_source_blocks)
     order = np.argsort(pair)
-    row, place, target, pair = row[order], place[order], target[order], pair[order]
+    pair = pair[order]
+    twice = order[1:][pair[1:] == pair[:-1]]
+    row, place = np.divmod(pair, n_source_rows)
+    del pair  # as large as the ratings, as all of these are
     need_at, col = _needed(place, n_source_rows)
+    del place
+    target = column[order] % n_source_blocks if n_source_blocks > 1 else np.zeros(1, np.int64)
     arrays: dict[str, Array] = {
         "row_key": row_key,
         "need_at": need_at.astype(np.int64),
@@ -139,16 +142,24 @@ def _contents(
     numbers = {name: pairs[name][order].astype(dtype) for name in values}
     for prefix, of_part in _parts(pairs, order).items():
         arrays[f"{prefix}row_ptr"] = np.searchsorted(row[of_part], np.arange(len(row_key) + 1)).astype(np.int64)
-        arrays[f"{prefix}col"] = col[of_part].astype(np.int32)
+        arrays[f"{prefix}col"] = col[of_part]
         arrays |= {f"{prefix}{name}": _narrowed(number[of_part]) for name, number in numbers.items()}
-    return arrays, order[1:][np.diff(pair) == 0]
+    return arrays, twice
+
+
+def _place(column: Array, n_source_rows: int, n_source_blocks: int) -> Array:
+    """Return where rows of the other side stand if its blocks stand one after the other."""
+    if n_source_blocks == 1:
+        return column
+    block = column % n_source_blocks
+    return first_place(n_source_rows, n_source_blocks, block) + column // n_source_blocks
 
 
 def _needed(place: Array, n_source_rows: int) -> tuple[Array, Array]:
     """Return the distinct places in their order, and where each place stands among them."""
     is_needed = np.zeros(n_source_rows, np.bool_)
     is_needed[place] = True
-    return np.flatnonzero(is_needed), (np.cumsum(is_needed) - 1)[place]
+    return np.flatnonzero(is_needed), (np.cumsum(is_needed, dtype=np.int32) - 1)[place]
 
 
 def _parts(pairs: Mapping[str, Array], order: Array) -> dict[str, Array | slice]:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from dcrec_spark.kernels.csr import row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.kernels.threads import made_in_pieces
 
 _NONE: Floats = np.empty(0)
 
@@ -56,6 +57,11 @@ class RatingBlock(NamedTuple):
     def product(self) -> Floats:
         """What the sums over all pairs have in the place of h, (nnz,)."""
         return self.low_rank if len(self.low_rank) else self.a_hat
+
+    def piece(self, first: int, last: int) -> "RatingBlock":
+        """Return some of the pairs, as if they were one row's."""
+        names = ("col", "rating", "weight", "a_hat", "low_rank", "variance")
+        return self._replace(row_ptr=np.array([0, last - first]), **{n: getattr(self, n)[first:last] for n in names})
 
     @property
     def weighted_variance(self) -> Floats:
@@ -260,10 +266,10 @@ def _known_of_preference(
     -------
     (nnz,), and (n, K (+ 1)): times the sources.
     """
-    offset = np.full(len(block.col), shared.intercept)
+    offset: Floats = np.broadcast_to(np.float64(shared.intercept), block.col.shape)
     everyone = shared.intercept * gram[at.sources, at.one]
     if design.biases:
-        offset += others[block.col, len(at.sources) - 1]
+        offset = offset + others[block.col, len(at.sources) - 1]
         everyone = everyone + gram[at.sources, at.other].sum(axis=1)
     return offset, np.tile(everyone, (len(block.row_ptr) - 1, 1))
 
@@ -362,9 +368,17 @@ def _pulls(block: RatingBlock, offset: Floats, shown: Floats, design: Design, dt
 
     offset : what is known of its mean. shown : what the sums over all pairs have of it, where they have the preference.
     """
-    z_w0 = design.on_preference
-    pull = block.weight * (block.rating - offset) + z_w0 * shown
-    return {"curvature": block.weight - np.dtype(dtype).type(z_w0), "pull": pull}
+    z_w0, length = design.on_preference, len(block.col)
+    narrow = np.dtype(dtype).type(z_w0)
+
+    def pull(at: slice) -> Floats:
+        pulled = block.weight[at] * (block.rating[at] - offset[at])
+        return pulled + z_w0 * shown[at] if z_w0 else pulled
+
+    return {
+        "curvature": made_in_pieces(lambda at: block.weight[at] - narrow, length, dtype),
+        "pull": made_in_pieces(pull, length, dtype),
+    }
 
 
 def _in_precision(system: System, dtype: Any) -> System:

@@ -10,7 +10,7 @@ So the sum over all pairs of one term times another is the product of two blocks
 quadratic in the shared terms with numbers that these products give.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from dcrec_spark.kernels.ridge import (
     Sums,
     confounder_curvature,
 )
+from dcrec_spark.kernels.threads import in_pieces
 
 # Users who all depart alike leave no variance to estimate: their regulariser, 1 / variance, ends here.
 LARGEST_REG = 1e12
@@ -119,8 +120,17 @@ def observed_sums(block: RatingBlock, rows: Floats, users: Floats, shared: Share
     ----------
     rows : (n, K (+ 1)) of the block's items. users : of the inbox. shared : the terms that the users were solved with.
     """
-    pairs = _Residuals.of(block, rows, users, shared, design)
-    weight, w0 = block.weight.astype(np.float64), design.unobserved
+    preference = _preference(block, rows, users, design)
+
+    def of_piece(first: int, last: int) -> Sums:
+        return _observed_sums(block.piece(first, last), preference[first:last], users, shared, design)
+
+    return _added(in_pieces(of_piece, len(block.col)))
+
+
+def _observed_sums(block: RatingBlock, preference: Floats, users: Floats, shared: Shared, design: Design) -> Sums:
+    pairs = _Residuals.of(block, preference, users, shared, design)
+    weight, w0 = block.weight.astype(np.float64, copy=False), design.unobserved
     square = weight @ np.square(pairs.error) - w0 * (pairs.shown @ pairs.shown)
     linear = pairs.drawn @ (weight * pairs.error) + w0 * (pairs.product @ pairs.shown)
     curvature = (pairs.drawn * weight) @ pairs.drawn.T - w0 * (pairs.product @ pairs.product.T)
@@ -135,7 +145,16 @@ def observed_sums(block: RatingBlock, rows: Floats, users: Floats, shared: Share
 
 def held_out_sums(block: RatingBlock, rows: Floats, users: Floats, shared: Shared, design: Design) -> Sums:
     """Compute sum e^2, sum e d, sum d d' of held-out pairs, as :func:`observed_sums` has them (float64)."""
-    pairs = _Residuals.of(block, rows, users, shared, design)
+    preference = _preference(block, rows, users, design)
+
+    def of_piece(first: int, last: int) -> Sums:
+        return _held_out_sums(block.piece(first, last), preference[first:last], users, shared, design)
+
+    return _added(in_pieces(of_piece, len(block.col)))
+
+
+def _held_out_sums(block: RatingBlock, preference: Floats, users: Floats, shared: Shared, design: Design) -> Sums:
+    pairs = _Residuals.of(block, preference, users, shared, design)
     return {
         "held_square": np.array(pairs.error @ pairs.error),
         "held_linear": pairs.drawn @ pairs.error,
@@ -150,6 +169,20 @@ def held_out_error(items: Mapping[str, Array], shared: Shared) -> float:
     return float(total / items["held_curvature"][0, 0])
 
 
+def _preference(block: RatingBlock, rows: Floats, users: Floats, design: Design) -> Floats:
+    """Return what factors and biases say of each pair, (nnz,)."""
+    rank = rows.shape[1] - design.biases
+    factors, theta = (np.ascontiguousarray(side[:, :rank]) for side in (rows, users))
+    preference = inner_products(block.row_ptr, block.col, factors, theta).astype(np.float64, copy=False)
+    if design.biases:
+        preference += users[block.col, rank] + np.repeat(rows[:, rank], np.diff(block.row_ptr))
+    return preference
+
+
+def _added(pieces: Sequence[Sums]) -> Sums:
+    return {name: np.sum([piece[name] for piece in pieces], axis=0) for name in pieces[0]}
+
+
 class _Residuals(NamedTuple):
     """Of each pair e, q, delta_u, and the rows of d, (1, nnz) or (2, nnz): with h, or the product in its place."""
 
@@ -160,12 +193,7 @@ class _Residuals(NamedTuple):
     product: Array
 
     @classmethod
-    def of(cls, block: RatingBlock, rows: Floats, users: Floats, shared: Shared, design: Design) -> "_Residuals":
-        rank = rows.shape[1] - design.biases
-        factors, theta = (np.ascontiguousarray(side[:, :rank]) for side in (rows, users))
-        preference = inner_products(block.row_ptr, block.col, factors, theta).astype(np.float64)
-        if design.biases:
-            preference += users[block.col, rank] + np.repeat(rows[:, rank], np.diff(block.row_ptr))
+    def of(cls, block: RatingBlock, preference: Floats, users: Floats, shared: Shared, design: Design) -> "_Residuals":
         ones = np.ones((1, len(block.col)))
         departure = np.zeros(len(block.col))
         if not block.has_confounder:

@@ -22,8 +22,11 @@ VARIABLE = "OMP_NUM_THREADS"
 RANGES = 4
 # So many logarithms take as long as threads to begin.
 MANY = 1 << 15
+# Numbers of an array that are worked on at a time: with what is made of them they stay in the processor's cache.
+PIECE = 1 << 15
 
 Work = Callable[[int, int], Any]
+Array = NDArray[Any]
 
 
 def available() -> int:
@@ -52,6 +55,31 @@ def over(work: Work, n_rows: int, numbers: int) -> None:
     """
     threads = available() if numbers >= MANY else 1
     _run(work, np.linspace(0, n_rows, threads + 1)[1:-1].astype(np.int64), n_rows, threads)
+
+
+def in_pieces(work: Work, length: int) -> list[Any]:
+    """Call ``work(first, last)`` for the pieces of long arrays, and return what it returns, in their order.
+
+    Pieces depend on the length alone, so that sums of theirs are the same on any number of threads.
+    """
+    if length <= PIECE:
+        return [work(0, length)]
+    bounds = [*range(0, length, PIECE), length]
+    if available() == 1:
+        return [work(first, last) for first, last in pairwise(bounds)]
+    with _controller().limit(limits=1, user_api="blas"):
+        return list(_pool(available()).map(work, bounds[:-1], bounds[1:]))
+
+
+def made_in_pieces(make: Callable[[slice], Array], length: int, dtype: Any) -> Array:
+    """Make an array piece by piece, by a function of each piece's place in it."""
+    made = np.empty(length, dtype)
+
+    def fill(first: int, last: int) -> None:
+        made[first:last] = make(slice(first, last))
+
+    in_pieces(fill, length)
+    return made
 
 
 def _run(work: Work, inner: NDArray[np.int64], n_rows: int, threads: int) -> None:

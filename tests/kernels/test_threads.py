@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from threadpoolctl import threadpool_info
 
 from dcrec_spark.kernels import threads
-from dcrec_spark.kernels.threads import over, over_rows
+from dcrec_spark.kernels.threads import PIECE, in_pieces, made_in_pieces, over, over_rows
 
 
 @given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 5))
@@ -54,6 +54,22 @@ def test_ranges_run_side_by_side_and_blas_on_one_thread(monkeypatch: pytest.Monk
 
     over_rows(work, np.array([0, 1, 2]))
     assert blas == [{1}, {1}]
+
+
+@pytest.mark.parametrize("length", [0, 1, PIECE, PIECE + 1, 3 * PIECE + 5])
+def test_pieces_are_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    numbers = np.random.default_rng(0).random(length)
+    found = []
+    for n_threads in ("1", "2", "5"):
+        monkeypatch.setenv(threads.VARIABLE, n_threads)
+        bounds = in_pieces(lambda first, last: (first, last), length)
+        assert [first for first, _ in bounds] == [0, *(last for _, last in bounds[:-1])]
+        assert bounds[-1][1] == length
+        found.append((bounds, sum(in_pieces(lambda first, last: numbers[first:last].sum(), length))))
+        made = made_in_pieces(lambda at: 2 * numbers[at], length, np.float32)
+        assert made.dtype == np.float32
+        np.testing.assert_array_equal(made, (2 * numbers).astype(np.float32))
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize(("said", "expected"), [("3", 3), ("1", 1), ("0", None), ("", None), ("many", None)])

@@ -23,6 +23,7 @@ from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
 from dcrec_spark.kernels.relax import over_relaxed_rows
 from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser, Shared
+from dcrec_spark.kernels.threads import made_in_pieces
 from dcrec_spark.models.families.base import (
     Assessor,
     BlockCertainty,
@@ -388,8 +389,9 @@ def assess_rows(turn: Turn, *, model: GaussianSteps, shared: Shared, is_user: bo
 def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> RatingBlock:
     """Return the kernel's view of a block: of its nonzeros, or of its held-out pairs, which all count alike."""
     pairs = block.held_out if held_out else block.fitted
-    rating = pairs.value("rating").astype(model.precision)
-    weight = 1 + rating.dtype.type(model.alpha) * rating
+    given, length, alpha = pairs.value("rating"), len(pairs.col), np.dtype(model.precision).type(model.alpha)
+    rating = made_in_pieces(lambda at: given[at], length, model.precision)
+    weight = made_in_pieces(lambda at: 1 + alpha * rating[at], length, model.precision)
     if not held_out and pairs.has("weight"):
         weight *= pairs.value("weight").astype(model.precision)
     confounders = [

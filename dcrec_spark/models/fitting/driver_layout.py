@@ -5,6 +5,7 @@ come and go as DataFrames, so that a fitted model cannot tell where it was fitte
 """
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,6 +29,7 @@ from dcrec_spark.models.fitting.layout import Part
 from dcrec_spark.spark.lineage import cache_while_used
 
 Indices = npt.NDArray[np.int64]
+SIDES = ("user", "item")
 
 
 class Ids(NamedTuple):
@@ -123,32 +125,46 @@ def _columns(is_user: bool, part: Part) -> dict[str, pa.Array]:
     return {column.name: _arrow(values[column.name]) for column in part.family.columns(is_user)}
 
 
+@dataclass(frozen=True)
+class PairsHere:
+    """Pairs that this process has room for, collected once, when they are first looked at.
+
+    pairs : ``user_id, item_id``, values and perhaps ``held_out``. given : "user" or "item" -> ``id, idx`` of a side
+    whose rows are given; pairs with other ids of that side are left out.
+    """
+
+    pairs: DataFrame
+    given: Mapping[str, DataFrame]
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The pairs."""
+        return self.pairs.toArrow()
+
+    def count_rows(self) -> int:
+        """Count the rows of both sides: those that are given, else those that the pairs name."""
+        named = [pc.count_distinct(self.table[f"{side}_id"]).as_py() for side in SIDES if side not in self.given]
+        return sum(named) + sum(frame.count() for frame in self.given.values())
+
+
 def lay_out_here(
-    pairs: DataFrame,
-    columns: Mapping[str, str],
-    precision: str,
-    given: Mapping[str, DataFrame],
-    distinct: bool,
-    new_only: bool,
+    here: PairsHere, columns: Mapping[str, str], precision: str, distinct: bool, new_only: bool
 ) -> DriverLayout:
-    """Build the blocks of both sides in this process.
+    """Build the blocks of both sides in this process, side by side.
 
     Parameters
     ----------
-    pairs : ``user_id, item_id``, values and perhaps ``held_out``; few enough for this process.
     columns : the names of the ids and of the values -> what they are called in the input.
-    given : "user" or "item" -> ``id, idx`` of a side whose rows are given; pairs with other ids of that side are
-        left out.
     distinct : whether to refuse a pair that occurs twice. new_only : whether a given side's block has no pairs.
 
     Raises
     ------
     DataError : pairs can't be used; a pair is given twice; no pair has an id of the given side.
     """
-    spark, table = pairs.sparkSession, pairs.toArrow()
+    table, given = here.table, here.given
     values = [name for name in columns if name not in ("user_id", "item_id")]
     checked = require_usable_here(table, values, columns)
-    sides = {name: _side_ids(table[f"{name}_id"], given.get(name)) for name in ("user", "item")}
+    sides = {name: _side_ids(table[f"{name}_id"], given.get(name)) for name in SIDES}
     located = {name: places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
     known = (located["user"] >= 0) & (located["item"] >= 0)
     if given and not known.any():
@@ -159,14 +175,17 @@ def lay_out_here(
     user, item = located["user"][known], located["item"][known]
     if distinct:
         _require_distinct(user, item, sides)
-    blocks = []
-    for name, other, row, col in (("user", "item", user, item), ("item", "user", item, user)):
+
+    def block(name: str, other: str, row: Indices, col: Indices) -> LocalSide:
         of_pairs = {"row": row, "col": col, **numbers}
         if new_only and name in given:
             of_pairs = {column: array[:0] for column, array in of_pairs.items()}
-        blocks.append(local_side(name, of_pairs, sides[name].key, len(sides[other].id), values, precision))
+        return local_side(name, of_pairs, sides[name].key, len(sides[other].id), values, precision)
+
+    with ThreadPoolExecutor(len(SIDES)) as pool:
+        blocks = list(pool.map(block, SIDES, reversed(SIDES), (user, item), (item, user)))
     ids = sides["user"].id, sides["item"].id
-    held_out = bool(_flags(table))
+    held_out, spark = bool(_flags(table)), here.pairs.sparkSession
     return DriverLayout(blocks[0], blocks[1], *ids, checked.nonzeros, checked.means, held_out, spark)
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from dcrec_spark.models.fitting.checked import require_usable
-from dcrec_spark.models.fitting.driver_layout import DriverLayout, lay_out_here
+from dcrec_spark.models.fitting.driver_layout import DriverLayout, PairsHere, lay_out_here
 from dcrec_spark.models.fitting.layout_settings import Collected, Driver, LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out_on_cluster
@@ -70,8 +70,9 @@ def lay_out(
             pairs = scratch.cache(pairs)
         if settings.may_be_local:
             collected = Collected(_count([pairs, *given.values()]), _width(pairs))
-            if settings.is_local(collected, lambda: _rows(pairs, given), _driver(df.sparkSession)):
-                return lay_out_here(pairs, columns, settings.precision, given, distinct, new_only)
+            here = PairsHere(pairs, given)
+            if settings.is_local(collected, here.count_rows, _driver(df.sparkSession)):
+                return lay_out_here(here, columns, settings.precision, distinct, new_only)
         checked = require_usable(pairs, list(values), columns)
         return lay_out_on_cluster(pairs, list(values), checked, settings, scope, given, distinct)
 
@@ -89,12 +90,6 @@ def _driver(spark: SparkSession) -> Driver:
 def _width(pairs: DataFrame) -> int:
     """Return about how many bytes a row takes where it is collected; nobody knows how long its strings are."""
     return sum(STRING_BYTES if isinstance(field.dataType, StringType) else 8 for field in pairs.schema)
-
-
-def _rows(pairs: DataFrame, given: Mapping[str, DataFrame]) -> int:
-    """Count the rows of both sides, those that pairs name to within some percent."""
-    named = [F.approx_count_distinct(f"{side}_id") for side in ("user", "item") if side not in given]
-    return sum(pairs.select(*named).first() or ()) + sum(frame.count() for frame in given.values())
 
 
 def _count(frames: Iterable[DataFrame]) -> int:

@@ -16,8 +16,8 @@ LARGEST_HELD_BYTES = 512 * 2**20
 # are collected.
 LOCAL_ROWS = 2_000_000
 LARGEST_LOCAL_ROWS = 30_000_000
-# Beside what is collected, twice: 10M ratings of 80,000 rows, 24 bytes each, took 1.7 GB at rank 50.
-BYTES_OF_A_RATING = 120
+# Beside what is collected, twice: 10M ratings of 80,000 rows, 24 bytes each, took 1.8 GB at rank 50.
+BYTES_OF_A_RATING = 130
 
 
 class Driver(NamedTuple):
@@ -63,7 +63,7 @@ class LayoutSettings:
     def is_local(self, collected: Collected, rows: Callable[[], int], driver: Driver) -> bool:
         """Whether all is laid out in the driver's process.
 
-        rows : counts those of both sides, about; not called where the answer is the same without.
+        rows : counts those of both sides; it may collect the ratings to do so, and is called where these have room.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class LayoutSettings:
             return False
         is_asked, number = self.exchange == "local", collected.number
         most = LOCAL_ROWS if driver.has_cluster and not is_asked else LARGEST_LOCAL_ROWS
-        if number <= LOCAL_ROWS or (number <= most and self._has_room(collected, rows(), driver)):
+        if number <= LOCAL_ROWS or (number <= most and self._has_room(collected, rows, driver)):
             return True
         if is_asked:
             memory, heap = driver.memory / 2**30, driver.heap / 2**30
@@ -85,12 +85,14 @@ class LayoutSettings:
             )
         return False
 
-    def _has_room(self, collected: Collected, rows: int, driver: Driver) -> bool:
+    def _has_room(self, collected: Collected, rows: Callable[[], int], driver: Driver) -> bool:
         """Whether it fits; tables go through the JVM twice, and 6 GB of them did not go through a heap of 6."""
-        results, of_rows = float(collected.number * collected.width), self.bytes_of(rows)
-        here = BYTES_OF_A_RATING * collected.number + 2 * results + of_rows
-        has_heap = results <= min(driver.heap / 4, driver.results) and of_rows <= driver.heap / 2
-        return has_heap and here <= driver.memory / 2
+        results = float(collected.number * collected.width)
+        here = BYTES_OF_A_RATING * collected.number + 2 * results
+        if results > min(driver.heap / 4, driver.results) or here > driver.memory / 2:
+            return False
+        of_rows = self.bytes_of(rows())
+        return of_rows <= driver.heap / 2 and here + of_rows <= driver.memory / 2
 
     def holds(self, name: str, n_rows: int) -> bool:
         """Whether the driver holds the results of a side of so many rows.

@@ -43,8 +43,8 @@ class ExtendedRow:
     """A line of the tables.
 
     fixed : what all of its settings share. follows : its twin without a confounder. confounder : what takes the place
-    of a_hat. links : those it chooses from. refit : to the predictions of the row that it follows, for all pairs; "plain",
-    or "doubly robust".
+    of a_hat. links : those it chooses from. refit : to the predictions for all pairs of the row that it
+    follows; "plain" or "doubly robust".
     """
 
     name: str

@@ -152,7 +152,7 @@ def _place(column: Array, n_source_rows: int, n_source_blocks: int) -> Array:
     if n_source_blocks == 1:
         return column
     block = column % n_source_blocks
-    return first_place(n_source_rows, n_source_blocks, block) + column // n_source_blocks
+    return np.asarray(first_place(n_source_rows, n_source_blocks, block) + column // n_source_blocks)
 
 
 def _needed(place: Array, n_source_rows: int) -> tuple[Array, Array]:

@@ -144,7 +144,7 @@ class PairsHere:
     def count_rows(self) -> int:
         """Count the rows of both sides: those that are given, else those that the pairs name."""
         named = [pc.count_distinct(self.table[f"{side}_id"]).as_py() for side in SIDES if side not in self.given]
-        return sum(named) + sum(frame.count() for frame in self.given.values())
+        return int(sum(named)) + sum(frame.count() for frame in self.given.values())
 
 
 def lay_out_here(

@@ -16,8 +16,7 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
 from dcrec_spark.models.fitting import lay_out as lay_out_module
 from dcrec_spark.models.fitting import layout_settings
-from dcrec_spark.models.fitting.driver_layout import DriverLayout
-from dcrec_spark.models.fitting.driver_layout import PairsHere
+from dcrec_spark.models.fitting.driver_layout import DriverLayout, PairsHere
 from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
 from dcrec_spark.models.fitting.layout_settings import Collected, Driver, LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope

@@ -40,6 +40,7 @@ _SIGNS: tuple[Confounding, ...] = ("raises", "lowers")
 RESULTS = Path(__file__).parent / "results" / "extended"
 # Of worlds whose truth is known the question is the confounder's sign, not its link.
 _WORLD_ROWS = tuple(row for row in ROWS if "any link" not in row.name and row.name != "deconfounded")
+# Other ways to the same preference, beside the model with a confounder.
 _FURTHER = (*(row for row in ROWS if row.name in (BIASED, DECONFOUNDED)), *FURTHER_ROWS)
 # Of interventions the question is which model's error stays where it was.
 _STABLE = tuple(row for row in ROWS if "any link" not in row.name and row.name not in ("classical", "deconfounded"))

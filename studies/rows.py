@@ -58,7 +58,7 @@ class AnyRow(Protocol):
 
     @property
     def follows(self) -> str | None:
-        """The row whose chosen settings it takes, to choose the confounder's alone; None: it chooses all of its own."""
+        """The row whose chosen settings it takes, to choose what it adds alone; None: it chooses all of its own."""
 
     def settings(
         self, budget: "Budget", seed: int, chosen: Sample | None = None

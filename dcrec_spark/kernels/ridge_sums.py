@@ -10,7 +10,7 @@ So the sum over all pairs of one term times another is the product of two blocks
 quadratic in the shared terms with numbers that these products give.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -120,12 +120,7 @@ def observed_sums(block: RatingBlock, rows: Floats, users: Floats, shared: Share
     ----------
     rows : (n, K (+ 1)) of the block's items. users : of the inbox. shared : the terms that the users were solved with.
     """
-    preference = _preference(block, rows, users, design)
-
-    def of_piece(first: int, last: int) -> Sums:
-        return _observed_sums(block.piece(first, last), preference[first:last], users, shared, design)
-
-    return _added(in_pieces(of_piece, len(block.col)))
+    return _in_pieces(_observed_sums, block, rows, users, shared, design)
 
 
 def _observed_sums(block: RatingBlock, preference: Floats, users: Floats, shared: Shared, design: Design) -> Sums:
@@ -145,12 +140,7 @@ def _observed_sums(block: RatingBlock, preference: Floats, users: Floats, shared
 
 def held_out_sums(block: RatingBlock, rows: Floats, users: Floats, shared: Shared, design: Design) -> Sums:
     """Compute sum e^2, sum e d, sum d d' of held-out pairs, as :func:`observed_sums` has them (float64)."""
-    preference = _preference(block, rows, users, design)
-
-    def of_piece(first: int, last: int) -> Sums:
-        return _held_out_sums(block.piece(first, last), preference[first:last], users, shared, design)
-
-    return _added(in_pieces(of_piece, len(block.col)))
+    return _in_pieces(_held_out_sums, block, rows, users, shared, design)
 
 
 def _held_out_sums(block: RatingBlock, preference: Floats, users: Floats, shared: Shared, design: Design) -> Sums:
@@ -179,7 +169,16 @@ def _preference(block: RatingBlock, rows: Floats, users: Floats, design: Design)
     return preference
 
 
-def _added(pieces: Sequence[Sums]) -> Sums:
+def _in_pieces(
+    sums: Callable[..., Sums], block: RatingBlock, rows: Floats, users: Floats, shared: Shared, design: Design
+) -> Sums:
+    """Add up ``sums(pairs, preference, users, shared, design)`` of the pieces of a block's pairs."""
+    preference = _preference(block, rows, users, design)
+
+    def of_piece(first: int, last: int) -> Sums:
+        return sums(block.piece(first, last), preference[first:last], users, shared, design)
+
+    pieces = in_pieces(of_piece, len(block.col))
     return {name: np.sum([piece[name] for piece in pieces], axis=0) for name in pieces[0]}
 
 

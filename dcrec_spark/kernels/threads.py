@@ -60,26 +60,29 @@ def over(work: Work, n_rows: int, numbers: int) -> None:
 def in_pieces(work: Work, length: int) -> list[Any]:
     """Call ``work(first, last)`` for the pieces of long arrays, and return what it returns, in their order.
 
-    Pieces depend on the length alone, so that sums of theirs are the same on any number of threads.
+    Pieces depend on the length alone, and BLAS runs on one thread, for it adds up otherwise on several: so sums of
+    theirs are the same on any number of threads.
     """
-    if length <= PIECE:
-        return [work(0, length)]
-    bounds = [*range(0, length, PIECE), length]
-    if available() == 1:
-        return [work(first, last) for first, last in pairwise(bounds)]
     with _controller().limit(limits=1, user_api="blas"):
-        return list(_pool(available()).map(work, bounds[:-1], bounds[1:]))
+        return _in_order(work, length)
 
 
 def made_in_pieces(make: Callable[[slice], Array], length: int, dtype: Any) -> Array:
-    """Make an array piece by piece, by a function of each piece's place in it."""
+    """Make an array piece by piece, without BLAS, by a function of each piece's place in it."""
     made = np.empty(length, dtype)
 
     def fill(first: int, last: int) -> None:
         made[first:last] = make(slice(first, last))
 
-    in_pieces(fill, length)
+    _in_order(fill, length)
     return made
+
+
+def _in_order(work: Work, length: int) -> list[Any]:
+    bounds = [*range(0, length, PIECE), length] if length else [0, 0]
+    threads = available() if length > PIECE else 1
+    run = map if threads == 1 else _pool(threads).map
+    return list(run(work, bounds[:-1], bounds[1:]))
 
 
 def _run(work: Work, inner: NDArray[np.int64], n_rows: int, threads: int) -> None:

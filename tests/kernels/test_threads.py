@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dcrec_spark.kernels import threads
 from dcrec_spark.kernels.threads import PIECE, in_pieces, made_in_pieces, over, over_rows
@@ -70,6 +70,15 @@ def test_pieces_are_the_same_on_any_number_of_threads(monkeypatch: pytest.Monkey
         assert made.dtype == np.float32
         np.testing.assert_array_equal(made, (2 * numbers).astype(np.float32))
     assert found[0] == found[1] == found[2]
+
+
+def test_sums_of_a_piece_are_the_same_however_many_threads_blas_has() -> None:
+    one, other = np.random.default_rng(0).random((2, 20_000))
+    found = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, "blas"):
+            found.append(in_pieces(lambda first, last: float(one[first:last] @ other[first:last]), len(one)))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(("said", "expected"), [("3", 3), ("1", 1), ("0", None), ("", None), ("many", None)])

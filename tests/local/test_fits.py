@@ -15,18 +15,6 @@ from dcrec_spark.local.trial import Confounder, confounder, confounders
 from tests.models.world import FAMILY, NAMES, TOL, OutcomeTwin, by_id, exposure, outcome
 from tests.problems import assert_same
 
-
-@pytest.fixture(scope="module")
-def ratings(spark: SparkSession) -> Ratings:
-    user, item = np.nonzero(NAMES.counts)
-    return Ratings(user, item, NAMES.ratings[user, item], *NAMES.keys(spark))
-
-
-@pytest.fixture(scope="module")
-def stage_one(ratings: Ratings) -> Exposure:
-    return fit_exposure(ratings, exposure())
-
-
 # Where users settle, they do so to a tolerance.
 SETTLED = 1e-4
 

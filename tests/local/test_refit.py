@@ -21,17 +21,6 @@ EVERYONE = np.nonzero(np.ones(NAMES.counts.shape))
 
 
 @pytest.fixture(scope="module")
-def ratings(spark: SparkSession) -> Ratings:
-    user, item = np.nonzero(NAMES.counts)
-    return Ratings(user, item, NAMES.ratings[user, item], *NAMES.keys(spark))
-
-
-@pytest.fixture(scope="module")
-def stage_one(ratings: Ratings) -> Exposure:
-    return fit_exposure(ratings, exposure())
-
-
-@pytest.fixture(scope="module")
 def model(ratings: Ratings, stage_one: Exposure) -> Outcome:
     return fit_outcome(ratings, outcome(**EXTENDED), stage_one)
 

@@ -69,12 +69,18 @@ def lay_out(
         if not _is_cached(df):  # it is read several times, and may be costly to make
             pairs = scratch.cache(pairs)
         if settings.may_be_local:
-            collected = Collected(_count([pairs, *given.values()]), _width(pairs))
-            here = PairsHere(pairs, given)
-            if settings.is_local(collected, here.count_rows, _driver(df.sparkSession)):
+            here = _here(pairs, given, settings)
+            if here is not None:
                 return lay_out_here(here, columns, settings.precision, distinct, new_only)
         checked = require_usable(pairs, list(values), columns)
         return lay_out_on_cluster(pairs, list(values), checked, settings, scope, given, distinct)
+
+
+def _here(pairs: DataFrame, given: Mapping[str, DataFrame], settings: LayoutSettings) -> PairsHere | None:
+    """Return the pairs where they are laid out in this process; else None, and nothing of them is kept here."""
+    here = PairsHere(pairs, given)
+    collected = Collected(_count([pairs, *given.values()]), _width(pairs))
+    return here if settings.is_local(collected, here.count_rows, _driver(pairs.sparkSession)) else None
 
 
 def _is_cached(frame: DataFrame) -> bool:

@@ -119,6 +119,23 @@ def test_rows_are_counted_where_they_decide(spark: SparkSession, monkeypatch: py
         assert isinstance(laid_out(ratings, scope).users, Side)
 
 
+def test_ratings_of_too_many_rows_go_to_blocks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have room for themselves, and are looked at; their factors have none."""
+    monkeypatch.setattr(layout_settings, "LOCAL_ROWS", 3)
+    counted: list[int] = []
+
+    def bytes_of(settings: LayoutSettings, rows: int) -> float:
+        counted.append(rows)
+        return 1e9
+
+    monkeypatch.setattr(LayoutSettings, "bytes_of", bytes_of)
+    monkeypatch.setattr(lay_out_module, "_driver", lambda _: driver(heap=1.9e9))
+    ratings = NAMES.frame(spark)
+    with FitScope() as scope:
+        assert isinstance(laid_out(ratings, scope).users, Side)
+    assert counted[0] == sum(ratings.select(side).distinct().count() for side in ("user", "item"))
+
+
 def test_too_many_ratings_are_not_collected(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("LOCAL_ROWS", "LARGEST_LOCAL_ROWS"):
         monkeypatch.setattr(layout_settings, limit, 3)

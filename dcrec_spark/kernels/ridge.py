@@ -306,7 +306,8 @@ def confounder_curvature(block: RatingBlock, sums: Mapping[str, Array], design: 
     sums : of :func:`dcrec_spark.kernels.ridge_sums.item_sums`, over all items.
     """
     exposure = block.exposure.astype(np.float64)
-    everywhere = np.einsum("ul,lm,um->u", exposure, _last(sums["augmented"], exposure.shape[1]), exposure)
+    drawn = exposure @ _last(sums["augmented"], exposure.shape[1])
+    everywhere = np.einsum("ul,ul->u", drawn, exposure)
     observed = block.weight * np.square(block.a_hat) + block.weighted_variance
     observed = observed - design.unobserved * np.square(block.product)
     return np.asarray(design.unobserved * everywhere + row_sums(block.row_ptr, observed))

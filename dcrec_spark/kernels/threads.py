@@ -6,8 +6,9 @@ must not hand out ranges in its turn: it would wait for the threads that it keep
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -37,6 +38,13 @@ def available() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@contextmanager
+def blas_on_one_thread() -> Iterator[None]:
+    """Hold BLAS to one thread: its own wait busily after each product, for some 25 ms, where ours would work."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
 def over_rows(work: Work, row_ptr: NDArray[np.int64]) -> None:
     """Call ``work(first, last)`` for ranges of rows of about as many nonzeros each; together they are all rows.
 
@@ -44,7 +52,7 @@ def over_rows(work: Work, row_ptr: NDArray[np.int64]) -> None:
     """
     threads = available()
     at = np.linspace(0, row_ptr[-1], threads * RANGES + 1)
-    with _controller().limit(limits=1, user_api="blas"):
+    with blas_on_one_thread():
         _run(work, np.searchsorted(row_ptr, at[1:-1]), len(row_ptr) - 1, threads)
 
 
@@ -63,7 +71,7 @@ def in_pieces(work: Work, length: int) -> list[Any]:
     Pieces depend on the length alone, and BLAS runs on one thread, for it adds up otherwise on several: so sums of
     theirs are the same on any number of threads.
     """
-    with _controller().limit(limits=1, user_api="blas"):
+    with blas_on_one_thread():
         return _in_order(work, length)
 
 

@@ -40,8 +40,8 @@ class LocalLayout:
         """Return the same layout with other blocks of the same rows."""
         return replace(self, users=users, items=items)
 
-    def fixed_placement(self) -> AbstractContextManager[None]:
-        """There is one place only."""
+    def at_work(self) -> AbstractContextManager[None]:
+        """Nothing has to hold: who runs fits side by side holds BLAS to one thread for all of them."""
         return nullcontext()
 
     def place(self, is_user: bool, table: Mapping[str, Array], family: Remembered) -> State:

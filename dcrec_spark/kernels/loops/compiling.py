@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import numba
 
 Loop = Callable[..., Any]
-Number = TypeVar("Number", bound=Callable[..., float])
+Inlined = TypeVar("Inlined", bound=Loop)
 
 # Sums may be added up in any order, several at a time. NaN and infinity stay what they are: they are looked for.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
@@ -21,10 +21,10 @@ def compiled(function: Loop) -> Loop:
     return loop
 
 
-def inlined(function: Number) -> Number:
-    """Compile a function of single numbers into the loops that call it, so that they are loops of vectors."""
-    number: Number = _compiled(function, forceinline=True)
-    return number
+def inlined(function: Inlined) -> Inlined:
+    """Compile a function of a few numbers into the loops that call it, so that they are loops of vectors."""
+    compiled_function: Inlined = _compiled(function, forceinline=True)
+    return compiled_function
 
 
 def _compiled(function: Loop, **more: Any) -> Any:

@@ -150,7 +150,7 @@ def _assessed(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) -> tupl
     family = fitted.family
     steps = family.steps(layout, precision="float64")
     tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
-    with layout.fixed_placement():
+    with layout.at_work():
         users, items = (scope.add(layout.place(is_user, fitted.table(is_user), family)) for is_user in (True, False))
         from_users = scope.add(half_step(layout.users, steps.start_users(), previous=users))
         from_items = scope.add(half_step(layout.items, steps.start_items(), previous=items))

@@ -68,7 +68,7 @@ def by_exposure(
     is_user : else it is the blocks of items that meet the users' factors: a table with ``item_idx``.
     """
     users, items = exposure_states(fitted, exposure, layout, scope)
-    with layout.fixed_placement():
+    with layout.at_work():
         here, there = (layout.users, users), (layout.items, items)
         here, there = (here, there) if is_user else (there, here)
         source = scope.add(half_step(there[0], partial(sent, term=WITHOUT_OWN_VOTE), previous=there[1]))

@@ -73,7 +73,7 @@ def _explained(fitted: FittedOutcome, layout: AnyLayout, n: int, scope: FitScope
     if explainer is None:
         outcome = fitted.params.getOrDefault("outcome")
         raise ConfigError(f"outcome={outcome} can't be explained: its family does not take preferences apart")
-    with layout.fixed_placement():
+    with layout.at_work():
         item_memory = scope.add(layout.place(False, fitted.items, family))
         user_memory = scope.add(layout.place(True, fitted.users, family))
         source = scope.add(half_step(layout.items, steps.start_items(), previous=item_memory))

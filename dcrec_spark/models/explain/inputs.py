@@ -138,7 +138,7 @@ def exposure_states(
     fitted: FittedOutcome, exposure: FittedExposure, layout: AnyLayout, scope: FitScope
 ) -> tuple[State, State]:
     """Return the exposure factors of the model's users and items as the states of a layout's blocks."""
-    with layout.fixed_placement():
+    with layout.at_work():
         states = [
             scope.add(layout.place(is_user, fitted.exposure_table(is_user), exposure.family))
             for is_user in (True, False)

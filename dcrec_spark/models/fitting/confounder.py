@@ -35,7 +35,7 @@ def attach_confounder(
     ------
     DataError : the confounder is to be standardised, and the same for all pairs.
     """
-    with layout.fixed_placement():
+    with layout.at_work():
         user_means = scope.add(half_step(layout.users, partial(sent, term=term), previous=user_exposure))
         item_means = scope.add(half_step(layout.items, partial(sent, term=term), previous=item_exposure))
         form = form or fit_form(layout, user_means, item_means, item_exposure, term, scope)

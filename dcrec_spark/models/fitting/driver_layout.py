@@ -6,7 +6,7 @@ come and go as DataFrames, so that a fitted model cannot tell where it was fitte
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -22,6 +22,7 @@ from dcrec_spark.engine.build import local_side
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.half_step import State, held_memory, memory_of
 from dcrec_spark.kernels.keys import keys_of
+from dcrec_spark.kernels.threads import blas_on_one_thread
 from dcrec_spark.models.families.base import Family, Remembered, TableColumn
 from dcrec_spark.models.fitting.checked import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
@@ -92,9 +93,9 @@ class DriverLayout:
         """Cache a table when it is first read: its rows are with Spark already, reading needs nothing of the fit."""
         return cache_while_used(table)
 
-    def fixed_placement(self) -> AbstractContextManager[None]:
-        """Nothing to fix: no block moves."""
-        return nullcontext()
+    def at_work(self) -> AbstractContextManager[None]:
+        """Hold BLAS to one thread, as it is in Spark's workers: the kernels bring their own threads."""
+        return blas_on_one_thread()
 
     def place(self, is_user: bool, table: DataFrame, family: Remembered) -> State:
         """Rows ``id`` and the family's columns as the state of a side's block; an id without a row gets NaN."""

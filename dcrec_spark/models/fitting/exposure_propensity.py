@@ -34,7 +34,7 @@ def attach_weights(
     user_exposure, item_exposure : states whose memories hold shape and rate of the exposure factors.
     mean_weight : as a fit found it; None: the mean of these pairs.
     """
-    with layout.fixed_placement():
+    with layout.at_work():
         users = scope.add(half_step(layout.users, partial(sent, term=WITHOUT_OWN_VOTE), previous=user_exposure))
         items = scope.add(half_step(layout.items, partial(sent, term=WITHOUT_OWN_VOTE), previous=item_exposure))
         if mean_weight is None:

@@ -56,8 +56,8 @@ class Layout(Protocol):
     def with_sides(self, users: Any, items: Any) -> Self:
         """Return the same layout with other blocks of the same rows."""
 
-    def fixed_placement(self) -> AbstractContextManager[None]:
-        """Where the work on these blocks has to be done, so that they stay where they are."""
+    def at_work(self) -> AbstractContextManager[None]:
+        """Hold what these blocks want while they are worked on."""
 
     def place(self, is_user: bool, table: Any, family: Remembered) -> State:
         """Fitted rows as the state of a side's blocks; an id without a row gets NaN."""

@@ -66,8 +66,8 @@ class SparkLayout:
         """Blocks and ids of one side."""
         return (self.users, self.user_ids) if is_user else (self.items, self.item_ids)
 
-    def fixed_placement(self) -> AbstractContextManager[None]:
-        """Return the session's settings that leave blocks where they are."""
+    def at_work(self) -> AbstractContextManager[None]:
+        """Hold the session's settings that leave blocks where they are."""
         return fixed_placement(self.users.frame.sparkSession)
 
     def cached(self, table: DataFrame) -> DataFrame:

@@ -49,7 +49,7 @@ def fit_factors(
         begin = resumed or (start if restart == 0 else None)
         return alternate(layout.users, layout.items, steps, stop, listener, begin, after_sweep)
 
-    with FitScope() as scope, layout.fixed_placement():
+    with FitScope() as scope, layout.at_work():
         resumed = None if resumption is None else resumption.start(scope)
         after_sweep = None if resumption is None else resumption.after_sweep
         return best_of(estimator.getOrDefault("restarts"), fit, family.seed_of, family.objective.rises)
@@ -80,7 +80,7 @@ def fold_in(
     """
     steps = family.steps(layout)
     sides = {True: layout.users, False: layout.items}
-    with layout.fixed_placement():
+    with layout.at_work():
         memory = scope.add(layout.place(not new_is_user, fitted_table, family))
         start = steps.start_items() if new_is_user else steps.start_users()
         fitted = scope.add(half_step(sides[not new_is_user], start, previous=memory))

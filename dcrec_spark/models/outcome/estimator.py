@@ -317,7 +317,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         family = PoissonExposure.of(exposure)
         require_all_known(layout.user_ids, exposure.userFactors, "user")
         require_all_known(layout.item_ids, exposure.itemFactors, "item")
-        with layout.fixed_placement():
+        with layout.at_work():
             users = scope.add(layout.place(True, exposure.userFactors, family))
             items = scope.add(layout.place(False, exposure.itemFactors, family))
         return ExposureFit(users, items, exposure)

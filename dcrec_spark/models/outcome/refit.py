@@ -53,7 +53,7 @@ def refit_model(
         layout = _lay_out(estimator, family, model, ratings, doubly_robust, scope)
         if stage_one is not None and doubly_robust:
             exposures = PoissonExposure.of(stage_one)
-            with layout.fixed_placement():
+            with layout.at_work():
                 users = scope.add(layout.place(True, stage_one.userFactors, exposures))
                 items = scope.add(layout.place(False, stage_one.itemFactors, exposures))
             settings = PropensitySettings.of(estimator)
@@ -106,7 +106,7 @@ def _with_predictions(layout: AnyLayout, model: DeconfoundedMFModel, scope: FitS
     """Return the layout with the model's prediction in the confounder's place."""
     vectors = model.scoringVectors()
     predictions = Predictions(_widths(model), vectors.intercept)
-    with layout.fixed_placement():
+    with layout.at_work():
         users = scope.add(layout.place(True, vectors.users, predictions))
         items = scope.add(layout.place(False, vectors.items, predictions))
     layout, _ = attach_confounder(layout, users, items, ExposureTerm(), scope)

@@ -98,7 +98,7 @@ STUDIES: dict[str, Study] = {
         "Coat, inverse propensities and refits to all pairs", 5, BUDGET, DATASETS["coat"], _FURTHER, by_strata=True
     ),
     "movielens-100k": Study("MovieLens 100K, regular test", 5, _FEW, DATASETS["movielens-100k"]),
-    "movielens-1m": Study("MovieLens 1M, regular test", 1, _FEW, DATASETS["movielens-1m"]),
+    "movielens-1m": Study("MovieLens 1M, regular test", 5, _FEW, DATASETS["movielens-1m"]),
     "simulation": Study(
         "The paper's simulation, sparse, 1,000 x 1,000", 10, _FEW, partial(paper_world, 1000), _WORLD_ROWS
     ),

@@ -58,8 +58,10 @@ def inner_products(row_ptr: Pointers, col: NDArray[Any], rows: Floats, cols: Flo
 
 def row_sums(row_ptr: Pointers, values: Floats) -> NDArray[np.float64]:
     """Add up each row's values; (n,), zero for an empty row."""
-    row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
-    return np.bincount(row, weights=values, minlength=len(row_ptr) - 1).astype(np.float64, copy=False)
+    sums, filled = np.zeros(len(row_ptr) - 1), np.flatnonzero(np.diff(row_ptr))
+    if len(filled):
+        sums[filled] = np.add.reduceat(values, row_ptr[filled], dtype=np.float64)
+    return sums
 
 
 def row_products(row_ptr: Pointers, col: NDArray[Any], values: Floats, cols: Floats) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ A gamma_u that departs from a common gamma has it as the mean of its prior. Wher
 h is another number on the observed pairs than the product that stands in the sums over all pairs: ``low_rank``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,6 +131,8 @@ class Shared(NamedTuple):
 
 
 Array = NDArray[Any]
+# A number of each pair of a piece, or one for all of them.
+OfPairs = Callable[[slice], Any]
 Sums = dict[str, NDArray[np.float64]]
 
 
@@ -216,7 +218,7 @@ def users_system(
     own_weight = block.has_confounder and design.per_user
     if block.has_confounder and not own_weight:
         everyones += shared.gamma * (block.exposure @ gram[at.exposure, at.sources])
-        offset, shown = offset + shared.gamma * block.a_hat, offset + shared.gamma * block.product
+        offset, shown = _with_term(block, offset, lambda _: shared.gamma)
     ridge = reg.of_rows(block.row_ptr, rank, True, design)
     system = _of_preference(block, items, gram, at, ridge, (offset, shown, everyones), design)
     if own_weight:
@@ -246,10 +248,10 @@ def items_system(
     offset, everyones = _known_of_preference(block, users, gram, at, shared, design)
     shown = offset
     if block.has_confounder:
-        gamma = users[block.col, -1] if own_weight else shared.gamma
+        gammas = np.ascontiguousarray(users[:, -1])
         drawn = gram[at.weighted, at.sources] if own_weight else shared.gamma * gram[at.exposure, at.sources]
         everyones += block.exposure @ drawn
-        offset, shown = offset + gamma * block.a_hat, offset + gamma * block.product
+        offset, shown = _with_term(block, offset, lambda at: gammas[block.col[at]] if own_weight else shared.gamma)
     ridge = reg.of_rows(block.row_ptr, rank, False, design)
     system = _of_preference(block, users, gram, at, ridge, (offset, shown, everyones), design)
     return _in_precision(system, users.dtype)
@@ -257,21 +259,30 @@ def items_system(
 
 def _known_of_preference(
     block: RatingBlock, others: Floats, gram: Array, at: Columns, shared: Shared, design: Design
-) -> tuple[Floats, Floats]:
+) -> tuple[OfPairs, Floats]:
     """Return what is known of each mean, intercept and the other side's bias, and its sum over all pairs of each row.
 
     others : rows of the other side, with Gram matrix ``gram``, in which ``at`` says where what stands.
 
     Returns
     -------
-    (nnz,), and (n, K (+ 1)): times the sources.
+    Of pairs, and (n, K (+ 1)): times the sources.
     """
-    offset: Floats = np.broadcast_to(np.float64(shared.intercept), block.col.shape)
+    known: Floats = np.full(len(others), np.float64(shared.intercept))
     everyone = shared.intercept * gram[at.sources, at.one]
     if design.biases:
-        offset = offset + others[block.col, len(at.sources) - 1]
+        known += others[:, len(at.sources) - 1]
         everyone = everyone + gram[at.sources, at.other].sum(axis=1)
-    return offset, np.tile(everyone, (len(block.row_ptr) - 1, 1))
+    return lambda pairs: known[block.col[pairs]], np.tile(everyone, (len(block.row_ptr) - 1, 1))
+
+
+def _with_term(block: RatingBlock, known: OfPairs, gamma: OfPairs) -> tuple[OfPairs, OfPairs]:
+    """Add gamma times the confounder to what is known; and times what the sums over all pairs have in its place."""
+
+    def plus(confounder: Floats) -> OfPairs:
+        return lambda at: known(at) + gamma(at) * confounder[at]
+
+    return plus(block.a_hat), plus(block.product)
 
 
 def _of_preference(
@@ -280,7 +291,7 @@ def _of_preference(
     gram: Array,
     at: Columns,
     ridge: Floats,
-    known: tuple[Floats, Floats, Floats],
+    known: tuple[OfPairs, OfPairs, Floats],
     design: Design,
 ) -> System:
     """Set up the system of the factors and the bias alone.
@@ -305,19 +316,32 @@ def confounder_curvature(block: RatingBlock, sums: Mapping[str, Array], design: 
 
     sums : of :func:`dcrec_spark.kernels.ridge_sums.item_sums`, over all items.
     """
+    return _curvature(block, sums, design, lambda at: block.weight[at])
+
+
+def _curvature(block: RatingBlock, sums: Mapping[str, Array], design: Design, weight: OfPairs) -> NDArray[np.float64]:
+    """Compute the same, where h^2 of an observed pair weighs ``weight``."""
     exposure = block.exposure.astype(np.float64)
     drawn = exposure @ _last(sums["augmented"], exposure.shape[1])
     everywhere = np.einsum("ul,ul->u", drawn, exposure)
-    observed = block.weight * np.square(block.a_hat) + block.weighted_variance
-    observed = observed - design.unobserved * np.square(block.product)
-    return np.asarray(design.unobserved * everywhere + row_sums(block.row_ptr, observed))
+
+    def observed(at: slice) -> Any:
+        square = weight(at) * np.square(block.a_hat[at]) - design.unobserved * np.square(block.product[at])
+        return square + block.weight[at] * block.variance[at] if len(block.variance) else square
+
+    return np.asarray(design.unobserved * everywhere + _per_row(block, observed))
+
+
+def _per_row(block: RatingBlock, of_pairs: OfPairs) -> NDArray[np.float64]:
+    """Add up a number of each pair in each row; (n,)."""
+    return row_sums(block.row_ptr, made_in_pieces(of_pairs, len(block.col), np.float64))
 
 
 def _with_confounder(
     system: System,
     block: RatingBlock,
     sums: Mapping[str, Array],
-    offset: Floats,
+    offset: OfPairs,
     shared: Shared,
     design: Design,
     reg: Regulariser,
@@ -335,14 +359,15 @@ def _with_confounder(
     border[:, :size] = z_w0 * (exposure @ gram[at.exposure, at.sources])
     if len(block.low_rank) and z_w0:
         border[:, :size] += z_w0 * row_products(block.row_ptr, block.col, block.a_hat - block.low_rank, system.sources)
-    border[:, size] = confounder_curvature(block, sums, design)
-    border[:, size] -= row_sums(block.row_ptr, system.curvature * np.square(block.a_hat))
+    border[:, size] = _curvature(block, sums, design, lambda _: z_w0)
     right[:, :size] = system.right
     biases = gram[at.exposure, at.other].sum(axis=1)
     everyone = shared.intercept * gram[at.exposure, at.one] + design.everywhere * biases
     right[:, size] = prior * shared.gamma - w0 * (exposure @ everyone)
-    shown = w0 * (offset if design.everywhere else shared.intercept) * block.product
-    right[:, size] += row_sums(block.row_ptr, shown - z_w0 * offset * block.a_hat)
+    shown: OfPairs = offset if design.everywhere else lambda _: shared.intercept
+    right[:, size] += _per_row(
+        block, lambda at: w0 * shown(at) * block.product[at] - z_w0 * offset(at) * block.a_hat[at]
+    )
     base = np.zeros((size + 1, size + 1))
     base[:size, :size] = system.base
     return system._replace(
@@ -364,7 +389,7 @@ def _with_ones(factors: Floats, design: Design) -> Floats:
     return np.ascontiguousarray(np.hstack([factors, ones]))
 
 
-def _pulls(block: RatingBlock, offset: Floats, shown: Floats, design: Design, dtype: Any) -> dict[str, Floats]:
+def _pulls(block: RatingBlock, offset: OfPairs, shown: OfPairs, design: Design, dtype: Any) -> dict[str, Floats]:
     """Return curvature and pull of each nonzero.
 
     offset : what is known of its mean. shown : what the sums over all pairs have of it, where they have the preference.
@@ -373,8 +398,8 @@ def _pulls(block: RatingBlock, offset: Floats, shown: Floats, design: Design, dt
     narrow = np.dtype(dtype).type(z_w0)
 
     def pull(at: slice) -> Floats:
-        pulled = block.weight[at] * (block.rating[at] - offset[at])
-        return pulled + z_w0 * shown[at] if z_w0 else pulled
+        pulled: Floats = block.weight[at] * (block.rating[at] - offset(at))
+        return pulled + z_w0 * shown(at) if z_w0 else pulled
 
     return {
         "curvature": made_in_pieces(lambda at: block.weight[at] - narrow, length, dtype),

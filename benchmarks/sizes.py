@@ -26,6 +26,7 @@ import click
 from pyspark.sql import SparkSession
 
 from benchmarks import data
+from benchmarks.run import versions
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.spark.session import build_session
 from tests.spark.standalone import daemon, free_port, spark_home, wait_for_worker
@@ -69,6 +70,8 @@ SIZES = {
     "skewed-standalone": Size("skewed", 300_000, 250_000, 20_000_000, 50, "standalone", iterations=2),
     "100m-10-standalone": Size("power law", 700_000, 50_000, 100_000_000, 10, "standalone", iterations=2),
 }
+# Spark's own page counts what is sent; by default it forgets all stages but the last thousand.
+SHOWN = {"spark.ui.enabled": "true", "spark.ui.retainedStages": "1000000", "spark.ui.retainedJobs": "1000000"}
 LARGE = tuple(name for name, size in SIZES.items() if size.ratings > 10_000_000)
 # A driver that holds nothing large, and two executors, with room left for their Python workers.
 OF_STANDALONE = {
@@ -156,7 +159,7 @@ def cluster_of(size: Size) -> Iterator[tuple[str, dict[str, str]]]:
 def measured(size: Size, master: str, conf: dict[str, str]) -> dict[str, object]:
     """Fit both stages, so many iterations each, and say what each stage took."""
     path = ratings_of(size)
-    spark = build_session("sizes", master, {"spark.ui.enabled": "true", **conf})
+    spark = build_session("sizes", master, {**SHOWN, **conf})
     spark.sparkContext.setCheckpointDir(str(data.CACHE / "checkpoints"))
     ends: dict[str, list[float]] = {"exposure": [], "outcome": []}
 
@@ -201,10 +204,10 @@ def measured(size: Size, master: str, conf: dict[str, str]) -> dict[str, object]
 
 def _shuffled(spark: SparkSession) -> dict[str, float]:
     context = spark.sparkContext
-    with urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages") as answer:
+    with urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages?status=complete") as answer:
         stages = json.load(answer)
-    gigabytes = sum(stage["shuffleWriteBytes"] for stage in stages) / 2**30
-    return {"stages": len(stages), "shuffled_gb": round(gigabytes, 3)}
+    sent, spilled = (sum(stage[name] for stage in stages) / 2**30 for name in ("shuffleWriteBytes", "diskBytesSpilled"))
+    return {"stages": len(stages), "shuffled_gb": round(sent, 3), "spilled_gb": round(spilled, 3)}
 
 
 @click.command(help=__doc__)
@@ -224,7 +227,7 @@ def main(names: tuple[str, ...], listed: bool, here: bool) -> None:
         ratings_of(SIZES[name])
         command = [sys.executable, "-m", "benchmarks.sizes", "--here", name]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        found = json.loads(done.stdout.splitlines()[-1])
+        found = {**json.loads(done.stdout.splitlines()[-1]), **versions(f"python -m benchmarks.sizes {name}")}
         seen = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         RESULTS.write_text(json.dumps({**seen, name: found}, indent=2) + "\n")
         print(name, json.dumps(found["seconds"]), found["peak_gb"], "GB", flush=True)

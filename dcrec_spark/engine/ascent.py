@@ -61,10 +61,13 @@ class Steps(Protocol):
 
 @runtime_checkable
 class Settling(Protocol):
-    """Steps whose users may settle in another optimum than the one that the sweeps led to."""
+    """Steps that know the objective of users who have settled, be it in another optimum than where the sweeps led."""
+
+    def settle_and_score(self, shared: Any) -> Kernel:
+        """Settle, and add up what :meth:`at_rest` needs of the observed pairs."""
 
     def at_rest(self, users: Arrays, items: Arrays, shared: Any) -> float:
-        """Return the objective with settled users, by their sums."""
+        """Return the objective with settled users, by the sums of :meth:`settle_and_score`."""
 
 
 # So often a fit sweeps on from users who settled lower than its last sweep left them.
@@ -124,6 +127,7 @@ class Fit:
     """The last states of both sides, the shared terms, and the objective and held-out loss after each sweep.
 
     converged : whether the objective settled, or the held-out loss ended the fit; else the sweeps ran out.
+    at_rest : the objective of these states, whose users have settled; None where no sweep was made.
     """
 
     users: State
@@ -132,6 +136,7 @@ class Fit:
     objective: list[float]
     held_out: list[float] = field(default_factory=list)
     converged: bool = False
+    at_rest: float | None = None
 
     def release(self) -> None:
         """Let go of the states; what was made of them can still be recomputed."""
@@ -233,7 +238,8 @@ def alternate(
         live.keep_only((final, best.items))
         live.hand_over()
     converged = history.settled or patience.exhausted
-    return Fit(final, best.items, best.shared, history.values, patience.losses, converged)
+    at_rest = _at_rest(steps, final, best) if history.values else None
+    return Fit(final, best.items, best.shared, history.values, patience.losses, converged, at_rest)
 
 
 @dataclass(frozen=True)
@@ -292,7 +298,12 @@ def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: Liv
 
 
 def _settle(users: AnySide, steps: Steps, best: _Moment, live: LiveStates) -> State:
-    return live.add(half_step(users, steps.settle(best.shared), best.items))
+    kernel = steps.settle_and_score(best.shared) if isinstance(steps, Settling) else steps.settle(best.shared)
+    return live.add(half_step(users, kernel, best.items))
+
+
+def _at_rest(steps: Steps, final: State, best: _Moment) -> float | None:
+    return steps.at_rest(final.sums, best.items.sums, best.shared) if isinstance(steps, Settling) else None
 
 
 def _mend(
@@ -300,9 +311,8 @@ def _mend(
 ) -> tuple[State, _Moment]:
     """Move the items, and settle again, until settling costs nothing against the last sweep."""
     for _ in range(MOST_MENDS):
-        if not (history.values and isinstance(steps, Settling)):
-            break
-        if not history.worsened_by(steps.at_rest(final.sums, best.items.sums, best.shared)):
+        at_rest = _at_rest(steps, final, best) if history.values else None
+        if at_rest is None or not history.worsened_by(at_rest):
             break
         item_state = live.add(half_step(items, steps.items(best.shared), final, best.items))
         _, shared = steps.conclude(final.sums, item_state.sums, best.shared)

@@ -10,8 +10,9 @@ So the sum over all pairs of one term times another is the product of two blocks
 quadratic in the shared terms with numbers that these products give.
 """
 
+import math
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from dcrec_spark.kernels.ridge import (
     Array,
     Columns,
     Design,
+    OfPairs,
     RatingBlock,
     Regulariser,
     Shared,
@@ -108,8 +110,10 @@ def departure_variances(
     }
 
 
-def observed_sums(block: RatingBlock, rows: Floats, users: Floats, shared: Shared, design: Design) -> Sums:
-    """Compute what the shared terms and the objective need of the observed pairs of an item block.
+def observed_sums(
+    block: RatingBlock, rows: Floats, others: Floats, shared: Shared, design: Design, is_user: bool = False
+) -> Sums:
+    """Compute what the shared terms and the objective need of the observed pairs of a block, of items by default.
 
     The shared terms are x = [beta_0 (, gamma)], delta_u = gamma_u - gamma is what a user has of his own. With
     d = [1 (, h)], e = y - p - delta_u h and q = delta_u h + z p these are sum (w e^2 - w0 q^2), sum (w e d + w0 q d),
@@ -118,13 +122,19 @@ def observed_sums(block: RatingBlock, rows: Floats, users: Floats, shared: Share
 
     Parameters
     ----------
-    rows : (n, K (+ 1)) of the block's items. users : of the inbox. shared : the terms that the users were solved with.
+    rows : of the block's items, (n, K (+ 1)), or users, (n, K (+ 1) (+ 1)). others : of the inbox.
+    shared : the terms that the users were solved with.
     """
-    return _in_pieces(_observed_sums, block, rows, users, shared, design)
+    return _in_pieces(_observed_sums, block, rows, others, shared, design, is_user)
 
 
-def _observed_sums(block: RatingBlock, preference: Floats, users: Floats, shared: Shared, design: Design) -> Sums:
-    pairs = _Residuals.of(block, preference, users, shared, design)
+def of_ratings(sums: Mapping[str, Array]) -> dict[str, Array]:
+    """Pick what :func:`observed_sums` computed."""
+    return {name: sums[name] for name in ("square", "linear", "curvature")}
+
+
+def _observed_sums(block: RatingBlock, preference: Floats, gamma: Any, shared: Shared, design: Design) -> Sums:
+    pairs = _Residuals.of(block, preference, gamma, shared, design)
     weight, w0 = block.weight.astype(np.float64, copy=False), design.unobserved
     square = weight @ np.square(pairs.error) - w0 * (pairs.shown @ pairs.shown)
     linear = pairs.drawn @ (weight * pairs.error) + w0 * (pairs.product @ pairs.shown)
@@ -140,11 +150,11 @@ def _observed_sums(block: RatingBlock, preference: Floats, users: Floats, shared
 
 def held_out_sums(block: RatingBlock, rows: Floats, users: Floats, shared: Shared, design: Design) -> Sums:
     """Compute sum e^2, sum e d, sum d d' of held-out pairs, as :func:`observed_sums` has them (float64)."""
-    return _in_pieces(_held_out_sums, block, rows, users, shared, design)
+    return _in_pieces(_held_out_sums, block, rows, users, shared, design, is_user=False)
 
 
-def _held_out_sums(block: RatingBlock, preference: Floats, users: Floats, shared: Shared, design: Design) -> Sums:
-    pairs = _Residuals.of(block, preference, users, shared, design)
+def _held_out_sums(block: RatingBlock, preference: Floats, gamma: Any, shared: Shared, design: Design) -> Sums:
+    pairs = _Residuals.of(block, preference, gamma, shared, design)
     return {
         "held_square": np.array(pairs.error @ pairs.error),
         "held_linear": pairs.drawn @ pairs.error,
@@ -159,24 +169,43 @@ def held_out_error(items: Mapping[str, Array], shared: Shared) -> float:
     return float(total / items["held_curvature"][0, 0])
 
 
-def _preference(block: RatingBlock, rows: Floats, users: Floats, design: Design) -> Floats:
+def _preference(block: RatingBlock, rows: Floats, others: Floats, rank: int, design: Design) -> Floats:
     """Return what factors and biases say of each pair, (nnz,)."""
-    rank = rows.shape[1] - design.biases
-    factors, theta = (np.ascontiguousarray(side[:, :rank]) for side in (rows, users))
-    preference = inner_products(block.row_ptr, block.col, factors, theta).astype(np.float64, copy=False)
+    own, met = (np.ascontiguousarray(side[:, :rank]) for side in (rows, others))
+    preference = inner_products(block.row_ptr, block.col, own, met).astype(np.float64, copy=False)
     if design.biases:
-        preference += users[block.col, rank] + np.repeat(rows[:, rank], np.diff(block.row_ptr))
+        preference += others[block.col, rank] + np.repeat(rows[:, rank], np.diff(block.row_ptr))
     return preference
 
 
+def _gammas(block: RatingBlock, rows: Floats, others: Floats, design: Design, is_user: bool) -> OfPairs:
+    """Return the weight that each pair's user has for the confounder, where the users have them."""
+    if not (block.has_confounder and design.per_user):
+        return lambda _: 0.0
+    if is_user:
+        each = np.repeat(rows[:, -1], np.diff(block.row_ptr))
+        return lambda at: each[at]
+    of_users = np.ascontiguousarray(others[:, -1])
+    return lambda at: of_users[block.col[at]]
+
+
 def _in_pieces(
-    sums: Callable[..., Sums], block: RatingBlock, rows: Floats, users: Floats, shared: Shared, design: Design
+    sums: Callable[..., Sums],
+    block: RatingBlock,
+    rows: Floats,
+    others: Floats,
+    shared: Shared,
+    design: Design,
+    is_user: bool,
 ) -> Sums:
-    """Add up ``sums(pairs, preference, users, shared, design)`` of the pieces of a block's pairs."""
-    preference = _preference(block, rows, users, design)
+    """Add up ``sums(pairs, preference, gamma, shared, design)`` of the pieces of a block's pairs."""
+    items = others if is_user else rows
+    preference = _preference(block, rows, others, items.shape[1] - design.biases, design)
+    gammas = _gammas(block, rows, others, design, is_user)
 
     def of_piece(first: int, last: int) -> Sums:
-        return sums(block.piece(first, last), preference[first:last], users, shared, design)
+        at = slice(first, last)
+        return sums(block.piece(first, last), preference[at], gammas(at), shared, design)
 
     pieces = in_pieces(of_piece, len(block.col))
     return {name: np.sum([piece[name] for piece in pieces], axis=0) for name in pieces[0]}
@@ -192,13 +221,13 @@ class _Residuals(NamedTuple):
     product: Array
 
     @classmethod
-    def of(cls, block: RatingBlock, preference: Floats, users: Floats, shared: Shared, design: Design) -> "_Residuals":
+    def of(cls, block: RatingBlock, preference: Floats, gamma: Any, shared: Shared, design: Design) -> "_Residuals":
         ones = np.ones((1, len(block.col)))
         departure = np.zeros(len(block.col))
         if not block.has_confounder:
             return cls(block.rating - preference, preference * design.everywhere, departure, ones, ones)
         if design.per_user:
-            departure = users[block.col, -1] - shared.gamma
+            departure = gamma - shared.gamma
         error = block.rating - preference - departure * block.a_hat
         shown = departure * block.product + preference * design.everywhere
         if not design.shares_gamma:
@@ -230,40 +259,73 @@ def shared_and_objective(
     Where the variance of the departures is estimated, J is the variational bound that their posterior variances v give
     it: + sum v (curvature + r) - log(r v) - 1 over the users, r = 1 / variance. Then J falls with r, too.
     """
-    w0, has_gamma = design.unobserved, len(items["linear"]) == 2
-    product = _products(users, items, design)
-    # z p + delta_u h: what departs from gamma is gamma_u - gamma, where the users have a weight of their own.
-    residual = np.array([float(design.everywhere), 1.0, -shared.gamma * design.per_user, 0.0])
-    drawn = np.array([[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]])[: 1 + has_gamma]
-    regs = [reg.intercept, 0.0 if design.pooled else reg.confounder][: 1 + has_gamma]
-    slope = items["linear"] - w0 * drawn @ product @ residual
-    curvature = items["curvature"] + w0 * drawn @ product @ drawn.T + np.diag(regs)
-    at_zero = items["square"] + w0 * residual @ product @ residual + users["penalty"] + items["penalty"]
-    solution = np.array([0.0, 0.0 if fit_gamma else shared.gamma])[: len(slope)]
-    free = np.flatnonzero([fit_intercept, fit_gamma][: len(slope)])
+    of_shared = _OfShared.of(users, items, shared, design, reg)
+    solution = np.array([0.0, 0.0 if fit_gamma else shared.gamma])[: len(of_shared.slope)]
+    free = np.flatnonzero([fit_intercept, fit_gamma][: len(solution)])
     if len(free):
-        left = slope[free] - curvature[free] @ solution
-        solution[free] += np.linalg.lstsq(curvature[np.ix_(free, free)], left)[0]
-    departures, reg_of_departures = _departures(users, items, shared, reg)
-    objective = at_zero - 2.0 * solution @ slope + solution @ curvature @ solution + departures
+        left = of_shared.slope[free] - of_shared.curvature[free] @ solution
+        solution[free] += np.linalg.lstsq(of_shared.curvature[np.ix_(free, free)], left)[0]
+    before = shared.reg_of_departures(reg)
+    after = _estimated_reg(users) if "departure_variance" in users else before
     intercept, gamma = [*map(float, solution), 0.0][:2]
     moved = gamma - shared.gamma if design.per_user else 0.0
-    return Shared(intercept, gamma, reg_of_departures, moved), float(objective)
+    best = Shared(intercept, gamma, after if "departure_variance" in users else shared.confounder_reg, moved)
+    return best, of_shared.at(solution) + _departures(users, before, after)
 
 
-def _departures(
-    users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, reg: Regulariser
-) -> tuple[float, float]:
-    """Return what the users' departures add to J, and 1 / their variance where it is estimated, else 0."""
+def objective(
+    users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
+) -> float:
+    """Compute J where the shared terms are those that the rows were solved with, from the sums of both sides."""
+    of_shared, reg_of_departures = _OfShared.of(users, items, shared, design, reg), shared.reg_of_departures(reg)
+    at = np.array([shared.intercept, shared.gamma])[: len(of_shared.slope)]
+    return of_shared.at(at) + _departures(users, reg_of_departures, reg_of_departures)
+
+
+class _OfShared(NamedTuple):
+    """J, but for what the users' departures add to it, as a function of the shared terms."""
+
+    at_zero: float
+    slope: Array
+    curvature: Array
+
+    @classmethod
+    def of(
+        cls,
+        users: Mapping[str, Array],
+        items: Mapping[str, Array],
+        shared: Shared,
+        design: Design,
+        reg: Regulariser,
+    ) -> "_OfShared":
+        w0, has_gamma = design.unobserved, len(items["linear"]) == 2
+        product = _products(users, items, design)
+        # z p + delta_u h: what departs from gamma is gamma_u - gamma, where the users have a weight of their own.
+        residual = np.array([float(design.everywhere), 1.0, -shared.gamma * design.per_user, 0.0])
+        drawn = np.array([[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]])[: 1 + has_gamma]
+        regs = [reg.intercept, 0.0 if design.pooled else reg.confounder][: 1 + has_gamma]
+        at_zero = items["square"] + w0 * residual @ product @ residual + users["penalty"] + items["penalty"]
+        slope = items["linear"] - w0 * drawn @ product @ residual
+        return cls(float(at_zero), slope, items["curvature"] + w0 * drawn @ product @ drawn.T + np.diag(regs))
+
+    def at(self, terms: Array) -> float:
+        """Return J there."""
+        return float(self.at_zero - 2.0 * terms @ self.slope + terms @ self.curvature @ terms)
+
+
+def _estimated_reg(users: Mapping[str, Array]) -> float:
+    """Return 1 / variance of the users' departures at which J is smallest."""
+    return min(float(users["n_rows"] / (users["departure_square"] + users["departure_variance"])), LARGEST_REG)
+
+
+def _departures(users: Mapping[str, Array], before: float, after: float) -> float:
+    """Return what the users' departures add to J, where their regulariser moves from one to the other."""
     square = float(users.get("departure_square", 0.0))
     if "departure_variance" not in users:
-        return shared.reg_of_departures(reg) * square, shared.confounder_reg
-    n_users, before = float(users["n_rows"]), shared.reg_of_departures(reg)
-    variance = float(users["departure_variance"])
-    after = min(n_users / (square + variance), LARGEST_REG)
+        return after * square
     # Before r moved, v (curvature + r) was 1 for each user.
-    unsure = (after - before) * variance - n_users * np.log(after) - float(users["departure_log_variance"])
-    return after * square + unsure, after
+    unsure = (after - before) * float(users["departure_variance"]) - float(users["departure_log_variance"])
+    return after * square + unsure - float(users["n_rows"]) * math.log(after)
 
 
 def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: Design) -> NDArray[np.float64]:

@@ -180,7 +180,7 @@ def fit_exposure(estimator: PoissonFactorization, layout: AnyLayout, scope: FitS
     )
     facts = FitFacts.of(family, layout, fit).warn()
     model = PoissonFactorizationModel(
-        users, items, facts.objective, facts.held_out, facts.degeneracies, facts.converged
+        users, items, facts.objective, facts.held_out, facts.degeneracies, facts.converged, facts.at_rest
     )
     scope.result(model)
     estimator._copyValues(model._resetUid(estimator.uid)).clear(model.initialModel)

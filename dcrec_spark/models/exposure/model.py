@@ -39,6 +39,8 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         What is wrong with the factors; ``str`` of each is a sentence.
     converged : bool, optional
         Whether the ELBO settled, or the held-out loss ended the fit; False where the iterations ran out before.
+    elbo : float, optional
+        The ELBO of these factors: after the last iteration the users settle. None after no iteration.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         validationHistory: list[float] | None = None,
         degeneracies: list[Degeneracy] | None = None,
         converged: bool = True,
+        elbo: float | None = None,
     ) -> None:
         super().__init__()
         self.userFactors = userFactors
@@ -66,6 +69,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         self.validationHistory = validationHistory or []
         self.degeneracies = degeneracies or []
         self.converged = converged
+        self.elbo = elbo
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         """Add exposureCol, a_hat = E[pi_u] . E[lambda_i]; null for an id that was not in training."""
@@ -169,6 +173,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
             "validationHistory": self.validationHistory,
             "degeneracies": [fact.as_json() for fact in self.degeneracies],
             "converged": self.converged,
+            "elbo": self.elbo,
         }
         return Saved({"users": self.userFactors, "items": self.itemFactors}, facts)
 

@@ -166,26 +166,36 @@ def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
 
 
 def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
-    """Rows as the other side determines them, started from equal shares: the same wherever they were before.
+    """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
+    block = count_block(turn, model, shared, is_user)
+    shape, _ = _settled(turn, block, model, is_user)
+    return _moved(turn, model, is_user, shape)
 
-    With them the ELBO's sums over their nonzeros.
-    """
-    block, prior = count_block(turn, model, shared, is_user), prior_shapes(model, is_user)
+
+def settle_and_score(turn: Turn, *, model: GammaPoisson, shared: SharedGammas) -> Update:
+    """Settle the users, and add up the ELBO's parts of their nonzeros."""
+    block = count_block(turn, model, shared, is_user=True)
+    shape, rate = _settled(turn, block, model, is_user=True)
+    result = _moved(turn, model, True, shape)
+    reached = rates(block, geometric_mean(shape, rate), _cols(turn, model, is_user=True))
+    sums = {"log_rates": np.array(log_rates(block, reached))}
+    excess = _excess(turn.block, model)
+    if excess is not None:
+        mean = _mean_rates(turn, turn.block.fitted, model, shared, result.memory, is_user=True)
+        sums["rate_excess"] = np.array(excess @ mean)
+    return result._replace(sums={**result.sums, **sums})
+
+
+def _settled(turn: Turn, block: CountBlock, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats]:
+    """Return shapes at rest and their rates, of the factors and of what else a row has."""
+    prior = prior_shapes(model, is_user)
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
     rate, gamma_rate = _rates(turn, model, is_user)
     full = np.broadcast_to(rate, (len(equal), model.rank))
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    cols = _cols(turn, model, is_user)
-    shape = settle_shape(prior, block, equal, full, cols, SETTLED, MOST_ROUNDS)
-    result = _moved(turn, model, is_user, shape)
-    sums = {"log_rates": np.array(log_rates(block, rates(block, geometric_mean(shape, full), cols)))}
-    excess = _excess(turn.block, model)
-    if excess is not None:
-        mean = _mean_rates(turn, turn.block.fitted, model, shared, result.memory, is_user)
-        sums["rate_excess"] = np.array(excess @ mean)
-    return result._replace(sums={**result.sums, **sums})
+    return settle_shape(prior, block, equal, full, _cols(turn, model, is_user), SETTLED, MOST_ROUNDS), full
 
 
 def _cols(turn: Turn, model: GammaPoisson, is_user: bool) -> Floats:

@@ -287,6 +287,14 @@ class GaussianSteps:
         plain = replace(self, length=1.0, gradients=0)
         return plain.users(shared) if is_user else plain.items(shared)
 
+    def settle_and_score(self, shared: Shared) -> Kernel:
+        """Solve the users, and add up what J needs of their ratings."""
+        return partial(settle_and_score, model=replace(self, length=1.0, gradients=0), shared=shared)
+
+    def at_rest(self, users: Arrays, items: Arrays, shared: Shared) -> float:
+        """Return J of settled users, who bring the sums over the ratings themselves."""
+        return ridge_sums.objective(users, {**items, **ridge_sums.of_ratings(users)}, shared, self.design, self.reg)
+
     def conclude(self, users: Arrays, items: Arrays, shared: Shared) -> tuple[float, Shared]:
         """Return the shared terms that minimise J, and J there."""
         best, objective = ridge_sums.shared_and_objective(
@@ -332,6 +340,14 @@ def user_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
     if model.estimates_reg:
         sums |= ridge_sums.departure_variances(ratings, turn.source_sums, shared, model.design, model.reg)
     return model.update(rows, sums)
+
+
+def settle_and_score(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
+    """Users given the items, and what their ratings then add to the objective."""
+    update = user_step(turn, model=model, shared=shared)
+    ratings = rating_block(turn.block, model)
+    sums = ridge_sums.observed_sums(ratings, update.rows, turn.inbox, shared, model.design, is_user=True)
+    return update._replace(sums={**update.sums, **sums})
 
 
 def _users_before(turn: Turn, ratings: RatingBlock, model: GaussianSteps, shared: Shared) -> Floats | None:

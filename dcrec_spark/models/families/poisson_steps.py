@@ -16,6 +16,7 @@ from dcrec_spark.models.families.gamma_poisson import (
     GammaPrior,
     SharedGammas,
     settle,
+    settle_and_score,
     start,
     update,
 )
@@ -72,6 +73,10 @@ class GammaPoissonSteps(GammaPoisson):
     def settle(self, shared: SharedGammas, is_user: bool = True) -> Kernel:
         """Coordinate steps of one side until they rest, from equal shares of each row's count."""
         return partial(settle, model=self, shared=shared, is_user=is_user)
+
+    def settle_and_score(self, shared: SharedGammas) -> Kernel:
+        """Let the users rest, and add up the ELBO's parts of their nonzeros."""
+        return partial(settle_and_score, model=self, shared=shared)
 
     def conclude(self, users: Arrays, items: Arrays, shared: SharedGammas) -> tuple[float, SharedGammas]:
         """Return the ELBO with optimal responsibilities; then q(beta_0) and a shared q(gamma) from those."""

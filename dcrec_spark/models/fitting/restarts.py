@@ -51,5 +51,5 @@ def _sound_fits(restarts: int, fit: Callable[[int], Fit], seed_of: Callable[[int
 def _score(fit: Fit, rises: bool) -> float:
     if fit.held_out:
         return min(fit.held_out)
-    last = fit.objective[-1] if fit.objective else 0.0
-    return -last if rises else last
+    reached = fit.at_rest or 0.0
+    return -reached if rises else reached

@@ -106,6 +106,11 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         return self.facts.fit.objective
 
     @property
+    def objective(self) -> float | None:
+        """J, or the ELBO, of this model itself: after the last sweep its users settle. None after no sweep."""
+        return self.facts.fit.at_rest
+
+    @property
     def validationHistory(self) -> list[float]:
         """The held-out pairs' loss after each sweep, empty without any.
 

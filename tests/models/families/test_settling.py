@@ -41,8 +41,8 @@ def test_settling_costs_nothing(seed: int, accelerates: bool) -> None:
     layout = ratings(seed)
     model = steps(layout, seed, accelerates=accelerates)
     result = fit(layout, model, 600, tol=1e-6)
-    at_rest = model.at_rest(result.users.sums, result.items.sums, result.shared)
-    assert at_rest >= result.objective[-1] - 1e-9 * abs(result.objective[-1])
+    assert result.at_rest == model.at_rest(result.users.sums, result.items.sums, result.shared)
+    assert result.at_rest >= result.objective[-1] - 1e-9 * abs(result.objective[-1])
 
 
 def test_without_going_on_a_fit_would_end_lower(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def confounder_of(posterior: Posterior, link: str) -> tuple[Array, Array, Array]
 
 
 def twin_of(spark: SparkSession, posterior: Posterior, kind: str) -> tuple[list[float], biased.Unknowns, Array]:
-    """Objectives of the sweeps, the unknowns at the end, with users solved once more, and all predictions."""
+    """Objectives of the sweeps and of the end; the unknowns there, with users solved once more, and all predictions."""
     settings = KINDS[kind]
     everywhere = settings["outcome"] == "weighted"
     h, predicted, variance = confounder_of(posterior, settings.get("confounderLink", "identity"))
@@ -94,6 +94,7 @@ def twin_of(spark: SparkSession, posterior: Posterior, kind: str) -> tuple[list[
         history.append(biased.objective(problem, x))
         assert_same(x.posterior, posteriors, 1e-12)
     x = biased.update_users(problem, x)
+    history.append(biased.objective(problem, x))
     scores = biased.preference(x) + x.weight[:, None] * predicted + x.intercept
     return history, x, scores
 
@@ -133,7 +134,7 @@ def test_a_fit_is_the_dense_twin_and_its_parts_add_up(
     spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel, kind: str
 ) -> None:
     history, x, expected = twin_of(spark, Posterior.of(stage_one), kind)
-    np.testing.assert_allclose(fitted.objectiveHistory, history, rtol=1e-8)
+    np.testing.assert_allclose([*fitted.objectiveHistory, fitted.objective], history, rtol=1e-8)
     users, items = by_id(fitted.userFactors), by_id(fitted.itemFactors)
     for found, wanted in (
         *((users["features"], x.theta), (users["bias"], x.user_bias), (users["gamma"], x.weight)),

@@ -17,6 +17,7 @@ from dcrec_spark.config.names import foreign_settings, jobs_with, section_type
 from dcrec_spark.config.secrets import MASK, is_secret_name, mask_secrets, remember_secrets
 from dcrec_spark.config.shared import JobConfig
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.settings.presets import PRESETS
 
 _log = structlog.get_logger()
 C = TypeVar("C", bound=JobConfig)
@@ -25,6 +26,7 @@ C = TypeVar("C", bound=JobConfig)
 def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str] = ()) -> C:
     """Read the configuration of a job.
 
+    The defaults, then the preset that ``run.preset`` names, the file, the overrides: later ones win.
     Values may hold ``${oc.env:VARIABLE}``, the environment, and ``${section.name}``, another setting.
 
     Parameters
@@ -42,7 +44,7 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     """
     layers = [(f"configuration file {path}", _from_file(path, kind))]
     layers += [(f"--set {text.partition('=')[0]}", _from_override(text, kind)) for text in overrides]
-    merged = _merged(layers)
+    merged = _merged([*_preset(_merged(layers)), *layers])
     written = OmegaConf.to_container(merged, resolve=False)
     texts = {name: text for name, text in _leaves(written) if isinstance(text, str)}
     # YAML reads a password of digits as a number.
@@ -58,6 +60,16 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     except ValidationError as error:
         # The chained pydantic error would print the values, secrets too.
         raise ConfigError("\n".join(validation_message(one, as_written, kind) for one in error.errors())) from None
+
+
+def _preset(merged: DictConfig) -> list[tuple[str, DictConfig]]:
+    """Return the settings of ``run.preset``, which all others win over; validation refuses a name that is none."""
+    try:
+        name = OmegaConf.select(merged, "run.preset")
+    except OmegaConfBaseException as error:
+        raise ConfigError(interpolation_message(error)) from error
+    known = isinstance(name, str) and name in PRESETS
+    return [(f"preset {name}", OmegaConf.create(dict(PRESETS[name])))] if known else []
 
 
 def _merged(layers: Sequence[tuple[str, DictConfig]]) -> DictConfig:

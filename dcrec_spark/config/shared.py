@@ -43,6 +43,11 @@ class RunSection(Section):
     seed: Whole = Field(
         default=42, ge=0, le=2**63 - 1, description="the same seed, input and settings give the same factors"
     )
+    preset: Literal["ratings"] | None = Field(
+        default=None,
+        description="what exposure and outcome hold where nothing else is said. ratings: what suits stars from 1 to 5; "
+        "null: the defaults",
+    )
     metrics_file: Place | None = Field(
         default=None,
         description="a local file *.prom that is replaced after each run, for Prometheus' textfile collector; null: "

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from dcrec_spark import DeconfoundedMF
 from dcrec_spark.config import AllSettings, ValidationConfig, load_config
 from dcrec_spark.config.names import known_settings
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.settings.presets import PRESETS
+from dcrec_spark.settings.setting import camel
 
 
 def write(folder: Path, text: str) -> Path:
@@ -41,6 +44,31 @@ def test_defaults_then_file_then_overrides_in_order(tmp_path: Path) -> None:
     file = write(tmp_path, "exposure: {rank: 20, max_iter: 7}\n")
     config = load_config(AllSettings, file, ["exposure.rank=30", "exposure.rank=40"])
     assert (config.exposure.rank, config.exposure.max_iter, config.exposure.tol) == (40, 7, 1e-5)
+
+
+def test_a_preset_stands_above_the_defaults_and_below_all_else(tmp_path: Path) -> None:
+    file = write(tmp_path, "run: {preset: ratings}\noutcome: {user_reg: 3}\n")
+    config = load_config(AllSettings, file, ["outcome.item_reg=4"])
+    assert (config.exposure.rank, config.outcome.outcome, config.outcome.fit_biases) == (2, "probabilistic", True)
+    assert (config.outcome.user_reg, config.outcome.item_reg, config.outcome.user_bias_reg) == (3, 4, 0.1)
+    assert load_config(AllSettings, file, ["run.preset=null"]).outcome.fit_biases is False
+    assert load_config(AllSettings, None, ["run.preset=ratings"]).outcome.confounder_reg == 100.0
+
+
+def test_a_preset_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"run\.preset.*'stars'.*ratings"):
+        load_config(AllSettings, None, ["run.preset=stars"])
+    with pytest.raises(ConfigError, match="NOT_SET"):
+        load_config(AllSettings, None, ["run.preset=${oc.env:NOT_SET}"])
+
+
+def test_a_preset_is_the_same_for_jobs_and_in_python() -> None:
+    config = load_config(AllSettings, None, ["run.preset=ratings"])
+    estimator = DeconfoundedMF.forRatings(rank=3)
+    assert estimator.getRank() == 3
+    assert estimator.getOrDefault("exposureRank") == config.exposure.rank
+    for name, value in PRESETS["ratings"]["outcome"].items():
+        assert estimator.getOrDefault(camel(name)) == getattr(config.outcome, name) == value
 
 
 def test_an_empty_file_and_an_empty_section_set_nothing(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def sort_of(field: FieldInfo) -> str:
     words = values_of(field).removesuffix(" | null")
     if field.annotation is bool:
         return "switch"
-    if " | " in words or get_origin(field.annotation) is Literal:
+    if " | " in words or Literal in map(get_origin, (field.annotation, *get_args(field.annotation))):
         return "choice"
     return next(sort for sort in ("whole number", "number", "text", "date", "list", "names") if words.startswith(sort))
 

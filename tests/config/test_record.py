@@ -32,7 +32,7 @@ def test_secrets_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_resolved_is_plain_json() -> None:
     recorded = json.loads(json.dumps(resolved(load_config(AllSettings, None, ["run.run_date=2026-01-31"]))))
-    run = {"name": "dcrec", "run_date": "2026-01-31", "seed": 42, "metrics_file": None}
+    run = {"name": "dcrec", "run_date": "2026-01-31", "seed": 42, "preset": None, "metrics_file": None}
     assert recorded["run"] == {**run, "mlflow_uri": None, "mlflow_experiment": "dcrec"}
     assert list(recorded) == list(AllSettings.model_fields)
 

@@ -20,6 +20,7 @@ from dcrec_spark.spark.session import build_session
 
 RESULTS = Path(__file__).parent / "results"
 RANK = 50
+ROUNDS = 3
 SOLVED = (50, 100, 200)
 PRECISIONS = ("float64", "float32")  # the default, and what MLlib's factors have
 LARGE = (70_000, 10_000)
@@ -102,7 +103,16 @@ def fold_in_1m(rounds: int) -> dict[str, object]:
 
 def top_n_1m(rounds: int) -> dict[str, object]:
     """The ten best items of all users of MovieLens 1M, seen ones left out, against MLlib's, which leaves none out."""
-    ratings = speed.load(build_session("bench", "local[2]"), data.movielens_1m())
+    return _top_n(data.movielens_1m(), rounds)
+
+
+def top_n_10m(rounds: int) -> dict[str, object]:
+    """The same, 10M synthetic ratings, 70,000 x 10,000."""
+    return _top_n(data.synthetic(*LARGE, 10_000_000), rounds)
+
+
+def _top_n(path: Path, rounds: int) -> dict[str, object]:
+    ratings = speed.load(build_session("bench", "local[2]"), path)
     model, peer = speed.fitted(ratings, RANK), speed.mllib_fitted(ratings, RANK)
     return speed.alternate(
         rounds,
@@ -195,6 +205,29 @@ def _whole_fits(path: Path, rank: int, rounds: int) -> dict[str, object]:
     )
 
 
+def explicit_100k(rounds: int) -> dict[str, object]:
+    """Ten sweeps of MLlib's explicit ALS and of the same loss by ours, MovieLens 100K, and the error held out."""
+    return _explicit(data.movielens_100k(), rounds)
+
+
+def explicit_1m(rounds: int) -> dict[str, object]:
+    """The same, MovieLens 1M."""
+    return _explicit(data.movielens_1m(), rounds)
+
+
+def _explicit(path: Path, rounds: int) -> dict[str, object]:
+    training, held_out = speed.load(build_session("bench", "local[2]"), path).randomSplit([0.9, 0.1], seed=0)
+    training.persist().count(), held_out.persist().count()
+    fits = {"ours": whole_fit.explicit(RANK, 10), "MLlib": whole_fit.explicit_mllib(RANK, 10)}
+    errors = {name: whole_fit.root_mean_square(fit, training, held_out) for name, fit in fits.items()}
+    found = speed.alternate(
+        rounds,
+        {"ours": lambda: whole_fit.clocked(fits["ours"], training)},
+        {"MLlib": lambda: whole_fit.clocked(fits["MLlib"], training)},
+    )
+    return {"root_mean_square_held_out": errors, **found}
+
+
 def cmfrec_100k(rounds: int) -> dict[str, object]:
     """Ten sweeps of the classical model, MovieLens 100K, against implicit and cmfrec, all with two threads."""
     return _cmfrec(data.movielens_100k(), rounds)
@@ -256,7 +289,16 @@ def kernels_1m(rounds: int) -> dict[str, object]:
 
 def course_1m(rounds: int) -> dict[str, object]:
     """Where the seconds of a fit of both stages go, MovieLens 1M, in one process."""
-    ratings = speed.load(build_session("bench", "local[2]"), data.movielens_1m())
+    return _course(data.movielens_1m(), rounds)
+
+
+def course_10m(rounds: int) -> dict[str, object]:
+    """The same, 10M synthetic ratings, 70,000 x 10,000."""
+    return _course(data.synthetic(*LARGE, 10_000_000), rounds)
+
+
+def _course(path: Path, rounds: int) -> dict[str, object]:
+    ratings = speed.load(build_session("bench", "local[2]"), path)
     return {"seconds": whole_fit.courses(ratings, RANK, rounds)}
 
 
@@ -280,11 +322,14 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "whole-fits-100k": whole_fits_100k,
     "whole-fits-1m": whole_fits_1m,
     "whole-fits-10m": whole_fits_10m,
+    "explicit-100k": explicit_100k,
+    "explicit-1m": explicit_1m,
     "cmfrec-100k": cmfrec_100k,
     "cmfrec-1m": cmfrec_1m,
     "solvers-1m": solvers_1m,
     "both-stages-1m": both_stages_1m,
     "course-1m": course_1m,
+    "course-10m": course_10m,
     "sweeps-100k": sweeps_100k,
     "night-1m": night_1m,
     "kernels-1m": kernels_1m,
@@ -292,6 +337,7 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "evaluation-1m": evaluation_1m,
     "fold-in-1m": fold_in_1m,
     "top-n-1m": top_n_1m,
+    "top-n-10m": top_n_10m,
     "index-200k": index_200k,
     "index-kernels": index_kernels,
     "driver-memory": driver_memory,
@@ -300,7 +346,7 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
 
 @click.command(help=__doc__)
 @click.option("--only", multiple=True, type=click.Choice(list(BENCHMARKS)), help="Which; repeat at will.")
-@click.option("--rounds", default=3, show_default=True, help="Counted rounds of ours and the peer.")
+@click.option("--rounds", default=ROUNDS, show_default=True, help="Counted rounds of ours and the peer.")
 def main(only: tuple[str, ...], rounds: int) -> None:
     RESULTS.mkdir(exist_ok=True)
     for name in only or BENCHMARKS:
@@ -308,7 +354,7 @@ def main(only: tuple[str, ...], rounds: int) -> None:
             "what": BENCHMARKS[name].__doc__,
             "rank": RANK,
             **BENCHMARKS[name](rounds),
-            **versions(f'make bench ARGS="--only {name}"'),
+            **versions(f'make bench ARGS="--only {name}{"" if rounds == ROUNDS else f" --rounds {rounds}"}"'),
         }
         (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
         print(name, json.dumps({k: v for k, v in result.items() if k not in ("what", "versions")}), flush=True)

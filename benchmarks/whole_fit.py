@@ -225,6 +225,33 @@ def mllib(ratings: DataFrame, rank: int, iterations: int) -> Seconds:
     return _seconds(lambda: als.fit(ratings))
 
 
+def explicit(rank: int, sweeps: int) -> DeconfoundedMF:
+    """The loss of MLlib's explicit ALS: no intercept, regularisers by count."""
+    return DeconfoundedMF(
+        outcome="probabilistic", adjustment="none", rank=rank, maxIter=sweeps, tol=0.0, regByCount=True,
+        userReg=0.1, itemReg=0.1, fitIntercept=False,
+    )  # fmt: skip
+
+
+def explicit_mllib(rank: int, iterations: int) -> ALS:
+    """MLlib's explicit ALS."""
+    return ALS(
+        userCol="user", itemCol="item", ratingCol="rating", regParam=0.1, rank=rank, maxIter=iterations,
+        numUserBlocks=2, numItemBlocks=2, seed=0, checkpointInterval=-1,
+    )  # fmt: skip
+
+
+def clocked(estimator: Any, ratings: DataFrame) -> Seconds:
+    """Fit, from the call to the factors."""
+    return _seconds(lambda: estimator.fit(ratings))
+
+
+def root_mean_square(estimator: Any, training: DataFrame, held_out: DataFrame) -> float:
+    """Compute the error on pairs that were kept out, where both ids are known."""
+    predicted = estimator.fit(training).transform(held_out).select("rating", "prediction").toPandas().dropna()
+    return round(float(np.sqrt(np.mean(np.square(predicted["rating"] - predicted["prediction"])))), 4)
+
+
 def implicit(ratings: pd.DataFrame, rank: int, iterations: int, threads: int) -> Seconds:
     """implicit's C++ ALS by Cholesky's method, float32, from arrays to factors, so many iterations."""
     from implicit.cpu.als import AlternatingLeastSquares

@@ -25,7 +25,17 @@ from dcrec_spark.spark.session import build_session
 from studies.compare import Advance, Cell, Comparison, compare
 from studies.datasets import DATASETS, simulated
 from studies.extended_page import write_extended_page
-from studies.extended_rows import BIASED, DECONFOUNDED, FURTHER_ROWS, RANKS, REGULARISERS, ROWS, ExtendedRow
+from studies.extended_rows import (
+    BIASED,
+    DECONFOUNDED,
+    FURTHER_ROWS,
+    PAPERS,
+    RANKS,
+    REGULARISERS,
+    ROWS,
+    WITHOUT_BIASES_ROWS,
+    ExtendedRow,
+)
 from studies.rows import Budget
 from studies.run import run_units
 from studies.simulation import OUTCOME, PREFERENCE
@@ -42,6 +52,7 @@ RESULTS = Path(__file__).parent / "results" / "extended"
 _WORLD_ROWS = tuple(row for row in ROWS if "any link" not in row.name and row.name != "deconfounded")
 # Other ways to the same preference, beside the model with a confounder.
 _FURTHER = (*(row for row in ROWS if row.name in (BIASED, DECONFOUNDED)), *FURTHER_ROWS)
+_WITHOUT_BIASES = (*(row for row in ROWS if row.name in (PAPERS, BIASED)), *WITHOUT_BIASES_ROWS)
 # Of interventions the question is which model's error stays where it was.
 _STABLE = tuple(row for row in ROWS if "any link" not in row.name and row.name not in ("classical", "deconfounded"))
 
@@ -97,6 +108,7 @@ STUDIES: dict[str, Study] = {
     "coat-further": Study(
         "Coat, inverse propensities and refits to all pairs", 5, BUDGET, DATASETS["coat"], _FURTHER, by_strata=True
     ),
+    "coat-without-biases": Study("Coat, without biases and intercept", 5, BUDGET, DATASETS["coat"], _WITHOUT_BIASES),
     "movielens-100k": Study("MovieLens 100K, regular test", 5, _FEW, DATASETS["movielens-100k"]),
     "movielens-1m": Study("MovieLens 1M, regular test", 5, _FEW, DATASETS["movielens-1m"]),
     "simulation": Study(

@@ -28,6 +28,7 @@ def write_extended_page(studies: Mapping[str, tuple[str, Sequence[Cell]]], outpu
     earlier = _sections(path.read_text(encoding="utf-8")) if path.exists() else {}
     sections = {t: "\n".join(_section(cells)) if cells else earlier.get(t) for t, cells in studies.values()}
     shown = [f"\n## {title}\n\n{section}" for title, section in sections.items() if section is not None]
+    shown += _worst_of_signs({name: cells for name, (_, cells) in studies.items()})
     missing = [title for title, section in sections.items() if section is None]
     not_run = [f"\nNot run: {'; '.join(missing)}."] if missing else []
     path.write_text("\n".join([*_head(), *shown, *not_run]) + "\n", encoding="utf-8")
@@ -116,19 +117,42 @@ def _interventions(cells: Sequence[Cell], choice: str) -> Iterator[str]:
         "\nMSE of the same fits on pairs as users choose them (regular), on these weighted by the inverse of their "
         "items' popularity (reweighted), and on random pairs:\n"
     )
-    tests, rows = (REGULAR, REWEIGHTED, None), [row for row in row_names(cells, choice) if row not in _UNPREDICTING]
-    yield _line(["", REGULAR, REWEIGHTED, "random", "worst"])
-    yield _line(["---"] * 5)
+    yield from _side_by_side(cells, choice, {REGULAR: REGULAR, REWEIGHTED: REWEIGHTED, "random": None})
+
+
+def _worst_of_signs(studies: Mapping[str, Sequence[Cell]]) -> Iterator[str]:
+    """MSE in the worlds that are drawn alike but for what the segments do, and the worst of a row's errors there."""
+    raises, lowers, none = (studies.get(f"world-{kind}", ()) for kind in ("raises", "lowers", "none"))
+    if not (raises and lowers and none):
+        return
+    yield "\n## Fair worlds: raises, lowers, none, and the worst of them\n"
+    yield "The same fits as above, seed by seed; the model does not know in which of the worlds it is."
+    choices = raises[0]["choices"]
+    cells: list[Cell] = [
+        {"choices": up["choices"]}
+        | {by: {**up[by], "groups": {"lowers": down[by], "none": neither[by]}} for by in choices}
+        for up, down, neither in zip(raises, lowers, none, strict=True)
+    ]
+    for choice in choices:
+        yield f"\nChosen by {_CHOICES[choice]}:\n"
+        yield from _side_by_side(cells, choice, {"raises": None, "lowers": "lowers", "none": "none"})
+
+
+def _side_by_side(cells: Sequence[Cell], choice: str, tests: Mapping[str, str | None]) -> Iterator[str]:
+    """MSE on several tests, by their names, and the worst of them; and differences from the deconfounded row."""
+    groups, rows = [*tests.values()], [row for row in row_names(cells, choice) if row not in _UNPREDICTING]
+    yield _line(["", *tests, "worst"])
+    yield _line(["---"] * (len(tests) + 2))
     for row in rows:
-        errors = [figure(cells, choice, row, "mse", test) for test in tests]
-        yield _line([row, *(f"{e.value:.3f}" for e in [*errors, worst(cells, choice, row, "mse", tests)])])
+        errors = [figure(cells, choice, row, "mse", test) for test in groups]
+        yield _line([row, *(f"{e.value:.3f}" for e in [*errors, worst(cells, choice, row, "mse", groups)])])
     yield ""
-    yield _line(["difference", REGULAR, REWEIGHTED, "random", "worst"])
-    yield _line(["---"] * 5)
+    yield _line(["difference", *tests, "worst"])
+    yield _line(["---"] * (len(tests) + 2))
     for against in [row for row in rows if row != DECONFOUNDED]:
         by = _chosen_by(cells, choice, DECONFOUNDED, against)
-        found = [difference(cells, choice, DECONFOUNDED, against, "mse", test, by) for test in tests]
-        found.append(worst_difference(cells, choice, DECONFOUNDED, against, "mse", tests, by))
+        found = [difference(cells, choice, DECONFOUNDED, against, "mse", test, by) for test in groups]
+        found.append(worst_difference(cells, choice, DECONFOUNDED, against, "mse", groups, by))
         yield _line([_named(DECONFOUNDED, against, choice, by), *map(_shown, found)])
 
 

@@ -106,10 +106,11 @@ class ExtendedRow:
 
 
 CLASSICAL, BIASED, WITHOUT_INTERCEPT = "classical", "biased", "biased, intercept-free"
+PAPERS = "intercept-free (the paper's classical)"
 DECONFOUNDED, SHUFFLED = "biased deconfounded", "biased deconfounded, items shuffled"
 _BIASES, _NO_INTERCEPT, _LINKS = {"fitBiases": True}, {"fitIntercept": False}, ("identity", "sqrt", "log")
 ROWS = (
-    ExtendedRow("intercept-free (the paper's classical)", {**_PLAIN, **_NO_INTERCEPT}),
+    ExtendedRow(PAPERS, {**_PLAIN, **_NO_INTERCEPT}),
     ExtendedRow(CLASSICAL, _PLAIN),
     ExtendedRow(BIASED, {**_PLAIN, **_BIASES}),
     ExtendedRow(WITHOUT_INTERCEPT, {**_PLAIN, **_BIASES, **_NO_INTERCEPT}),
@@ -137,7 +138,13 @@ FURTHER_ROWS = (
     ExtendedRow("biased deconfounded, refitted", {}, DECONFOUNDED, refit="plain"),
     ExtendedRow(REFITTED, {}, DECONFOUNDED, refit="doubly robust"),
 )
-ALL_ROWS = (*ROWS, *FURTHER_ROWS)
+# The confounder beside the paper's classical model, which has neither biases nor an intercept.
+WITHOUT_BIASES_ROWS = (
+    ExtendedRow("intercept-free deconfounded", {**_CONFOUNDED, **_NO_INTERCEPT}, PAPERS),
+    ExtendedRow("intercept-free deconfounded, items shuffled", {**_CONFOUNDED, **_NO_INTERCEPT}, PAPERS, "permuted"),
+    ExtendedRow("intercept-free deconfounded, any link", {**_CONFOUNDED, **_NO_INTERCEPT}, PAPERS, links=_LINKS),
+)
+ALL_ROWS = (*ROWS, *FURTHER_ROWS, *WITHOUT_BIASES_ROWS)
 
 
 def _one_of(rng: np.random.Generator, choices: tuple[Any, ...]) -> Any:

@@ -14,7 +14,7 @@ from dcrec_spark.config.shared import JobConfig, ReadingConfig
 # stands for the model that is served or that a fit starts from.
 _LIMITS = set(RetrainAuditConfig.model_fields) - {"held_out_share"}
 _NO_INFLUENCE: dict[str, Any] = {
-    "run": {"name", "run_date", "metrics_file", "mlflow_uri", "mlflow_experiment"},
+    "run": {"name", "run_date", "preset", "metrics_file", "mlflow_uri", "mlflow_experiment"},
     "spark": True,
     "input": {"path": True, "table": True, "snapshot": True, "unchanged": True, "count_news": True},
     "engine": {"num_user_blocks", "num_item_blocks", "exchange", "checkpoint_interval"},

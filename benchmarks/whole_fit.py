@@ -168,16 +168,15 @@ def _poismf(pairs: pd.DataFrame, rank: int, threads: int, iterations: int) -> Me
     return model.A, model.B
 
 
-def both_stages(ratings: DataFrame, rank: int, precision: str = "float64") -> dict[str, float]:
-    """The deconfounded weighted model, with long steps, both stages until they settle by their default tolerances."""
+def both_stages(ratings: DataFrame, rank: int, precision: str = "float64") -> tuple[Seconds, dict[str, int]]:
+    """The deconfounded weighted model, with long steps, both stages until they settle; and the iterations of each."""
     diary = Diary()
     exposure = PoissonFactorization(rank=rank, precision=precision)
     outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=100, acceleration=True, precision=precision)
     exposure.listener = outcome.listener = diary
     seconds = _seconds(lambda: outcome.fit(ratings))
     stages = [stage for stage, _ in diary.stages]
-    iterations = {f"iterations of {stage}": stages.count(stage) for stage in ("exposure", "outcome")}
-    return {"seconds": round(seconds, 2), **iterations}
+    return seconds, {f"iterations of {stage}": stages.count(stage) for stage in ("exposure", "outcome")}
 
 
 # Models whose sweeps are counted with plain and with long steps.

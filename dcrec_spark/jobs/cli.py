@@ -105,6 +105,7 @@ def _doctor(config: Path | None, overrides: tuple[str, ...]) -> None:
 @click.option("--ratings", type=click.IntRange(1), required=True, help="How many pairs of user and item.")
 @click.option("--users", type=click.IntRange(2), required=True, help="How many users.")
 @click.option("--items", type=click.IntRange(2), required=True, help="How many items.")
+@click.option("--heaviest", type=click.IntRange(0), default=0, help="How many has the user or item that has most.")
 @click.option("--exposure-rank", type=click.IntRange(1), default=10, show_default=True, help="exposure.rank.")
 @click.option("--outcome-rank", type=click.IntRange(1), default=10, show_default=True, help="outcome.rank.")
 @click.option("--iterations", type=click.IntRange(1), default=300, show_default=True, help="Of stage 1.")
@@ -116,6 +117,7 @@ def _plan(
     ratings: int,
     users: int,
     items: int,
+    heaviest: int,
     exposure_rank: int,
     outcome_rank: int,
     iterations: int,
@@ -128,12 +130,15 @@ def _plan(
 
     \b
     dcrec plan --ratings 10000000000 --users 100000000 --items 1000000 --outcome-rank 50
-    dcrec plan --ratings 25000000 --users 160000 --items 60000 --cores 16
+    dcrec plan --ratings 25000000 --users 160000 --items 60000 --cores 16 --heaviest 80000
 
     By coefficients that were measured on one machine; the last lines say how far they were off, and what lies beyond.
     """
     with reported_errors() as reporter:
-        plan, size = import_module("dcrec_spark.sizing.plan"), (users, items, ratings, exposure_rank, outcome_rank)
+        plan, size = (
+            import_module("dcrec_spark.sizing.plan"),
+            (users, items, ratings, exposure_rank, outcome_rank, heaviest),
+        )
         reporter.show(plan.planned(plan.Size(*size), plan.Course(iterations, sweeps), cores, hours, executor_cores))
 
 

@@ -27,6 +27,8 @@ INBOX_BYTES = 2**30
 # was seen where pairs decide.
 BYTES_OF_A_PAIR = 4 + 1 + 8
 BYTES_TO_BUILD_A_PAIR = 160
+# A block travels as one cell, and Spark's cells end at 2 GB.
+MOST_PAIRS_OF_A_ROW = (2**31 - 2**20) // BYTES_OF_A_PAIR
 # Of a Python worker that has imported what it needs, and of memory that it does not give back between blocks: with
 # 100M ratings, of which each had nine, it took 1.27 GB at most.
 WORKER_BYTES = 0.5 * 2**30
@@ -34,13 +36,17 @@ STAGES = ("layout", "iteration", "between", "sweep", "tables", "ranking")
 
 
 class Size(NamedTuple):
-    """Of the ratings, and of the models that are fitted to them."""
+    """Of the ratings, and of the models that are fitted to them.
+
+    heaviest : ratings of the user or the item that has most of them; all of them are in one block.
+    """
 
     users: int
     items: int
     ratings: int
     exposure_rank: int
     outcome_rank: int
+    heaviest: int = 0
 
     @property
     def rows(self) -> int:
@@ -126,7 +132,7 @@ def bytes_of_a_worker(size: Size, cores: int) -> float:
     sides = zip(blocks(size, cores), (size.users, size.items), (size.items, size.users), strict=True)
     held = []
     for n_blocks, own, read in sides:
-        pairs = -(-size.ratings // n_blocks)
+        pairs = min(size.ratings, -(-size.ratings // n_blocks) + size.heaviest)
         rows = min(pairs, read) + -(-own // n_blocks)
         held += [pairs * BYTES_TO_BUILD_A_PAIR, pairs * BYTES_OF_A_PAIR + 3 * 8 * size.width * rows]
     return WORKER_BYTES + max(held)

@@ -9,6 +9,7 @@ import pytest
 from dcrec_spark.engine.build import local_side
 from dcrec_spark.engine.cells import unpack
 from dcrec_spark.sizing.work import (
+    BYTES_TO_BUILD_A_PAIR,
     CELL_BYTES,
     INBOX_BYTES,
     REMEMBERED_BYTES,
@@ -104,6 +105,14 @@ def test_a_worker_is_bounded_whatever_the_size(users: int, ratings: int, rank: i
     """Three times what it reads at once and its own rows, and a block."""
     said = bytes_of_a_worker(Size(users, 10**6, ratings, rank, rank), 64)
     assert said <= WORKER_BYTES + 3 * INBOX_BYTES + 3 * REMEMBERED_BYTES + CELL_BYTES
+
+
+def test_a_heavy_row_is_held_whole() -> None:
+    """Its pairs stay in one block, however many blocks there are: what it takes to build them comes on top."""
+    size = Size(10**8, 10**6, 10**10, 10, 50)
+    heavy = size._replace(heaviest=60_000_000)
+    assert bytes_of_a_worker(heavy, 256) >= WORKER_BYTES + 60_000_000 * BYTES_TO_BUILD_A_PAIR
+    assert bytes_of_a_worker(size._replace(heaviest=1000), 256) == pytest.approx(bytes_of_a_worker(size, 256), rel=1e-3)
 
 
 SEEN = json.loads((Path(__file__).parents[2] / "benchmarks" / "results" / "sizes.json").read_text())

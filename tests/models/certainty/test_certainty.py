@@ -57,7 +57,7 @@ def problem_of(settings: dict[str, Any], h: Array, variance: Array) -> biased.Pr
     mask = np.where(OBSERVED, 1.0, float(everywhere))
     count = [OBSERVED.sum(axis=a) if settings.get("regByCount") else np.ones(ratings.shape[1 - a]) for a in (1, 0)]
     names = ("userReg", "itemReg", "confounderReg", "interceptReg")
-    regs = [OUTCOME[name] for name in names] + [ALL["userBiasReg"], ALL["itemBiasReg"]]
+    regs = [{**OUTCOME, **settings}[name] for name in names] + [ALL["userBiasReg"], ALL["itemBiasReg"]]
     weight_of = settings.get("confounderWeight", "none")
     return biased.Problem(
         ratings, np.where(OBSERVED, weights, float(everywhere)), mask, h, variance, weight_of, *count,
@@ -72,7 +72,7 @@ def unknowns_of(model: DeconfoundedMFModel) -> biased.Unknowns:
     biases = (users["bias"], items["bias"]) if has else none
     return biased.Unknowns(
         *(users["features"], biases[0], users["gamma"], items["features"], biases[1]),
-        *(shared.intercept, shared.gamma, shared.confounder_reg, none[0]),
+        *(shared.intercept, shared.gamma, shared.confounder_reg or model.getOrDefault("confounderReg"), none[0]),
     )
 
 

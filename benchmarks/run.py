@@ -15,7 +15,7 @@ import click
 import pandas as pd
 from pyspark.sql import functions as F
 
-from benchmarks import data, indexed, kernels, memory, nights, solvers, speed, warm_start, whole_fit
+from benchmarks import data, indexed, kernels, memory, nights, plots, solvers, speed, warm_start, whole_fit
 from dcrec_spark.spark.session import build_session
 
 RESULTS = Path(__file__).parent / "results"
@@ -365,6 +365,7 @@ def main(only: tuple[str, ...], rounds: int) -> None:
         }
         (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
         print(name, json.dumps({k: v for k, v in result.items() if k not in ("what", "versions")}), flush=True)
+    plots.draw()
 
 
 def versions(command: str) -> dict[str, object]:

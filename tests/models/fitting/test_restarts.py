@@ -11,6 +11,7 @@ from dcrec_spark.errors import FitError
 from dcrec_spark.kernels.ridge import Shared
 from dcrec_spark.models.families.gaussian import GaussianSteps
 from dcrec_spark.models.fitting.restarts import best_of
+from tests.models.outcome.test_extended import KINDS
 from tests.models.world import (
     NUMBERS,
     cached,
@@ -27,6 +28,17 @@ def test_of_several_seeds_the_best_objective_is_kept(spark: SparkSession) -> Non
     assert histories[0] == min(alone, key=lambda history: history[-1])
     alone = [exposure(seed=seed).fit(data).elboHistory for seed in (17, 19)]
     assert histories[1] == max(alone, key=lambda history: history[-1])
+
+
+def test_of_several_seeds_of_the_extended_model_the_best_is_kept(spark: SparkSession) -> None:
+    """By the objective of the model itself, whose users have settled after the last sweep."""
+    data = NUMBERS.frame(spark)
+    extended = {**KINDS["rated"], "exposureModel": exposure().fit(data)}
+    kept = outcome(**extended, restarts=3).fit(data)
+    alone = [outcome(**extended, seed=seed).fit(data) for seed in (5, 7, 9)]
+    best = min(alone, key=lambda model: float(model.objective or 0.0))
+    assert (kept.objective, kept.objectiveHistory) == (best.objective, best.objectiveHistory)
+    assert len({model.objective for model in alone}) == 3
 
 
 @pytest.mark.parametrize("astray", [{7}, {5, 7}])

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMFModel
 from dcrec_spark.errors import ConfigError, DataError
+from tests.models.outcome.test_extended import KINDS
 from tests.models.world import (
     NAMES,
     NUMBERS,
@@ -133,19 +134,22 @@ def test_a_start_of_another_kind_is_refused(spark: SparkSession) -> None:
 # Held-out pairs
 
 
-@pytest.mark.parametrize(("kind", "exchange"), [("weighted", "blocks"), ("poisson", "broadcast")])
+@pytest.mark.parametrize(
+    ("kind", "exchange"), [("weighted", "blocks"), ("poisson", "broadcast"), ("extended", "local")]
+)
 def test_the_held_out_loss_is_that_of_the_predictions(spark: SparkSession, kind: str, exchange: str) -> None:
     """Mean squared error, or minus the Poisson log likelihood; held-out pairs take no part in the fit."""
     data = marked(spark)
-    estimator = outcome(outcome=kind, exposureModel=exposure(), validationIndicatorCol="held", maxIter=2, patience=9)
-    estimator = estimator.copy({estimator.exchange: exchange})
+    settings = KINDS["rated"] if kind == "extended" else {"outcome": kind}
+    settings = {**settings, "validationIndicatorCol": "held", "maxIter": 2, "patience": 9, "exchange": exchange}
+    estimator = outcome(**settings, exposureModel=exposure())
     model = estimator.fit(data)
     assert len(model.validationHistory) == 2
     assert model.meanRating == pytest.approx(data.where("not held").agg(F.avg("rating")).collect()[0][0])
     held = data.where("held").withColumnRenamed("rating", "truth").toPandas()
     predicted = {(r.user, r.item): r.prediction for r in model.transform(data.where("held")).collect()}
     m = np.array([predicted[pair] for pair in zip(held.user, held.item, strict=True)])
-    loss = np.square(held.truth - m) if kind == "weighted" else m - held.truth * np.log(m)
+    loss = m - held.truth * np.log(m) if kind == "poisson" else np.square(held.truth - m)
     # The users settle after the last sweep, so that the model is a little past the loss that it stopped at.
     assert model.validationHistory[-1] == pytest.approx(loss.mean(), rel=0.25)
     model.release()

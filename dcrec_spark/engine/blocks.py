@@ -31,10 +31,9 @@ from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from dcrec_spark.engine.cells import Array, Arrays, unpack
+from dcrec_spark.engine.cells import Array, Arrays, Cell, unpack
 
 # Prefixes of the names of arrays: of the pairs that are fitted, and of those that are held out.
 FITTED, HELD_OUT = "", "held_"
@@ -114,9 +113,9 @@ class Block(Mapping[str, Array]):
         return Pairs(self[f"{prefix}row_ptr"], self[f"{prefix}col"], self, prefix)
 
 
-def read_block(cell: pa.BinaryScalar) -> Block:
+def read_block(cell: Cell) -> Block:
     """Read a block from its cell, without a copy."""
-    return Block(unpack(cell.as_buffer()))
+    return Block(unpack(cell))
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ class LocalSide:
 
     name: str
     n_rows: int
-    data: pa.BinaryScalar
+    data: Cell
     n_blocks: ClassVar[int] = 1
 
     def release(self) -> None:

@@ -76,7 +76,7 @@ def local_side(
     name, values, dtype : as for :func:`build_side`. n_source_rows : rows of the other side.
     """
     arrays, _ = _contents(pairs, row_key, (n_source_rows, 1), values, dtype)
-    return LocalSide(name, len(row_key), pa.scalar(pack(arrays), pa.binary()))
+    return LocalSide(name, len(row_key), pack(arrays))
 
 
 def place_blocks(built: DataFrame, n_blocks: int) -> DataFrame:

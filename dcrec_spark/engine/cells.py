@@ -13,14 +13,17 @@ A binary cell crosses by a bulk copy, where an array column is written element b
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
+Cell = bytes | memoryview
 
 _ALIGN = 64
 # A Spark binary cell is a Java byte array, indexed by a 32-bit integer.
@@ -63,7 +66,7 @@ def pack(arrays: Arrays) -> bytes:
     return b"".join(parts)
 
 
-def unpack(cell: bytes | memoryview) -> dict[str, Array]:
+def unpack(cell: Cell) -> dict[str, Array]:
     """Read the arrays of a cell made by :func:`pack`, as read-only views into it."""
     view = memoryview(cell)
     size = int.from_bytes(view[:8], "little")
@@ -72,6 +75,20 @@ def unpack(cell: bytes | memoryview) -> dict[str, Array]:
         name: np.frombuffer(view, dtype, int(np.prod(shape)), start + at).reshape(shape)
         for name, dtype, shape, at in json.loads(bytes(view[8 : 8 + size]))
     }
+
+
+def cells_in(column: pa.Array | pa.ChunkedArray) -> list[memoryview]:
+    """Return the cells of a column of a batch or of a table, as views of it: reading a value, Arrow would copy it."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return [cell for chunk in chunks if len(chunk) for cell in _cells_in(chunk)]
+
+
+def _cells_in(chunk: pa.Array) -> Iterator[memoryview]:
+    _, offsets, data = chunk.buffers()
+    wide = pa.types.is_large_binary(chunk.type)
+    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[chunk.offset :][: len(chunk) + 1].tolist()
+    view = memoryview(data).cast("B")
+    return (view[begin:end] for begin, end in pairwise(ends))
 
 
 def _aligned(size: int) -> int:

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame
 from dcrec_spark.engine import posts
 from dcrec_spark.engine.blocks import AnySide, Block, LocalSide, Side, read_block
 from dcrec_spark.engine.build import place_blocks
-from dcrec_spark.engine.cells import Array, Arrays, pack, unpack
+from dcrec_spark.engine.cells import Array, Arrays, Cell, cells_in, pack, unpack
 from dcrec_spark.engine.posts import Kind, Post
 from dcrec_spark.errors import FitError
 from dcrec_spark.spark.lineage import Broadcasted, Checkpoint, Kept, broadcast, checkpoint, keep
@@ -204,7 +204,7 @@ def rebuild(side: SomeSide, kernel: Kernel, source: State, previous: State) -> S
     """
     if isinstance(side, LocalSide):
         cell = posts.memories_in(_local_posts(side, kernel, source, previous))[0]
-        return LocalSide(side.name, side.n_rows, pa.scalar(cell, pa.binary()))  # type: ignore[return-value]  # of its kind
+        return LocalSide(side.name, side.n_rows, cell)  # type: ignore[return-value]  # of its kind
     with _broadcast(side, source, previous) as from_driver:
         outbox = _outbox(replace(side, held=False), kernel, from_driver, source, previous)
         rebuilt = replace(side, frame=place_blocks(posts.memory_cells(outbox), side.n_blocks))
@@ -256,13 +256,13 @@ def _outbox(
 
     def without_inbox(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number, cell in zip(batch["block"].to_pylist(), batch["data"], strict=True):
+            for number, cell in zip(batch["block"].to_pylist(), cells_in(batch["data"]), strict=True):
                 yield from posts.table_of(_updated(number, cell, [], kernel, from_driver.value, held)).to_batches()
 
     def with_inbox(blocks: pa.Table, inbox: pa.Table) -> pa.Table:
         if not blocks.num_rows:  # a message of no rows, to a block that has none
             return posts.table_of([])
-        number, cell = blocks["block"][0].as_py(), blocks["data"][0]
+        number, (cell,) = blocks["block"][0].as_py(), cells_in(blocks["data"])
         return posts.table_of(_updated(number, cell, posts.posts_in(inbox), kernel, from_driver.value, held))
 
     if not placed:
@@ -281,7 +281,7 @@ def _local_posts(side: LocalSide, kernel: Kernel, source: State | None, previous
 
 
 def _updated(
-    number: int, cell: pa.BinaryScalar, inbox: list[Post], kernel: Kernel, from_driver: FromDriver, held: bool
+    number: int, cell: Cell, inbox: list[Post], kernel: Kernel, from_driver: FromDriver, held: bool
 ) -> list[Post]:
     """Run the kernel on one block; what its update has to say, to whom."""
     block = read_block(cell)
@@ -307,7 +307,8 @@ def _posts_of(number: int, block: Block, update: Update, held: bool) -> list[Pos
 
 def _hold(outbox: list[Post]) -> Held:
     rows = posts.rows_in(outbox)
-    return Held(posts.total_of(outbox), np.empty((0, 0)) if rows is None else rows, posts.memories_in(outbox))
+    memory = {block: bytes(cell) for block, cell in posts.memories_in(outbox).items()}
+    return Held(posts.total_of(outbox), np.empty((0, 0)) if rows is None else rows, memory)
 
 
 def _place(outbox: DataFrame, needs: Needs) -> Placed:

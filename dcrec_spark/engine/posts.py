@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.cells import Array, Arrays, pack, unpack
+from dcrec_spark.engine.cells import Array, Arrays, Cell, cells_in, pack, unpack
 
 SCHEMA = "to_block int, from_block int, kind string, data binary"
 _ARROW_SCHEMA = pa.schema(
@@ -41,12 +42,12 @@ class Kind(StrEnum):
 
 
 class Post(NamedTuple):
-    """One row of an outbox; ``to_block`` is None for the driver."""
+    """One row of an outbox; ``to_block`` is None for the driver. What came from Spark is a view of Arrow's memory."""
 
     to_block: int | None
     from_block: int
     kind: Kind
-    data: bytes
+    data: Cell
 
 
 def message(to_block: int | None, from_block: int, rows: Array) -> Post:
@@ -71,9 +72,13 @@ def table_of(posts: Sequence[Post]) -> pa.Table:
 
 
 def posts_in(table: pa.Table) -> list[Post]:
-    """Read the posts of a table, in the order of the blocks that sent them."""
-    rows = table.sort_by("from_block").to_pylist() if table.num_rows else []
-    return [Post(row["to_block"], row["from_block"], Kind(row["kind"]), row["data"]) for row in rows]
+    """Read the posts of a table, in the order of the blocks that sent them, without a copy of their data."""
+    if not table.num_rows:
+        return []
+    said = table.drop_columns("data").to_pylist()
+    order = pc.sort_indices(table["from_block"]).to_pylist()  # a stable sort: the posts of a block keep their order
+    cells = cells_in(table["data"])
+    return [Post(said[n]["to_block"], said[n]["from_block"], Kind(said[n]["kind"]), cells[n]) for n in order]
 
 
 def of_kind(outbox: DataFrame, kind: Kind) -> DataFrame:
@@ -99,7 +104,7 @@ def rows_in(posts: Iterable[Post]) -> Array | None:
     return np.concatenate(parts) if parts else None
 
 
-def memories_in(posts: Iterable[Post]) -> dict[int, bytes]:
+def memories_in(posts: Iterable[Post]) -> dict[int, Cell]:
     """Take the cell of each block's memory."""
     return {post.from_block: post.data for post in posts if post.kind is Kind.MEMORY}
 
@@ -110,5 +115,5 @@ def total_of(posts: Iterable[Post]) -> dict[str, Array]:
     for post in posts:
         if post.kind is Kind.SUMS:
             for name, part in unpack(post.data).items():
-                totals[name] = totals[name] + part if name in totals else part
+                totals[name] = totals[name] + part if name in totals else part.copy()  # what it views can go
     return totals

@@ -86,3 +86,16 @@ def test_python_objects_are_refused() -> None:
     """Their bytes would be addresses in the process that wrote them."""
     with pytest.raises(TypeError):
         pack({"ids": np.array(["anna", None], dtype=object)})
+
+
+@pytest.mark.parametrize("type_", [pa.binary(), pa.large_binary()])
+def test_cells_of_a_column_are_views_of_it(type_: pa.DataType) -> None:
+    """Of slices too, and of columns in several pieces, some of them empty."""
+    packed = [pack({"rows": np.arange(n)}) for n in range(5)]
+    column = pa.chunked_array([pa.array(packed, type_)[1:4], pa.array([], type_), pa.array(packed[:1], type_)])
+    found = cells.cells_in(column)
+    assert found == [*packed[1:4], packed[0]]
+    assert cells.cells_in(column.chunk(0)) == found[:3]
+    buffer = column.chunk(0).buffers()[2]
+    begin = np.frombuffer(found[0], np.uint8).ctypes.data
+    assert begin == buffer.address + len(packed[0])

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from dcrec_spark.engine.ascent import Fit, Stopping, alternate
@@ -76,7 +75,7 @@ def rest(turn: Turn, *, c: float) -> Update:
 
 def side(name: str) -> LocalSide:
     block = {"need_at": np.array([0]), "row_ptr": np.array([0, 1]), "col": np.array([0], np.int32)}
-    return LocalSide(name, 1, pa.scalar(pack(block), pa.binary()))
+    return LocalSide(name, 1, pack(block))
 
 
 def fit(steps: Any, sweeps: int = 400, tol: float = 0.0) -> Fit:

@@ -34,6 +34,18 @@ def test_posts_come_back_typed_and_by_sender() -> None:
     assert all(isinstance(post.kind, Kind) for post in came)
 
 
+def test_what_came_is_read_where_it_is() -> None:
+    """An inbox may be most of a worker's memory. Sums are kept on the driver, and hold on to nothing that came too."""
+    table = posts.table_of(OUTBOX)
+    buffer = table["data"].chunk(0).buffers()[2]
+    at = buffer.address
+    for post in posts.posts_in(table):
+        begin = np.frombuffer(post.data, np.uint8).ctypes.data
+        assert at <= begin < at + buffer.size
+    total = posts.total_of(posts.posts_in(table))["total"]
+    assert not at <= total.ctypes.data < at + buffer.size
+
+
 def test_no_posts_are_a_table_too() -> None:
     assert posts.table_of([]).schema == posts.table_of(OUTBOX).schema
     assert posts.posts_in(posts.table_of([])) == []

@@ -14,7 +14,7 @@ import numpy as np
 from dcrec_spark.engine.blocks import AnySide
 from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.convergence import SLACK, History, Listener, Patience
-from dcrec_spark.engine.half_step import Kernel, State, destroy, end_lineage, half_step, needed_by
+from dcrec_spark.engine.half_step import Kernel, State, destroy, end_lineage, free_disks, half_step, needed_by
 from dcrec_spark.engine.pace import Balanced, Pace, Paced
 
 
@@ -329,6 +329,7 @@ def _end_lineage(now: _Moment, best: _Moment, live: LiveStates) -> tuple[_Moment
     for state in ended.values():
         live.add(state)
     live.keep_only(ended.values())
+    free_disks(*ended.values())
 
     def moved(moment: _Moment) -> _Moment:
         users = None if moment.users is None else ended[id(moment.users)]

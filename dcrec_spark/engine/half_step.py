@@ -28,7 +28,15 @@ from dcrec_spark.engine.build import place_blocks
 from dcrec_spark.engine.cells import Array, Arrays, Cell, cells_in, pack, unpack
 from dcrec_spark.engine.posts import Kind, Post
 from dcrec_spark.errors import FitError
-from dcrec_spark.spark.lineage import Broadcasted, Checkpoint, Kept, broadcast, checkpoint, keep
+from dcrec_spark.spark.lineage import (
+    Broadcasted,
+    Checkpoint,
+    Kept,
+    broadcast,
+    checkpoint,
+    delete_unreachable_shuffles,
+    keep,
+)
 
 Needs = frozenset[Broadcasted | Checkpoint]
 SomeSide = TypeVar("SomeSide", bound=AnySide)
@@ -150,6 +158,13 @@ def _from_checkpoint(state: State) -> State:
     end = checkpoint(state.outbox)
     state.release()
     return Placed(state.sums, Kept(end.frame, end.frame), frozenset([end]))
+
+
+def free_disks(*states: State) -> None:
+    """Delete what Spark shuffled for the results before these, whose lineage has ended."""
+    placed = next((state for state in states if isinstance(state, Placed)), None)
+    if placed:
+        delete_unreachable_shuffles(placed.outbox.frame.sparkSession)
 
 
 def needed_by(states: Iterable[State]) -> Needs:

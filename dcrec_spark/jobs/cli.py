@@ -110,6 +110,9 @@ def _doctor(config: Path | None, overrides: tuple[str, ...]) -> None:
 @click.option("--outcome-rank", type=click.IntRange(1), default=10, show_default=True, help="outcome.rank.")
 @click.option("--iterations", type=click.IntRange(1), default=300, show_default=True, help="Of stage 1.")
 @click.option("--sweeps", type=click.IntRange(1), default=20, show_default=True, help="Of stage 2.")
+@click.option(
+    "--checkpoint-interval", type=click.IntRange(1), default=10, show_default=True, help="engine.checkpoint_interval."
+)
 @click.option("--cores", type=click.IntRange(1), help="Of the whole cluster; by default as few as --hours allow.")
 @click.option("--hours", type=click.FloatRange(0, min_open=True), default=4.0, show_default=True, help="For a night.")
 @click.option("--executor-cores", type=click.IntRange(1), default=4, show_default=True, help="Of each executor.")
@@ -122,6 +125,7 @@ def _plan(
     outcome_rank: int,
     iterations: int,
     sweeps: int,
+    checkpoint_interval: int,
     cores: int | None,
     hours: float,
     executor_cores: int,
@@ -135,11 +139,10 @@ def _plan(
     By coefficients that were measured on one machine; the last lines say how far they were off, and what lies beyond.
     """
     with reported_errors() as reporter:
-        plan, size = (
-            import_module("dcrec_spark.sizing.plan"),
-            (users, items, ratings, exposure_rank, outcome_rank, heaviest),
-        )
-        reporter.show(plan.planned(plan.Size(*size), plan.Course(iterations, sweeps), cores, hours, executor_cores))
+        plan = import_module("dcrec_spark.sizing.plan")
+        size = plan.Size(users, items, ratings, exposure_rank, outcome_rank, heaviest)
+        course = plan.Course(iterations, sweeps, checkpoint_interval)
+        reporter.show(plan.planned(size, course, cores, hours, executor_cores))
 
 
 @dcrec.command("settings", short_help="Print every setting with its default, as YAML.")

@@ -13,10 +13,11 @@ MOST_CORES = 2**14
 
 
 class Course(NamedTuple):
-    """How long a fit goes on: iterations of stage 1, sweeps of stage 2."""
+    """How long a fit goes on: iterations of stage 1, sweeps of stage 2; after how many of them a checkpoint comes."""
 
     iterations: int
     sweeps: int
+    checkpoint_interval: int = 10
 
 
 def seconds(size: Size, cores: int) -> dict[str, float]:

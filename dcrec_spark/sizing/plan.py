@@ -25,8 +25,9 @@ _NAMES = {
 }
 # A rule of thumb, not measured: a JVM needs as much again as what is cached in it.
 _HEADROOM = 2.0
-# A rule of thumb: the last two sweeps stay until they are replaced, and what they have shuffled.
-_KEPT = 4.0
+# The last two sweeps' results stay until they are replaced. What is shuffled stays until a checkpoint ends the lineage
+# that it belongs to, and up to the next one, when its files are deleted.
+_KEPT, _CHECKPOINTS = 2.0, 2.0
 
 
 def planned(size: Size, course: Course, cores: int | None, hours: float, cores_per_executor: int) -> Group:
@@ -66,7 +67,10 @@ def shown(size: Size, course: Course, cores: int, cores_per_executor: int) -> Gr
     sizes.add_row("workers", f"{amount(worker)} at most of each Python worker, of which a core has one")
     sent = bytes_of_a_sweep(size, cores)
     sizes.add_row("a sweep", f"{amount(sent)} over the network at most")
-    sizes.add_row("local disks", f"{amount(_KEPT * sent / executors)} of each executor at most, where memory is short")
+    every = course.checkpoint_interval
+    on_disk = amount((_KEPT + _CHECKPOINTS * every) * sent / executors)
+    after = "after each sweep" if every == 1 else f"after every {every} sweeps"
+    sizes.add_row("local disks", f"{on_disk} of each executor at most, with a checkpoint {after}")
     return Group(stages, Text(), sizes, Text(), Text(_trust(size, cores), style="dim"))
 
 

@@ -6,6 +6,7 @@ recomputation and not the job. ``checkpoint`` writes the frame reliably and ends
 """
 
 import atexit
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -161,6 +162,17 @@ def checkpoint(kept: Kept) -> Checkpoint:
     frame = kept.frame
     reliable = frame.sparkSession.sparkContext.getCheckpointDir() is not None
     return Checkpoint(frame.checkpoint(eager=True) if reliable else frame.localCheckpoint(eager=True))
+
+
+def delete_unreachable_shuffles(spark: SparkSession) -> None:
+    """Have Spark delete the shuffles of results that nothing refers to any more, soon after.
+
+    It hears of them from the driver's garbage collector, which a driver that holds little hardly ever wakes (Spark
+    itself does so every half hour). Until then the files of all past sweeps lie on the executors' disks.
+    """
+    jvm: Any = spark._jvm
+    gc.collect()  # Python's own garbage refers to the JVM's
+    jvm.System.gc()
 
 
 def _delete(spark: SparkSession, path: str) -> None:

@@ -31,6 +31,18 @@ def test_cores_that_are_given_stand() -> None:
     )
 
 
+def test_disks_hold_what_is_shuffled_between_two_checkpoints() -> None:
+    """A checkpoint lets past shuffles go; rarer ones ask for larger disks."""
+
+    def disks(*options: str) -> float:
+        text = planned(*BILLIONS, "--cores", "256", *options)
+        line = next(line for line in text.splitlines() if line.lstrip().startswith("local disks"))
+        number, unit = line.split()[2:4]
+        return float(number.replace(",", "")) * {"GB": 1, "TB": 1024}[unit]
+
+    assert disks() == pytest.approx(22 / 4 * disks("--checkpoint-interval", "1"), rel=0.05)
+
+
 def test_a_heavy_row_has_to_fit_into_one_worker() -> None:
     """With the rows that it names: those of 60 % of a hundred million users, three times 816 bytes each."""
     text = planned(*BILLIONS, "--cores", "256", "--heaviest", "60000000")

@@ -263,6 +263,19 @@ def test_a_placed_fit_outlives_the_end_of_its_lineage(
     assert_same(by_id(model.itemFactors)["features"], twin.item_features, 1e-8)  # computed again
 
 
+def test_with_the_lineage_the_shuffles_of_past_sweeps_go(spark: SparkSession) -> None:
+    """Else the executors' disks would hold those of all sweeps: a driver that holds little collects no garbage."""
+    jvm: Any = spark._jvm
+    shuffles = jvm.org.apache.spark.SparkEnv.get().mapOutputTracker().shuffleStatuses()
+    held: list[int] = []
+    estimator = outcome(adjustment="none", exchange="blocks", checkpointInterval=2, maxIter=16, tol=0.0)
+    estimator.listener = lambda stage, iteration, objective: held.append(shuffles.size())
+    estimator.fit(NUMBERS.frame(spark)).release()
+    a_sweep = held[1] - held[0]
+    assert a_sweep == 2, "one for the users and one for the items"
+    assert max(held) - held[0] <= 6 * a_sweep, "those of three checkpoints' sweeps at most, of sixteen sweeps"
+
+
 # Stage 1 from outside
 
 

@@ -30,6 +30,7 @@ from studies.extended_rows import (
     DECONFOUNDED,
     FURTHER_ROWS,
     PAPERS,
+    POISSON_ROWS,
     RANKS,
     REGULARISERS,
     ROWS,
@@ -53,6 +54,7 @@ _WORLD_ROWS = tuple(row for row in ROWS if "any link" not in row.name and row.na
 # Other ways to the same preference, beside the model with a confounder.
 _FURTHER = (*(row for row in ROWS if row.name in (BIASED, DECONFOUNDED)), *FURTHER_ROWS)
 _WITHOUT_BIASES = (*(row for row in ROWS if row.name in (PAPERS, BIASED)), *WITHOUT_BIASES_ROWS)
+_BESIDE_POISSON = (*(row for row in ROWS if row.name == BIASED), *POISSON_ROWS)
 # Of interventions the question is which model's error stays where it was.
 _STABLE = tuple(row for row in ROWS if "any link" not in row.name and row.name not in ("classical", "deconfounded"))
 
@@ -109,6 +111,7 @@ STUDIES: dict[str, Study] = {
         "Coat, inverse propensities and refits to all pairs", 5, BUDGET, DATASETS["coat"], _FURTHER, by_strata=True
     ),
     "coat-without-biases": Study("Coat, without biases and intercept", 5, BUDGET, DATASETS["coat"], _WITHOUT_BIASES),
+    "coat-poisson": Study("Coat, Poisson factorization", 5, _SOME, DATASETS["coat"], _BESIDE_POISSON),
     "movielens-100k": Study("MovieLens 100K, regular test", 5, _FEW, DATASETS["movielens-100k"]),
     "movielens-1m": Study("MovieLens 1M, regular test", 5, _FEW, DATASETS["movielens-1m"]),
     "simulation": Study(

@@ -33,6 +33,9 @@ _CAPS = (2.0, 5.0, 10.0, 30.0)
 _DECAYS = (0.25, 0.5, 0.75)
 # Every pair weighs 1 in a refit, and a row has as many as there are rows on the other side.
 _REFIT_REGULARISERS = (1.0, 3.0, 10.0, 30.0, 100.0)
+# Of Poisson factorization: both shapes, and how much an unrated pair counts as a zero; 1 is the paper's.
+_SHAPES = (0.1, 0.3, 1.0)
+_ZEROS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 _SHARED = {"outcome": "probabilistic", "unobservedWeight": 0.0, "regByCount": True}
 _PLAIN = {"adjustment": "none"}
 _CONFOUNDED = {"adjustment": "deconfounded", "standardizeConfounder": True}
@@ -77,12 +80,21 @@ class ExtendedRow:
                     {"rank": _one_of(rng, EXPOSURE_RANKS), "seed": seed},
                 )
 
+    @property
+    def _is_poisson(self) -> bool:
+        return self.fixed.get("outcome") == "poisson"
+
     def _preference(self, rng: np.random.Generator) -> dict[str, Any]:
+        if self._is_poisson:
+            rank, shape, zeros = (_one_of(rng, grid) for grid in (RANKS, _SHAPES, _ZEROS))
+            return {"rank": rank, "userShapePrior": shape, "itemShapePrior": shape, "unobservedWeight": zeros}
         rank, strength, bias = (_one_of(rng, grid) for grid in (RANKS, REGULARISERS, _BIAS_REGULARISERS))
         biases = {"userBiasReg": bias, "itemBiasReg": bias} if self.fixed.get("fitBiases") else {}
         return {"rank": rank, "userReg": strength, "itemReg": strength, **biases}
 
     def _confounder(self, rng: np.random.Generator) -> dict[str, Any]:
+        if self._is_poisson:
+            return {"confounderWeight": _one_of(rng, ("user", "global"))}
         return {
             **_one_of(rng, _GAMMAS),
             "leaveOneOut": bool(rng.integers(2)),
@@ -144,7 +156,16 @@ WITHOUT_BIASES_ROWS = (
     ExtendedRow("intercept-free deconfounded, items shuffled", {**_CONFOUNDED, **_NO_INTERCEPT}, PAPERS, "permuted"),
     ExtendedRow("intercept-free deconfounded, any link", {**_CONFOUNDED, **_NO_INTERCEPT}, PAPERS, links=_LINKS),
 )
-ALL_ROWS = (*ROWS, *FURTHER_ROWS, *WITHOUT_BIASES_ROWS)
+# Poisson factorization, the weight of whose zeros is a choice, beside the paper's, where it is 1.
+_POISSON, POISSON = {"outcome": "poisson"}, "Poisson, weight of zeros chosen"
+_POISSON_CONFOUNDED = {**_POISSON, "adjustment": "deconfounded"}
+POISSON_ROWS = (
+    ExtendedRow("Poisson, all zeros (the paper's)", {**_POISSON, **_PLAIN, "unobservedWeight": 1.0}),
+    ExtendedRow(POISSON, {**_POISSON, **_PLAIN}),
+    ExtendedRow("Poisson deconfounded", _POISSON_CONFOUNDED, POISSON),
+    ExtendedRow("Poisson deconfounded, items shuffled", _POISSON_CONFOUNDED, POISSON, "permuted"),
+)
+ALL_ROWS = (*ROWS, *FURTHER_ROWS, *WITHOUT_BIASES_ROWS, *POISSON_ROWS)
 
 
 def _one_of(rng: np.random.Generator, choices: tuple[Any, ...]) -> Any:

@@ -68,7 +68,8 @@ class ExtendedRow:
         fit = {"maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}
         for _ in range(budget.draws):
             if chosen is None:
-                yield {**_SHARED, **fit, **self._preference(rng), **self.fixed}, None
+                shared = {} if self._is_poisson else _SHARED
+                yield {**shared, **fit, **self._preference(rng), **self.fixed}, None
             elif self.refit:
                 exposure = None if chosen[1] is None else dict(chosen[1])
                 yield {**chosen[0], REFIT: {**fit, **self._refitted(rng)}}, exposure

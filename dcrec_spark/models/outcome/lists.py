@@ -18,6 +18,7 @@ class RankedLists(OutcomeParams):
     """What of a fitted model needs no more than its scoring vectors and factors."""
 
     numItems: int
+    numUsers: int
 
     @abstractmethod
     def tables(self) -> tuple[DataFrame, DataFrame]:
@@ -129,6 +130,20 @@ class RankedLists(OutcomeParams):
         """
         table = self.tables()[1].select("idx", "id", "features")
         return similar(table, self.numItems, n, similarity, self._offer(items, None), searchedShare)
+
+    def similarUsers(self, n: int, similarity: Similarity = "cosine", searchedShare: float | None = None) -> DataFrame:
+        """Return the n users most like each user, by their preference factors.
+
+        Parameters and errors are those of :meth:`similarItems`. Without ``searchedShare`` every user is compared with
+        every other one.
+
+        Returns
+        -------
+        DataFrame[user_id, rank, similar_user_id, similarity]
+            rank from 1.
+        """
+        table = self.tables()[0].select("idx", "id", "features")
+        return similar(table, self.numUsers, n, similarity, None, searchedShare, "user")
 
     def recommendForAllUsers(
         self, n: int, seen: DataFrame | None = None, searchedShare: float | None = None

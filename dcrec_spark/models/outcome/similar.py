@@ -20,24 +20,26 @@ Similarity = Literal["cosine", "inner_product"]
 
 
 def similar(
-    items: DataFrame,
-    n_items: int,
+    rows: DataFrame,
+    n_rows: int,
     n: int,
     similarity: Similarity,
     offer: Offer | None,
     searched_share: float | None = None,
+    name: str = "item",
 ) -> DataFrame:
-    """Rank the n items most like each item.
+    """Rank the n rows of a side that are most like each of its rows.
 
     Parameters
     ----------
-    items : ``idx, id, features``.
-    offer : the items that may be named as similar; all, if None.
-    searched_share : of a large catalogue, that an index looks at for each item; None: all, exactly.
+    rows : ``idx, id, features``. n_rows : of the side, those without factors too.
+    offer : the rows that may be named as similar; all, if None.
+    searched_share : of a large catalogue, that an index looks at for each row; None: all, exactly.
+    name : of the side, in the names of the columns.
 
     Returns
     -------
-    DataFrame[item_id, rank, similar_item_id, similarity]
+    DataFrame[{name}_id, rank, similar_{name}_id, similarity]
 
     Raises
     ------
@@ -50,19 +52,20 @@ def similar(
         raise ValueError(f"similarity: found {similarity!r}, expected {' or '.join(get_args(Similarity))}")
     vector = _unit(F.col("features")) if similarity == "cosine" else F.col("features")
     nothing = F.expr("cast(array() as array<double>)").alias("confounder")
-    vectors = items.select("idx", "id", vector.alias("preference"), nothing)
+    vectors = rows.select("idx", "id", vector.alias("preference"), nothing)
     cols = vectors if offer is None else offer.of(vectors)
     itself = vectors.select(F.col("idx").alias("row_idx"), F.col("idx").alias("col_idx"))
     most = None if offer is None else offer.most
-    ranking = Ranking(vectors.drop("id"), cols.drop("id"), n_items, n_items, intercept=0.0, most=most)
+    ranking = Ranking(vectors.drop("id"), cols.drop("id"), n_rows, n_rows, intercept=0.0, most=most)
     if searched_share is None:
         ranked = rank(ranking, n, itself)
     else:
-        search = Search(searched_share, vectors, n_items, of_some=offer is not None)
+        search = Search(searched_share, vectors, n_rows, of_some=offer is not None)
         ranked = rank_indexed(ranking, n, itself, search)
-    for idx, name in (("row_idx", "item_id"), ("col_idx", "similar_item_id")):
-        ranked = ranked.join(items.select(F.col("idx").alias(idx), F.col("id").alias(name)), idx)
-    return ranked.select("item_id", "rank", "similar_item_id", F.col("score").alias("similarity"))
+    ids = {"row_idx": f"{name}_id", "col_idx": f"similar_{name}_id"}
+    for idx, column in ids.items():
+        ranked = ranked.join(rows.select(F.col("idx").alias(idx), F.col("id").alias(column)), idx)
+    return ranked.select(ids["row_idx"], "rank", ids["col_idx"], F.col("score").alias("similarity"))
 
 
 def _unit(vector: Column) -> Column:

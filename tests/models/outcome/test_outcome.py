@@ -276,6 +276,23 @@ def test_with_the_lineage_the_shuffles_of_past_sweeps_go(spark: SparkSession) ->
     assert max(held) - held[0] <= 6 * a_sweep, "those of three checkpoints' sweeps at most, of sixteen sweeps"
 
 
+def test_users_alike_are_those_whose_factors_point_the_same_way(fitted: DeconfoundedMFModel) -> None:
+    """As items are, under the users' ids; nobody is like himself."""
+    found = fitted.similarUsers(2).toPandas()
+    features = by_id(fitted.userFactors)["features"]
+    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+    likeness = unit @ unit.T
+    np.fill_diagonal(likeness, -np.inf)
+    ids = sorted(row["id"] for row in fitted.userFactors.collect())
+    best = [sorted(row, reverse=True)[:2] for row in likeness.tolist()]
+    for user, expected in zip(ids, best, strict=True):
+        of_user = found[found.user_id == user].sort_values("rank")
+        assert list(of_user["rank"]) == [1, 2]
+        np.testing.assert_allclose(of_user.similarity, expected, atol=1e-12)
+        places = [ids.index(other) for other in of_user.similar_user_id]
+        np.testing.assert_allclose(likeness[ids.index(user), places], expected, atol=1e-12)
+
+
 # Stage 1 from outside
 
 

@@ -8,7 +8,8 @@
     <namespace>:staging                  set: tokens of runs that are being written
 
 A reader asks for the token, and then for the rows of an id. Redis holds what is looked up by an id: recommendations,
-similar_items and the factors; and fallback, under the empty id. The other tables of a run are for the other places.
+similar_items, the overlap, the vectors and the factors; and fallback, under the empty id. The other tables of a run are
+for the other places.
 
 Committing is one transaction: it is refused if the pointer has moved since staging began, or if something of what was
 staged is gone; it notes the run, and switches the pointer of all tables at once. Redis does not tell who is dead: what
@@ -21,7 +22,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -43,6 +44,8 @@ KEYS: Mapping[str, str | None] = {
     "recommendations": "user_id",
     "similar_items": "item_id",
     "fallback": None,
+    "user_overlap": "user_id",
+    "item_overlap": "item_id",
     "user_vectors": "id",
     "item_vectors": "id",
     "user_factors": "id",
@@ -53,6 +56,18 @@ _log = logging.getLogger(__name__)
 _KEY, _ROWS = "key", "rows"
 # Policies of a full server that drop keys without an expiry: tables that readers read.
 _DROPPING = "allkeys"
+
+
+class _Staged(NamedTuple):
+    """What was staged of a table under a token, to read back: by its keys, for a hash has no order to share it out by.
+
+    The keys are read from where the rows came from, which may have moved once the run is committed; ``fields`` is how
+    many there are.
+    """
+
+    keys: DataFrame
+    schema: StructType
+    fields: int
 
 
 class RedisWarehouse(Warehouse):
@@ -70,8 +85,7 @@ class RedisWarehouse(Warehouse):
         self.spark = spark
         self.server = server
         self._client = server.connect()
-        # What was staged under a token, to read back: by its keys, for a hash has no order to share it out by.
-        self._staged: dict[tuple[str, str], tuple[DataFrame, StructType]] = {}
+        self._staged: dict[tuple[str, str], _Staged] = {}
 
     def takes(self, table: str) -> bool:
         """Whether the table's rows are looked up by an id."""
@@ -130,7 +144,7 @@ class RedisWarehouse(Warehouse):
         there = self._client.hlen(place)
         if there != fields:
             raise DcrecError(f"{self.setting}: {place} has {there} ids, and {fields} were written; run again")
-        self._staged[staged.token, table] = lists.select(_KEY), rows.schema
+        self._staged[staged.token, table] = _Staged(lists.select(_KEY), rows.schema, fields)
         return staged.token
 
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
@@ -138,7 +152,7 @@ class RedisWarehouse(Warehouse):
         return self._open(staged.token, table)
 
     def _open(self, token: str, table: str) -> DataFrame:
-        (keys, schema), place, column = self._staged[token, table], self._place(token, table), KEYS[table]
+        (keys, schema, _), place, column = self._staged[token, table], self._place(token, table), KEYS[table]
         found = keys.mapInArrow(_reader(self.server, place), f"{_KEY} string, {_ROWS} string")
         inner = StructType([field for field in schema if field.name != column])
         rows = found.select(_KEY, F.explode(F.from_json(_ROWS, ArrayType(inner))).alias("row"))
@@ -213,7 +227,7 @@ class RedisWarehouse(Warehouse):
             table
             for table, token in staged.places.items()
             if self.now(table) != token
-            or self._client.hlen(self._place(token, table)) != self._staged[token, table][0].count()
+            or self._client.hlen(self._place(token, table)) != self._staged[token, table].fields
         ]
         if differing:
             self.undo(staged)

@@ -19,7 +19,10 @@ _NO_INFLUENCE: dict[str, Any] = {
     "input": {"path": True, "table": True, "snapshot": True, "unchanged": True, "count_news": True},
     "engine": {"num_user_blocks", "num_item_blocks", "exchange", "checkpoint_interval"},
     "model": True,
-    "recommend": {"users", "catalogue", "exclude", "fallback", "similar_items", "similarity", "vectors", "changes"},
+    "recommend": {
+        *("users", "catalogue", "exclude", "overlap", "overlap_odds", "fallback", "similar_items", "similarity"),
+        *("vectors", "changes"),
+    },
     "audit": _LIMITS,
     "evaluation": {"test_path", "titles_path", "compare_with"},
     "tuning": {"side_by_side"},

@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from dcrec_spark.config.section import Section
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
 from dcrec_spark.config.types import (
+    AtLeastOne,
     AtLeastTwo,
     Natural,
     NonNegativeReal,
@@ -263,6 +264,18 @@ class ListsConfig(RankingConfig):
         description="whether the table of recommendations says how sure each place is: low, high, extrapolates, "
         "odds_to_change; needs all ratings of the fit, and lays them out once more, which takes longer than a sweep "
         "(outcome=weighted or probabilistic)",
+    )
+    overlap: bool = Field(
+        default=False,
+        description="whether the tables user_overlap and item_overlap are published: how many ratings each user and "
+        "item is worth, and what a hidden reason for choosing could do to their mean; needs a model with an exposure "
+        "model (outcome.adjustment=deconfounded, or ipw with propensity_source=exposure) and all ratings of the fit, "
+        "and lays them out once more for each table",
+    )
+    overlap_odds: AtLeastOne = Field(
+        default=2.0,
+        description="by what factor the odds of seeing an item may differ from those of the exposure model, for "
+        "mean_low and mean_high in the tables of overlap; 1: not at all",
     )
     fallback: bool = Field(
         default=False,

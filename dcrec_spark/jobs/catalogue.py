@@ -61,7 +61,8 @@ JOBS = (
         ),
         writes=(
             "recommendations, user_factors, item_factors, rejects, runs",
-            "fallback, similar_items, user_vectors, item_vectors, changes: where recommend asks for them",
+            "user_overlap, item_overlap, fallback, similar_items, user_vectors, item_vectors, changes: where recommend "
+            "asks for them",
             "model/             for recommend, fold-in and evaluate",
         ),
         examples=(
@@ -81,7 +82,8 @@ JOBS = (
         ),
         writes=(
             "recommendations, rejects, runs",
-            "fallback, similar_items, user_vectors, item_vectors, changes: where recommend asks for them",
+            "user_overlap, item_overlap, fallback, similar_items, user_vectors, item_vectors, changes: where recommend "
+            "asks for them",
         ),
         examples=("dcrec recommend --config mine.yaml --set model.path=tables --set output.path=today",),
     ),

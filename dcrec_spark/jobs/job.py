@@ -25,6 +25,7 @@ from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import opened_sinks
 from dcrec_spark.jobs.summary import run_summary
 from dcrec_spark.jobs.tracking import Tracker
+from dcrec_spark.publish.audit import audit_overlap
 from dcrec_spark.publish.output import Output
 from dcrec_spark.publish.protocol import Save, publish
 from dcrec_spark.publish.several import StagedEverywhere
@@ -162,6 +163,9 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
             lists = spark.read.parquet(staged.directory.uri(TABLE))
             before = last_lists(spark, context.output)
             audit_lists(run, limits_of(context.config), lists, before, outputs.seen, outputs.offer, outputs.length)
+            for side in ("user", "item"):
+                if f"{side}_overlap" in outputs.tables:
+                    audit_overlap(spark.read.parquet(staged.directory.uri(f"{side}_overlap")), side)
             if outputs.exact is not None:
                 run.lists = {**(run.lists or {}), **recall(lists, outputs.exact)}
 

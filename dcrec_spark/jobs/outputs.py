@@ -33,6 +33,12 @@ def similar_table(ranked: DataFrame, measure: str, run: Run) -> DataFrame:
     return schemas.conform(stamped, schemas.similar_items(ranked.schema["item_id"].dataType), "similar_items")
 
 
+def overlap_table(seen: DataFrame, side: str, odds: float, run: Run) -> DataFrame:
+    """``seen`` as DeconfoundedMFModel.overlap gives it for that side and these odds -> the published table."""
+    stamped = seen.withColumns({"odds": F.lit(odds), **run.stamp()})
+    return schemas.conform(stamped, schemas.overlap(side, seen.schema[f"{side}_id"].dataType), f"{side}_overlap")
+
+
 def change_table(changed: DataFrame, since: str | None, run: Run) -> DataFrame:
     """Make the published table of what ``list_changes.changes`` gives, since the run of that id."""
     schema = schemas.changes(changed.schema["user_id"].dataType, changed.schema["item_id"].dataType)

@@ -2,7 +2,8 @@
 
 extract      the model, the users to serve, and what they have rated
 transform    validate the ratings, rank the catalogue for each user
-load         recommendations, rejects, runs; fallback, similar_items, user_vectors, item_vectors, changes
+load         recommendations, rejects, runs; where they are asked for user_overlap, item_overlap, fallback,
+             similar_items, user_vectors, item_vectors, changes
 """
 
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from dcrec_spark.jobs.job import Context, Job, Outputs
 from dcrec_spark.jobs.lists import exact_lists_of_some, list_tables, ranked_lists, require_index, with_changes
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import reject_table
+from dcrec_spark.jobs.overlap import overlap_tables, require_exposure
 from dcrec_spark.jobs.run_record import fingerprint
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.served_model import (
@@ -62,18 +64,23 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
                 "setting recommend.exclude_seen is true, and input.path is null: set input to the ratings that the "
                 "users have given, or recommend.exclude_seen=false to recommend items that they have rated too"
             )
-
-        if config.recommend.intervals and not config.recommend.exclude_seen:
-            raise ConfigError(
-                "setting recommend.intervals is true, and recommend.exclude_seen false: how sure a list is, is found "
-                "from the ratings of the fit; set exclude_seen, and input to all of them, or recommend.intervals=false"
-            )
+        found_from_ratings = {
+            "intervals": (config.recommend.intervals, "how sure a list is"),
+            "overlap": (config.recommend.overlap, "how much of a user was seen"),
+        }
+        for name, (is_wanted, what) in found_from_ratings.items():
+            if is_wanted and not config.recommend.exclude_seen:
+                raise ConfigError(
+                    f"setting recommend.{name} is true, and recommend.exclude_seen false: {what}, is found from the "
+                    f"ratings of the fit; set exclude_seen, and input to all of them, or recommend.{name}=false"
+                )
 
     def extract(self, context: Context[RecommendJobConfig]) -> Inputs:
         """Load the model; open the ratings and the list of users, whose ids have to be of the model's kind."""
         config, spark = context.config, context.spark
         with context.reporter.step("load the model"):
             saved = load_served_model(context)
+        require_exposure(config.recommend, saved.model.exposureModel is not None, f"the model {saved.source.path}")
         ratings = users = None
         if config.recommend.exclude_seen:
             ratings = open_ratings(context)
@@ -94,11 +101,14 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
         users = None if inputs.users is None else _known_users(context, model, inputs.users)
         rated = None if valid is None else valid.ratings
         left_out = offer.left_out(rated)
-        ratings = as_trained(model, rated) if rated is not None and recommend.intervals else None
-        ranked = ranked_lists(context, model, recommend, offer, left_out, ratings, users)
+        ratings = None if rated is None else as_trained(model, rated)
+        judged = ratings if recommend.intervals else None
+        ranked = ranked_lists(context, model, recommend, offer, left_out, judged, users)
         tables = list_tables(model, recommend, offer, ranked, run)
         if recommend.changes:
             tables = with_changes(context.spark, context.output, tables, run, context.resources)
+        if recommend.overlap and ratings is not None:
+            tables |= overlap_tables(context, model, recommend, ratings, users)
         if valid is not None:
             tables["rejects"] = reject_table(valid, run)
         exact = exact_lists_of_some(model, recommend, offer, left_out, users)

@@ -2,8 +2,8 @@
 
 extract      ratings, the model that the fit starts from, what is on offer
 transform    look what is new, validate, check the exposure model, fit, compare with the model before, rank
-load         recommendations, user_factors, item_factors, rejects, runs; model/; where they are asked for fallback,
-             similar_items, user_vectors, item_vectors, changes
+load         recommendations, user_factors, item_factors, rejects, runs; model/; where they are asked for
+             user_overlap, item_overlap, fallback, similar_items, user_vectors, item_vectors, changes
 """
 
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from dcrec_spark.jobs.model_audit import check_volume, compare_models, hold_out
 from dcrec_spark.jobs.news import count_news, end_where_nothing_is_new, last_run
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import factor_tables, model_folder, reject_table
+from dcrec_spark.jobs.overlap import overlap_tables, require_exposure
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
 from dcrec_spark.jobs.summary import input_line
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
@@ -86,6 +87,8 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
         compare_models(context, model, parts)
         left_out = inputs.offer.left_out(valid.ratings if config.recommend.exclude_seen else None)
         tables = {**_lists(context, inputs.offer, model, left_out, parts.train), **factor_tables(model, run)}
+        if config.recommend.overlap:
+            tables |= overlap_tables(context, model, config.recommend, parts.train)
         tables["rejects"] = reject_table(valid, run)
         folders = {FOLDER: model_folder(model, context.spark)}
         exact = exact_lists_of_some(model, config.recommend, inputs.offer, left_out)
@@ -185,7 +188,7 @@ def _estimators(
 
     Raises
     ------
-    ConfigError : the fit could not start from the given model, or has no intervals to publish.
+    ConfigError : the fit could not start from the given model, or has no intervals or no overlap to publish.
     """
     shared = config.engine, config.run.seed, ratings.columns
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
@@ -196,6 +199,9 @@ def _estimators(
             "setting recommend.intervals: found true, expected false for outcome.outcome="
             f"{config.outcome.outcome}, which does not say how sure a score is"
         )
+    require_exposure(
+        config.recommend, family_of(outcome).uses_exposure, f"outcome.adjustment={config.outcome.adjustment}"
+    )
     try:
         outcome.checkInitialModel(ratings)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Promises that a recommendation table has to keep before anyone reads it."""
+"""Promises that the tables of lists and of overlap have to keep before anyone reads them."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -70,6 +70,45 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None, promises: Pr
     broken = [f"{count} {promise}" for promise, count in breaches.items() if count]
     if broken:
         raise AuditError(f"the recommendations were not published: {'; '.join(broken)}")
+
+
+def audit_overlap(table: DataFrame, side: str) -> None:
+    """Refuse a table of overlap that breaks a promise to its readers.
+
+    Each user, or item, has one row; it is worth one rating at least, and no more than it has; propensities are
+    probabilities; the mean lies between its bounds.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The staged table, as written. One without rows will do: it may be of users who have rated nothing.
+    side : {"user", "item"}
+        What its rows are of.
+
+    Raises
+    ------
+    AuditError
+        Naming each broken promise, with how many rows break it.
+    """
+    ratings, worth, p = F.col("ratings"), F.col("effective_ratings"), F.col("smallest_propensity")
+    low, mean, high = F.col("mean_low"), F.col("mean_rating"), F.col("mean_high")
+    rounding = 1e-9 * F.greatest(F.lit(1.0), F.abs(low), F.abs(high))
+    promises = {
+        f"{side}s that are worth less than one rating, or more than they have": (
+            (worth >= 1 - 1e-9) & (worth <= ratings * (1 + 1e-9))
+        ),
+        "propensities that are no probabilities": p.between(0.0, 1.0),
+        "means that are not between their bounds, or infinite": (
+            (low <= mean + rounding) & (mean <= high + rounding) & (F.abs(low) < float("inf")) & (high < float("inf"))
+        ),
+    }
+    kept = {promise: F.coalesce(keeps, F.lit(False)) for promise, keeps in promises.items()}
+    counts = [F.count_if(~keeps).alias(promise) for promise, keeps in kept.items()]
+    twice = (F.count("*") - F.count_distinct(f"{side}_id")).alias(f"rows beyond one for each {side}")
+    breaches = table.agg(twice, *counts).collect()[0].asDict()
+    broken = [f"{count} {promise}" for promise, count in breaches.items() if count]
+    if broken:
+        raise AuditError(f"the table {side}_overlap was not published: {'; '.join(broken)}")
 
 
 def _offer_breaches(table: DataFrame, promises: Promises) -> dict[str, int]:

@@ -79,6 +79,8 @@ _KEYS = {
     "fallback": ("rank",),
     "similar_items": ("item_id", "rank"),
     "changes": ("user_id", "item_id"),
+    "user_overlap": ("user_id",),
+    "item_overlap": ("item_id",),
     "user_vectors": ("id",),
     "item_vectors": ("id",),
     "user_factors": ("id",),

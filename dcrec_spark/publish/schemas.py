@@ -89,6 +89,28 @@ def similar_items(item_type: DataType) -> StructType:
     )
 
 
+def overlap(side: str, id_type: DataType) -> StructType:
+    """How much of each user, or of each item, the ratings of the fit show: one row for each that has any.
+
+    With p, the probability that a rated pair is seen, by the exposure model without the pair's own vote: ratings are
+    worth as much as ``effective_ratings`` equally likely ones; ``mean_rating`` is weighted by 1 / p, and lies between
+    ``mean_low`` and ``mean_high`` if the true odds of seeing differ from the model's by a factor of at most ``odds``.
+    """
+    return StructType(
+        [
+            StructField(f"{side}_id", id_type, nullable=False),
+            StructField("ratings", LongType(), nullable=False),
+            StructField("effective_ratings", DoubleType(), nullable=False),
+            StructField("smallest_propensity", DoubleType(), nullable=False),
+            StructField("mean_rating", DoubleType(), nullable=False),
+            StructField("mean_low", DoubleType(), nullable=False),
+            StructField("mean_high", DoubleType(), nullable=False),
+            StructField("odds", DoubleType(), nullable=False),
+            *_WHICH_RUN,
+        ]
+    )
+
+
 def changes(user_type: DataType, item_type: DataType) -> StructType:
     """Tell how ``recommendations`` differs from that of the run before: a row for each pair that came, went or moved.
 

@@ -23,6 +23,8 @@ TABLES: list[tuple[str, StructType, str]] = [
         schemas.recommendations(_STRING, _STRING, intervals=True),
         str(schemas.recommendations.__doc__),
     ),
+    ("user_overlap", schemas.overlap("user", _STRING), str(schemas.overlap.__doc__)),
+    ("item_overlap", schemas.overlap("item", _STRING), str(schemas.overlap.__doc__)),
     ("fallback", schemas.fallback(_STRING), str(schemas.fallback.__doc__)),
     ("user_vectors, item_vectors", schemas.vectors(_STRING), str(schemas.vectors.__doc__)),
     ("similar_items", schemas.similar_items(_STRING), str(schemas.similar_items.__doc__)),

@@ -82,6 +82,8 @@ def test_within_a_section_a_job_has_the_settings_that_it_uses() -> None:
         "recommend.max_per_category",
         "recommend.searched_share",
         "recommend.intervals",
+        "recommend.overlap",
+        "recommend.overlap_odds",
         "recommend.fallback",
         "recommend.similar_items",
         "recommend.similarity",

@@ -1,4 +1,4 @@
-"""Every promise to the readers of a recommendation table, broken once."""
+"""Every promise to the readers of the tables of lists and of overlap, broken once."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import AuditError
-from dcrec_spark.publish.audit import Promises, audit_recommendations
+from dcrec_spark.publish.audit import Promises, audit_overlap, audit_recommendations
 
 Row = tuple[str | None, int | None, str | None, float | None, float | None, float | None]
 
@@ -112,3 +112,33 @@ def test_what_is_not_on_offer_and_too_many_of_a_category_are_refused(spark: Spar
         audit_recommendations(table, None, Promises(items, 1))
     with pytest.raises(AuditError, match="2 recommended items that are not on offer"):
         audit_recommendations(table, None, Promises(items.where("item_id = 'i1'")))
+
+
+OVERLAP = "user_id string, ratings long, effective_ratings double, smallest_propensity double, mean_rating double"
+OVERLAP += ", mean_low double, mean_high double"
+SEEN_OF_ADA = ("ada", 3, 2.5, 0.1, 3.0, 2.0, 4.0)
+UNSURE = {
+    "a user twice": ([SEEN_OF_ADA, SEEN_OF_ADA], "1 rows beyond one for each user"),
+    "a row of nobody": ([(None, *SEEN_OF_ADA[1:])], "1 rows beyond one for each user"),
+    "worth more than there is": ([("ada", 3, 3.1, 0.1, 3.0, 2.0, 4.0)], "1 users that are worth less than one rating"),
+    "worth nothing": ([("ada", 3, 0.0, 0.1, 3.0, 2.0, 4.0)], "1 users that are worth less than one rating"),
+    "worth nobody knows what": ([("ada", 3, math.nan, 0.1, 3.0, 2.0, 4.0)], "1 users that are worth less than"),
+    "more than certain": ([("ada", 3, 2.5, 1.1, 3.0, 2.0, 4.0)], "1 propensities that are no probabilities"),
+    "a mean below its bounds": ([("ada", 3, 2.5, 0.1, 1.0, 2.0, 4.0)], "1 means that are not between their bounds"),
+    "a mean above its bounds": ([("ada", 3, 2.5, 0.1, 5.0, 2.0, 4.0)], "1 means that are not between their bounds"),
+    "no mean": ([("ada", 3, 2.5, 0.1, None, 2.0, 4.0)], "1 means that are not between their bounds"),
+    "no bound": ([("ada", 3, 2.5, 0.1, 3.0, -math.inf, 4.0)], "1 means that are not between their bounds"),
+}
+
+
+@pytest.mark.parametrize("what", UNSURE)
+def test_a_table_of_overlap_that_breaks_a_promise_is_refused(spark: SparkSession, what: str) -> None:
+    rows, said = UNSURE[what]
+    with pytest.raises(AuditError, match=f"^the table user_overlap was not published: {said}"):
+        audit_overlap(spark.createDataFrame(rows, OVERLAP), "user")
+
+
+def test_a_table_of_overlap_that_keeps_its_promises_passes_and_so_does_one_of_nobody(spark: SparkSession) -> None:
+    rows = [SEEN_OF_ADA, ("bob", 1, 1.0 - 1e-12, 0.0, 0.1 + 0.2, 0.3, 0.3)]
+    audit_overlap(spark.createDataFrame(rows, OVERLAP), "user")
+    audit_overlap(spark.createDataFrame([], OVERLAP), "user")

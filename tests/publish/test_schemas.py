@@ -21,6 +21,10 @@ def test_columns_of_the_contract() -> None:
         "low:double,high:double,extrapolates:boolean,odds_to_change:double,"
         "model_version:string,run_id:string,run_date:date>"
     )
+    assert schemas.overlap("item", StringType()).simpleString() == (
+        "struct<item_id:string,ratings:bigint,effective_ratings:double,smallest_propensity:double,mean_rating:double,"
+        "mean_low:double,mean_high:double,odds:double,model_version:string,run_id:string,run_date:date>"
+    )
     assert schemas.user_factors(LongType()).simpleString() == (
         "struct<id:bigint,features:array<double>,bias:double,gamma:double,exposure_shape:array<double>,"
         "exposure_rate:array<double>,model_version:string,run_id:string,run_date:date>"

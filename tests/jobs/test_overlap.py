@@ -1,0 +1,157 @@
+"""How much of each user and item was seen, as the jobs publish it: what the model's own ``overlap`` says."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark import DeconfoundedMFModel
+from dcrec_spark.jobs.recommend import Recommend
+from dcrec_spark.publish.parquet import verify
+from tests.jobs.job import SMALL, failure_of, names_in, read_table, record_of, run_directory, run_job, run_retrain
+
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
+
+FIGURES = ["ratings", "effective_ratings", "smallest_propensity", "mean_rating", "mean_low", "mean_high"]
+
+
+def ratings() -> pd.DataFrame:
+    """Of users with names and items with numbers; the first user has rated once, the last item was rated once."""
+    rows = [(f"u{u:02}", i, 1.0 + (u * i + i) % 5) for u in range(1, 25) for i in range(15) if (u * 7 + i * 3) % 5 < 2]
+    return pd.DataFrame([("u00", 3, 4.0), *rows, ("u01", 99, 2.0)], columns=["user", "item", "rating"])
+
+
+@pytest.fixture(scope="module")
+def nightly(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ratings.parquet and the output ``out``: a run with tables of overlap by odds of 3."""
+    folder = tmp_path_factory.mktemp("seen")
+    ratings().to_parquet(folder / "ratings.parquet")
+    places = {"input.path": folder / "ratings.parquet", "output.path": folder / "out"}
+    outcome = run_retrain({**SMALL, **places, "recommend.overlap": "true", "recommend.overlap_odds": 3})
+    assert outcome.code == 0, outcome
+    return folder
+
+
+def of_the_saved_model(spark: SparkSession, run: Path, side: str, given: pd.DataFrame, odds: float) -> pd.DataFrame:
+    model = DeconfoundedMFModel.load(str(run / "model"))
+    try:
+        frame = spark.createDataFrame(given.rename(columns={"user": "user_id", "item": "item_id"}))
+        return model.overlap(frame, odds, side).toPandas()
+    finally:
+        model.release()
+
+
+def assert_same_figures(published: pd.DataFrame, expected: pd.DataFrame, side: str) -> None:
+    by_id = [frame.sort_values(f"{side}_id", ignore_index=True) for frame in (published, expected)]
+    columns = [f"{side}_id", *FIGURES]
+    pd.testing.assert_frame_equal(by_id[0][columns], by_id[1][columns], rtol=1e-9)
+
+
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_the_tables_say_what_the_saved_model_says_of_the_ratings_of_the_fit(
+    spark: SparkSession, nightly: Path, side: str
+) -> None:
+    run = run_directory(nightly / "out")
+    published, record = read_table(run, f"{side}_overlap"), record_of(run)
+    assert_same_figures(published, of_the_saved_model(spark, run, side, ratings(), 3.0), side)
+    counts = ratings().groupby(side).size()
+    assert published.set_index(f"{side}_id").ratings.to_dict() == counts.to_dict()
+    rounding = 1e-12
+    assert (published.mean_low <= published.mean_rating + rounding).all()
+    assert (published.mean_rating <= published.mean_high + rounding).all()
+    several = published[(published.ratings > 1) & (published.effective_ratings < published.ratings)]
+    assert (several.mean_low < several.mean_high).any()
+    assert set(published.odds) == {3.0}
+    assert set(published.run_id) == {record["run_id"]}
+    assert set(published.model_version) == {record["model_version"]}
+    assert {str(day) for day in published.run_date} == {record["run_date"]}
+    assert record["tables"][f"{side}_overlap"] == len(counts)
+    verify(str(run))
+
+
+def test_pairs_that_are_held_out_do_not_count(spark: SparkSession, nightly: Path, tmp_path: Path) -> None:
+    settings = {**SMALL, "input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
+    more = {"audit.held_out_share": 0.3, "audit.max_below_popularity": "null", "recommend.overlap": "true"}
+    outcome = run_retrain({**settings, **more})
+    assert outcome.code == 0, outcome
+    run = run_directory(tmp_path / "out")
+    fitted = record_of(run)["counts"]["ratings"] - record_of(run)["counts"]["held_out"]
+    for side in ("user", "item"):
+        published = read_table(run, f"{side}_overlap")
+        assert published.ratings.sum() == fitted < len(ratings())
+        assert set(published.odds) == {2.0}
+
+
+def test_a_saved_model_says_the_same_and_of_a_list_of_users_it_speaks_of_them_alone(
+    nightly: Path, tmp_path: Path
+) -> None:
+    pd.DataFrame({"user": ["u03", "u07", "stranger"]}).to_parquet(tmp_path / "users.parquet")
+    given = {
+        "model.path": nightly / "out",
+        "input.path": nightly / "ratings.parquet",
+        "recommend.overlap": "true",
+        "recommend.overlap_odds": 3,
+    }
+    of_users, of_items = (read_table(run_directory(nightly / "out"), f"{side}_overlap") for side in ("user", "item"))
+    expected = {"all": of_users, "some": of_users[of_users.user_id.isin(["u03", "u07"])]}
+    for name, chosen in {"all": {}, "some": {"recommend.users": tmp_path / "users.parquet"}}.items():
+        outcome = run_job(Recommend, {**given, **chosen, "output.path": tmp_path / name})
+        assert outcome.code == 0, outcome
+        run = run_directory(tmp_path / name)
+        assert_same_figures(read_table(run, "user_overlap"), expected[name], "user")
+        assert_same_figures(read_table(run, "item_overlap"), of_items, "item")
+
+
+WITHOUT_EXPOSURE = {
+    "a classical fit": ({"outcome.adjustment": "none"}, "outcome.adjustment=none"),
+    "propensities from the ratings": ({"outcome.adjustment": "ipw"}, "outcome.adjustment=ipw"),
+}
+
+
+@pytest.mark.parametrize("what", WITHOUT_EXPOSURE)
+def test_a_fit_without_an_exposure_model_is_refused_before_it_begins(what: str, nightly: Path, tmp_path: Path) -> None:
+    settings, named = WITHOUT_EXPOSURE[what]
+    given = {**SMALL, "input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
+    outcome = run_retrain({**given, **settings, "recommend.overlap": "true"})
+    assert outcome.code == 2
+    said = f"setting recommend.overlap: found true, expected false for {named}, which has no exposure model"
+    assert outcome.message.startswith(said)
+    assert "validate" not in failure_of(tmp_path / "out")["timings"]
+    assert names_in(tmp_path / "out") == set()
+
+
+def test_propensities_of_an_exposure_model_will_do(nightly: Path, tmp_path: Path) -> None:
+    given = {**SMALL, "input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
+    weighed = {"outcome.adjustment": "ipw", "outcome.propensity_source": "exposure", "recommend.overlap": "true"}
+    outcome = run_retrain({**given, **weighed, "outcome.unobserved_weight": 0, "outcome.outcome": "probabilistic"})
+    assert outcome.code == 0, outcome
+    assert len(read_table(run_directory(tmp_path / "out"), "user_overlap")) == ratings().user.nunique()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "setting recommend.overlap: found true, expected false for the model "),
+        ({"recommend.exclude_seen": "false"}, "setting recommend.overlap is true, and recommend.exclude_seen false"),
+    ],
+)
+def test_a_saved_model_without_exposure_and_a_job_without_ratings_are_refused(
+    changed: dict[str, Any], said: str, nightly: Path, tmp_path: Path
+) -> None:
+    source = {"input.path": nightly / "ratings.parquet"}
+    fit = run_retrain({**SMALL, **source, "output.path": tmp_path / "fit", "outcome.adjustment": "none"})
+    assert fit.code == 0, fit
+    given = {**source, "model.path": tmp_path / "fit", "output.path": tmp_path / "out", "recommend.overlap": "true"}
+    outcome = run_job(Recommend, {**given, **changed})
+    assert outcome.code == 2
+    assert outcome.message.startswith(said)
+
+
+@pytest.mark.parametrize("odds", ["0.5", "nan", "inf"])
+def test_odds_below_1_and_without_an_end_are_refused(odds: str, nightly: Path, tmp_path: Path) -> None:
+    given = {**SMALL, "input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
+    outcome = run_retrain({**given, "recommend.overlap": "true", "recommend.overlap_odds": odds})
+    assert outcome.code == 2
+    assert "recommend.overlap_odds" in outcome.message

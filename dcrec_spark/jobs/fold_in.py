@@ -16,6 +16,7 @@ from dcrec_spark.jobs.job import Context, Job, Outputs
 from dcrec_spark.jobs.lists import exact_lists_of_some, ranked_lists, require_index
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import factor_tables, recommendation_table, reject_table
+from dcrec_spark.jobs.refit import refuse_refitted
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.served_model import (
@@ -53,6 +54,7 @@ class FoldIn(Job[FoldInConfig, Inputs, None]):
         """Load the model; open the ratings, which need its kind of ids and its columns."""
         with context.reporter.step("load the model"):
             saved = load_served_model(context)
+        refuse_refitted(saved, "model.path", repr(context.config.model.path), "another model", "folds no new users in")
         ratings = open_ratings(context)
         require_ids_of(saved.model, ratings, "input", ("user", "item"))
         as_trained(saved.model, ratings)

@@ -20,6 +20,7 @@ from dcrec_spark.jobs.lists import exact_lists_of_some, list_tables, ranked_list
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import reject_table
 from dcrec_spark.jobs.overlap import overlap_tables, require_exposure
+from dcrec_spark.jobs.refit import refuse_refitted
 from dcrec_spark.jobs.run_record import fingerprint
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.served_model import (
@@ -80,6 +81,8 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
         config, spark = context.config, context.spark
         with context.reporter.step("load the model"):
             saved = load_served_model(context)
+        if config.recommend.intervals:
+            refuse_refitted(saved, "recommend.intervals", "true", "false", "does not say how sure its scores are")
         require_exposure(config.recommend, saved.model.exposureModel is not None, f"the model {saved.source.path}")
         ratings = users = None
         if config.recommend.exclude_seen:

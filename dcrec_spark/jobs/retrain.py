@@ -1,7 +1,7 @@
 """The nightly job: ratings -> validated -> both stages fitted -> best items of each user -> published with the model.
 
 extract      ratings, the model that the fit starts from, what is on offer
-transform    look what is new, validate, check the exposure model, fit, compare with the model before, rank
+transform    look what is new, validate, check the exposure model, fit, refit, compare with the model before, rank
 load         recommendations, user_factors, item_factors, rejects, runs; model/; where they are asked for
              user_overlap, item_overlap, fallback, similar_items, user_vectors, item_vectors, changes
 """
@@ -25,6 +25,7 @@ from dcrec_spark.jobs.news import count_news, end_where_nothing_is_new, last_run
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import factor_tables, model_folder, reject_table
 from dcrec_spark.jobs.overlap import overlap_tables, require_exposure
+from dcrec_spark.jobs.refit import refitted, refuse_refitted, require_refittable
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
 from dcrec_spark.jobs.summary import input_line
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
@@ -81,8 +82,9 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
             _require_fillable_ranks(config, parts.train)
         count_news(context, last)
         check_exposures(context, parts.train, _estimators(config, valid.ratings, inputs.start)[1])
-        model = _fit(context, parts.train, inputs.start)
-        run.fitted(model)
+        first = _fit(context, parts.train, inputs.start)
+        run.fitted(first)
+        model = refitted(context, first, parts.train)
         note_offer(run, inputs.offer, model)
         compare_models(context, model, parts)
         left_out = inputs.offer.left_out(valid.ratings if config.recommend.exclude_seen else None)
@@ -104,7 +106,8 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
         """Name the ratings, and the kind of model."""
         outcome = context.config.outcome
         model = f"model   {outcome.outcome}, adjustment {outcome.adjustment}"
-        return [input_line(context.config, inputs.ratings), model]
+        refit = "" if context.config.refit.kind is None else f", refitted to all pairs ({context.config.refit.kind})"
+        return [input_line(context.config, inputs.ratings), model + refit]
 
 
 def _lists(
@@ -157,6 +160,7 @@ def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
         return None
     start = load_model(context.spark, path, "model.warm_start")
     context.resources.callback(start.model.release)
+    refuse_refitted(start, "model.warm_start", repr(path), "null", "is no start of a fit")
     context.run.source = start.source
     return start
 
@@ -202,6 +206,7 @@ def _estimators(
     require_exposure(
         config.recommend, family_of(outcome).uses_exposure, f"outcome.adjustment={config.outcome.adjustment}"
     )
+    require_refittable(config, family_of(outcome).uses_exposure)
     try:
         outcome.checkInitialModel(ratings)
     except ConfigError as error:

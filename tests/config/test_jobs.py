@@ -54,6 +54,7 @@ def shared_file(folder: Path, text: str = SHARED_FILE) -> Path:
                 "audit",
                 "model",
                 "exposure_check",
+                "refit",
                 "recommend",
             ],
         ),

@@ -125,7 +125,7 @@ class Family(ABC):
 
     Attributes
     ----------
-    stage : "exposure" or "outcome"; names the fit in logs, errors and facts.
+    stage : "exposure", "outcome" or "refit"; names the fit in logs, errors and facts.
     value : the array of a block that the factors explain.
     objective : what a fit optimises.
     reads : names of further Params that the family takes its settings from.

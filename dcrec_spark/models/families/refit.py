@@ -20,6 +20,7 @@ from dcrec_spark.models.families.gaussian import GaussianSteps, LeastSquares
 class Refit(LeastSquares):
     """Least squares over all pairs, each of weight 1, with biases and without a confounder of its own."""
 
+    stage = "refit"
     everywhere = True
     unrated_are_zeros = False
 

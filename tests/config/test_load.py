@@ -121,7 +121,7 @@ def test_configuration_does_not_change_after_it_is_read() -> None:
         ("exposure.rnak=3", ["unknown setting exposure.rnak", "did you mean exposure.rank?"]),
         ("exposure.maxIter=3", ["did you mean exposure.max_iter?"]),
         ("exposur.rank=3", ["unknown setting exposur", "did you mean exposure?"]),
-        ("rank=3", ["did you mean exposure.rank or outcome.rank?"]),
+        ("rank=3", ["did you mean exposure.rank or outcome.rank or refit.rank?"]),
         ("input.columns.usr=u", ["unknown setting input.columns.usr", "input.columns.user"]),
         ("qqq=3", ["unknown setting qqq", "conf/base.yaml lists all settings"]),
         ("exposure.rank=ten", ["setting exposure.rank", "found 'ten'", "expected a whole number"]),

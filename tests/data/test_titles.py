@@ -10,6 +10,7 @@ from pyspark.sql.types import LongType, StringType
 
 from dcrec_spark.data.titles import read_titles, read_titles_file
 from dcrec_spark.errors import DataError
+from tests.frames import frame_of
 
 CAFE = "Café, Le (1995)"
 
@@ -17,7 +18,7 @@ CAFE = "Café, Le (1995)"
 def assert_titles(frame: DataFrame, expected: dict[object, str]) -> None:
     """``frame`` has each item once, with the title expected."""
     kind = "string" if isinstance(next(iter(expected)), str) else "long"
-    titles = frame.sparkSession.createDataFrame(list(expected.items()), f"item_id {kind}, title string")
+    titles = frame_of(frame.sparkSession, list(expected.items()), f"item_id {kind}, title string")
     assert_df_equality(frame, titles, ignore_row_order=True, ignore_nullable=True)
 
 

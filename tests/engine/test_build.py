@@ -15,6 +15,7 @@ from dcrec_spark.engine.blocks import Block, first_place
 from dcrec_spark.engine.build import build_block, build_side
 from dcrec_spark.engine.cells import Array, unpack
 from dcrec_spark.spark.lineage import fixed_placement
+from tests.frames import frame_of
 
 
 class Ratings(NamedTuple):
@@ -171,12 +172,12 @@ def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: Spa
     """Built from a frame in many partitions, with string ids, equal to the blocks built here."""
     ratings = Ratings(np.array([0, 2, 0, 4]), np.array([1, 3, 4, 0]), np.array([5.0, 4.0, 3.0, 1.0]), 6, 5, 4, 3)
     triplets = zip(ratings.row.tolist(), ratings.col.tolist(), ratings.value.tolist(), strict=True)
-    nonzeros = spark.createDataFrame(list(triplets), "row long, col long, rating double").repartition(3)
+    nonzeros = frame_of(spark, list(triplets), "row long, col long, rating double").repartition(3)
     ids = spark.range(6).select(F.concat(F.lit("u"), "id").alias("id"), F.col("id").alias("idx"))
     with fixed_placement(spark):
         side = build_side("user", nonzeros, ids, 6, 4, (5, 3), ["rating"], "float64")
         placed = side.frame.select("*", F.spark_partition_id().alias("partition")).collect()
-    counts = spark.createDataFrame([(0, 3), (1, 0), (2, 1), (3, 0)], "block int, nonzeros long")
+    counts = frame_of(spark, [(0, 3), (1, 0), (2, 1), (3, 0)], "block int, nonzeros long")
     assert_df_equality(side.frame.select("block", "nonzeros"), counts, ignore_row_order=True, ignore_nullable=True)
     keys = [row.key for row in ids.orderBy("idx").select(F.xxhash64(F.col("id").cast("string")).alias("key")).collect()]
     assert side.frame.rdd.getNumPartitions() == 4

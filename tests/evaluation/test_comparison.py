@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark.evaluation.baselines import BASELINES, GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM, with_baselines
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram, reliability
 from dcrec_spark.evaluation.ranking_change import ranking_change
+from tests.frames import frame_of
 
 TRAINING = [("a", 1, 5.0), ("a", 2, 1.0), ("b", 1, 3.0), ("c", 1, 4.0), ("c", 3, 2.0)]
 TEST = [("a", 3, 4.0), ("b", 2, 1.0), ("b", 4, 2.0)]
@@ -20,11 +21,12 @@ def by_pair(frame: DataFrame) -> pd.DataFrame:
 
 
 def test_baselines(spark: SparkSession) -> None:
-    training, test = spark.createDataFrame(TRAINING, SCHEMA), spark.createDataFrame(TEST, SCHEMA)
+    training, test = frame_of(spark, TRAINING, SCHEMA), frame_of(spark, TEST, SCHEMA)
     scored = with_baselines(test, training, seed=3)
     assert scored.columns == ["user_id", "item_id", "rating", *BASELINES]
     of_training = [(3.0, 2.0, 1.0), (3.0, 1.0, 1.0), (3.0, 3.0, 0.0)]  # the last item has no training rating
-    expected = spark.createDataFrame(
+    expected = frame_of(
+        spark,
         [(*pair, *scores) for pair, scores in zip(TEST, of_training, strict=True)],
         f"{SCHEMA}, `{GLOBAL_MEAN}` double, `{ITEM_MEAN}` double, {POPULARITY} double",
     )
@@ -33,8 +35,8 @@ def test_baselines(spark: SparkSession) -> None:
 
 def test_random_scores_depend_on_seed_and_ids_alone(spark: SparkSession) -> None:
     pairs = [(str(u), i, 1.0) for u in range(40) for i in range(25)]
-    test = spark.createDataFrame(pairs, SCHEMA)
-    training = spark.createDataFrame(TRAINING, SCHEMA)
+    test = frame_of(spark, pairs, SCHEMA)
+    training = frame_of(spark, TRAINING, SCHEMA)
     one = by_pair(with_baselines(test, training, seed=3))[RANDOM]
     other = by_pair(with_baselines(test.repartition(7, "item_id"), training.limit(1), seed=3))[RANDOM]
     assert one.equals(other)
@@ -44,7 +46,7 @@ def test_random_scores_depend_on_seed_and_ids_alone(spark: SparkSession) -> None
 
 
 def test_histograms(spark: SparkSession) -> None:
-    few = histogram(spark.createDataFrame([(v,) for v in (1.0, 3.0, 3.0, 5.0)], "x double"), "x")
+    few = histogram(frame_of(spark, [(v,) for v in (1.0, 3.0, 3.0, 5.0)], "x double"), "x")
     assert few.bars.to_numpy().tolist() == [[1, 1, 1], [3, 3, 2], [5, 5, 1]]
     assert (few.n, few.mean, few.deviation, few.lowest, few.highest) == (4, 3.0, np.sqrt(2), 1.0, 5.0)
     values = np.random.default_rng(0).normal(size=500)
@@ -56,7 +58,7 @@ def test_histograms(spark: SparkSession) -> None:
 
 
 def test_counts_in_powers_keep_empty_bars(spark: SparkSession) -> None:
-    counts = spark.createDataFrame([(n,) for n in (0, 1, 1, 2, 3, 16, 31)], "n long")
+    counts = frame_of(spark, [(n,) for n in (0, 1, 1, 2, 3, 16, 31)], "n long")
     found = counts_in_powers(counts, "n")
     bars = [[0, 0, 1], [1, 1, 2], [2, 3, 2], [4, 7, 0], [8, 15, 0], [16, 31, 2]]
     assert found[["low", "high", "n"]].to_numpy().tolist() == bars
@@ -79,9 +81,7 @@ def test_reliability(spark: SparkSession) -> None:
 
 
 def test_predictions_that_are_all_the_same_have_no_slope(spark: SparkSession) -> None:
-    found = reliability(
-        spark.createDataFrame([(2.0, 1.0), (2.0, 4.0)], "prediction double, rating double"), "prediction"
-    )
+    found = reliability(frame_of(spark, [(2.0, 1.0), (2.0, 4.0)], "prediction double, rating double"), "prediction")
     assert found.bins[["prediction", "rating", "n"]].to_numpy().tolist() == [[2.0, 2.5, 2.0]]
     assert np.isnan(found.slope)
     assert found.bias == -0.5
@@ -94,12 +94,14 @@ def test_changes_of_the_ranking(spark: SparkSession) -> None:
         "after": [("a", "qprs"), ("b", "strp")],  # a's two change places; b gets s from the third and t from beyond
     }
     tables = {
-        name: spark.createDataFrame(
-            [(u, i, n) for u, items in of for n, i in enumerate(items, 1)], "user_id string, item_id string, rank long"
+        name: frame_of(
+            spark,
+            [(u, i, n) for u, items in of for n, i in enumerate(items, 1)],
+            "user_id string, item_id string, rank long",
         )
         for name, of in lists.items()
     }
-    statistics = spark.createDataFrame([("p", 8), ("q", 6), ("r", 4), ("s", 2)], "item_id string, ratings long")
+    statistics = frame_of(spark, [("p", 8), ("q", 6), ("r", 4), ("s", 2)], "item_id string, ratings long")
     found = ranking_change(tables["before"], tables["after"], statistics, k=2, depth=4, shown=1)
     assert (found.users, found.places, found.kept) == (2, 4, 0.5)
     assert found.replaced.to_numpy().tolist() == [[0, 1], [1, 0], [2, 1]]

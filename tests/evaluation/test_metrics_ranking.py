@@ -13,6 +13,7 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.entries import ranking_tally
 from dcrec_spark.evaluation.metrics import evaluate_ranking
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
+from tests.frames import frame_of
 from tests.reference import metrics as slow
 from tests.reference.metrics import Variant
 
@@ -29,11 +30,11 @@ class Answers(NamedTuple):
 
     def recommendations(self, spark: SparkSession, partitions: int = 2) -> DataFrame:
         rows = [(user, rank, item) for user, own in self.lists.items() for rank, item in enumerate(own, start=1)]
-        return spark.createDataFrame(rows, "user_id string, rank int, item_id string").repartition(partitions)
+        return frame_of(spark, rows, "user_id string, rank int, item_id string").repartition(partitions)
 
     def rated(self, spark: SparkSession, partitions: int = 2) -> DataFrame:
         rows = [(user, item, rating) for user, own in self.ratings.items() for item, rating in own.items()]
-        return spark.createDataFrame(rows, "user string, item string, rating double").repartition(partitions)
+        return frame_of(spark, rows, "user string, item string, rating double").repartition(partitions)
 
     def slowly(self, variant: Variant) -> dict[str, tuple[float, int]]:
         found = {}

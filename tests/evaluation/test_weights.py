@@ -9,6 +9,7 @@ from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.weights import weigh_by_exposure, weights_by_exposure
 from dcrec_spark.kernels.propensity import SMALLEST
+from tests.frames import frame_of
 from tests.reference.poisson import Array
 
 
@@ -30,7 +31,7 @@ def test_a_weight_is_the_inverse_propensity_and_the_largest_are_cut(spark: Spark
 
 def test_spark_has_the_same_weights_however_the_rows_lie(spark: SparkSession) -> None:
     a_hat = drawn()
-    frame = spark.createDataFrame(list(enumerate(a_hat.tolist())), "item int, `expo.sure` double")
+    frame = frame_of(spark, list(enumerate(a_hat.tolist())), "item int, `expo.sure` double")
     for partitions in (1, 5):
         weighed = weigh_by_exposure(frame.repartition(partitions), "expo.sure", "how_much").orderBy("item")
         found = [row.how_much for row in weighed.collect()]
@@ -38,7 +39,7 @@ def test_spark_has_the_same_weights_however_the_rows_lie(spark: SparkSession) ->
 
 
 def test_a_pair_without_exposure_has_no_weight_and_none_are_no_fault(spark: SparkSession) -> None:
-    frame = spark.createDataFrame([("known", 2.0), ("unknown", None)], "item string, a_hat double")
+    frame = frame_of(spark, [("known", 2.0), ("unknown", None)], "item string, a_hat double")
     found = {row["item"]: row["weight"] for row in weigh_by_exposure(frame).collect()}
     assert found["known"] == pytest.approx(1 / (1 - np.exp(-2.0)))
     assert found["unknown"] is None
@@ -46,7 +47,7 @@ def test_a_pair_without_exposure_has_no_weight_and_none_are_no_fault(spark: Spar
 
 
 def test_what_cannot_be_weighed_is_refused(spark: SparkSession) -> None:
-    frame = spark.createDataFrame([(1, 2.0, 3.0)], "item int, a_hat double, weight double")
+    frame = frame_of(spark, [(1, 2.0, 3.0)], "item int, a_hat double, weight double")
     with pytest.raises(DataError, match="weight"):
         weigh_by_exposure(frame)
     with pytest.raises(DataError, match="exposure"):

@@ -16,6 +16,7 @@ from dcrec_spark.local.fits import Exposure, fit_exposure, fit_outcome
 from dcrec_spark.local.ratings import Ratings
 from dcrec_spark.local.side_by_side import side_by_side
 from dcrec_spark.local.trial import Bench, Fitted, Trial, confounder
+from tests.frames import frame_of
 
 SETTINGS = MetricSettings(ks=(2,), replications=20)
 EXPOSURE = {"rank": 2, "maxIter": 5}
@@ -26,7 +27,7 @@ def frames(spark: SparkSession) -> dict[str, DataFrame]:
     rng = np.random.default_rng(4)
     user, item = np.nonzero(rng.random((30, 20)) < 0.4)
     rows = [(f"u{u}", int(i), float(r)) for u, i, r in zip(user, item, rng.integers(1, 6, len(user)), strict=True)]
-    whole = spark.createDataFrame(rows, "user string, item int, rating double").repartition(3).persist()
+    whole = frame_of(spark, rows, "user string, item int, rating double").repartition(3).persist()
     return dict(zip(("train", "validation"), split_within_users(whole, (0.7, 0.3), seed=1), strict=True))
 
 

@@ -1,6 +1,7 @@
 """A small world of ratings with awkward ids, and the dense twins of both stages on it."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizatio
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.models.families.gamma_poisson import SharedGammas
 from dcrec_spark.spark.lineage import unpersist_abandoned
+from tests.frames import frame_of
 from tests.reference import poisson as dense_poisson
 from tests.reference import poisson_outcome as dense_outcome
 from tests.reference import ridge as dense
@@ -75,7 +77,7 @@ FAMILY = [
 TOL = {"weighted": 0.03, "probabilistic": 0.01, "poisson": 0.003}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class World:
     """Ids in the order of their index, and (U, I) tables of exposure counts and, where exposed, ratings."""
 
@@ -94,7 +96,7 @@ class World:
             for n in order
         ]
         schema = f"user {self.id_types[0]}, item {self.id_types[1]}, rating double, count long"
-        return spark.createDataFrame(rows, schema).repartition(partitions)
+        return frame_of(spark, rows, schema).repartition(partitions)
 
     def exposure_twin(self, spark: SparkSession, counted: bool) -> "ExposureTwin":
         """Stage 1 with the parameters of EXPOSURE; without ``counted`` each pair counts once."""
@@ -236,6 +238,7 @@ class World:
         weights[observed] /= weights[observed].mean()
         return weights
 
+    @cache  # noqa: B019 - of the two worlds of this module, which stay as they are
     def keys(self, spark: SparkSession) -> list[Array]:
         """The hash of each user's and each item's id: what a row's first noise comes from."""
         return [
@@ -243,7 +246,7 @@ class World:
                 [row.key for row in ids.select(F.xxhash64(F.col("id").cast("string")).alias("key")).collect()], np.int64
             )
             for ids in (
-                spark.createDataFrame([(i,) for i in ids], f"id {id_type}").coalesce(1)
+                frame_of(spark, [(i,) for i in ids], f"id {id_type}").coalesce(1)
                 for ids, id_type in zip((self.users, self.items), self.id_types, strict=True)
             )
         ]

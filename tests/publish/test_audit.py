@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import AuditError
 from dcrec_spark.publish.audit import Promises, audit_overlap, audit_recommendations
+from tests.frames import frame_of
 
 Row = tuple[str | None, int | None, str | None, float | None, float | None, float | None]
 
@@ -20,11 +21,11 @@ SEEN = [("ada", "i3"), ("bob", "i1"), ("bob", "i3")]
 
 
 def table_of(spark: SparkSession, rows: list[Row]) -> DataFrame:
-    return spark.createDataFrame(rows, SCHEMA)
+    return frame_of(spark, rows, SCHEMA)
 
 
 def seen_by(spark: SparkSession, pairs: list[tuple[str, str]]) -> DataFrame:
-    return spark.createDataFrame(pairs, "user_id string, item_id string").selectExpr("*", "3.0 as rating")
+    return frame_of(spark, pairs, "user_id string, item_id string").selectExpr("*", "3.0 as rating")
 
 
 def complaint_about(table: DataFrame, seen: DataFrame | None = None) -> str | None:
@@ -79,7 +80,7 @@ def test_a_broken_promise_is_named_with_how_often_it_is_broken(spark: SparkSessi
 @pytest.mark.parametrize("low", [math.nan, None, -math.inf])
 def test_intervals_without_an_end_are_refused(spark: SparkSession, low: float | None) -> None:
     rows = [(*GOOD[0], 2.0, 4.0), (*GOOD[2], low, 4.0)]
-    table = spark.createDataFrame(rows, f"{SCHEMA}, low double, high double")
+    table = frame_of(spark, rows, f"{SCHEMA}, low double, high double")
     assert "1 scores that are null, NaN or infinite" in str(complaint_about(table))
 
 
@@ -106,7 +107,7 @@ def test_all_broken_promises_are_named_at_once(spark: SparkSession) -> None:
 
 def test_what_is_not_on_offer_and_too_many_of_a_category_are_refused(spark: SparkSession) -> None:
     table = table_of(spark, GOOD)
-    items = spark.createDataFrame([("i1", "drama"), ("i2", "drama")], "item_id string, category string")
+    items = frame_of(spark, [("i1", "drama"), ("i2", "drama")], "item_id string, category string")
     audit_recommendations(table, None, Promises(items, 2))
     with pytest.raises(AuditError, match="1 users with more than 1 items of one category"):
         audit_recommendations(table, None, Promises(items, 1))

@@ -4,6 +4,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.publish.list_changes import Lists, Turnover, changes, lists_of, turnover
+from tests.frames import frame_of
 
 MONDAY = {"ada": ["i1", "i2", "i3"], "bob": ["i2", "i1"], "gone": ["i1"]}
 TUESDAY = {"ada": ["i2", "i1", "i4"], "bob": ["i2", "i1"], "new": ["i9"]}
@@ -15,7 +16,7 @@ def table(spark: SparkSession, lists: dict[str, list[str]]) -> DataFrame:
         for user, items in lists.items()
         for rank, item in enumerate(items, start=1)
     ]
-    return spark.createDataFrame(rows, "user_id string, item_id string, rank int, score double")
+    return frame_of(spark, rows, "user_id string, item_id string, rank int, score double")
 
 
 def test_rows_that_came_went_and_moved(spark: SparkSession) -> None:

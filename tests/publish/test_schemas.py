@@ -9,6 +9,7 @@ from pyspark.sql.types import LongType, StringType
 
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.publish import schemas
+from tests.frames import frame_of
 
 
 def test_columns_of_the_contract() -> None:
@@ -44,16 +45,16 @@ def test_columns_of_the_contract() -> None:
 
 
 def test_conform_orders_columns_and_refuses_others(spark: SparkSession) -> None:
-    frame = spark.createDataFrame([("r1", "x", ["why"])], "run_id string, raw string, reasons array<string>")
+    frame = frame_of(spark, [("r1", "x", ["why"])], "run_id string, raw string, reasons array<string>")
     assert_df_equality(schemas.conform(frame, schemas.REJECTS, "rejects"), frame.select("raw", "reasons", "run_id"))
     with pytest.raises(DcrecError, match=r"table rejects: missing columns \['raw'\], unexpected columns \['more'\]"):
         schemas.conform(frame.withColumnRenamed("raw", "more"), schemas.REJECTS, "rejects")
-    wrong = spark.createDataFrame([("r", "x", date(2026, 1, 1))], "run_id string, raw string, reasons date")
+    wrong = frame_of(spark, [("r", "x", date(2026, 1, 1))], "run_id string, raw string, reasons date")
     with pytest.raises(DcrecError, match=r"column reasons: found date, expected array<string>"):
         schemas.conform(wrong, schemas.REJECTS, "rejects")
 
 
 def test_measured_rows_become_the_published_table(spark: SparkSession) -> None:
     rows = [("new", "test", "ndcg(2^rel-1)", 0.5, 0.4, 0.6, 9), ("new", "test", "coverage@5", 0.1, None, None, 7)]
-    expected = spark.createDataFrame([("r1", *row) for row in rows], schemas.METRICS)
+    expected = frame_of(spark, [("r1", *row) for row in rows], schemas.METRICS)
     assert_df_equality(schemas.metric_table(spark, "r1", rows), expected)

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import DataError
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.tables import write_table
+from tests.frames import frame_of
 
 
 class HalfLost(LocalFiles):
@@ -25,14 +26,14 @@ class HalfLost(LocalFiles):
 
 
 def test_what_is_read_is_what_was_written(spark: SparkSession, tmp_path: Path) -> None:
-    table = spark.createDataFrame([("u1", [1.0, 2.0]), ("u2", None), ("", [])], "id string, features array<double>")
+    table = frame_of(spark, [("u1", [1.0, 2.0]), ("u2", None), ("", [])], "id string, features array<double>")
     path = f"{tmp_path}/factors"
     assert write_table(LocalFiles(), path, table, "output.path") == 3
     assert_df_equality(spark.read.parquet(path), table, ignore_row_order=True, ignore_nullable=True)
 
 
 def test_a_table_without_rows_keeps_its_columns(spark: SparkSession, tmp_path: Path) -> None:
-    nothing = spark.createDataFrame([], "id long, gamma double")
+    nothing = frame_of(spark, [], "id long, gamma double")
     assert write_table(LocalFiles(), f"{tmp_path}/none", nothing, "output.path") == 0
     assert_df_equality(spark.read.parquet(f"{tmp_path}/none"), nothing)
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.config import ValidationConfig
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
+from tests.frames import frame_of
 
 NOW = 1_700_000_000
 DAY = 86_400
@@ -21,7 +22,7 @@ GOOD = [("u1", "i1", "4"), ("u2", "i2", "3")]
 
 
 def check(spark: SparkSession, data: list[Any], schema: str = SCHEMA, seed: int = 0, **config: Any) -> Validated:
-    frame = spark.createDataFrame(data, schema)
+    frame = frame_of(spark, data, schema)
     raw = frame.withColumn("raw", F.struct("*"))
     return validate(raw, ValidationConfig(**config), seed=seed, now=NOW)
 
@@ -37,7 +38,7 @@ def ratings(validated: Validated, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def assert_rejects(validated: Validated, expected: list[tuple[str, list[str]]]) -> None:
-    rejects = validated.rejects.sparkSession.createDataFrame(expected, "raw string, reasons array<string>")
+    rejects = frame_of(validated.rejects.sparkSession, expected, "raw string, reasons array<string>")
     assert_df_equality(validated.rejects, rejects, ignore_nullable=True)
 
 
@@ -117,14 +118,14 @@ def test_rejects_hold_the_row_as_read(spark: SparkSession) -> None:
 def test_a_malformed_row_has_no_other_reason(spark: SparkSession) -> None:
     schema = f"{SCHEMA}, raw string, read_problems array<string>"
     data = [(*row, "line", []) for row in GOOD] + [(None, None, "x", "a;b;c", ["malformed_row"])]
-    found = validate(spark.createDataFrame(data, schema), ValidationConfig(**LENIENT))
+    found = validate(frame_of(spark, data, schema), ValidationConfig(**LENIENT))
     assert_rejects(found, [("a;b;c", ["malformed_row"])])
 
 
 def test_an_id_that_the_reader_could_not_read_is_not_also_null(spark: SparkSession) -> None:
     schema = "user_id long, item_id long, rating string, raw string, read_problems array<string>"
     data = [(1, 1, "3", "", []), (2, 2, "3", "", []), (None, 3, "x", "u1,3,x", ["unparsable_user"])]
-    found = validate(spark.createDataFrame(data, schema), ValidationConfig(**LENIENT))
+    found = validate(frame_of(spark, data, schema), ValidationConfig(**LENIENT))
     assert_rejects(found, [("u1,3,x", ["unparsable_user", "unparsable_rating"])])
 
 
@@ -426,7 +427,7 @@ def test_every_row_is_in_ratings_or_in_rejects(spark: SparkSession, data: list[A
 
 def test_the_outcome_does_not_depend_on_partitions(spark: SparkSession) -> None:
     data = [(f"u{n % 17}", f"i{n % 13}", str(n % 7), n % 5) for n in range(600)]
-    frame = spark.createDataFrame(data, f"{SCHEMA}, timestamp long").withColumn("raw", F.struct("*"))
+    frame = frame_of(spark, data, f"{SCHEMA}, timestamp long").withColumn("raw", F.struct("*"))
     config = ValidationConfig(scale_min=1, duplicates="last", max_ratings_per_user=5, max_reject_share=1.0)
     one, other = (validate(frame.repartition(n), config, seed=3, now=NOW).ratings for n in (1, 5))
     assert_df_equality(one, other, ignore_row_order=True)

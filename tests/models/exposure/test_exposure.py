@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark import PoissonFactorizationModel
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.fitting import layout_settings
+from tests.frames import frame_of
 from tests.models.world import NAMES, NUMBERS, PRIORS, World, by_id, exposure
 from tests.problems import assert_same
 from tests.reference import poisson as dense
@@ -116,7 +117,7 @@ def test_transform_adds_the_expected_exposure(spark: SparkSession, fitted: Poiss
     """E[pi_u] . E[lambda_i], for pairs never seen together too; the other columns stay as they are."""
     a_hat = dense.a_hat(NAMES.exposure_twin(spark, counted=False).state)
     pairs = [(item, number, user) for number, user in enumerate(NAMES.users) for item in NAMES.items]
-    answer = fitted.transform(spark.createDataFrame(pairs, "item string, note long, user string"))
+    answer = fitted.transform(frame_of(spark, pairs, "item string, note long, user string"))
     assert answer.columns == ["item", "note", "user", "a_hat"]
     found = {(row.user, row.item): row.a_hat for row in answer.collect()}
     expected = [found[user, item] for user in NAMES.users for item in NAMES.items]
@@ -131,7 +132,7 @@ def test_transform_adds_the_expected_exposure(spark: SparkSession, fitted: Poiss
 def test_training_users_get_their_factors_back(spark: SparkSession, fitted: PoissonFactorizationModel) -> None:
     """From their own exposures, whatever else is held out."""
     pairs = [(NAMES.users[u], NAMES.items[i], bool(count == 0)) for (u, i), count in np.ndenumerate(NAMES.counts)]
-    data = spark.createDataFrame(pairs, "user string, item string, held boolean")
+    data = frame_of(spark, pairs, "user string, item string, held boolean")
     folded = fitted.copy({fitted.validationIndicatorCol: "held"}).foldInUsers(data)
     before, after = by_id(fitted.userFactors), by_id(folded)
     assert after["id"] == before["id"]

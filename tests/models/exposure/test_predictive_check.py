@@ -14,6 +14,7 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.predictive import Factors, HeldOut, check_users
 from dcrec_spark.models.exposure import check_chunks
 from tests.exposure_worlds import COMMON, RARE, SHARE, Split, drawn, posterior, split
+from tests.frames import frame_of
 from tests.kernels.test_predictive import pairs
 from tests.models.world import NAMES, cached, exposure
 from tests.reference.poisson import Array, Priors
@@ -28,7 +29,7 @@ def fit(
 
     def frame(ids: list[Any], kind: str, shape: Array, rate: Array) -> DataFrame:
         rows = list(zip(ids, shape.tolist(), rate.tolist(), strict=True))
-        return spark.createDataFrame(rows, f"id {kind}, shape array<double>, rate array<double>").coalesce(2)
+        return frame_of(spark, rows, f"id {kind}, shape array<double>, rate array<double>").coalesce(2)
 
     model = PoissonFactorizationModel(
         frame([f"u{u}" for u in users], "string", *user_side), frame(items.tolist(), "long", *item_side), []
@@ -49,7 +50,7 @@ def exposures_of(spark: SparkSession, tables: Split, seed: int = 0, partitions: 
     }
     rows = list(zip(*[np.asarray(c).tolist() for c in columns.values()], strict=True))
     schema = "user string, item long, count long, held_out double"
-    return spark.createDataFrame(rows, schema).withColumn("held_out_share", F.lit(SHARE)).repartition(partitions)
+    return frame_of(spark, rows, schema).withColumn("held_out_share", F.lit(SHARE)).repartition(partitions)
 
 
 class Problem(NamedTuple):

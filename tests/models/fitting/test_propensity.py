@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.fitting.propensity import PropensitySettings, fit_propensity, propensity_from_counts
+from tests.frames import frame_of
 from tests.models.world import NAMES, outcome
 
 BY_RATING = {1.0: 30, 2.0: 20, 3.0: 25, 4.0: 15, 5.0: 10}
@@ -16,7 +17,7 @@ BY_RATING = {1.0: 30, 2.0: 20, 3.0: 25, 4.0: 15, 5.0: 10}
 @pytest.fixture(scope="module")
 def ratings(spark: SparkSession) -> DataFrame:
     rows = [(rating, rating / 10.0) for rating, count in BY_RATING.items() for _ in range(count)]
-    return spark.createDataFrame(rows, "stars double, p double")
+    return frame_of(spark, rows, "stars double, p double")
 
 
 def settings(**changes: Any) -> PropensitySettings:

@@ -19,6 +19,7 @@ from dcrec_spark.storage import tables
 from dcrec_spark.storage.hdfs import HadoopFiles
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.version import __version__
+from tests.frames import frame_of
 from tests.models.world import by_id, cached
 from tests.storage.dying import DyingFiles, Killed
 
@@ -26,7 +27,7 @@ from tests.storage.dying import DyingFiles, Killed
 def factors(spark: SparkSession, value: float) -> DataFrame:
     """Of three ids, in two partitions."""
     rows = [(i, [value + i, 2.0], [1.0, 0.5]) for i in range(3)]
-    return spark.createDataFrame(rows, "id int, shape array<double>, rate array<double>").repartition(2, "id")
+    return frame_of(spark, rows, "id int, shape array<double>, rate array<double>").repartition(2, "id")
 
 
 def exposure_model(spark: SparkSession, value: float) -> PoissonFactorizationModel:

@@ -1,0 +1,20 @@
+"""Small DataFrames from rows of Python."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructType
+
+
+def frame_of(spark: SparkSession, rows: Iterable[Iterable[Any]], schema: str | StructType) -> DataFrame:
+    """Rows of values in the order of the schema, by way of Arrow, which the JVM reads by itself.
+
+    With ``spark.createDataFrame(rows, schema)`` they would go through Python workers whenever the DataFrame is used.
+    """
+    fields = (StructType.fromDDL(schema) if isinstance(schema, str) else schema).fields
+    columns: list[Any] = list(zip(*rows, strict=True)) or [[] for _ in fields]
+    arrays = [pa.array(column, to_arrow_type(field.dataType)) for column, field in zip(columns, fields, strict=True)]
+    return spark.createDataFrame(pa.table(arrays, [field.name for field in fields]), schema)

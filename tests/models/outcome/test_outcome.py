@@ -12,6 +12,7 @@ from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.engine.convergence import History
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.fitting import layout_settings
+from tests.frames import frame_of
 from tests.models.world import NAMES, NUMBERS, OUTCOME, OutcomeTwin, World, by_id, exposure, outcome
 from tests.problems import assert_same
 from tests.reference import ridge as dense
@@ -108,7 +109,8 @@ def test_classical_fits_have_no_exposure_model_and_integer_ids_keep_their_type(s
 
 
 def test_exposures_may_be_counts(spark: SparkSession) -> None:
-    estimator = outcome(outcome="probabilistic", exposureModel=exposure(countCol="count"), exchange="blocks")
+    """In blocks they are in tests/models/test_contract.py."""
+    estimator = outcome(outcome="probabilistic", exposureModel=exposure(countCol="count"))
     model = estimator.fit(NUMBERS.frame(spark))
     a_hat = a_hat_of(model.exposureModel)
     assert_is_the_twin(model, NUMBERS, NUMBERS.gaussian_twin(spark, "probabilistic", a_hat))
@@ -217,7 +219,7 @@ def test_sides_may_lie_differently(
 ) -> None:
     """Auto holds the items on the driver here, and places the users, in more blocks than there are rows."""
     monkeypatch.setattr(layout_settings, "HELD_BYTES", 8 * 8 * len(NAMES.items))
-    model = outcome(exposureModel=stage_one, numUserBlocks=40, numItemBlocks=3).fit(NAMES.frame(spark))
+    model = outcome(exposureModel=stage_one, numUserBlocks=11, numItemBlocks=3).fit(NAMES.frame(spark))
     assert_same_model(model, fitted, 1e-8)
 
 
@@ -251,13 +253,13 @@ def test_single_precision_ends_near_double(
 def test_a_placed_fit_outlives_the_end_of_its_lineage(
     spark: SparkSession, reliable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three checkpoints in six sweeps, into the checkpoint directory or, where there is none, on local disk."""
+    """Two checkpoints in four sweeps, into the checkpoint directory or, where there is none, on local disk."""
     if not reliable:
         monkeypatch.setattr(SparkContext, "getCheckpointDir", lambda self: None)
-    estimator = outcome(adjustment="none", exchange="blocks", checkpointInterval=2, maxIter=6)
+    estimator = outcome(adjustment="none", exchange="blocks", checkpointInterval=2, maxIter=4)
     model = estimator.fit(NUMBERS.frame(spark))
-    assert len(model.objectiveHistory) == 6
-    twin = NUMBERS.gaussian_twin(spark, "weighted", sweeps=6)
+    assert len(model.objectiveHistory) == 4
+    twin = NUMBERS.gaussian_twin(spark, "weighted", sweeps=4)
     assert_is_the_twin(model, NUMBERS, twin)
     model.release()
     assert_same(by_id(model.itemFactors)["features"], twin.item_features, 1e-8)  # computed again
@@ -308,7 +310,7 @@ def test_a_fitted_exposure_model_need_not_find_its_count_column(
 def test_an_exposure_model_that_lacks_an_id_is_refused(
     spark: SparkSession, stage_one: PoissonFactorizationModel
 ) -> None:
-    stranger = spark.createDataFrame([("stranger", "1", 4.0, 1)], NAMES.frame(spark).schema)
+    stranger = frame_of(spark, [("stranger", "1", 4.0, 1)], NAMES.frame(spark).schema)
     with pytest.raises(DataError, match=r"1 user ids, such as 'stranger', are not in the fitted exposure model"):
         outcome(exposureModel=stage_one).fit(NAMES.frame(spark).union(stranger))
 
@@ -335,7 +337,7 @@ def test_without_an_exposure_model_one_is_fitted(spark: SparkSession, monkeypatc
 
 def all_pairs(spark: SparkSession, world: World) -> DataFrame:
     pairs = [(user, number, item) for number, user in enumerate(world.users) for item in world.items]
-    return spark.createDataFrame(pairs, f"user {world.id_types[0]}, note long, item {world.id_types[1]}")
+    return frame_of(spark, pairs, f"user {world.id_types[0]}, note long, item {world.id_types[1]}")
 
 
 def test_prediction_is_the_sum_of_its_parts_for_every_pair(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
@@ -378,7 +380,7 @@ def test_a_column_of_the_output_s_name_is_refused(spark: SparkSession, fitted: D
 def test_cold_start(spark: SparkSession, fitted: DeconfoundedMFModel, cold: str) -> None:
     """An unknown user, an unknown item, no user at all, and one known pair."""
     strangers = [("nobody", "1"), ("zoë", "nothing"), (None, "1")]
-    pairs = spark.createDataFrame([*strangers, ("zoë", "1")], "user string, item string")
+    pairs = frame_of(spark, [*strangers, ("zoë", "1")], "user string, item string")
     model = fitted.copy({fitted.coldStartStrategy: cold, fitted.confounderCol: "drawn"})
     found = {(row.user, row.item): (row.prediction, row.drawn) for row in model.transform(pairs).collect()}
     assert np.isfinite(found.pop(("zoë", "1"))).all()

@@ -14,6 +14,7 @@ from scipy.stats import norm
 
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import ConfigError, DataError
+from tests.frames import frame_of
 from tests.models.outcome.test_extended import ALL, KINDS, Posterior, confounder_of
 from tests.models.world import NAMES, OUTCOME, by_id, cached, exposure, outcome
 from tests.problems import assert_same
@@ -41,12 +42,17 @@ def fitted(spark: SparkSession, stage_one: PoissonFactorizationModel) -> Iterato
 
 
 def all_pairs(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([(u, i) for u in NAMES.users for i in NAMES.items], "user string, item string")
+    return frame_of(spark, [(u, i) for u in NAMES.users for i in NAMES.items], "user string, item string")
 
 
-def table_of(frame: DataFrame, column: str, user: str = "user_id", item: str = "item_id") -> Array:
-    found = {(row[user], row[item]): row[column] for row in frame.collect()}
-    return np.array([[found[u, i] for i in NAMES.items] for u in NAMES.users])
+def tables_of(frame: DataFrame) -> dict[str, Array]:
+    """Each column as a table (U, I); users and items are the first two."""
+    found = {(row[0], row[1]): row for row in frame.collect()}
+    return {c: np.array([[found[u, i][c] for i in NAMES.items] for u in NAMES.users]) for c in frame.columns[2:]}
+
+
+def scores_of(model: DeconfoundedMFModel, spark: SparkSession) -> Array:
+    return tables_of(model.transform(all_pairs(spark)))["prediction"]
 
 
 def problem_of(settings: dict[str, Any], h: Array, variance: Array) -> biased.Problem:
@@ -94,19 +100,19 @@ def test_intervals_are_the_dense_twins(
     assert found.columns == ["user_id", "item_id", "prediction", "low", "high", "extrapolates"]
     expected = twin.certainty(problem_of(settings, h, variance), unknowns_of(model), OBSERVED, predicted)
     width = norm.ppf(0.9) * np.sqrt(expected.variance)
-    scores = table_of(model.transform(all_pairs(spark)), "prediction", "user", "item")
-    assert_same(table_of(found, "prediction"), scores, 1e-9)
-    assert_same(table_of(found, "low"), scores - width, 1e-6)
-    assert_same(table_of(found, "high"), scores + width, 1e-6)
+    scores, tables = scores_of(model, spark), tables_of(found)
+    assert_same(tables["prediction"], scores, 1e-9)
+    assert_same(tables["low"], scores - width, 1e-6)
+    assert_same(tables["high"], scores + width, 1e-6)
     if kind == "classical":
-        assert found.where("extrapolates is not null").count() == 0
+        assert (tables["extrapolates"] == np.array(None)).all()
     else:
         rated = np.where(OBSERVED, propensities(posterior), np.inf).min(axis=1, keepdims=True)
         beyond = 1.0 - np.exp(-posterior.a_hat) < rated
         assert 0 < beyond.sum() < beyond.size
-        assert (table_of(found, "extrapolates") == beyond).all()
+        assert (tables["extrapolates"] == beyond).all()
     one = model.predictIntervals(all_pairs(spark).where("user = 'zoë' and item = '10'"), NAMES.frame(spark), 0.8)
-    assert one.first().low == pytest.approx(found.where("user_id = 'zoë' and item_id = '10'").first().low, rel=1e-9)
+    assert one.first().low == pytest.approx(tables["low"][NAMES.users.index("zoë"), NAMES.items.index("10")], rel=1e-9)
     for frame in (found, one):
         frame.unpersist()
     if model is not fitted:
@@ -175,7 +181,7 @@ def test_lists_say_what_it_takes_to_change_them(
     h, predicted, variance = confounder_of(Posterior.of(stage_one), KINDS["rated"]["confounderLink"])
     dense = twin.certainty(problem_of(KINDS["rated"], h, variance), unknowns_of(fitted), OBSERVED, predicted)
     width = 2.0 * norm.ppf(0.9) * np.sqrt(dense.variance)
-    scores = table_of(fitted.transform(all_pairs(spark)), "prediction", "user", "item")
+    scores = scores_of(fitted, spark)
     rows = {(row.user_id, row.rank): row for row in found.collect()}
     for u, user in enumerate(NAMES.users):
         ranked = np.sort(scores[u, ~OBSERVED[u]])[::-1]
@@ -198,13 +204,13 @@ def test_under_a_limit_on_categories_any_other_list_that_keeps_it_may_come(
     """Of all sets of items on offer that keep the limit: their scores may rise by as much as those inside fall."""
     ratings, n = NAMES.frame(spark), 4
     category = dict(zip(NAMES.items[1:], itertools.cycle(["a", "a", None, "b", "a"]), strict=False))
-    items = spark.createDataFrame(list(category.items()), "item string, category string")
+    items = frame_of(spark, list(category.items()), "item string, category string")
     found = fitted.sureRecommendations(n, ratings, items=items, maxPerCategory=most)
     lists = fitted.recommendationTable(n, items=items, maxPerCategory=most)
     assert sorted(found.select(lists.columns).collect()) == sorted(lists.collect())
     h, predicted, variance = confounder_of(Posterior.of(stage_one), KINDS["rated"]["confounderLink"])
     dense = twin.certainty(problem_of(KINDS["rated"], h, variance), unknowns_of(fitted), OBSERVED, predicted)
-    scores = table_of(fitted.transform(all_pairs(spark)), "prediction", "user", "item")
+    scores = scores_of(fitted, spark)
     of_users: dict[str, list[Any]] = {user: [] for user in NAMES.users}
     for row in found.orderBy("rank").collect():
         of_users[row.user_id].append(row)
@@ -285,7 +291,7 @@ def test_folded_in_users_have_intervals_beside_those_of_the_fit(
     ratings = NAMES.frame(spark)
     new = ratings.where("user = 'zoë'").withColumn("user", F.lit("new"))
     folded = fitted.foldInUsers(new)
-    both, pair = ratings.unionByName(new), spark.createDataFrame([("new", "10")], "user string, item string")
+    both, pair = ratings.unionByName(new), frame_of(spark, [("new", "10")], "user string, item string")
     extended, alone = fitted.extended(users=folded), fitted.withUsers(folded)
     found = extended.predictIntervals(pair, both)
     row, score = found.first(), extended.transform(pair).first().prediction

@@ -15,6 +15,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.local.fits import Exposure, Outcome, fit_outcome
 from dcrec_spark.local.ratings import Ratings
+from tests.frames import frame_of
 from tests.models.world import NAMES, OUTCOME, by_id, exposure, outcome
 from tests.problems import assert_same
 from tests.reference import biased
@@ -33,7 +34,14 @@ ALL: dict[str, Any] = {
     "maxIter": 3,
 }
 KINDS: dict[str, dict[str, Any]] = {
-    "everywhere": {**ALL, "outcome": "weighted", "numUserBlocks": 2, "numItemBlocks": 3, "exchange": "blocks"},
+    "everywhere": {
+        **ALL,
+        "outcome": "weighted",
+        "maxIter": 2,
+        "numUserBlocks": 2,
+        "numItemBlocks": 3,
+        "exchange": "blocks",
+    },
     "rated": {**ALL, "outcome": "probabilistic", "unobservedWeight": 0.0, "confounderLink": "sqrt", "regByCount": True},
     "long steps": {
         **ALL,
@@ -135,7 +143,7 @@ def fitted(spark: SparkSession, stage_one: PoissonFactorizationModel, kind: str)
 
 
 def all_pairs(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([(u, i) for u in NAMES.users for i in NAMES.items], "user string, item string")
+    return frame_of(spark, [(u, i) for u in NAMES.users for i in NAMES.items], "user string, item string")
 
 
 def scores_of(frame: DataFrame, columns: list[str]) -> Array:

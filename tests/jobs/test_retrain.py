@@ -1,10 +1,9 @@
 """The main job on real ratings: the tables that it publishes hold what the model and the data say, to the last row."""
 
 import json
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -18,18 +17,28 @@ from dcrec_spark.publish.current import current_run, read_current
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import SMALL, Outcome, column_of_vectors, read_table, record_of, run_directory, run_retrain
 
-TOP_N = 5
+STARS = {**SMALL, "validation.scale_min": 1, "validation.scale_max": 5}
 MOVIELENS = {
-    **SMALL,
+    **STARS,
     "input.format": "movielens",
-    "validation.scale_min": 1,
-    "validation.scale_max": 5,
+    "exposure.rank": 10,
+    "exposure.max_iter": 8,
+    "outcome.rank": 10,
+    "outcome.max_iter": 5,
+    "outcome.alpha": 1,  # with ratings of 1 to 5, it lets the unobserved pairs have a say
+    "recommend.top_n": 20,
+}
+TOP_N = 5
+COAT = {
+    **STARS,
+    "input.format": "coat",
     "exposure.rank": 6,
+    "exposure.max_iter": 6,
     "outcome.rank": 4,
+    "outcome.max_iter": 5,
+    "outcome.tol": 1e-9,  # which five sweeps do not reach
     "recommend.top_n": TOP_N,
 }
-COAT = {**MOVIELENS, "input.format": "coat", "exposure.max_iter": 6, "outcome.max_iter": 5}
-COAT["outcome.tol"] = 1e-9  # which five sweeps do not reach
 TABLES = {"recommendations", "user_factors", "item_factors", "rejects", "runs"}
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -41,11 +50,32 @@ def publish(settings: dict[str, Any], output: Path) -> Outcome:
     return outcome
 
 
+class Parted(NamedTuple):
+    """Ratings of MovieLens 100K: a fifth is held out, drawn by a hash of the pair; the rest is in a folder."""
+
+    folder: Path
+    train: pd.DataFrame
+    held_out: pd.DataFrame
+
+
 @pytest.fixture(scope="module")
-def movielens(spark: SparkSession, data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run directory of MovieLens 100K."""
+def parted(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Parted:
+    ratings = read_movielens(data_folder / "ml-100k" / "u.data")
+    chosen = np.array([crc32(f"{u},{i}".encode()) % 5 == 0 for u, i in zip(ratings.user, ratings.item, strict=True)])
+    folder = tmp_path_factory.mktemp("ml-100k")
+    ratings[~chosen].to_csv(folder / "u.data", sep="\t", header=False, index=False)
+    return Parted(folder, ratings[~chosen], ratings[chosen])
+
+
+def read_movielens(file: Path) -> pd.DataFrame:
+    return pd.read_csv(file, sep="\t", names=["user", "item", "rating", "time"])
+
+
+@pytest.fixture(scope="module")
+def movielens(spark: SparkSession, parted: Parted, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run directory of what is not held out of MovieLens 100K, with 20 items for each user."""
     output = tmp_path_factory.mktemp("movielens") / "out"
-    publish({**MOVIELENS, "input.path": data_folder / "ml-100k"}, output)
+    publish({**MOVIELENS, "input.path": parted.folder}, output)
     return run_directory(output)
 
 
@@ -78,10 +108,17 @@ def run(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture
-def ratings(run: Path, data_folder: Path) -> pd.DataFrame:
+def asked(run: Path) -> dict[str, Any]:
+    """The settings of the run."""
+    settings: dict[str, Any] = record_of(run)["configuration"]
+    return settings
+
+
+@pytest.fixture
+def ratings(asked: dict[str, Any], data_folder: Path) -> pd.DataFrame:
     """What the run was given, read from the source without Spark: user, item, rating."""
-    if record_of(run)["configuration"]["input"]["format"] == "movielens":
-        return pd.read_csv(data_folder / "ml-100k" / "u.data", sep="\t", names=["user", "item", "rating", "time"])
+    if asked["input"]["format"] == "movielens":
+        return read_movielens(Path(asked["input"]["path"]) / "u.data")
     matrix = np.loadtxt(data_folder / "coat" / "train.ascii", dtype=int)
     user, item = np.nonzero(matrix)
     return pd.DataFrame({"user": user + 1, "item": item + 1, "rating": matrix[user, item]})
@@ -90,7 +127,7 @@ def ratings(run: Path, data_folder: Path) -> pd.DataFrame:
 # ---- the tables
 
 
-def test_every_row_is_counted(run: Path, ratings: pd.DataFrame) -> None:
+def test_every_row_is_counted(run: Path, asked: dict[str, Any], ratings: pd.DataFrame) -> None:
     record = record_of(run)
     n, users, items = len(ratings), ratings.user.nunique(), ratings.item.nunique()
     assert record["counts"] == {
@@ -98,7 +135,7 @@ def test_every_row_is_counted(run: Path, ratings: pd.DataFrame) -> None:
         "users": users, "items": items,
     }  # fmt: skip
     expected = {
-        "recommendations": users * TOP_N,
+        "recommendations": users * asked["recommend"]["top_n"],
         "user_factors": users,
         "item_factors": items,
         "rejects": 0,
@@ -110,8 +147,11 @@ def test_every_row_is_counted(run: Path, ratings: pd.DataFrame) -> None:
     verify(str(run))
 
 
-def test_every_user_has_the_best_unseen_items_by_the_published_factors(run: Path, ratings: pd.DataFrame) -> None:
+def test_every_user_has_the_best_unseen_items_by_the_published_factors(
+    run: Path, asked: dict[str, Any], ratings: pd.DataFrame
+) -> None:
     """The whole ranking, done again from the factor tables over all pairs, without Spark."""
+    n = asked["recommend"]["top_n"]
     users, items = (read_table(run, f"{side}_factors").sort_values("id") for side in ("user", "item"))
     assert set(users.id) == set(ratings.user)
     assert set(items.id) == set(ratings.item)
@@ -121,11 +161,11 @@ def test_every_user_has_the_best_unseen_items_by_the_published_factors(run: Path
     score = preference + confounder + record_of(run)["intercept"]
     row, col = np.searchsorted(users.id, ratings.user), np.searchsorted(items.id, ratings.item)
     score[row, col] = -np.inf
-    best = np.argsort(-score, axis=1, kind="stable")[:, :TOP_N]
+    best = np.argsort(-score, axis=1, kind="stable")[:, :n]
 
     table = read_table(run, "recommendations").sort_values(["user_id", "rank"])
-    assert table.user_id.tolist() == np.repeat(users.id.to_numpy(), TOP_N).tolist()
-    assert table["rank"].tolist() == list(range(1, TOP_N + 1)) * len(users)
+    assert table.user_id.tolist() == np.repeat(users.id.to_numpy(), n).tolist()
+    assert table["rank"].tolist() == list(range(1, n + 1)) * len(users)
     assert table.item_id.tolist() == items.id.to_numpy()[best].ravel().tolist()
     for name, values in (("score", score), ("preference", preference), ("confounder", confounder)):
         expected = np.take_along_axis(values, best, axis=1).ravel()
@@ -145,13 +185,13 @@ def test_no_item_that_the_user_rated_is_recommended(run: Path, ratings: pd.DataF
     assert not table.duplicated(["user_id", "item_id"]).any()
 
 
-def test_factors_have_the_ranks_that_were_asked_for(run: Path) -> None:
+def test_factors_have_the_ranks_that_were_asked_for(run: Path, asked: dict[str, Any]) -> None:
     for name in ("user_factors", "item_factors"):
         table = read_table(run, name)
-        assert column_of_vectors(table, "features").shape == (len(table), 4)
+        assert column_of_vectors(table, "features").shape == (len(table), asked["outcome"]["rank"])
         for column in ("exposure_shape", "exposure_rate"):
             vectors = column_of_vectors(table, column)
-            assert vectors.shape == (len(table), 6)
+            assert vectors.shape == (len(table), asked["exposure"]["rank"])
             assert vectors.min() > 0
         assert np.ptp(column_of_vectors(table, "features"), axis=0).min() > 0.01
     assert np.ptp(read_table(run, "user_factors").gamma) > 0.01
@@ -277,40 +317,24 @@ def test_the_two_models_recommend_different_items(coat: tuple[Path, Path], class
 # ---- quality
 
 
-@pytest.fixture(scope="module")
-def held_out(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, pd.DataFrame]]:
-    """A fifth of MovieLens 100K, drawn by a hash of the pair; the rest is published with 20 items for each user."""
-    folder = tmp_path_factory.mktemp("quality")
-    ratings = pd.read_csv(data_folder / "ml-100k" / "u.data", sep="\t", names=["user", "item", "rating", "time"])
-    chosen = np.array([crc32(f"{u},{i}".encode()) % 5 == 0 for u, i in zip(ratings.user, ratings.item, strict=True)])
-    ratings[~chosen].to_parquet(folder / "train.parquet")
-    settings = {"input.format": "parquet", "input.path": folder / "train.parquet", "recommend.top_n": 20}
-    # With ratings of 1 to 5, an alpha of 1 lets the unobserved pairs have a say.
-    fits = {"exposure.rank": 10, "exposure.max_iter": 8, "outcome.rank": 10, "outcome.max_iter": 5, "outcome.alpha": 1}
-    publish({**MOVIELENS, **settings, **fits}, folder / "out")
-    yield folder, ratings[chosen]
-    shutil.rmtree(folder)
-
-
 def recall(recommended: Mapping[Any, set[int]], held: pd.DataFrame) -> float:
     """Mean over users of the share of held-out items that are recommended, of at most 20."""
     wanted = held.groupby("user").item.agg(set)
     return float(np.mean([len(items & recommended[u]) / min(20, len(items)) for u, items in wanted.items()]))
 
 
-def test_held_out_items_are_found_where_popularity_does_not_find_them(held_out: tuple[Path, pd.DataFrame]) -> None:
+def test_held_out_items_are_found_where_popularity_does_not_find_them(parted: Parted, movielens: Path) -> None:
     """Recall at 20 of held-out ratings: 0.40 by the model, 0.22 by the most rated items that the user has not rated."""
-    folder, held = held_out
-    train = pd.read_parquet(folder / "train.parquet")
+    train = parted.train
     by_popularity = train.item.value_counts(sort=True).index.to_numpy()
     popular: dict[Any, set[int]] = {
         user: set(by_popularity[~np.isin(by_popularity, items)][:20].tolist())
         for user, items in train.groupby("user").item
     }
-    table = read_table(run_directory(folder / "out"), "recommendations")
+    table = read_table(movielens, "recommendations")
     model: dict[Any, set[int]] = {user: set(items) for user, items in table.groupby("user_id").item_id}
 
-    found, baseline = recall(model, held), recall(popular, held)
+    found, baseline = recall(model, parted.held_out), recall(popular, parted.held_out)
 
     assert baseline > 0.2
     assert found > 1.5 * baseline

@@ -12,6 +12,7 @@ from dcrec_spark.errors import ConfigError, MissingExtraError
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.outcome import rank_here, rank_indexed
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors
+from tests.frames import frame_of
 from tests.reference.poisson import Array
 
 N_USERS, N_ITEMS, N = 60, 2500, 4
@@ -33,7 +34,7 @@ def side(spark: SparkSession, preference: Array, confounder: Array) -> DataFrame
     rows = [
         (idx, f"{idx:04}", *pair) for idx, pair in enumerate(zip(preference.tolist(), confounder.tolist(), strict=True))
     ]
-    return spark.createDataFrame(rows, "idx long, id string, preference array<double>, confounder array<double>")
+    return frame_of(spark, rows, "idx long, id string, preference array<double>, confounder array<double>")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def seen(spark: SparkSession) -> DataFrame:
     """Of some users some hundred items, of one user all but three."""
     pairs = [(f"{u:04}", f"{i:04}") for u in range(5) for i in range(0, N_ITEMS, 10 + u)]
     pairs += [("0007", f"{i:04}") for i in range(3, N_ITEMS)]
-    return spark.createDataFrame(pairs, "user_id string, item_id string")
+    return frame_of(spark, pairs, "user_id string, item_id string")
 
 
 Lists = dict[str, list[tuple[Any, ...]]]
@@ -96,22 +97,21 @@ def test_who_has_few_items_left_gets_all_of_them(vectors: ScoringVectors, seen: 
     assert len(exact["0007"]) == 3
 
 
-@pytest.mark.parametrize("partitions", [1, 5])
 def test_the_lists_are_the_same_whatever_the_partitions_and_whoever_is_asked_for(
     spark: SparkSession,
     vectors: ScoringVectors,
     seen: DataFrame,
-    partitions: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     usual = lists_of(vectors.best(N, seen, searched_share=0.05))
     monkeypatch.setattr(rank_indexed, "INDEX_ROWS", 7)
-    shuffled = (table.repartition(partitions) for table in (vectors.users, vectors.items))
-    placed = ScoringVectors(*shuffled, N_USERS, N_ITEMS, 3.0)
-    few = spark.createDataFrame([("0003",), ("0041",), ("0007",)], "id string")
-    assert lists_of(placed.best(N, seen.repartition(partitions), searched_share=0.05)) == usual
-    asked = lists_of(placed.best(N, seen, few, searched_share=0.05))
-    assert asked == {user: usual[user] for user in ("0003", "0041", "0007")}
+    few = frame_of(spark, [("0003",), ("0041",), ("0007",)], "id string")
+    for partitions in (1, 5):
+        shuffled = (table.repartition(partitions) for table in (vectors.users, vectors.items))
+        placed = ScoringVectors(*shuffled, N_USERS, N_ITEMS, 3.0)
+        assert lists_of(placed.best(N, seen.repartition(partitions), searched_share=0.05)) == usual
+        asked = lists_of(placed.best(N, seen, few, searched_share=0.05))
+        assert asked == {user: usual[user] for user in ("0003", "0041", "0007")}
 
 
 def test_a_search_of_all_lists_is_the_exact_ranking(vectors: ScoringVectors, seen: DataFrame, exact: Lists) -> None:
@@ -129,7 +129,7 @@ def test_a_small_offer_of_a_large_catalogue_is_ranked_exactly(
     spark: SparkSession, vectors: ScoringVectors, seen: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rank_indexed, "LEAST_COLS", 300)
-    offer = Offer(spark.createDataFrame([(f"{i:04}",) for i in range(0, N_ITEMS, 10)], "id string"))
+    offer = Offer(frame_of(spark, [(f"{i:04}",) for i in range(0, N_ITEMS, 10)], "id string"))
     exactly = lists_of(vectors.best(N, seen, offer=offer))
     assert lists_of(vectors.best(N, seen, offer=offer, searched_share=0.01)) == exactly
 
@@ -140,7 +140,7 @@ def test_a_small_offer_of_a_large_catalogue_is_ranked_exactly(
 @pytest.fixture(scope="module")
 def ratings(spark: SparkSession) -> DataFrame:
     rows = [(u, i, float((u * i) % 5 + 1)) for u in range(12) for i in range(20) if (u + i) % 3]
-    return spark.createDataFrame(rows, "user int, item int, rating double")
+    return frame_of(spark, rows, "user int, item int, rating double")
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ def test_every_call_finds_by_all_lists_what_the_exact_one_does(
     spark: SparkSession, model: DeconfoundedMFModel, ratings: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rank_indexed, "INDEX_COLS", 7)
-    items = spark.createDataFrame([(i, "ab"[i % 2]) for i in range(1, 20)], "item int, category string")
+    items = frame_of(spark, [(i, "ab"[i % 2]) for i in range(1, 20)], "item int, category string")
     some = ratings.where("user % 3 = 1 and item % 3 = 1")
     calls = [
         lambda share: model.recommendationTable(3, ratings, some, items, 1, searchedShare=share),

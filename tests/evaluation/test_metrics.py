@@ -16,6 +16,7 @@ from dcrec_spark.evaluation.metrics import evaluate, evaluate_arrays, join_predi
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.kernels.bootstrap import poisson_weights
+from tests.frames import frame_of
 from tests.reference import metrics as slow
 from tests.reference.metrics import Row, Variant
 from tests.reference.poisson import Array
@@ -41,7 +42,7 @@ def draw(seed: int = 0) -> list[Row]:
 def frame(spark: SparkSession, rows: list[Row], partitions: int = 2, order: int = 0) -> DataFrame:
     shuffled = [tuple(rows[at]) for at in np.random.default_rng(order).permutation(len(rows))]
     schema = "user string, item long, rating double, prediction double"
-    return spark.createDataFrame(shuffled, schema).repartition(partitions)
+    return frame_of(spark, shuffled, schema).repartition(partitions)
 
 
 def here(
@@ -88,7 +89,8 @@ def test_errors_over_ratings_are_weighted_means_and_nothing_else_knows_of_weight
     plain = here(rows).estimates()
     error = np.array([row.prediction - row.rating for row in rows])
     expected = {"mse": np.average(error**2, weights=weight), "mae": np.average(np.abs(error), weights=weight)}
-    weighed = spark.createDataFrame(
+    weighed = frame_of(
+        spark,
         [(*row, w) for row, w in zip(rows, weight.tolist(), strict=True)],
         "user string, item long, rating double, prediction double, how_much double",
     )
@@ -165,7 +167,7 @@ def test_one_user_has_no_interval() -> None:
 def drawn(spark: SparkSession, rows: list[Row], side: str, seed: int) -> list[dict[Any, int]]:
     """How often each user, or item, is drawn in each replication, by the hash of the id."""
     ids = sorted({getattr(row, side) for row in rows})
-    hashed = spark.createDataFrame([(str(i),) for i in ids], "id string").coalesce(1).select(F.xxhash64("id"))
+    hashed = frame_of(spark, [(str(i),) for i in ids], "id string").coalesce(1).select(F.xxhash64("id"))
     weights = poisson_weights(seed, np.array(hashed.collect())[:, 0], SETTINGS.replications)
     return [dict(zip(ids, column, strict=True)) for column in weights.T.tolist()]
 

@@ -11,13 +11,14 @@ from pyspark.sql import SparkSession
 from dcrec_spark import PredictiveCheck
 from dcrec_spark.evaluation import plots
 from dcrec_spark.evaluation.plots import plot_predictive_check
+from tests.frames import frame_of
 
 
 @pytest.fixture(scope="module")
 def check(spark: SparkSession) -> PredictiveCheck:
     """Eight users, a quarter of them at the upper end."""
     p_values = [0.05, 0.3, 0.31, 0.5, 0.6, 0.8, 0.96, 0.97]
-    users = spark.createDataFrame([(str(p), p) for p in p_values], "id string, p_value double").coalesce(1)
+    users = frame_of(spark, [(str(p), p) for p in p_values], "id string, p_value double").coalesce(1)
     return PredictiveCheck(users, 0.995, 0.6, 0.56, -90.0, np.linspace(-120.0, -100.0, 21), 8, 30, users)
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.settings import Columns
 from dcrec_spark.evaluation.splits import hold_out_users, is_held_out, split_by_time, split_pairs, split_within_users
+from tests.frames import frame_of
 
 SHARES = (0.6, 0.2, 0.2)
 Split = Callable[[DataFrame], list[DataFrame]]
@@ -131,7 +132,7 @@ def test_each_users_parts_follow_each_other_in_time(spark: SparkSession) -> None
 def test_equal_times_stay_together(spark: SparkSession, kind: str) -> None:
     """Of ten ratings seven share a moment, the third to the ninth: the cut at half comes before it."""
     seconds = [-(10**9), 0, *[10**9] * 7, 2 * 10**9]
-    frame = spark.createDataFrame([(n, n, at) for n, at in enumerate(seconds)], "user long, item long, at long")
+    frame = frame_of(spark, [(n, n, at) for n, at in enumerate(seconds)], "user long, item long, at long")
     types = {"date": F.to_date(F.timestamp_seconds("at")), "timestamp": F.timestamp_seconds("at")}
     parts = split_by_time(
         frame.withColumn("at", types.get(kind, F.col("at").cast(kind if kind != "date" else "long"))), (0.5, 0.5), "at"
@@ -140,7 +141,7 @@ def test_equal_times_stay_together(spark: SparkSession, kind: str) -> None:
 
 
 def test_a_cut_after_the_last_time_leaves_nothing(spark: SparkSession) -> None:
-    one = spark.createDataFrame([(1, 1, 5)], "user long, item long, timestamp long")
+    one = frame_of(spark, [(1, 1, 5)], "user long, item long, timestamp long")
     assert [part.count() for part in split_by_time(one, (0.8, 0.2))] == [1, 0]
     assert [part.count() for part in split_by_time(one, (0.2, 0.8))] == [0, 1]
 

@@ -10,6 +10,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.strata import bounds_of, evaluate_strata
+from tests.frames import frame_of
 
 
 @given(st.dictionaries(st.integers(0, 50), st.integers(1, 30), min_size=1), st.integers(1, 5))
@@ -27,11 +28,11 @@ def test_equal_numbers_of_members_make_all_strata() -> None:
 
 def test_strata_are_evaluations_of_their_users_and_of_their_items(spark: SparkSession) -> None:
     """All users have two training ratings; items have none, one and three."""
-    training = spark.createDataFrame(
-        [(u, i) for u, items in enumerate(([1, 2], [2, 3], [2, 3])) for i in items], "user int, item int"
+    training = frame_of(
+        spark, [(u, i) for u, items in enumerate(([1, 2], [2, 3], [2, 3])) for i in items], "user int, item int"
     )
     rows = [(u, i, float(1 + (u + i) % 5), float(u * i % 3)) for u in range(3) for i in range(4)]
-    test = spark.createDataFrame(rows, "user int, item int, rating double, prediction double")
+    test = frame_of(spark, rows, "user int, item int, rating double, prediction double")
     plain = MetricSettings(replications=0)
     strata = evaluate_strata(test, training, settings=plain)
     assert [stratum[:4] for stratum in strata] == [

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel, reasons_text, with_titles
 from dcrec_spark.errors import ConfigError, DataError
+from tests.frames import frame_of
 from tests.models.world import NAMES, OUTCOME_PRIORS, by_id, cached, exposure, outcome
 from tests.reference import explain as twin
 from tests.reference import poisson_outcome as dense_outcome
@@ -46,7 +47,7 @@ def fitted(spark: SparkSession, exposures: PoissonFactorizationModel) -> Iterato
 
 
 def pairs_of(spark: SparkSession, *pairs: tuple[str, str]) -> DataFrame:
-    return spark.createDataFrame(list(pairs), "user string, item string")
+    return frame_of(spark, list(pairs), "user string, item string")
 
 
 class Twin:
@@ -160,7 +161,7 @@ def test_what_cannot_be_explained_is_named(spark: SparkSession, fitted: Deconfou
         with pytest.raises(DataError, match=message):
             fitted.explain(pairs, given)
     with pytest.raises(ConfigError, match="user ids are int here and string in the given model"):
-        fitted.explain(spark.createDataFrame([(1, "10")], "user int, item string"), ratings)
+        fitted.explain(frame_of(spark, [(1, "10")], "user int, item string"), ratings)
     with pytest.raises(ValueError, match="n: found 0"):
         fitted.explain(one, ratings, n=0)
     assert cached(spark) == before
@@ -170,8 +171,8 @@ def test_reasons_in_a_line_of_text(spark: SparkSession) -> None:
     """By title where there is one; an item without reasons has an empty line, not none."""
     schema = "user_id long, item_id long, reasons array<struct<item_id: long, rating: double, contribution: double>>"
     rows = [(1, 7, [(8, 5.0, 0.414), (9, 1.5, -0.3), (7, 4.0, 0.2)]), (1, 9, [])]
-    explained = spark.createDataFrame(rows, schema)
-    titles = spark.createDataFrame([(8, "Emma"), (9, "Ivanhoe")], "item_id long, title string")
+    explained = frame_of(spark, rows, schema)
+    titles = frame_of(spark, [(8, "Emma"), (9, "Ivanhoe")], "item_id long, title string")
     by_title = with_titles(explained, titles)
     assert by_title.columns == ["user_id", "item_id", "reasons", "title"]
     texts = by_title.select("item_id", "title", reasons_text(), reasons_text(name="title").alias("titles"))
@@ -190,10 +191,8 @@ def test_reasons_in_a_line_of_text(spark: SparkSession) -> None:
 
 def test_titles_in_tables_without_reasons(spark: SparkSession) -> None:
     """Recommendation tables keep their columns and order; the arrays of recommendForAllUsers get theirs inside."""
-    titles = spark.createDataFrame([(8, "Emma"), (9, "Ivanhoe")], "item_id long, title string")
-    table = spark.createDataFrame(
-        [(1, 1, 9, 4.5), (1, 2, 7, 4.0)], "user_id long, rank long, item_id long, score double"
-    )
+    titles = frame_of(spark, [(8, "Emma"), (9, "Ivanhoe")], "item_id long, title string")
+    table = frame_of(spark, [(1, 1, 9, 4.5), (1, 2, 7, 4.0)], "user_id long, rank long, item_id long, score double")
     assert [tuple(row) for row in with_titles(table, titles).orderBy("rank").collect()] == [
         (1, 1, 9, 4.5, "Ivanhoe"),
         (1, 2, 7, 4.0, "7"),
@@ -201,7 +200,7 @@ def test_titles_in_tables_without_reasons(spark: SparkSession) -> None:
     predicted = table.selectExpr("item_id as film", "score as prediction")
     assert with_titles(predicted, titles, item="film").columns == ["film", "prediction", "title"]
     schema = "user long, recommendations array<struct<film: long, rating: float>>"
-    arrays = spark.createDataFrame([(1, [(9, 4.5), (7, 4.0)]), (2, [])], schema)
+    arrays = frame_of(spark, [(1, [(9, 4.5), (7, 4.0)]), (2, [])], schema)
     named = with_titles(arrays, titles, item="film").orderBy("user").collect()
     assert [[tuple(entry) for entry in row.recommendations] for row in named] == [
         [(9, 4.5, "Ivanhoe"), (7, 4.0, "7")],
@@ -210,8 +209,8 @@ def test_titles_in_tables_without_reasons(spark: SparkSession) -> None:
 
 
 def test_titles_that_have_no_place(spark: SparkSession) -> None:
-    titles = spark.createDataFrame([(8, "Emma")], "item_id long, title string")
-    arrays = spark.createDataFrame([], "user long, recommendations array<struct<film: long, rating: float>>")
+    titles = frame_of(spark, [(8, "Emma")], "item_id long, title string")
+    arrays = frame_of(spark, [], "user long, recommendations array<struct<film: long, rating: float>>")
     with pytest.raises(DataError, match="no column 'item_id': found user, recommendations; name the one that holds"):
         with_titles(arrays, titles)
     with pytest.raises(DataError, match="column 'title' is there already"):

@@ -8,6 +8,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.outcome.fallback import fallback
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors
+from tests.frames import frame_of
 
 RNG = np.random.default_rng(3)
 THETA, BETA = RNG.standard_normal((7, 3)), RNG.standard_normal((9, 3))
@@ -19,7 +20,7 @@ def vectors(spark: SparkSession, form: Form) -> ScoringVectors:
 
     def table(side: str, preference: np.ndarray, confounder: np.ndarray):  # type: ignore[type-arg,no-untyped-def]
         rows = [(n, f"{side}{n}", preference[n].tolist(), confounder[n].tolist()) for n in range(len(preference))]
-        return spark.createDataFrame(rows, columns)
+        return frame_of(spark, rows, columns)
 
     return ScoringVectors(table("u", THETA, PI), table("i", BETA, LAMBDA), 7, 9, 0.5, form)
 
@@ -30,7 +31,7 @@ def test_items_come_by_the_mean_of_all_potential_ratings(spark: SparkSession) ->
     best = np.argsort(-scores)[:4]
     assert [(row["rank"], row["item_id"]) for row in rows] == [(n + 1, f"i{i}") for n, i in enumerate(best)]
     np.testing.assert_allclose([row["score"] for row in rows], scores[best])
-    few = Offer(spark.createDataFrame([(f"i{i}",) for i in best[1:3]], "id string"))
+    few = Offer(frame_of(spark, [(f"i{i}",) for i in best[1:3]], "id string"))
     assert [row["item_id"] for row in fallback(vectors(spark, Form()), 4, few).orderBy("rank").collect()] == [
         f"i{i}" for i in best[1:3]
     ]

@@ -16,6 +16,7 @@ from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.half_step import Turn
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.families.gamma_poisson import GammaPoisson, GammaPrior, start
+from tests.frames import frame_of
 from tests.models.world import NAMES, NUMBERS, OUTCOME_PRIORS, by_id, cached, dense_posterior, exposure, outcome
 from tests.problems import assert_same
 from tests.reference import poisson_outcome
@@ -149,8 +150,8 @@ def test_a_new_user_without_a_known_item_has_rated_nothing(spark: SparkSession, 
     """Which the zeros of all items say; beside one who has rated something known. Unknown items count for nothing."""
     schema = "user string, item string, rating double"
     ratings = [("x", "nothing we know", 5.0), ("y", "10", 4.0), ("y", "nothing we know", 1.0)]
-    folded = by_id(fitted.foldInUsers(spark.createDataFrame(ratings, schema)))
-    alone = by_id(fitted.foldInUsers(spark.createDataFrame([("y", "10", 4.0)], schema)))
+    folded = by_id(fitted.foldInUsers(frame_of(spark, ratings, schema)))
+    alone = by_id(fitted.foldInUsers(frame_of(spark, [("y", "10", 4.0)], schema)))
     assert folded["id"] == ["x", "y"]
     assert_same(folded["features"][1], alone["features"][0], 1e-12)
     np.testing.assert_array_equal(folded["exposure_shape"][0], exposure().getOrDefault("userShapePrior"))
@@ -166,11 +167,11 @@ def test_a_new_user_without_a_known_item_has_rated_nothing(spark: SparkSession, 
 def test_what_cannot_be_folded_in_is_named(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     schema = "user string, item string, rating double"
     with pytest.raises(DataError, match="none of the 1 rows has a known item id"):
-        fitted.foldInUsers(spark.createDataFrame([("x", "who?", 5.0)], schema))
+        fitted.foldInUsers(frame_of(spark, [("x", "who?", 5.0)], schema))
     with pytest.raises(DataError, match="user 'x' has more than one rating of item '10'"):
-        fitted.foldInUsers(spark.createDataFrame([("x", "10", 5.0), ("x", "10", 4.0)], schema))
+        fitted.foldInUsers(frame_of(spark, [("x", "10", 5.0), ("x", "10", 4.0)], schema))
     with pytest.raises(DataError, match="column 'rating' is missing"):
-        fitted.foldInUsers(spark.createDataFrame([("x", "10")], "user string, item string"))
+        fitted.foldInUsers(frame_of(spark, [("x", "10")], "user string, item string"))
 
 
 def test_a_folded_in_row_starts_at_its_own_rate() -> None:

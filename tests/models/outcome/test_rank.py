@@ -13,6 +13,7 @@ from dcrec_spark.kernels.ridge import Shared
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.outcome import rank, rank_here
 from dcrec_spark.models.outcome.tables import FactorTables, completed
+from tests.frames import frame_of
 from tests.reference import topn as dense
 from tests.reference.poisson import Array
 
@@ -38,7 +39,7 @@ def factors_of(spark: SparkSession, ids: list[Any], columns: dict[str, Array]) -
     rows = [(idx, name, *(c[idx].tolist() for c in columns.values())) for idx, name in enumerate(ids)]
     types = ", ".join(f"{name} {'array<double>' if c.ndim == 2 else 'double'}" for name, c in columns.items())
     id_type = "string" if isinstance(ids[0], str) else "int"
-    return spark.createDataFrame(rows, f"idx long, id {id_type}, {types}").repartition(3)
+    return frame_of(spark, rows, f"idx long, id {id_type}, {types}").repartition(3)
 
 
 def make_fitted(spark: SparkSession, confounder: bool) -> Fitted:
@@ -69,7 +70,7 @@ def make_fitted(spark: SparkSession, confounder: bool) -> Fitted:
     seen_table = rng.random((N_USERS, N_ITEMS)) < 0.5
     seen_table[0], seen_table[1] = False, True
     pairs = [(USERS[u], ITEMS[i], 5.0) for u, i in zip(*np.nonzero(seen_table), strict=True)]
-    seen = spark.createDataFrame(pairs, "user string, item int, rating double")
+    seen = frame_of(spark, pairs, "user string, item int, rating double")
     scores = dense.score_all(theta, beta, gamma, pi, lam, INTERCEPT)
     return Fitted(model, scores, seen, seen_table)
 
@@ -122,8 +123,8 @@ def test_without_a_confounder_its_part_is_zero(spark: SparkSession) -> None:
 
 def test_seen_pairs_may_be_strange_or_told_twice(spark: SparkSession, fitted: Fitted) -> None:
     """Unknown users and items, and a pair given again, leave out no more than the known pairs."""
-    strange = spark.createDataFrame(
-        [("nobody", 0, 1.0), ("u02", 999, 1.0), (None, 0, 1.0), ("u01", 0, 1.0)], fitted.seen.schema
+    strange = frame_of(
+        spark, [("nobody", 0, 1.0), ("u02", 999, 1.0), (None, 0, 1.0), ("u01", 0, 1.0)], fitted.seen.schema
     )
     table = fitted.model.recommendationTable(3, fitted.seen.union(strange))
     assert rows_of(table) == fitted.expected(3, seen=True)
@@ -138,7 +139,7 @@ def on_offer(spark: SparkSession, leave_out: int) -> tuple[DataFrame, Array]:
     """All items but every ``leave_out``-th, with categories; and the groups as the twin has them."""
     groups = np.array([{"drama": 0, "comedy": 1, None: -1}[CATEGORIES[i % 5]] for i in range(N_ITEMS)])
     rows = [(ITEMS[i], CATEGORIES[i % 5]) for i in range(N_ITEMS) if i % leave_out]
-    return spark.createDataFrame([*rows, (999, "comedy")], "item int, category string"), groups
+    return frame_of(spark, [*rows, (999, "comedy")], "item int, category string"), groups
 
 
 @pytest.mark.parametrize(("chunk_rows", "piece_cols"), [(4096, 16384), (4, 5)])
@@ -207,7 +208,7 @@ def test_for_all_items(fitted: Fitted) -> None:
 
 def test_for_some_users(spark: SparkSession, fitted: Fitted) -> None:
     """Users may be named twice; those who are not known have no list."""
-    wanted = spark.createDataFrame([("u03", 1), ("u03", 2), ("u07", 1), ("nobody", 1), (None, 1)], "user string, n int")
+    wanted = frame_of(spark, [("u03", 1), ("u03", 2), ("u07", 1), ("nobody", 1), (None, 1)], "user string, n int")
     frame = fitted.model.recommendForUserSubset(wanted, 2, fitted.seen)
     assert dict(frame.dtypes) == {"user": "string", "recommendations": "array<struct<item:int,rating:float>>"}
     everyone = expected_lists(fitted, 2)
@@ -216,7 +217,7 @@ def test_for_some_users(spark: SparkSession, fitted: Fitted) -> None:
 
 def test_for_some_items(spark: SparkSession, fitted: Fitted) -> None:
     """As for all items; named twice or unknown, an item has one list or none."""
-    wanted = spark.createDataFrame([(ITEMS[3],), (ITEMS[3],), (ITEMS[5],), (-1,), (None,)], "item int")
+    wanted = frame_of(spark, [(ITEMS[3],), (ITEMS[3],), (ITEMS[5],), (-1,), (None,)], "item int")
     frame = fitted.model.recommendForItemSubset(wanted, 2, fitted.seen)
     assert dict(frame.dtypes) == {"item": "int", "recommendations": "array<struct<user:string,rating:float>>"}
     everything = {row.item: row.recommendations for row in fitted.model.recommendForAllItems(2, fitted.seen).collect()}

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel
 from dcrec_spark.models.outcome import rank_here
 from dcrec_spark.models.outcome.rank_here import as_lists, room_for_seen
+from tests.frames import frame_of
 
 
 def test_rows_lists_columns_and_pairs_together_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +38,7 @@ def test_lists_begin_at_the_first_rank() -> None:
 @pytest.fixture(scope="module")
 def ratings(spark: SparkSession) -> DataFrame:
     rows = [(u, i, float((u * i) % 5 + 1)) for u in range(6) for i in range(5) if (u + i) % 3]
-    return spark.createDataFrame(rows, "user int, item short, rating double")
+    return frame_of(spark, rows, "user int, item short, rating double")
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +79,8 @@ def test_nobody_to_rank_for_and_nothing_to_rank(
     if rows is not None:
         monkeypatch.setattr(rank_here, "LOCAL_ROWS", rows)
     usual = model.recommendationTable(2, ratings)
-    strangers = spark.createDataFrame([(99,)], "user int")
-    nothing = spark.createDataFrame([(99,)], "item int")
+    strangers = frame_of(spark, [(99,)], "user int")
+    nothing = frame_of(spark, [(99,)], "item int")
     for empty in (
         model.recommendationTable(2, ratings, users=strangers),
         model.recommendationTable(2, ratings, items=nothing),

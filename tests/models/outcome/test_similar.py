@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.models.outcome import rank
 from dcrec_spark.models.outcome.similar import Similarity, similar
 from dcrec_spark.models.outcome.vectors import Offer
+from tests.frames import frame_of
 
 FEATURES = np.array([[1.0, 0.0], [10.0, 1.0], [0.0, 2.0], [1.0, 1.0], [0.0, 0.0], [-3.0, 0.0]])
 IDS = [f"i{number}" for number in range(len(FEATURES))]
@@ -34,10 +35,10 @@ def test_the_nearest_items_are_those_of_plain_loops(
     """An item is not similar to itself; one of zeros is like nothing, and has a list all the same."""
     monkeypatch.setattr(rank, "PIECE_COLS", 4)
     rows = [(idx, IDS[idx], FEATURES[idx].tolist()) for idx in range(len(IDS))]
-    items = spark.createDataFrame(rows, "idx long, id string, features array<double>")
+    items = frame_of(spark, rows, "idx long, id string, features array<double>")
     offer = None
     if offered is not None:
-        offer = Offer(spark.createDataFrame([(IDS[j],) for j in offered], "id string"))
+        offer = Offer(frame_of(spark, [(IDS[j],) for j in offered], "id string"))
     found = similar(items, len(IDS), 2, similarity, offer).orderBy("item_id", "rank").collect()
     wanted = expected(similarity, 2, offered or list(range(len(IDS))))
     assert [tuple(row)[:3] for row in found] == [row[:3] for row in wanted]
@@ -45,6 +46,6 @@ def test_the_nearest_items_are_those_of_plain_loops(
 
 
 def test_another_likeness_is_refused(spark: SparkSession) -> None:
-    items = spark.createDataFrame([], "idx long, id string, features array<double>")
+    items = frame_of(spark, [], "idx long, id string, features array<double>")
     with pytest.raises(ValueError, match="similarity: found 'jaccard', expected cosine or inner_product"):
         similar(items, 0, 2, "jaccard", None)  # type: ignore[arg-type]

@@ -53,6 +53,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             # Workers find the tests' own functions, installed or not.
             "spark.executorEnv.PYTHONPATH": str(ROOT),
+            "spark.python.daemon.module": "tests.worker_daemon",
         },
     )
     session.sparkContext.setCheckpointDir(str(scratch / "checkpoints"))

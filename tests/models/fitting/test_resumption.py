@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
 from dcrec_spark.models.fitting.resumption import KeptSweep
+from tests.frames import frame_of
 
 EXPOSURE: dict[str, Any] = {"rank": 2, "maxIter": 3, "tol": 0.0, "seed": 3}
 OUTCOME: dict[str, Any] = {"rank": 2, "maxIter": 3, "tol": 0.0, "seed": 3}
@@ -39,7 +40,7 @@ class Memory:
 @pytest.fixture(scope="module")
 def ratings(spark: SparkSession) -> DataFrame:
     pairs = [(u, i) for u, i in itertools.product(range(9), range(7)) if (u * i + u) % 3]
-    return spark.createDataFrame([(u, i, 1.0 + (u * i) % 5) for u, i in pairs], "user int, item int, rating double")
+    return frame_of(spark, [(u, i, 1.0 + (u * i) % 5) for u, i in pairs], "user int, item int, rating double")
 
 
 def fit(ratings: DataFrame, memory: Memory | None, **settings: Any) -> DeconfoundedMFModel:

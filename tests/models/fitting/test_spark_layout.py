@@ -11,6 +11,7 @@ from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.engine import convergence
 from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.spark import lineage
+from tests.frames import frame_of
 from tests.models.world import NUMBERS, cached, exposure, outcome
 
 SCHEMA = "reader string, book string, stars double, views long"
@@ -44,7 +45,7 @@ def untouched(spark: SparkSession) -> Iterator[None]:
 
 
 def frame(spark: SparkSession, *rows: tuple[Any, ...], schema: str = SCHEMA) -> DataFrame:
-    return spark.createDataFrame(list(rows), schema)
+    return frame_of(spark, list(rows), schema)
 
 
 # Columns
@@ -77,7 +78,7 @@ def test_a_column_of_the_wrong_type_is_named(spark: SparkSession, column: str, s
     types = {"reader": "string", "book": "string", "stars": "double", column: sql_type}
     schema = ", ".join(f"{name} {kind}" for name, kind in types.items())
     with pytest.raises(DataError, match=expected):
-        rating_model().fit(spark.createDataFrame([], schema))
+        rating_model().fit(frame_of(spark, [], schema))
 
 
 # Rows

@@ -84,8 +84,8 @@ def test_ids_of_any_text_stay_apart_and_as_they_are(
     found.unpersist()
 
 
-@settings(max_examples=8)
-@given(lines=st.lists(LINE, min_size=40, max_size=80))
+@settings(max_examples=4)
+@given(lines=st.lists(LINE, min_size=80, max_size=160))
 def test_lines_of_any_bytes_are_ratings_or_rejects(spark: SparkSession, folder: Path, lines: list[bytes]) -> None:
     """None is swallowed, not even by the quote that the line before leaves open, but for those that are blank."""
     pairs = b"".join(b"%s\nafter%d,i,3\n" % (line, number) for number, line in enumerate(lines))

@@ -20,6 +20,7 @@ from dcrec_spark.models.fitting.driver_layout import DriverLayout, PairsHere
 from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
 from dcrec_spark.models.fitting.layout_settings import Collected, Driver, LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
+from tests.frames import frame_of
 from tests.models.world import NAMES, NUMBERS, by_id, exposure, outcome
 from tests.problems import assert_same
 
@@ -156,8 +157,8 @@ def test_what_cannot_be_laid_out_is_named_alike(spark: SparkSession, exchange: s
 def test_a_new_id_starts_from_the_smallest_ids_rate(spark: SparkSession, exchange: str) -> None:
     """Whatever the order of the table: rows that were folded in have rates of their own."""
     family, (first, second) = PoissonExposure.of(exposure(rank=1)), NUMBERS.users[:2]
-    table = spark.createDataFrame(
-        [(second, [2.0], [7.0]), (first, [1.0], [5.0])], "id int, shape array<double>, rate array<double>"
+    table = frame_of(
+        spark, [(second, [2.0], [7.0]), (first, [1.0], [5.0])], "id int, shape array<double>, rate array<double>"
     )
     with FitScope() as scope:
         layout = laid_out(NUMBERS.frame(spark), scope, exchange, None if exchange == "local" else 1)
@@ -189,7 +190,7 @@ def _facts(spark: SparkSession, ratings: DataFrame, exchange: str, member: dict[
     stage_one = exposure(exchange=exchange, maxIter=1)
     first = outcome(**settings, exposureModel=stage_one, maxIter=1, validationIndicatorCol="later")
     model = first.fit(ratings)
-    second = outcome(**settings, exposureModel=model.exposureModel, maxIter=2, initialModel=model).fit(ratings)
+    second = outcome(**settings, exposureModel=model.exposureModel, maxIter=1, initialModel=model).fit(ratings)
     folded = second.foldInUsers(ratings.limit(9))
     explained = second.explain(ratings.limit(3), ratings)
     numbers = {

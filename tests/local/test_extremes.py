@@ -11,6 +11,7 @@ from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.errors import FitError
 from dcrec_spark.local.fits import Exposure, fit_exposure, fit_outcome
 from dcrec_spark.local.ratings import Ratings
+from tests.frames import frame_of
 
 
 @pytest.fixture(scope="module")
@@ -168,13 +169,13 @@ def test_shapes_too_small_for_single_precision_are_named(ratings: Ratings, rate:
 def test_ends_of_ranges_in_blocks(spark: SparkSession, ratings: Ratings, settings: dict[str, Any]) -> None:
     """Where factors go from block to block: stage 1 with the smallest shapes, and stage 2."""
     rows = zip(ratings.user.tolist(), ratings.item.tolist(), ratings.rating.tolist(), strict=True)
-    blocks: dict[str, Any] = {"exchange": "blocks", "numUserBlocks": 2, "numItemBlocks": 2, **TINY, "maxIter": 3}
+    blocks: dict[str, Any] = {"exchange": "blocks", "numUserBlocks": 2, "numItemBlocks": 2, **TINY, "maxIter": 2}
     estimator = DeconfoundedMF(**blocks, **settings)
     stage_one = None
     if "adjustment" not in settings:
         stage_one = PoissonFactorization(userShapePrior=0.01, itemShapePrior=0.01, **blocks)
         estimator = estimator.setExposureModel(stage_one)
-    model = estimator.fit(spark.createDataFrame(list(rows), "user long, item long, rating double"))
+    model = estimator.fit(frame_of(spark, list(rows), "user long, item long, rating double"))
     users, items = (
         np.array([row.features for row in side.collect()]) for side in (model.userFactors, model.itemFactors)
     )

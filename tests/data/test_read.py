@@ -12,6 +12,7 @@ from dcrec_spark.config import ColumnNames, InputConfig, ValidationConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
+from tests.frames import frame_of
 
 
 def read(spark: SparkSession, **settings: Any) -> DataFrame:
@@ -178,7 +179,7 @@ def test_ids_as_numbers_on_request(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_parquet_keeps_types_and_strange_column_names(spark: SparkSession, tmp_path: Path) -> None:
-    frame = spark.createDataFrame([("u`1", 7, 3.5)], "`the.user` string, `it``em` int, Rating float")
+    frame = frame_of(spark, [("u`1", 7, 3.5)], "`the.user` string, `it``em` int, Rating float")
     frame.write.parquet(str(tmp_path / "r"))
     columns = ColumnNames(user="the.user", item="it`em", rating="Rating")
     raw = read(spark, path=str(tmp_path / "r"), columns=columns)

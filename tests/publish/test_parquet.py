@@ -32,6 +32,7 @@ from dcrec_spark.publish.parquet import (
 from dcrec_spark.storage import tables
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.local import LocalFiles
+from tests.frames import frame_of
 from tests.storage.dying import DyingFiles, Killed
 
 TABLES = ("recommendations", "user_factors")
@@ -90,8 +91,8 @@ def hidden_names(output: Path) -> set[str]:
 
 def test_published_tables_are_read_back(spark: SparkSession, tmp_path: Path) -> None:
     tables = {
-        "recommendations": spark.createDataFrame([("ü\u200d/'", 1, 0.5)], "user_id string, rank int, score double"),
-        "rejects": spark.createDataFrame([], "raw string, reasons array<string>"),
+        "recommendations": frame_of(spark, [("ü\u200d/'", 1, 0.5)], "user_id string, rank int, score double"),
+        "rejects": frame_of(spark, [], "raw string, reasons array<string>"),
     }
     directory = publish(spark, str(tmp_path / "out"), "r1", tables, record_of)
     output = str(tmp_path / "out")

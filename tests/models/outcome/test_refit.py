@@ -12,6 +12,7 @@ from scipy.special import ndtri
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.gamma import noise
+from tests.frames import frame_of
 from tests.models.world import NAMES, OUTCOME, by_id, exposure, outcome
 from tests.problems import assert_same
 from tests.reference import biased
@@ -50,7 +51,7 @@ def predictions(spark: SparkSession, model: DeconfoundedMFModel) -> Array:
 
 
 def all_pairs(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([(u, i) for u in NAMES.users for i in NAMES.items], "user string, item string")
+    return frame_of(spark, [(u, i) for u in NAMES.users for i in NAMES.items], "user string, item string")
 
 
 def swept(

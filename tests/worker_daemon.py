@@ -1,12 +1,11 @@
-"""What the tests' Python workers are forked from: Spark's own daemon, without archives on its path, its imports made.
+"""What the tests' Python workers are forked from: Spark's own daemon, without archives on its path.
 
 Spark puts pyspark.zip and a jar on the path of Python workers, which find the same package beside them, installed. At
 the start of every task a worker forgets what it knows of its path, and Python 3.11 then reads the directory of each
-archive again, once for each package inside: longer than most tasks of a test take. At its end it collects its garbage,
-and searches all that imports left behind but for what was frozen before the fork.
+archive again, once for each package inside: longer than most tasks of a test take. The package makes its own workers
+forget less (``dcrec_spark/spark/worker.py``); tests have many tasks that do not import it.
 """
 
-import gc
 import sys
 
 if __name__ == "__main__":
@@ -15,8 +14,5 @@ if __name__ == "__main__":
 
 from pyspark.daemon import manager
 
-import dcrec_spark  # noqa: F401
-
 if __name__ == "__main__":
-    gc.freeze()
     manager()

@@ -232,6 +232,7 @@ def alternate(
                 break
             if sweep % stop.checkpoint_interval == 0:
                 now, best = _end_lineage(now, best, live)
+                free_disks(users, items)  # now that nothing refers to what was before
         final = _settle(users, steps, best, live)
         if not patience.losses:
             final, best = _mend(users, items, steps, final, best, live, history)
@@ -329,7 +330,6 @@ def _end_lineage(now: _Moment, best: _Moment, live: LiveStates) -> tuple[_Moment
     for state in ended.values():
         live.add(state)
     live.keep_only(ended.values())
-    free_disks(*ended.values())
 
     def moved(moment: _Moment) -> _Moment:
         users = None if moment.users is None else ended[id(moment.users)]

@@ -160,11 +160,11 @@ def _from_checkpoint(state: State) -> State:
     return Placed(state.sums, Kept(end.frame, end.frame), frozenset([end]))
 
 
-def free_disks(*states: State) -> None:
-    """Delete what Spark shuffled for the results before these, whose lineage has ended."""
-    placed = next((state for state in states if isinstance(state, Placed)), None)
+def free_disks(*sides: AnySide) -> None:
+    """Delete what Spark shuffled for results that nothing refers to any more, where a side's results are placed."""
+    placed = next((side for side in sides if isinstance(side, Side) and not side.held), None)
     if placed:
-        delete_unreachable_shuffles(placed.outbox.frame.sparkSession)
+        delete_unreachable_shuffles(placed.frame.sparkSession)
 
 
 def needed_by(states: Iterable[State]) -> Needs:

@@ -83,6 +83,8 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
             saved = load_served_model(context)
         if config.recommend.intervals:
             refuse_refitted(saved, "recommend.intervals", "true", "false", "does not say how sure its scores are")
+        if config.recommend.overlap:
+            refuse_refitted(saved, "recommend.overlap", "true", "false", "has no exposure model")
         require_exposure(config.recommend, saved.model.exposureModel is not None, f"the model {saved.source.path}")
         ratings = users = None
         if config.recommend.exclude_seen:
@@ -104,7 +106,8 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
         users = None if inputs.users is None else _known_users(context, model, inputs.users)
         rated = None if valid is None else valid.ratings
         left_out = offer.left_out(rated)
-        ratings = None if rated is None else as_trained(model, rated)
+        judges = recommend.intervals or recommend.overlap
+        ratings = as_trained(model, rated) if judges and rated is not None else None
         judged = ratings if recommend.intervals else None
         ranked = ranked_lists(context, model, recommend, offer, left_out, judged, users)
         tables = list_tables(model, recommend, offer, ranked, run)

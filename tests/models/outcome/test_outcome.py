@@ -109,8 +109,9 @@ def test_classical_fits_have_no_exposure_model_and_integer_ids_keep_their_type(s
 
 
 def test_exposures_may_be_counts(spark: SparkSession) -> None:
-    """In blocks they are in tests/models/test_contract.py."""
-    estimator = outcome(outcome="probabilistic", exposureModel=exposure(countCol="count"))
+    """In blocks too, where counts and ratings travel side by side."""
+    layout = {"exchange": "blocks", "numUserBlocks": 2, "numItemBlocks": 2}
+    estimator = outcome(outcome="probabilistic", exposureModel=exposure(countCol="count"), **layout)
     model = estimator.fit(NUMBERS.frame(spark))
     a_hat = a_hat_of(model.exposureModel)
     assert_is_the_twin(model, NUMBERS, NUMBERS.gaussian_twin(spark, "probabilistic", a_hat))

@@ -155,3 +155,20 @@ def test_odds_below_1_and_without_an_end_are_refused(odds: str, nightly: Path, t
     outcome = run_retrain({**given, "recommend.overlap": "true", "recommend.overlap_odds": odds})
     assert outcome.code == 2
     assert "recommend.overlap_odds" in outcome.message
+
+
+def test_a_column_that_the_fit_has_learned_from_is_asked_for_only_where_it_is_read(
+    nightly: Path, tmp_path: Path
+) -> None:
+    """Lists need of the ratings no more than who has rated what; how much was seen needs how often."""
+    viewed = ratings().assign(views=lambda table: 1 + table.index % 3)
+    viewed.to_parquet(tmp_path / "views.parquet")
+    counts = {"exposure.kind": "count", "input.columns.count": "views"}
+    fitted = run_retrain({**SMALL, **counts, "input.path": tmp_path / "views.parquet", "output.path": tmp_path / "fit"})
+    assert fitted.code == 0, fitted
+    places = {"model.path": tmp_path / "fit", "input.path": nightly / "ratings.parquet"}
+    plain = run_job(Recommend, {**places, "output.path": tmp_path / "lists"})
+    assert plain.code == 0, plain
+    refused = run_job(Recommend, {**places, "output.path": tmp_path / "out", "recommend.overlap": "true"})
+    assert refused.code == 2
+    assert refused.message.startswith("setting input.columns.count: found null, expected the column")

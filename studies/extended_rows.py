@@ -68,8 +68,7 @@ class ExtendedRow:
         fit = {"maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}
         for _ in range(budget.draws):
             if chosen is None:
-                shared = {} if self._is_poisson else _SHARED
-                yield {**shared, **fit, **self._preference(rng), **self.fixed}, None
+                yield {**self._shared(), **fit, **self._preference(rng), **self.fixed}, None
             elif self.refit:
                 exposure = None if chosen[1] is None else dict(chosen[1])
                 yield {**chosen[0], REFIT: {**fit, **self._refitted(rng)}}, exposure
@@ -81,21 +80,15 @@ class ExtendedRow:
                     {"rank": _one_of(rng, EXPOSURE_RANKS), "seed": seed},
                 )
 
-    @property
-    def _is_poisson(self) -> bool:
-        return self.fixed.get("outcome") == "poisson"
+    def _shared(self) -> dict[str, Any]:
+        return _SHARED
 
     def _preference(self, rng: np.random.Generator) -> dict[str, Any]:
-        if self._is_poisson:
-            rank, shape, zeros = (_one_of(rng, grid) for grid in (RANKS, _SHAPES, _ZEROS))
-            return {"rank": rank, "userShapePrior": shape, "itemShapePrior": shape, "unobservedWeight": zeros}
         rank, strength, bias = (_one_of(rng, grid) for grid in (RANKS, REGULARISERS, _BIAS_REGULARISERS))
         biases = {"userBiasReg": bias, "itemBiasReg": bias} if self.fixed.get("fitBiases") else {}
         return {"rank": rank, "userReg": strength, "itemReg": strength, **biases}
 
     def _confounder(self, rng: np.random.Generator) -> dict[str, Any]:
-        if self._is_poisson:
-            return {"confounderWeight": _one_of(rng, ("user", "global"))}
         return {
             **_one_of(rng, _GAMMAS),
             "leaveOneOut": bool(rng.integers(2)),
@@ -116,6 +109,20 @@ class ExtendedRow:
         regs = {"userReg": strength, "itemReg": strength, "userBiasReg": bias, "itemBiasReg": bias}
         robust = self.refit == "doubly robust"
         return {"rank": rank, **regs, "weightCap": _one_of(rng, _CAPS), "doublyRobust": robust}
+
+
+class PoissonRow(ExtendedRow):
+    """A line of Poisson factorization, which has Gamma priors in the place of regularisers, and no biases."""
+
+    def _shared(self) -> dict[str, Any]:
+        return {}
+
+    def _preference(self, rng: np.random.Generator) -> dict[str, Any]:
+        rank, shape, zeros = (_one_of(rng, grid) for grid in (RANKS, _SHAPES, _ZEROS))
+        return {"rank": rank, "userShapePrior": shape, "itemShapePrior": shape, "unobservedWeight": zeros}
+
+    def _confounder(self, rng: np.random.Generator) -> dict[str, Any]:
+        return {"confounderWeight": _one_of(rng, ("user", "global"))}
 
 
 CLASSICAL, BIASED, WITHOUT_INTERCEPT = "classical", "biased", "biased, intercept-free"
@@ -161,10 +168,10 @@ WITHOUT_BIASES_ROWS = (
 _POISSON, POISSON = {"outcome": "poisson"}, "Poisson, weight of zeros chosen"
 _POISSON_CONFOUNDED = {**_POISSON, "adjustment": "deconfounded"}
 POISSON_ROWS = (
-    ExtendedRow("Poisson, all zeros (the paper's)", {**_POISSON, **_PLAIN, "unobservedWeight": 1.0}),
-    ExtendedRow(POISSON, {**_POISSON, **_PLAIN}),
-    ExtendedRow("Poisson deconfounded", _POISSON_CONFOUNDED, POISSON),
-    ExtendedRow("Poisson deconfounded, items shuffled", _POISSON_CONFOUNDED, POISSON, "permuted"),
+    PoissonRow("Poisson, all zeros (the paper's)", {**_POISSON, **_PLAIN, "unobservedWeight": 1.0}),
+    PoissonRow(POISSON, {**_POISSON, **_PLAIN}),
+    PoissonRow("Poisson deconfounded", _POISSON_CONFOUNDED, POISSON),
+    PoissonRow("Poisson deconfounded, items shuffled", _POISSON_CONFOUNDED, POISSON, "permuted"),
 )
 ALL_ROWS = (*ROWS, *FURTHER_ROWS, *WITHOUT_BIASES_ROWS, *POISSON_ROWS)
 

@@ -270,7 +270,7 @@ class ListsConfig(RankingConfig):
         description="whether the tables user_overlap and item_overlap are published: how many ratings each user and "
         "item is worth, and what a hidden reason for choosing could do to their mean; needs a model with an exposure "
         "model (outcome.adjustment=deconfounded, or ipw with propensity_source=exposure) and all ratings of the fit, "
-        "and lays them out once more for each table",
+        "and lays them out once more",
     )
     overlap_odds: AtLeastOne = Field(
         default=2.0,

@@ -44,7 +44,7 @@ def overlap_tables(
     for all. Items are judged by all ratings.
     """
     with context.reporter.step("say what was seen"):
-        seen = {side: model.overlap(ratings, wanted.overlap_odds, side) for side in ("user", "item")}
+        seen = dict(zip(("user", "item"), model.overlaps(ratings, wanted.overlap_odds), strict=True))
     for table in seen.values():
         context.resources.callback(table.unpersist)
     if users is not None:

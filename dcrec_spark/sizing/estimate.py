@@ -17,7 +17,7 @@ class Course(NamedTuple):
 
     iterations: int
     sweeps: int
-    checkpoint_interval: int = 10
+    checkpoint_interval: int
 
 
 def seconds(size: Size, cores: int) -> dict[str, float]:

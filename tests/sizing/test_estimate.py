@@ -8,7 +8,7 @@ from dcrec_spark.sizing.estimate import Course, cores_for, measured, seconds, wh
 from dcrec_spark.sizing.work import STAGES, Size, work
 
 SIZE = Size(users=70_000, items=10_000, ratings=10_000_000, exposure_rank=10, outcome_rank=50)
-COURSE = Course(iterations=100, sweeps=11)
+COURSE = Course(iterations=100, sweeps=11, checkpoint_interval=10)
 
 
 @pytest.fixture

@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import structlog
 from click.testing import CliRunner, Result
 
 from dcrec_spark.jobs.cli import dcrec
+from tests.jobs.job import SMALL
 from tests.warehouse.places import ROOT
 
 # Dies as it is about to commit to one place: Iceberg is committed by then, PostgreSQL before the directory too.
@@ -22,6 +24,12 @@ from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.jobs.command import main
 main()
 """
+
+
+def small_night(folder: Path, ratings: str) -> dict[str, object]:
+    """Write ratings as CSV into a folder; the settings of a small retraining from there to its ``out``."""
+    (folder / "ratings.csv").write_text(ratings)
+    return {**SMALL, "input.path": folder / "ratings.csv", "input.format": "csv", "output.path": folder / "out"}
 
 
 def dcrec_with(*arguments: object) -> Result:

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.jobs.job import SMALL, read_table, run_directory
-from tests.warehouse.commands import dcrec_with
+from tests.jobs.job import read_table, run_directory
+from tests.warehouse.commands import dcrec_with, small_night
 from tests.warehouse.judges import Judge, delta_judge, jdbc_judge, postgresql_judge
 from tests.warehouse.key_values import RunningRedis
 from tests.warehouse.test_stores import RATINGS
@@ -40,12 +40,8 @@ def test_every_warehouse_holds_the_tables_of_overlap(
     database: psycopg.Connection,
     redis_server: RunningRedis,
 ) -> None:
-    (tmp_path / "ratings.csv").write_text(RATINGS)
     settings = {
-        **SMALL,
-        "input.path": tmp_path / "ratings.csv",
-        "input.format": "csv",
-        "output.path": tmp_path / "out",
+        **small_night(tmp_path, RATINGS),
         "recommend.overlap": "true",
         "warehouses.tables": "[user_overlap, item_overlap]",
         "warehouses.hive.namespace": "seen_hive",

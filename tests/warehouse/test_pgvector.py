@@ -15,8 +15,7 @@ from dcrec_spark.publish.current import current_run
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.server import Server
-from tests.jobs.job import SMALL
-from tests.warehouse.commands import dcrec_with
+from tests.warehouse.commands import dcrec_with, small_night
 from tests.warehouse.test_stores import RATINGS
 from tests.warehouse.world import RUN_DATE, record
 
@@ -82,12 +81,8 @@ def test_the_index_finds_most_of_what_is_best_and_runs_swap_in_one_step(
 def test_the_inner_product_of_published_vectors_is_the_published_score(
     spark: SparkSession, postgresql: str, database: psycopg.Connection, tmp_path: Path
 ) -> None:
-    (tmp_path / "ratings.csv").write_text(RATINGS)
     settings = {
-        "input.path": tmp_path / "ratings.csv",
-        "input.format": "csv",
-        "output.path": tmp_path / "out",
-        **SMALL,
+        **small_night(tmp_path, RATINGS),
         "outcome.outcome": "probabilistic",
         "outcome.unobserved_weight": 0,
         "outcome.fit_biases": "true",

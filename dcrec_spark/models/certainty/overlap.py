@@ -1,11 +1,12 @@
 """How much of each user, or of each item, the ratings show, by the propensities of the exposure model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from dcrec_spark.engine.half_step import Kernel, half_step
 from dcrec_spark.errors import ConfigError
@@ -24,8 +25,8 @@ from dcrec_spark.spark.planning import few_partitions
 _COLUMNS = {"ratings": ("ratings", "long"), **{name: (name, "double") for name in OVERLAP}}
 
 
-def overlap_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, side: str) -> DataFrame:
-    """Return what :meth:`DeconfoundedMFModel.overlap` returns, cached.
+def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: Sequence[str]) -> list[DataFrame]:
+    """Return what :meth:`DeconfoundedMFModel.overlap` returns of each side, cached; the pairs are laid out once.
 
     Raises
     ------
@@ -33,8 +34,9 @@ def overlap_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, side: str
     """
     if isinstance(odds, bool) or not isinstance(odds, int | float) or not 1.0 <= odds < float("inf"):
         raise ValueError(f"odds: found {odds!r}, expected a finite number >= 1, 1 for propensities that are right")
-    if side not in ("user", "item"):
-        raise ValueError(f"side: found {side!r}, expected user or item")
+    for side in sides:
+        if side not in ("user", "item"):
+            raise ValueError(f"side: found {side!r}, expected user or item")
     if fitted.exposure is None:
         raise ConfigError(
             "overlap takes propensities from the exposure model, and this model has none: fit with "
@@ -42,14 +44,23 @@ def overlap_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, side: str
         )
     with FitScope() as scope:
         scope.enter(few_partitions(ratings.sparkSession))
-        layout = _lay_out(fitted, fitted.exposure, ratings, scope)
-        is_user, kernel = side == "user", partial(overlap, odds=float(odds))
-        overlaps = by_exposure(fitted, fitted.exposure, layout, kernel, _COLUMNS, scope, is_user)
-        ids, known = (layout.user_ids, fitted.users) if is_user else (layout.item_ids, fitted.items)
-        of_kind = F.col("id").cast(known.schema["id"].dataType).alias(f"{side}_id")
-        named = ids.select(F.col("idx").alias(f"{side}_idx"), of_kind)
-        table = named.join(overlaps.where("ratings > 0"), f"{side}_idx").drop(f"{side}_idx").persist()
-        table.count()
+        layout, kernel = _lay_out(fitted, fitted.exposure, ratings, scope), partial(overlap, odds=float(odds))
+        return [
+            _named(
+                by_exposure(fitted, fitted.exposure, layout, kernel, _COLUMNS, scope, side == "user"),
+                layout.user_ids if side == "user" else layout.item_ids,
+                fitted.table(side == "user").schema["id"].dataType,
+                side,
+            )
+            for side in sides
+        ]
+
+
+def _named(overlaps: DataFrame, ids: DataFrame, kind: DataType, side: str) -> DataFrame:
+    """Rows with ratings by their ids, cached."""
+    named = ids.select(F.col("idx").alias(f"{side}_idx"), F.col("id").cast(kind).alias(f"{side}_id"))
+    table = named.join(overlaps.where("ratings > 0"), f"{side}_idx").drop(f"{side}_idx").persist()
+    table.count()
     return table
 
 

@@ -11,7 +11,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.certainty.intervals import predict_intervals
 from dcrec_spark.models.certainty.lists import sure_lists
-from dcrec_spark.models.certainty.overlap import overlap_of
+from dcrec_spark.models.certainty.overlap import overlaps_of
 from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
@@ -418,7 +418,12 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         ConfigError
             The model was refitted, or has no exposure model.
         """
-        return overlap_of(self._fitted(), ratings, odds, side)
+        return overlaps_of(self._fitted(), ratings, odds, [side])[0]
+
+    def overlaps(self, ratings: DataFrame, odds: float = 2.0) -> tuple[DataFrame, DataFrame]:
+        """Say of the users, and of the items, what :meth:`overlap` says of a side; the ratings are laid out once."""
+        users, items = overlaps_of(self._fitted(), ratings, odds, ["user", "item"])
+        return users, items
 
     def release(self) -> None:
         """Let go of the cached factors; the model is of no further use. An exposure model given to the fit stays."""

@@ -16,6 +16,7 @@ from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.convergence import SLACK, History, Listener, Patience
 from dcrec_spark.engine.half_step import Kernel, State, destroy, end_lineage, free_disks, half_step, needed_by
 from dcrec_spark.engine.pace import Balanced, Pace, Paced
+from dcrec_spark.engine.spread import adding_parts, scored
 
 
 class Steps(Protocol):
@@ -172,6 +173,11 @@ class LiveStates:
         self._alive.append(state)
         return state
 
+    def exchange(self, state: State, other: State) -> State:
+        """Put another state in the place of one whose results it shares."""
+        self._alive = [other if alive is state else alive for alive in self._alive]
+        return other
+
     def keep_only(self, wanted: Iterable[State | None]) -> None:
         """Let go of all states but these."""
         wanted_ids = {id(state) for state in wanted}
@@ -292,15 +298,29 @@ def _at_pace(steps: Steps, pace: Pace, now: _Moment) -> Steps:
 
 def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates) -> tuple[_Moment, float]:
     remembered = now.items if steps.remembers else None
-    user_state = live.add(half_step(users, steps.users(now.shared), now.items, now.users))
-    item_state = live.add(half_step(items, steps.items(now.shared), user_state, remembered))
+    kernel = adding_parts(steps.users(now.shared), steps, now.shared)
+    user_state = live.add(half_step(users, kernel, now.items, now.users))
+    item_state = _move_items(users, items, steps, now.shared, user_state, remembered, live)
     objective, shared = steps.conclude(user_state.sums, item_state.sums, now.shared)
     return _Moment(user_state if steps.remembers else None, item_state, shared), objective
 
 
+def _move_items(
+    users: AnySide,
+    items: AnySide,
+    steps: Steps,
+    shared: Any,
+    user_state: State,
+    remembered: State | None,
+    live: LiveStates,
+) -> State:
+    moved = live.add(half_step(items, steps.items(shared), user_state, remembered))
+    return live.exchange(moved, scored(users, steps, shared, user_state, moved))
+
+
 def _settle(users: AnySide, steps: Steps, best: _Moment, live: LiveStates) -> State:
     kernel = steps.settle_and_score(best.shared) if isinstance(steps, Settling) else steps.settle(best.shared)
-    return live.add(half_step(users, kernel, best.items))
+    return live.add(half_step(users, adding_parts(kernel, steps, best.shared), best.items))
 
 
 def _at_rest(steps: Steps, final: State, best: _Moment) -> float | None:
@@ -315,7 +335,7 @@ def _mend(
         at_rest = _at_rest(steps, final, best) if history.values else None
         if at_rest is None or not history.worsened_by(at_rest):
             break
-        item_state = live.add(half_step(items, steps.items(best.shared), final, best.items))
+        item_state = _move_items(users, items, steps, best.shared, final, best.items, live)
         _, shared = steps.conclude(final.sums, item_state.sums, best.shared)
         best = _Moment(None, item_state, shared)
         final = _settle(users, steps, best, live)

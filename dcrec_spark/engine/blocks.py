@@ -22,6 +22,7 @@ read a block as :class:`Block`, and never spell those names out::
 
     block.row_key, block.fitted.row_ptr, block.fitted.value("rating"), block.held_out.value("rating")
 
+Rows with more pairs than a block should hold have none here: see :mod:`dcrec_spark.engine.heavy`.
 :mod:`dcrec_spark.engine.build` makes them.
 """
 
@@ -43,12 +44,14 @@ class Pairs(NamedTuple):
     """Pairs of a block, those of the fit or those held out.
 
     row_ptr : (n + 1,) where each row's pairs begin. col : (nnz,) each pair's place in the inbox.
+    at : (nnz,) where their values stand in the block's arrays; None: as these do.
     """
 
     row_ptr: Array
     col: Array
     arrays: Arrays
     prefix: str
+    at: Array | None = None
 
     def named(self, value: str) -> str:
         """Return the name of the block's array that has this value of the pairs."""
@@ -56,7 +59,8 @@ class Pairs(NamedTuple):
 
     def value(self, name: str) -> Array:
         """Return a value of each pair, (nnz,): "rating", "a_hat"; KeyError where the block has none."""
-        return self.arrays[self.named(name)]
+        values = self.arrays[self.named(name)]
+        return values if self.at is None else values[self.at]
 
     def has(self, name: str) -> bool:
         """Whether the pairs have this value."""

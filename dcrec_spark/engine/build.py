@@ -1,6 +1,7 @@
 """How the blocks of a side are made: from the nonzeros of a cluster, or of arrays in this process."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -8,12 +9,24 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from dcrec_spark.engine import heavy
 from dcrec_spark.engine.blocks import FITTED, HELD_OUT, LocalSide, Side, first_place
 from dcrec_spark.engine.cells import Array, pack
+from dcrec_spark.engine.heavy import Heavy
 
 BLOCK_SCHEMA = "block int, nonzeros long, duplicate_row long, duplicate_col long, data binary"
 # Routes are sorted by one number each: target block * _ROUTE_ROWS + row.
 _ROUTE_ROWS = 2**40
+
+
+class HeavyRows(NamedTuple):
+    """Which rows are heavy: of the side whose blocks are built, and of the other one; None: none of them."""
+
+    own: Heavy | None = None
+    others: Heavy | None = None
+
+
+NONE_HEAVY = HeavyRows()
 
 
 def build_side(
@@ -25,6 +38,7 @@ def build_side(
     source: tuple[int, int],
     values: Sequence[str],
     dtype: str,
+    heavies: HeavyRows = NONE_HEAVY,
 ) -> Side:
     """Build the blocks of one side.
 
@@ -37,7 +51,10 @@ def build_side(
     n_rows, n_blocks, source : this side's rows and blocks; the other side's (rows, blocks).
     values : the columns of ``nonzeros`` that become arrays of the blocks.
     dtype : "float64" or "float32", the precision of the values; stored in less where nothing is lost.
+    heavies : see :mod:`dcrec_spark.engine.heavy`; the pairs of heavy rows are left out of this side's blocks.
     """
+    if heavies.own is not None:
+        nonzeros = nonzeros.where(~F.col("row").isin(heavies.own.idx.tolist()))
     no_values = [F.lit(None).cast("double").alias(v) for v in values]
     flags = ["held_out"] if "held_out" in nonzeros.columns else []
     entries = nonzeros.select("row", "col", F.lit(0).cast("long").alias("key"), *values, *flags)
@@ -53,7 +70,7 @@ def build_side(
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         contents = list(batches)
         if contents:
-            yield build_block(pa.Table.from_batches(contents), n_blocks, source, values, dtype)
+            yield build_block(pa.Table.from_batches(contents), n_blocks, source, values, dtype, heavies)
 
     built = placed.repartitionById(n_blocks, "block").mapInArrow(build, BLOCK_SCHEMA)
     return Side(name, n_rows, n_blocks, place_blocks(built, n_blocks))
@@ -75,7 +92,7 @@ def local_side(
     row_key : (rows,) hashes of the ids.
     name, values, dtype : as for :func:`build_side`. n_source_rows : rows of the other side.
     """
-    arrays, _ = _contents(pairs, row_key, (n_source_rows, 1), values, dtype)
+    arrays, _ = _contents(pairs, row_key, (n_source_rows, 1), values, dtype, {}, None)
     return LocalSide(name, len(row_key), pack(arrays))
 
 
@@ -85,7 +102,12 @@ def place_blocks(built: DataFrame, n_blocks: int) -> DataFrame:
 
 
 def build_block(
-    table: pa.Table, n_blocks: int, source: tuple[int, int], values: Sequence[str], dtype: str
+    table: pa.Table,
+    n_blocks: int,
+    source: tuple[int, int],
+    values: Sequence[str],
+    dtype: str,
+    heavies: HeavyRows = NONE_HEAVY,
 ) -> pa.RecordBatch:
     """Build one block from its nonzeros and its rows' keys, which come in any order; the result has a total order.
 
@@ -100,7 +122,8 @@ def build_block(
     nonzeros = table.filter(pa.array(~is_row))
     names = [name for name in ("col", *values, "held_out") if name in nonzeros.column_names]
     pairs = {"row": position[~is_row], **{name: nonzeros[name].to_numpy() for name in names}}
-    arrays, twice = _contents(pairs, row_key, source, values, dtype)
+    own = {} if heavies.own is None else heavies.own.of_block(block, n_blocks)
+    arrays, twice = _contents(pairs, row_key, source, values, dtype, own, heavies.others)
     first = (int(pairs["row"][twice[0]]) * n_blocks + block, int(pairs["col"][twice[0]])) if len(twice) else None
     duplicate = first or (None, None)
     return pa.RecordBatch.from_pydict(
@@ -115,13 +138,20 @@ def build_block(
 
 
 def _contents(
-    pairs: Mapping[str, Array], row_key: Array, source: tuple[int, int], values: Sequence[str], dtype: str
+    pairs: Mapping[str, Array],
+    row_key: Array,
+    source: tuple[int, int],
+    values: Sequence[str],
+    dtype: str,
+    own: Mapping[str, Array],
+    others: Heavy | None,
 ) -> tuple[dict[str, Array], Array]:
     """Return the arrays of a block, and where in ``pairs`` those stand that come twice.
 
     Parameters
     ----------
     pairs : ``row``, as a position in the block, ``col``, the ``values`` and perhaps ``held_out``, (n,) each.
+    own : what the block knows of its heavy rows. others : the heavy rows of the other side.
     """
     n_source_rows, n_source_blocks = source
     row, column = (pairs[name].astype(np.int64, copy=False) for name in ("row", "col"))
@@ -131,14 +161,18 @@ def _contents(
     twice = order[1:][pair[1:] == pair[:-1]]
     row, place = np.divmod(pair, n_source_rows)
     del pair  # as large as the ratings, as all of these are
-    need_at, col = _needed(place, n_source_rows)
+    in_every_inbox = np.empty(0, np.int64) if others is None else _place(others.idx, *source)
+    need_at, col = _needed(place, n_source_rows, in_every_inbox)
     del place
     target = column[order] % n_source_blocks if n_source_blocks > 1 else np.zeros(1, np.int64)
     arrays: dict[str, Array] = {
         "row_key": row_key,
         "need_at": need_at.astype(np.int64),
-        **_routes(row, target, n_source_blocks),
+        **_routes(*_routed(row, target, column[order], n_source_blocks, own, others), n_source_blocks),
+        **own,
     }
+    if others is not None:
+        arrays |= {heavy.AT: np.searchsorted(need_at, in_every_inbox), heavy.BLOCK: others.idx % n_source_blocks}
     numbers = {name: pairs[name][order].astype(dtype) for name in values}
     for prefix, of_part in _parts(pairs, order).items():
         arrays[f"{prefix}row_ptr"] = np.searchsorted(row[of_part], np.arange(len(row_key) + 1)).astype(np.int64)
@@ -155,10 +189,11 @@ def _place(column: Array, n_source_rows: int, n_source_blocks: int) -> Array:
     return np.asarray(first_place(n_source_rows, n_source_blocks, block) + column // n_source_blocks)
 
 
-def _needed(place: Array, n_source_rows: int) -> tuple[Array, Array]:
-    """Return the distinct places in their order, and where each place stands among them."""
+def _needed(place: Array, n_source_rows: int, always: Array) -> tuple[Array, Array]:
+    """Return the distinct places and those always needed, in their order; and where each place stands among them."""
     is_needed = np.zeros(n_source_rows, np.bool_)
     is_needed[place] = True
+    is_needed[always] = True
     return np.flatnonzero(is_needed), (np.cumsum(is_needed, dtype=np.int32) - 1)[place]
 
 
@@ -178,6 +213,23 @@ def _narrowed(values: Array) -> Array:
         if np.array_equal(small, values):
             return small
     return values
+
+
+def _routed(
+    row: Array, target: Array, column: Array, n_targets: int, own: Mapping[str, Array], others: Heavy | None
+) -> tuple[Array, Array]:
+    """Return rows and the blocks that need them: one for each pair, but for heavy rows.
+
+    Blocks of heavy rows leave their pairs out, so that these name no row; the heavy rows go to all blocks.
+    """
+    if others is not None:
+        names = ~np.isin(column, others.idx)
+        row, target = row[names], np.broadcast_to(target, row.shape)[names]
+    if len(own.get(heavy.ROW, ())):
+        rows = own[heavy.ROW]
+        target = np.concatenate([np.broadcast_to(target, row.shape), np.repeat(np.arange(n_targets), len(rows))])
+        row = np.concatenate([row, np.tile(rows, n_targets)])
+    return row, target
 
 
 def _routes(row: Array, target: Array, n_targets: int) -> dict[str, Array]:

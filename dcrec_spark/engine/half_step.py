@@ -1,6 +1,6 @@
 """The one distributed loop body: destination rows updated from the source rows that they touch.
 
-    kernel(Turn(block, memory, inbox, source_sums)) -> Update(rows, sums, memory)
+    kernel(Turn(block, memory, inbox, source_sums, parts)) -> Update(rows, sums, memory, parts)
 
 A model supplies the kernel, a pure function of arrays; this module brings each block its inbox and takes the result
 to where the next half-step finds it. A side's result is *held* by the driver and broadcast where it is small,
@@ -16,13 +16,14 @@ gets the same inbox. User block 0 of the example in :mod:`dcrec_spark.engine.blo
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from dcrec_spark.engine import posts
+from dcrec_spark.engine import heavy, posts
 from dcrec_spark.engine.blocks import AnySide, Block, LocalSide, Side, read_block
 from dcrec_spark.engine.build import place_blocks
 from dcrec_spark.engine.cells import Array, Arrays, Cell, cells_in, pack, unpack
@@ -43,6 +44,7 @@ SomeSide = TypeVar("SomeSide", bound=AnySide)
 
 # Added to each block's sums: how many of its rows are NaN or infinite.
 _NOT_FINITE = "rows_not_finite"
+_NO_PARTS: Arrays = MappingProxyType({})
 
 
 class Turn(NamedTuple):
@@ -52,12 +54,14 @@ class Turn(NamedTuple):
     memory : what the kernel left for this block at its last turn; empty at the first.
     inbox : (rows that the block needs, width) of the source; ``block.fitted.col`` points into it.
     source_sums : the source's sums over all of its blocks.
+    parts : of the block's heavy rows, (h, ...) each, what the source's blocks have added up over their pairs.
     """
 
     block: Block
     memory: Arrays
     inbox: Array
     source_sums: Arrays
+    parts: Arrays = _NO_PARTS
 
 
 class Update(NamedTuple):
@@ -66,11 +70,13 @@ class Update(NamedTuple):
     rows : (rows of the block, width) what the blocks of the other side may ask for.
     sums : added up over the blocks of the side, in the order of the blocks.
     memory : what the block gets back at its next turn; empty where the rows say all.
+    parts : of all heavy rows of the other side, (H, ...) each, sums over the pairs that this block has with them.
     """
 
     rows: Array
     sums: Arrays
     memory: Arrays
+    parts: Arrays = _NO_PARTS
 
 
 Kernel = Callable[[Turn], Update]
@@ -142,9 +148,18 @@ def memories(side: Side, state: State) -> DataFrame:
     """Read what a side knows at the end, each block's memory or, without one, its rows: ``block int, data binary``."""
     if isinstance(state, Placed):
         return posts.memory_cells(state.outbox.frame)
-    cells = state.memory or {b: pack({posts.ROWS: state.rows[side.places_of(b)]}) for b in range(side.n_blocks)}
+    cells = _cells(side, state)
     table = pa.table({"block": pa.array(cells.keys(), pa.int32()), "data": pa.array(cells.values(), pa.binary())})
     return side.frame.sparkSession.createDataFrame(table)
+
+
+def remembering(side: Side, state: State) -> State:
+    """Return the same result, whose blocks get their rows as memories where they have no others."""
+    return state if isinstance(state, Placed) else replace(state, memory=_cells(side, state))
+
+
+def _cells(side: Side, state: Held) -> Mapping[int, bytes]:
+    return state.memory or {b: pack({posts.ROWS: state.rows[side.places_of(b)]}) for b in range(side.n_blocks)}
 
 
 def end_lineage(*states: State) -> list[State]:
@@ -263,8 +278,8 @@ def _outbox(
 ) -> DataFrame:
     """Plan the half-step: the posts of all blocks, once they are asked for."""
     placed = [
-        posts.of_kind(state.outbox.frame, kind)
-        for state, kind in ((source, Kind.MESSAGE), (previous, Kind.MEMORY))
+        posts.of_kind(state.outbox.frame, *kinds)
+        for state, kinds in ((source, (Kind.MESSAGE, Kind.PARTS)), (previous, (Kind.MEMORY,)))
         if isinstance(state, Placed)
     ]
     n_blocks, held = side.n_blocks, side.held
@@ -305,31 +320,48 @@ def _updated(
         rows = np.empty((0, 0)) if from_driver.rows is None else from_driver.rows[block.need_at]
     left = (posts.memories_in(inbox) or from_driver.memory).get(number)
     memory = {} if left is None else unpack(left)
-    return _posts_of(number, block, kernel(Turn(block, memory, rows, from_driver.source_sums)), held)
+    parts = _parts(block, inbox, from_driver) if heavy.has_own(block) else _NO_PARTS
+    return _posts_of(number, block, kernel(Turn(block, memory, rows, from_driver.source_sums, parts)), held)
+
+
+def _parts(block: Block, inbox: list[Post], from_driver: FromDriver) -> Arrays:
+    return posts.total_of(inbox, Kind.PARTS) or heavy.from_driver(block, from_driver.source_sums)
 
 
 def _posts_of(number: int, block: Block, update: Update, held: bool) -> list[Post]:
     finite = np.isfinite(update.rows).all(axis=1)
-    outbox = [posts.sums(number, {**update.sums, _NOT_FINITE: np.array(float((~finite).sum()))})]
+    sums = {**update.sums, _NOT_FINITE: np.array(float((~finite).sum()))}
+    if held:
+        sums |= heavy.for_driver(update.parts)
+    outbox = [posts.sums(number, sums)]
+    if heavy.has_own(block):
+        outbox.append(posts.heavy(number, block[heavy.SLOT], update.rows[block[heavy.ROW]]))
     if update.memory or not held:
         outbox.append(posts.memory(number, update.memory or {posts.ROWS: update.rows}))
     if held:
         outbox.append(posts.message(None, number, update.rows))
     else:
         outbox += [posts.message(target, number, update.rows[rows]) for target, rows in enumerate(block.routes)]
+        outbox += [posts.parts(target, number, of_rows) for target, of_rows in heavy.by_block(block, update.parts)]
     return outbox
 
 
 def _hold(outbox: list[Post]) -> Held:
     rows = posts.rows_in(outbox)
     memory = {block: bytes(cell) for block, cell in posts.memories_in(outbox).items()}
-    return Held(posts.total_of(outbox), np.empty((0, 0)) if rows is None else rows, memory)
+    return Held(_told(outbox), np.empty((0, 0)) if rows is None else rows, memory)
 
 
 def _place(outbox: DataFrame, needs: Needs) -> Placed:
     cached = keep(outbox)
-    sums = posts.posts_in(posts.of_kind(cached.frame, Kind.SUMS).toArrow())
-    return Placed(posts.total_of(sums), cached, needs)
+    told = posts.posts_in(posts.of_kind(cached.frame, Kind.SUMS, Kind.HEAVY).toArrow())
+    return Placed(_told(told), cached, needs)
+
+
+def _told(outbox: list[Post]) -> dict[str, Array]:
+    """Return what the driver learns: the sums over all blocks, and the heavy rows where there are any."""
+    sums, rows = posts.total_of(outbox), posts.heavy_in(outbox)
+    return sums if rows is None else {**sums, heavy.ROWS: rows}
 
 
 def _require_finite(side: AnySide, state: State) -> None:

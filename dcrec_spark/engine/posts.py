@@ -8,9 +8,11 @@ two of items, a half-step of the users whose results stay on the cluster leaves 
     1         1           memory     for the block itself, at its next turn
     0         1           message    the rows that item block 0 needs, in the order of its inbox
     1         1           message    the rows that item block 1 needs
+    1         1           parts      its sums over the pairs of the heavy items of item block 1, where there are any
 
-Where the driver holds the results, one message has all of the block's rows, and ``to_block`` null. ``data`` is a cell
-of arrays (:mod:`dcrec_spark.engine.cells`). Nothing outside of the engine reads or writes posts.
+Where the driver holds the results, one message has all of the block's rows, and ``to_block`` null. Of heavy rows
+(:mod:`dcrec_spark.engine.heavy`) the driver gets a post of their own, wherever the results are. ``data`` is a cell of
+arrays (:mod:`dcrec_spark.engine.cells`). Nothing outside of the engine reads or writes posts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,6 +33,7 @@ _ARROW_SCHEMA = pa.schema(
 )
 # Name of the only array of a message, and of the memory of a block that remembers nothing but its rows.
 ROWS = "rows"
+_SLOT = "slot"
 
 
 class Kind(StrEnum):
@@ -39,6 +42,8 @@ class Kind(StrEnum):
     MEMORY = "memory"
     MESSAGE = "message"
     SUMS = "sums"
+    PARTS = "parts"
+    HEAVY = "heavy"
 
 
 class Post(NamedTuple):
@@ -65,6 +70,16 @@ def sums(from_block: int, arrays: Arrays) -> Post:
     return Post(None, from_block, Kind.SUMS, pack(arrays))
 
 
+def parts(to_block: int, from_block: int, arrays: Arrays) -> Post:
+    """Make the post with a block's part of the sums over the pairs of another block's heavy rows."""
+    return Post(to_block, from_block, Kind.PARTS, pack(arrays))
+
+
+def heavy(from_block: int, slot: Array, rows: Array) -> Post:
+    """Make the post that tells the driver the heavy rows of a block, (h, width), and their places among all, (h,)."""
+    return Post(None, from_block, Kind.HEAVY, pack({_SLOT: slot, ROWS: rows}))
+
+
 def table_of(posts: Sequence[Post]) -> pa.Table:
     """Lay posts out as a table of :data:`SCHEMA`."""
     columns = zip(*posts, strict=True) if posts else [[]] * len(_ARROW_SCHEMA)
@@ -81,9 +96,9 @@ def posts_in(table: pa.Table) -> list[Post]:
     return [Post(said[n]["to_block"], said[n]["from_block"], Kind(said[n]["kind"]), cells[n]) for n in order]
 
 
-def of_kind(outbox: DataFrame, kind: Kind) -> DataFrame:
-    """Choose the posts of one kind."""
-    return outbox.where(F.col("kind") == kind.value)
+def of_kind(outbox: DataFrame, *kinds: Kind) -> DataFrame:
+    """Choose the posts of one kind, or of several."""
+    return outbox.where(F.col("kind").isin([kind.value for kind in kinds]))
 
 
 def memory_cells(outbox: DataFrame) -> DataFrame:
@@ -109,11 +124,20 @@ def memories_in(posts: Iterable[Post]) -> dict[int, Cell]:
     return {post.from_block: post.data for post in posts if post.kind is Kind.MEMORY}
 
 
-def total_of(posts: Iterable[Post]) -> dict[str, Array]:
+def heavy_in(posts: Iterable[Post]) -> Array | None:
+    """Take the heavy rows of all blocks, in the order of their places among all; None where there are none."""
+    told = [unpack(post.data) for post in posts if post.kind is Kind.HEAVY]
+    if not told:
+        return None
+    rows = np.concatenate([arrays[ROWS] for arrays in told])
+    return np.asarray(rows[np.argsort(np.concatenate([arrays[_SLOT] for arrays in told]))])
+
+
+def total_of(posts: Iterable[Post], kind: Kind = Kind.SUMS) -> dict[str, Array]:
     """Add up the sums of all blocks, in the order of the posts."""
     totals: dict[str, Array] = {}
     for post in posts:
-        if post.kind is Kind.SUMS:
+        if post.kind is kind:
             for name, part in unpack(post.data).items():
                 totals[name] = totals[name] + part if name in totals else part.copy()  # what it views can go
     return totals

@@ -8,7 +8,7 @@ from scipy.linalg.lapack import dposv, sposv
 from dcrec_spark.kernels.compiled import pays, plain
 from dcrec_spark.kernels.csr import pieces, row_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge import RatingBlock, System
+from dcrec_spark.kernels.ridge import Array, Design, RatingBlock, Regulariser, Shared, System, items_system
 from dcrec_spark.kernels.threads import over_rows
 
 
@@ -71,6 +71,29 @@ def assembled(block: RatingBlock, system: System) -> Iterator[tuple[Floats, Floa
                 matrix += gathered.T @ gathered
             piece = next(walk, None)
         yield matrix, row_right
+
+
+def sums_over_pairs(
+    block: RatingBlock, users: Floats, gram: Array, shared: Shared, design: Design
+) -> tuple[Floats, Floats]:
+    """Compute what the pairs of a block of items add to their normal equations: X' diag(curvature) X and X' pull.
+
+    Parameters
+    ----------
+    block : ratings of n items. users, shared, design : as for :func:`dcrec_spark.kernels.ridge.items_system`.
+    gram : a Gram matrix of users, for its shape alone: what all pairs add is left out here.
+
+    Returns
+    -------
+    (n, F, F) and (n, F), float64.
+    """
+    of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    system = items_system(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing)
+    n, size = system.right.shape
+    matrices, rights = np.empty((n, size, size)), np.empty((n, size))
+    for row, (matrix, right) in enumerate(assembled(block, system)):
+        matrices[row], rights[row] = matrix, right
+    return matrices, rights
 
 
 def solve(matrix: Floats, right: Floats) -> Floats:

@@ -52,14 +52,14 @@ def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: F
     -------
     (n, F), each >= prior. Without an offset a row sums to its priors plus its total count.
     """
-    shape = _drawn(block, row_geometric_mean, cols)
+    shape = drawn_counts(block, row_geometric_mean, cols)
     shape *= row_geometric_mean
     shape += prior
     return shape
 
 
-def _drawn(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
-    """Return sum_i y_ui g_ik / rate_ui of each row, (n, F)."""
+def drawn_counts(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
+    """Add up y_ui g_ik / rate_ui over the nonzeros of each row, (n, F); see :func:`update_shape`."""
     drawn = np.zeros_like(row_geometric_mean)
     if pays(len(block.col) * cols.shape[1]):
         from dcrec_spark.kernels.loops import poisson as loops

@@ -37,6 +37,7 @@ class RatingBlock(NamedTuple):
     exposure (n, L): the exposure factors of the rows, L = 0 without a confounder.
     low_rank : (nnz,) the product of the exposures, where ``a_hat`` is another number; else (0,).
     variance : (nnz,) the variance of h, where it counts; else (0,).
+    elsewhere : (n,) how many pairs each row has besides, in other blocks; (0,) where all are here.
     """
 
     row_ptr: NDArray[np.int64]
@@ -47,6 +48,13 @@ class RatingBlock(NamedTuple):
     exposure: Floats
     low_rank: Floats = _NONE
     variance: Floats = _NONE
+    elsewhere: NDArray[np.int64] = np.empty(0, np.int64)
+
+    @property
+    def n_pairs(self) -> NDArray[np.int64]:
+        """How many pairs each row has, (n,)."""
+        here = np.diff(self.row_ptr)
+        return here + self.elsewhere if len(self.elsewhere) else here
 
     @property
     def has_confounder(self) -> bool:
@@ -105,11 +113,11 @@ class Regulariser(NamedTuple):
     item_bias: float = 1.0
     by_count: bool = False
 
-    def of_rows(self, row_ptr: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> NDArray[np.float64]:
+    def of_rows(self, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> NDArray[np.float64]:
         """Return that of the factors and the bias of each row, (n, rank (+ 1)); a row without ratings counts as one."""
         factor, bias = (self.user, self.user_bias) if is_user else (self.item, self.item_bias)
         each = np.array([factor] * rank + [bias] * design.biases)
-        count = np.maximum(np.diff(row_ptr), 1) if self.by_count else np.ones(len(row_ptr) - 1)
+        count = np.maximum(pairs, 1) if self.by_count else np.ones(len(pairs))
         return np.asarray(count[:, None] * each)
 
 
@@ -193,6 +201,19 @@ class System(NamedTuple):
     right: Floats
     rank: int
 
+    def of_row(self, row: int, matrix: Floats, right: Floats) -> "System":
+        """Return the system of one row without nonzeros, whose sums over them are given: (F, F) and (F,)."""
+        none = self.curvature[:0]
+        narrow = self.right.dtype
+        return self._replace(
+            curvature=none,
+            pull=none,
+            base=(self.base + matrix).astype(narrow),
+            ridge=self.ridge[row : row + 1],
+            border=self.border[row : row + 1],
+            right=(self.right[row : row + 1] + right).astype(narrow),
+        )
+
 
 def users_system(
     block: RatingBlock, items: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
@@ -219,7 +240,7 @@ def users_system(
     if block.has_confounder and not own_weight:
         everyones += shared.gamma * (block.exposure @ gram[at.exposure, at.sources])
         offset, shown = _with_term(block, offset, lambda _: shared.gamma)
-    ridge = reg.of_rows(block.row_ptr, rank, True, design)
+    ridge = reg.of_rows(block.n_pairs, rank, True, design)
     system = _of_preference(block, items, gram, at, ridge, (offset, shown, everyones), design)
     if own_weight:
         system = _with_confounder(system, block, sums, offset, shared, design, reg)
@@ -252,7 +273,7 @@ def items_system(
         drawn = gram[at.weighted, at.sources] if own_weight else shared.gamma * gram[at.exposure, at.sources]
         everyones += block.exposure @ drawn
         offset, shown = _with_term(block, offset, lambda at: gammas[block.col[at]] if own_weight else shared.gamma)
-    ridge = reg.of_rows(block.row_ptr, rank, False, design)
+    ridge = reg.of_rows(block.n_pairs, rank, False, design)
     system = _of_preference(block, users, gram, at, ridge, (offset, shown, everyones), design)
     return _in_precision(system, users.dtype)
 

@@ -87,7 +87,7 @@ def penalty(
     """
     own_weight = is_user and block.has_confounder and design.per_user
     preference = rows[:, : rows.shape[1] - own_weight].astype(np.float64)
-    regs = reg.of_rows(block.row_ptr, preference.shape[1] - design.biases, is_user, design)
+    regs = reg.of_rows(block.n_pairs, preference.shape[1] - design.biases, is_user, design)
     sums = {"penalty": np.array(np.vdot(regs, np.square(preference)))}
     if own_weight:
         departure = rows[:, -1].astype(np.float64) - shared.gamma
@@ -148,9 +148,11 @@ def _observed_sums(block: RatingBlock, preference: Floats, gamma: Any, shared: S
     return {"square": np.array(square), "linear": linear, "curvature": curvature}
 
 
-def held_out_sums(block: RatingBlock, rows: Floats, users: Floats, shared: Shared, design: Design) -> Sums:
+def held_out_sums(
+    block: RatingBlock, rows: Floats, others: Floats, shared: Shared, design: Design, is_user: bool = False
+) -> Sums:
     """Compute sum e^2, sum e d, sum d d' of held-out pairs, as :func:`observed_sums` has them (float64)."""
-    return _in_pieces(_held_out_sums, block, rows, users, shared, design, is_user=False)
+    return _in_pieces(_held_out_sums, block, rows, others, shared, design, is_user)
 
 
 def _held_out_sums(block: RatingBlock, preference: Floats, gamma: Any, shared: Shared, design: Design) -> Sums:

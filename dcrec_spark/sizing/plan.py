@@ -4,10 +4,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.errors import ConfigError
 from dcrec_spark.sizing.estimate import Course, cores_for, measured, whole
 from dcrec_spark.sizing.work import (
-    MOST_PAIRS_OF_A_ROW,
     Size,
     blocks,
     bytes_of_a_sweep,
@@ -35,13 +33,8 @@ def planned(size: Size, course: Course, cores: int | None, hours: float, cores_p
 
     Raises
     ------
-    ConfigError : no number of cores is enough for so few hours; a row has more ratings than a block can hold.
+    ConfigError : no number of cores is enough for so few hours.
     """
-    if size.heaviest > MOST_PAIRS_OF_A_ROW:
-        raise ConfigError(
-            f"--heaviest {size.heaviest}: the ratings of one user or item have to fit into a block of 2 GB, "
-            f"{MOST_PAIRS_OF_A_ROW:,} at most; sample them, or leave that row out"
-        )
     return shown(size, course, cores or cores_for(size, course, hours * 3600), cores_per_executor)
 
 

@@ -27,8 +27,8 @@ INBOX_BYTES = 2**30
 # was seen where pairs decide.
 BYTES_OF_A_PAIR = 4 + 1 + 8
 BYTES_TO_BUILD_A_PAIR = 160
-# A block travels as one cell, and Spark's cells end at 2 GB.
-MOST_PAIRS_OF_A_ROW = (2**31 - 2**20) // BYTES_OF_A_PAIR
+# Of what a block of users adds up for all heavy items.
+HEAVY_BYTES = 64 * 2**20
 # Of a Python worker that has imported what it needs, and of memory that it does not give back between blocks: with
 # 100M ratings, of which each had nine, it took 1.27 GB at most.
 WORKER_BYTES = 0.5 * 2**30
@@ -89,6 +89,19 @@ def least_blocks(own_rows: int, source_rows: int, ratings: int, width: int) -> i
     remembered = own_rows * 1.5 * width * 8 / REMEMBERED_BYTES
     named = ratings * width * 8 / INBOX_BYTES if source_rows * width * 8 > INBOX_BYTES else 1
     return ceil(max(pairs, remembered, named))
+
+
+def pairs_of_a_row(width: int) -> int:
+    """Return how many pairs an item may have in its block: with what they name no more than half of what others do.
+
+    width : numbers that a row sends at most. Items with more are heavy, and leave theirs to the users' blocks.
+    """
+    return min(CELL_BYTES // BYTES_OF_A_PAIR, INBOX_BYTES // 2 // (8 * width))
+
+
+def most_heavy(width: int) -> int:
+    """Return how many items may be heavy: a block of users adds up a matrix for each, of half the width at most."""
+    return max(1, HEAVY_BYTES // (8 * (width // 2 + 1) ** 2))
 
 
 def block_count(n_rows: int, cores: int, wanted: int | None, least: int) -> int:

@@ -109,6 +109,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters
         super().__init__()
         self.listener: Listener = log_iteration
         self.checkpoints: FitCheckpoints | None = None
+        self.heavyPairs: int | None = None
         initialise(self)
 
     def _fit(self, dataset: DataFrame) -> PoissonFactorizationModel:
@@ -117,7 +118,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters
         names = get("userCol"), get("itemCol")
         require_columns(dataset, names, [count] if count else [], [held_out] if held_out else [])
         require_checkpoint_directory(dataset.sparkSession)
-        settings = layout_settings(self, PoissonExposure.of(self).row_width)
+        settings = layout_settings(self, PoissonExposure.of(self).row_width, splits=PoissonExposure.splits)
         with FitScope() as scope:
             layout = lay_out(dataset, *names, exposure_values(count), settings, scope, held_out)
             return fit_exposure(self, layout, scope).model

@@ -156,7 +156,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         require_ids_alike(dataset, names, (self.userFactors, self.itemFactors))
         dataset = observed(dataset, get("validationIndicatorCol"))
         family, known = PoissonExposure.of(self), self.itemFactors if new_is_user else self.userFactors
-        settings = layout_settings(self, family.row_width)
+        settings = layout_settings(self, family.row_width, splits=new_is_user)
         with FitScope() as scope:
             frozen = {"item" if new_is_user else "user": scope.add_cached(index_ids(known, "id"))}
             layout = lay_out(

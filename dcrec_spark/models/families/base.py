@@ -130,12 +130,14 @@ class Family(ABC):
     objective : what a fit optimises.
     reads : names of further Params that the family takes its settings from.
     settings : their values and those of the Params that every family reads, plain numbers and strings.
+    splits : whether its steps are :class:`dcrec_spark.engine.spread.Splitting`, so that items may be heavy.
     """
 
     stage: ClassVar[str]
     value: ClassVar[str]
     objective: ClassVar[Objective]
     reads: ClassVar[tuple[str, ...]] = ()
+    splits: ClassVar[bool] = False
     _all_read: ClassVar[tuple[str, ...]] = ("rank", "seed", "precision")
 
     def __init__(self, settings: Mapping[str, Any]) -> None:

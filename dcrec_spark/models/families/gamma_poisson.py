@@ -14,13 +14,14 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from scipy.special import gammaln
 
+from dcrec_spark.engine import heavy
 from dcrec_spark.engine.blocks import Block, Pairs
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.half_step import Turn, Update
 from dcrec_spark.engine.rows import RowLayout
 from dcrec_spark.kernels.csr import inner_products, row_sums
 from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise
-from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, update_shape, weighted_sums
+from dcrec_spark.kernels.poisson import CountBlock, drawn_counts, log_rates, rates, update_shape, weighted_sums
 from dcrec_spark.kernels.relax import over_relaxed
 from dcrec_spark.kernels.settle import settle_shape
 
@@ -160,9 +161,42 @@ def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
         mean = np.hstack([mean, geometric_mean(gamma, turn.memory["gamma_rate"])])
     cols, block = _cols(turn, model, is_user), count_block(turn, model, shared, is_user)
     prior = prior_shapes(model, is_user)
-    shape = over_relaxed(before, update_shape(prior, block, mean, cols), prior, model.length)
+    updated = update_shape(prior, block, mean, cols)
+    if turn.parts:  # of rows without a pair here
+        updated[turn.block[heavy.ROW]] += mean[turn.block[heavy.ROW]] * turn.parts["drawn"]
+    shape = over_relaxed(before, updated, prior, model.length)
     result = _moved(turn, model, is_user, shape)
     return result if is_user else _scored(turn, model, shared, block, result, cols)
+
+
+def heavy_parts(turn: Turn, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
+    """Add up what the step of heavy items needs of their pairs with a block of users, (H, K) each (float64).
+
+    drawn : of the counts, see :func:`dcrec_spark.kernels.poisson.drawn_counts`. excess : w - w0 times the users' means.
+    """
+    of_items = model.row_layout(is_user=False).part(turn.inbox[turn.block[heavy.AT]], Part.GEOMETRIC_MEAN)
+    met = Turn(heavy.turned(turn.block), {}, update.rows, {})
+    counts, cols = count_block(met, model, shared, is_user=False), _cols(met, model, is_user=False)
+    parts: dict[str, Floats] = {"drawn": drawn_counts(counts, of_items / model.scale, cols).astype(np.float64)}
+    excess = _excess(met.block, model)
+    if excess is not None:
+        means = model.row_layout(is_user=True).part(update.rows, Part.MEAN)
+        parts["excess"] = weighted_sums(counts.row_ptr, counts.col, excess, means)
+    return parts
+
+
+def heavy_scores(turn: Turn, items: Array, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
+    """Add up, over the pairs of a block of users with heavy items, what the step of items adds up over its pairs.
+
+    items : (H, width) the heavy items as they have moved. The memory has the users.
+    """
+    met = Turn(heavy.met(turn.block), turn.memory, items, {})
+    own = geometric_mean(turn.memory["shape"], turn.memory["rate"])
+    if model.gamma_per_user:
+        own = np.hstack([own, geometric_mean(turn.memory["gamma_shape"], turn.memory["gamma_rate"])])
+    counts = count_block(met, model, shared, is_user=True)
+    rate = rates(counts, own, _cols(met, model, is_user=True))
+    return _sums_of_pairs(met, model, shared, counts, rate, turn.memory, is_user=True)
 
 
 def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
@@ -253,6 +287,8 @@ def _rates(turn: Turn, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floa
     if excess is not None:
         means = model.row_layout(not is_user).part(turn.inbox, Part.MEAN)
         rate = rate + weighted_sums(pairs.row_ptr, pairs.col, excess, means) / scale
+        if turn.parts:
+            rate[turn.block[heavy.ROW]] += turn.parts["excess"]
     if not (is_user and model.gamma_per_user):
         return rate.astype(model.precision), None
     reach = model.unobserved * (turn.block["exposure"].astype(np.float64) @ turn.source_sums["exposure_total"])
@@ -313,44 +349,65 @@ def _posterior(
 def _scored(
     turn: Turn, model: GammaPoisson, shared: SharedGammas, block: CountBlock, result: Update, cols: Floats
 ) -> Update:
-    """Add the item step's sums over its nonzeros: of the ELBO, of the shared terms, of held-out pairs."""
+    """Add the item step's sums over its nonzeros."""
     rate = rates(block, model.row_layout(is_user=False).part(result.rows, Part.GEOMETRIC_MEAN), cols)
+    sums = _sums_of_pairs(turn, model, shared, block, rate, result.memory, is_user=False)
+    return result._replace(sums={**result.sums, **sums})
+
+
+def _sums_of_pairs(
+    turn: Turn,
+    model: GammaPoisson,
+    shared: SharedGammas,
+    block: CountBlock,
+    rate: Floats,
+    memory: Arrays,
+    is_user: bool,
+) -> dict[str, Floats]:
+    """Add up over the pairs of a block what the ELBO, the shared terms and the held-out loss need.
+
+    rate : (nnz,) of the nonzeros, in geometric means. memory : the block's rows, as they have moved.
+    """
+    pairs = turn.block.fitted
+    weight = pairs.value("weight") if pairs.has("weight") else None
     sums = {
         "log_rates": np.array(log_rates(block, rate)),
-        "log_factorial": np.array(_log_factorial(turn.block[model.count], turn.block.get("weight"))),
+        "log_factorial": np.array(_log_factorial(pairs.value(model.count), weight)),
     }
     if model.intercept is not None or model.confounder is not None:
         shares = block.counts.astype(np.float64) / rate
         sums["shares"] = np.array(shares.sum())
         if model.confounder is not None:
-            sums["confounder_shares"] = np.array(shares @ turn.block.fitted.value("a_hat"))
+            sums["confounder_shares"] = np.array(shares @ pairs.value("a_hat"))
     excess = _excess(turn.block, model)
     if excess is not None:
-        sums |= _excess_sums(turn, model, shared, result.memory, excess)
+        sums |= _excess_sums(turn, model, shared, memory, excess, is_user)
     if model.validates:
-        sums |= _held_out_sums(turn, model, shared, result.memory)
-    return result._replace(sums={**result.sums, **sums})
+        sums |= _held_out_sums(turn, model, shared, memory, is_user)
+    return sums
 
 
 def _excess_sums(
-    turn: Turn, model: GammaPoisson, shared: SharedGammas, memory: Arrays, excess: Floats
+    turn: Turn, model: GammaPoisson, shared: SharedGammas, memory: Arrays, excess: Floats, is_user: bool
 ) -> dict[str, Floats]:
     """Add up w - w0 of the observed pairs, alone, times a_hat and times the mean rate."""
     pairs = turn.block.fitted
     sums = {
         "excess": np.array(excess.sum()),
-        "rate_excess": np.array(excess @ _mean_rates(turn, pairs, model, shared, memory, is_user=False)),
+        "rate_excess": np.array(excess @ _mean_rates(turn, pairs, model, shared, memory, is_user)),
     }
     if model.confounder is not None:
         sums["confounder_excess"] = np.array(excess @ pairs.value("a_hat"))
     return sums
 
 
-def _held_out_sums(turn: Turn, model: GammaPoisson, shared: SharedGammas, memory: Arrays) -> dict[str, Floats]:
-    """Add up rate - y log rate over the held-out pairs of items, by the posterior means of both sides."""
+def _held_out_sums(
+    turn: Turn, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
+) -> dict[str, Floats]:
+    """Add up rate - y log rate over the held-out pairs of a block, by the posterior means of both sides."""
     pairs = turn.block.held_out
     count = pairs.value(model.count).astype(np.float64)
-    rate = _mean_rates(turn, pairs, model, shared, memory, is_user=False)
+    rate = _mean_rates(turn, pairs, model, shared, memory, is_user)
     loss = (rate - count * np.log(rate)).sum()
     return {"held_out": np.array(loss), "held_out_pairs": np.array(float(len(pairs.col)))}
 

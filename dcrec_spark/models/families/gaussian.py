@@ -13,9 +13,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import ndtri
 
+from dcrec_spark.engine import heavy
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.half_step import Kernel, Turn, Update
+from dcrec_spark.engine.spread import PartsOf, ScoresOf
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels import certainty, cholesky, conjugate, ridge, ridge_sums
 from dcrec_spark.kernels.csr import inner_products
@@ -50,6 +52,7 @@ class LeastSquares(OutcomeFamily):
     """
 
     objective = Objective("J", rises=False)
+    splits = True
     everywhere: ClassVar[bool]
     reads = (
         *("alpha", "unobservedWeight", "userReg", "itemReg", "confounderReg", "interceptReg", "fitIntercept"),
@@ -283,6 +286,14 @@ class GaussianSteps:
         """Items given the users."""
         return partial(item_step, model=self, shared=shared)
 
+    def heavy_parts(self, shared: Shared) -> PartsOf:
+        """Add up what their pairs add to the normal equations of heavy items."""
+        return partial(heavy_parts, model=self, shared=shared)
+
+    def heavy_scores(self, shared: Shared) -> ScoresOf:
+        """Add up what J needs of the ratings of heavy items."""
+        return partial(heavy_scores, model=self, shared=shared)
+
     def settle(self, shared: Shared, is_user: bool = True) -> Kernel:
         """One solve, whatever took the steps: given the other side, the minimiser is where it is."""
         plain = replace(self, length=1.0, gradients=0)
@@ -366,6 +377,8 @@ def item_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
     ratings = rating_block(turn.block, model)
     system = ridge.items_system(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg)
     rows = model.moved(ratings, system, turn.memory.get("rows"))
+    if turn.parts:
+        rows[turn.block[heavy.ROW]] = _heavy_moved(turn, ratings, system, model)
     sums = ridge_sums.item_sums(rows, ratings.exposure, model.design)
     sums |= ridge_sums.penalty(rows, ratings, False, shared, model.design, model.reg)
     sums |= ridge_sums.observed_sums(ratings, rows, turn.inbox, shared, model.design)
@@ -373,6 +386,33 @@ def item_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
         held_out = rating_block(turn.block, model, held_out=True)
         sums |= ridge_sums.held_out_sums(held_out, rows, turn.inbox, shared, model.design)
     return model.update(rows, sums)
+
+
+def _heavy_moved(turn: Turn, ratings: RatingBlock, system: ridge.System, model: GaussianSteps) -> Floats:
+    """Return the heavy items of a block after a step, by what the users' blocks have added up over their pairs."""
+    before, none = turn.memory.get("rows"), ratings.piece(0, 0)
+    moved = [
+        model.moved(none, system.of_row(row, matrix, right), None if before is None else before[row : row + 1])
+        for row, matrix, right in zip(turn.block[heavy.ROW], turn.parts["matrix"], turn.parts["right"], strict=True)
+    ]
+    return np.concatenate(moved)
+
+
+def heavy_parts(turn: Turn, update: Update, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
+    """Add up what the pairs of a block of users add to the normal equations of heavy items, (H, F, F) and (H, F)."""
+    ratings = rating_block(heavy.turned(turn.block), model)
+    matrix, right = cholesky.sums_over_pairs(ratings, update.rows, update.sums["augmented"], shared, model.design)
+    return {"matrix": matrix, "right": right}
+
+
+def heavy_scores(turn: Turn, items: Array, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
+    """Add up, over the pairs of a block of users with heavy items, (H, K (+ 1)), what a step of items adds up."""
+    block, users = heavy.met(turn.block), turn.memory["rows"]
+    sums = ridge_sums.observed_sums(rating_block(block, model), users, items, shared, model.design, is_user=True)
+    if model.validates:
+        held_out = rating_block(block, model, held_out=True)
+        sums |= ridge_sums.held_out_sums(held_out, users, items, shared, model.design, is_user=True)
+    return sums
 
 
 def explain_rows(turn: Turn, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> BlockExplanation:
@@ -419,7 +459,17 @@ def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> 
     exposure = _exposure(block, model.precision)
     if model.refits:
         rating, weight, a_hat = _refitted(rating, weight, a_hat, held_out)
-    return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, exposure, product, variance)
+    elsewhere = _pairs_elsewhere(block)
+    return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, exposure, product, variance, elsewhere)
+
+
+def _pairs_elsewhere(block: Block) -> Array:
+    """Return how many pairs of the fit each row has in blocks of the other side, (n,); (0,) where none is heavy."""
+    if not heavy.has_own(block):
+        return np.empty(0, np.int64)
+    elsewhere = np.zeros(len(block.row_key), np.int64)
+    elsewhere[block[heavy.ROW]] = block[heavy.FITTED_PAIRS]
+    return elsewhere
 
 
 def _refitted(rating: Floats, weight: Floats, predicted: Floats, held_out: bool) -> tuple[Floats, Floats, Floats]:

@@ -18,6 +18,7 @@ class PoissonExposure(Family):
     stage = "exposure"
     value = "exposure_count"
     objective = Objective("ELBO", rises=True)
+    splits = True
     reads = ("userShapePrior", "userRatePrior", "itemShapePrior", "itemRatePrior", "acceleration")
 
     def prior(self, side: str) -> GammaPrior:

@@ -37,6 +37,7 @@ class PoissonOutcome(OutcomeFamily):
 
     objective = Objective("ELBO", rises=True)
     unrated_are_zeros = True
+    splits = True
     reads = ("fitIntercept", "unobservedWeight", "acceleration", *_PRIORS)
     warm_start_settings = ("outcome", "rank", "adjustment", "confounderWeight", "fitIntercept")
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.half_step import Kernel
+from dcrec_spark.engine.spread import PartsOf, ScoresOf
 from dcrec_spark.kernels.gamma import divergence
 from dcrec_spark.kernels.scale import best_scale
 from dcrec_spark.models.families.gamma_poisson import (
@@ -15,6 +16,8 @@ from dcrec_spark.models.families.gamma_poisson import (
     GammaPoisson,
     GammaPrior,
     SharedGammas,
+    heavy_parts,
+    heavy_scores,
     settle,
     settle_and_score,
     start,
@@ -77,6 +80,14 @@ class GammaPoissonSteps(GammaPoisson):
     def settle_and_score(self, shared: SharedGammas) -> Kernel:
         """Let the users rest, and add up the ELBO's parts of their nonzeros."""
         return partial(settle_and_score, model=self, shared=shared)
+
+    def heavy_parts(self, shared: SharedGammas) -> PartsOf:
+        """Add up the counts that heavy items draw, and what their rates have of their pairs."""
+        return partial(heavy_parts, model=self, shared=shared)
+
+    def heavy_scores(self, shared: SharedGammas) -> ScoresOf:
+        """Add up the ELBO's parts of the pairs of heavy items."""
+        return partial(heavy_scores, model=self, shared=shared)
 
     def conclude(self, users: Arrays, items: Arrays, shared: SharedGammas) -> tuple[float, SharedGammas]:
         """Return the ELBO with optimal responsibilities; then q(beta_0) and a shared q(gamma) from those."""

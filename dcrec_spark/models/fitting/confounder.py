@@ -38,7 +38,7 @@ def attach_confounder(
     with layout.at_work():
         user_means = scope.add(half_step(layout.users, partial(sent, term=term), previous=user_exposure))
         item_means = scope.add(half_step(layout.items, partial(sent, term=term), previous=item_exposure))
-        form = form or fit_form(layout, user_means, item_means, item_exposure, term, scope)
+        form = form or fit_form(layout, user_means, item_means, user_exposure, term, scope)
         of_users, of_items = (
             partial(add_confounder, term=term, form=form, is_user=is_user) for is_user in (True, False)
         )

@@ -15,14 +15,14 @@ from dcrec_spark.models.fitting.scope import FitScope
 
 
 def fit_form(
-    layout: Layout, users: State, items: State, item_memory: State, term: ExposureTerm, scope: FitScope
+    layout: Layout, users: State, items: State, user_memory: State, term: ExposureTerm, scope: FitScope
 ) -> Form:
     """Find mean and standard deviation of the confounder: of a_hat over all pairs, exactly; of a link over the rated.
 
     Parameters
     ----------
     users, items : both sides' means as :func:`dcrec_spark.models.fitting.exposure_term.sent` sends them.
-    item_memory : a state whose memories hold shape and rate of the items' exposure factors.
+    user_memory : a state whose memories hold shape and rate of the users' exposure factors.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def fit_form(
     if not term.standardize:
         return form
     if not form.is_low_rank:
-        moments = scope.add(half_step(layout.items, partial(linked_moments, term=term, form=form), users, item_memory))
+        moments = scope.add(half_step(layout.users, partial(linked_moments, term=term, form=form), items, user_memory))
         count, total, squares = (float(moments.sums[name]) for name in ("count", "total", "squares"))
         mean, square = total / count, squares / count
     variance = square - mean**2

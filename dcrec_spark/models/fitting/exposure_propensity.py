@@ -38,7 +38,7 @@ def attach_weights(
         users = scope.add(half_step(layout.users, partial(sent, term=WITHOUT_OWN_VOTE), previous=user_exposure))
         items = scope.add(half_step(layout.items, partial(sent, term=WITHOUT_OWN_VOTE), previous=item_exposure))
         if mean_weight is None:
-            added = scope.add(half_step(layout.items, partial(added_up, cap=settings.cap), users, item_exposure))
+            added = scope.add(half_step(layout.users, partial(added_up, cap=settings.cap), items, user_exposure))
             mean_weight = float(added.sums["weight"] / added.sums["count"])
         weigh = partial(add_weight, cap=settings.cap, mean=mean_weight)
         user_side = scope.add(rebuild(layout.users, weigh, items, user_exposure))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from pyspark.ml.param import Params
 
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.sizing.work import most_heavy, pairs_of_a_row
 
 # Below this many bytes of factors a side's results are held by the driver and broadcast; above they stay placed.
 HELD_BYTES = 64 * 2**20
@@ -42,13 +43,22 @@ class Collected(NamedTuple):
 
 @dataclass(frozen=True)
 class LayoutSettings:
-    """What is wanted of a layout; None leaves a number of blocks to the size of the data."""
+    """What is wanted of a layout; None leaves a number of blocks to the size of the data.
+
+    heavy_pairs : an item with more pairs on the cluster is heavy, see :mod:`dcrec_spark.engine.heavy`; None: none is.
+    """
 
     user_blocks: int | None
     item_blocks: int | None
     exchange: str
     precision: str
     width: int
+    heavy_pairs: int | None = None
+
+    @property
+    def most_heavy(self) -> int:
+        """How many items may be heavy: the largest of them."""
+        return most_heavy(self.width)
 
     def bytes_of(self, rows: int) -> float:
         """Return about how large the tables of so many rows of both sides are: two arrays of each stage."""
@@ -112,7 +122,13 @@ class LayoutSettings:
         return self.exchange == "broadcast"
 
 
-def layout_settings(estimator: Params, width: int) -> LayoutSettings:
-    """Return what an estimator's parameters ask for; ``width`` numbers a row at most."""
+def layout_settings(estimator: Params, width: int, splits: bool = False) -> LayoutSettings:
+    """Return what an estimator's parameters ask for; ``width`` numbers a row at most.
+
+    splits : whether items may be heavy; how many pairs make them so, its attribute ``heavyPairs`` says, else their
+        bytes.
+    """
     get = estimator.getOrDefault
-    return LayoutSettings(get("numUserBlocks"), get("numItemBlocks"), get("exchange"), get("precision"), width)
+    blocks = get("numUserBlocks"), get("numItemBlocks")
+    heavy_pairs = (getattr(estimator, "heavyPairs", None) or pairs_of_a_row(width)) if splits else None
+    return LayoutSettings(*blocks, get("exchange"), get("precision"), width, heavy_pairs)

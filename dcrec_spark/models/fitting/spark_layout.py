@@ -11,8 +11,9 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import encode, index_ids
 from dcrec_spark.engine.blocks import Side
-from dcrec_spark.engine.build import build_side
+from dcrec_spark.engine.build import HeavyRows, build_side
 from dcrec_spark.engine.half_step import State
+from dcrec_spark.engine.heavy import Heavy
 from dcrec_spark.models.families.base import Family, Remembered
 from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
 from dcrec_spark.models.fitting.factors import factor_frame, place_factors
@@ -153,14 +154,29 @@ def _build_sides(
     wanted = {"user": settings.user_blocks, "item": settings.item_blocks}
     least = {n: least_blocks(rows[n], rows[other], nonzeros, settings.width) for n, other in _OTHER.items()}
     blocks = {n: block_count(rows[n], parallel, wanted[n], least[n]) for n in rows}
+    items = _heavy_items(indexed, rows["user"], settings)
+    heavies = {"user": HeavyRows(others=items), "item": HeavyRows(own=items)}
     sides = {}
     for name, other in _OTHER.items():
         flags = [c for c in indexed.columns if c == "held_out"]
         entries = indexed.select(F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col"), *values, *flags)
         source = rows[other], blocks[other]
-        side = build_side(name, entries, ids[name], rows[name], blocks[name], source, values, settings.precision)
+        own = name, entries, ids[name], rows[name], blocks[name]
+        side = build_side(*own, source, values, settings.precision, heavies[name])
         sides[name] = replace(side, held=settings.holds(name, rows[name]))
     return sides
+
+
+def _heavy_items(indexed: DataFrame, n_users: int, settings: LayoutSettings) -> Heavy | None:
+    """Return the items with more pairs than a block should hold, the largest if these are many; None without any."""
+    limit = settings.heavy_pairs
+    if limit is None or n_users <= limit:
+        return None
+    fitted = F.count_if(~F.col("held_out")) if "held_out" in indexed.columns else F.count("*")
+    counts = indexed.groupBy("item_idx").agg(F.count("*").alias("pairs"), fitted.alias("fitted"))
+    largest = counts.where(F.col("pairs") > limit).orderBy(F.desc("pairs"), "item_idx").limit(settings.most_heavy)
+    found = largest.toArrow().sort_by("item_idx")
+    return Heavy(found["item_idx"].to_numpy(), found["fitted"].to_numpy()) if found.num_rows else None
 
 
 def _require_distinct_pairs(layout: SparkLayout) -> None:

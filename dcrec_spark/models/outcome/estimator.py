@@ -197,6 +197,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         super().__init__()
         self.listener: Listener = log_iteration
         self.checkpoints: FitCheckpoints | None = None
+        self.heavyPairs: int | None = None
         initialise(self)
 
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
@@ -318,7 +319,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
             family.row_width, 0 if exposure is None else family.exposure_row_width(PoissonExposure.of(exposure))
         )
         names, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
-        return lay_out(dataset, *names, values, layout_settings(self, width), scope, held_out)
+        return lay_out(dataset, *names, values, layout_settings(self, width, family.splits), scope, held_out)
 
     @staticmethod
     def _needs_counts(exposure: Exposure, family: OutcomeFamily) -> bool:

@@ -90,7 +90,7 @@ def _lay_out(
     require_columns(ratings, ids, numbers, [held_out] if held_out else [])
     require_ids_alike(ratings, ids, model.tables())
     width = max(family.row_width, sum(_widths(model)) + 1)
-    layout = lay_out(ratings, *ids, values, layout_settings(estimator, width), scope, held_out)
+    layout = lay_out(ratings, *ids, values, layout_settings(estimator, width, family.splits), scope, held_out)
     for name, known, table in zip(("user", "item"), (layout.user_ids, layout.item_ids), model.tables(), strict=True):
         require_all_known(known, table, name, "model")
     return layout

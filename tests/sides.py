@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import Side
-from dcrec_spark.engine.build import build_side
+from dcrec_spark.engine.build import HeavyRows, build_side
+from dcrec_spark.engine.heavy import Heavy
 from dcrec_spark.spark.lineage import fixed_placement
 from tests.reference.poisson import Array
 
@@ -40,7 +41,12 @@ class Sides(NamedTuple):
 
 @contextmanager
 def sides_of(
-    spark: SparkSession, observed: Array, values: Mapping[str, Array], layout: Layout, dtype: str = "float64"
+    spark: SparkSession,
+    observed: Array,
+    values: Mapping[str, Array],
+    layout: Layout,
+    dtype: str = "float64",
+    heavy: Heavy | None = None,
 ) -> Iterator[Sides]:
     """Blocks of the observed pairs with their values, while they are in use; plans keep their placement."""
     n_users, n_items = observed.shape
@@ -51,10 +57,10 @@ def sides_of(
     by_item = pairs.select(F.col("i").alias("row"), F.col("u").alias("col"), *values)
     user_ids, item_ids = ids(spark, n_users), ids(spark, n_items)
     blocks = layout.user_blocks, layout.item_blocks
-    names = list(values)
+    names, of_users, of_items = list(values), HeavyRows(others=heavy), HeavyRows(own=heavy)
     with fixed_placement(spark):
-        users = build_side("user", by_user, user_ids, n_users, blocks[0], (n_items, blocks[1]), names, dtype)
-        items = build_side("item", by_item, item_ids, n_items, blocks[1], (n_users, blocks[0]), names, dtype)
+        users = build_side("user", by_user, user_ids, n_users, blocks[0], (n_items, blocks[1]), names, dtype, of_users)
+        items = build_side("item", by_item, item_ids, n_items, blocks[1], (n_users, blocks[0]), names, dtype, of_items)
         users, items = replace(users, held=layout.users_held), replace(items, held=layout.items_held)
         yield Sides(users, items, keys(user_ids), keys(item_ids))
         users.release()

@@ -85,15 +85,16 @@ def sums_over_pairs(
 
     Returns
     -------
-    (n, F, F) and (n, F), float64.
+    The lower triangles, row by row, (n, F (F + 1) / 2), and (n, F), as :meth:`System.of_row` takes them; float64.
     """
     of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     system = items_system(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing)
     n, size = system.right.shape
-    matrices, rights = np.empty((n, size, size)), np.empty((n, size))
+    lower = np.tril_indices(size)
+    halves, rights = np.empty((n, len(lower[0]))), np.empty((n, size))
     for row, (matrix, right) in enumerate(assembled(block, system)):
-        matrices[row], rights[row] = matrix, right
-    return matrices, rights
+        halves[row], rights[row] = matrix[lower], right
+    return halves, rights
 
 
 def solve(matrix: Floats, right: Floats) -> Floats:

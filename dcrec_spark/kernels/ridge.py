@@ -201,10 +201,16 @@ class System(NamedTuple):
     right: Floats
     rank: int
 
-    def of_row(self, row: int, matrix: Floats, right: Floats) -> "System":
-        """Return the system of one row without nonzeros, whose sums over them are given: (F, F) and (F,)."""
-        none = self.curvature[:0]
-        narrow = self.right.dtype
+    def of_row(self, row: int, half: Floats, right: Floats) -> "System":
+        """Return the system of one row without nonzeros, whose sums over them are given.
+
+        half : (F (F + 1) / 2,) the lower triangle of X' diag(curvature) X, row by row. right : (F,) X' pull.
+        """
+        none, narrow = self.curvature[:0], self.right.dtype
+        matrix = np.zeros_like(self.base, np.float64)
+        lower = np.tril_indices(len(matrix))
+        matrix[lower] = half
+        matrix.T[lower] = half
         return self._replace(
             curvature=none,
             pull=none,

@@ -38,7 +38,7 @@ STAGES = ("layout", "iteration", "between", "sweep", "tables", "ranking")
 class Size(NamedTuple):
     """Of the ratings, and of the models that are fitted to them.
 
-    heaviest : ratings of the user or the item that has most of them; all of them are in one block.
+    heaviest : ratings of the user or the item that has most of them.
     """
 
     users: int
@@ -100,8 +100,14 @@ def pairs_of_a_row(width: int) -> int:
 
 
 def most_heavy(width: int) -> int:
-    """Return how many items may be heavy: a block of users adds up a matrix for each, of half the width at most."""
-    return max(1, HEAVY_BYTES // (8 * (width // 2 + 1) ** 2))
+    """Return how many items may be heavy: a block of users adds up half a matrix for each, as wide as rows at most."""
+    return max(1, HEAVY_BYTES // _bytes_of_sums(width))
+
+
+def _bytes_of_sums(width: int) -> int:
+    """Return what is added up for one item: half of a symmetric matrix, and a vector."""
+    size = width // 2 + 1
+    return 8 * (size * (size + 1) // 2 + size)
 
 
 def block_count(n_rows: int, cores: int, wanted: int | None, least: int) -> int:
@@ -140,15 +146,39 @@ def bytes_of_blocks(size: Size) -> float:
 def bytes_of_a_worker(size: Size, cores: int) -> float:
     """Return how much a Python worker takes at most, about: to build the largest block, or to update it.
 
-    Building sorts a block's pairs. Updating holds the block, and three times its rows and those that its pairs name.
+    Building sorts a block's pairs. Updating holds the block, three times its rows and those that its pairs name, and as
+    often what is added up for heavy items.
     """
-    sides = zip(blocks(size, cores), (size.users, size.items), (size.items, size.users), strict=True)
+    n_blocks = blocks(size, cores)
+    sides = zip(n_blocks, (size.users, size.items), heaviest_whole(size), _sums_of_heavy(size, n_blocks), strict=True)
     held = []
-    for n_blocks, own, read in sides:
-        pairs = min(size.ratings, -(-size.ratings // n_blocks) + size.heaviest)
-        rows = min(pairs, read) + -(-own // n_blocks)
-        held += [pairs * BYTES_TO_BUILD_A_PAIR, pairs * BYTES_OF_A_PAIR + 3 * 8 * size.width * rows]
+    for (n, own, heaviest, sums), read in zip(sides, (size.items, size.users), strict=True):
+        pairs = pairs_of_a_block(size.ratings, n, heaviest)
+        rows = min(pairs, read) + -(-own // n)
+        held += [pairs * BYTES_TO_BUILD_A_PAIR, pairs * BYTES_OF_A_PAIR + 3 * (8 * size.width * rows + sums)]
     return WORKER_BYTES + max(held)
+
+
+def pairs_of_a_block(ratings: int, n_blocks: int, heaviest: int) -> int:
+    """Return how many pairs a block has at most, about: an even share, and those of the heaviest row in it."""
+    return min(ratings, -(-ratings // n_blocks) + heaviest)
+
+
+def heaviest_whole(size: Size) -> tuple[int, int]:
+    """Return how many pairs the heaviest user has at most, and the heaviest item that is not split.
+
+    No more items than :func:`most_heavy` are taken to have more.
+    """
+    return min(size.heaviest, size.items), min(size.heaviest, pairs_of_a_row(size.width))
+
+
+def _sums_of_heavy(size: Size, n_blocks: tuple[int, int]) -> tuple[float, float]:
+    """Return what a block of users adds up for heavy items at most, and what comes of it to a block of items."""
+    whole = pairs_of_a_row(size.width)
+    if size.heaviest <= whole:
+        return 0.0, 0.0
+    heavy, of_one = min(most_heavy(size.width), size.ratings // whole), _bytes_of_sums(size.width)
+    return heavy * of_one, -(-heavy // n_blocks[1]) * n_blocks[0] * of_one
 
 
 def bytes_of_a_sweep(size: Size, cores: int) -> float:

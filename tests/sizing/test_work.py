@@ -5,12 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 
 from dcrec_spark.engine.build import local_side
 from dcrec_spark.engine.cells import unpack
+from dcrec_spark.engine.heavy import Heavy
 from dcrec_spark.sizing.work import (
+    BYTES_OF_A_PAIR,
     BYTES_TO_BUILD_A_PAIR,
     CELL_BYTES,
+    HEAVY_BYTES,
     INBOX_BYTES,
     REMEMBERED_BYTES,
     STAGES,
@@ -21,9 +25,11 @@ from dcrec_spark.sizing.work import (
     bytes_of_a_worker,
     bytes_of_blocks,
     least_blocks,
+    pairs_of_a_block,
     rows_sent,
     work,
 )
+from tests.sides import Layout, sides_of
 
 SIZE = Size(users=70_000, items=10_000, ratings=10_000_000, exposure_rank=10, outcome_rank=50)
 
@@ -107,12 +113,39 @@ def test_a_worker_is_bounded_whatever_the_size(users: int, ratings: int, rank: i
     assert said <= WORKER_BYTES + 3 * INBOX_BYTES + 3 * REMEMBERED_BYTES + CELL_BYTES
 
 
-def test_a_heavy_row_is_held_whole() -> None:
-    """Its pairs stay in one block, however many blocks there are: what it takes to build them comes on top."""
-    size = Size(10**8, 10**6, 10**10, 10, 50)
+def test_a_heavy_user_is_held_whole() -> None:
+    """His pairs stay in one block, however many blocks there are: what it takes to build them comes on top."""
+    size = Size(10**6, 10**8, 10**10, 10, 50)
     heavy = size._replace(heaviest=60_000_000)
     assert bytes_of_a_worker(heavy, 256) >= WORKER_BYTES + 60_000_000 * BYTES_TO_BUILD_A_PAIR
     assert bytes_of_a_worker(size._replace(heaviest=1000), 256) == pytest.approx(bytes_of_a_worker(size, 256), rel=1e-3)
+
+
+@pytest.mark.parametrize("rank", [10, 50, 200])
+def test_a_heavy_item_asks_for_no_more_however_heavy(rank: int) -> None:
+    """Half of what other rows' pairs name, and what is added up for it; of very wide rows that is more."""
+    size = Size(10**8, 10**6, 10**10, rank, rank)
+    without = bytes_of_a_worker(size, 256)
+    said = [bytes_of_a_worker(size._replace(heaviest=heaviest), 256) for heaviest in (10**7, 10**8)]
+    assert said[0] == said[1] <= (2 if rank < 200 else 3) * without + 3 * HEAVY_BYTES
+
+
+def test_no_block_of_items_has_more_than_its_share_and_one_item_that_is_not_split(spark: SparkSession) -> None:
+    """Pairs and their bytes, of blocks as a fit builds them; users' blocks have all pairs."""
+    observed = np.random.default_rng(3).random((300, 40)) < np.geomspace(1.0, 0.02, 40)
+    n, n_blocks, whole = int(observed.sum()), 5, 60
+    pairs_of_items = observed.sum(axis=0)
+    idx = np.flatnonzero(pairs_of_items > whole)
+    values = {"rating": np.full(observed.shape, 3.0), "a_hat": np.random.default_rng(4).random(observed.shape)}
+    heavy, layout = Heavy(idx, pairs_of_items[idx]), Layout(2, n_blocks, False, False)
+    with sides_of(spark, observed, values, layout, heavy=heavy) as sides:
+        blocks = [unpack(row.data) for row in sides.items.frame.collect()]
+        of_users = sum(row.nonzeros for row in sides.users.frame.collect())
+    most = pairs_of_a_block(n, n_blocks, whole)
+    assert of_users == n
+    for block in blocks:
+        assert len(block["col"]) <= most < pairs_of_items.max()
+        assert sum(block[name].nbytes for name in ("col", "rating", "a_hat")) <= most * BYTES_OF_A_PAIR
 
 
 SEEN = json.loads((Path(__file__).parents[2] / "benchmarks" / "results" / "sizes.json").read_text())

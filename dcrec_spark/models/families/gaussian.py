@@ -392,17 +392,17 @@ def _heavy_moved(turn: Turn, ratings: RatingBlock, system: ridge.System, model: 
     """Return the heavy items of a block after a step, by what the users' blocks have added up over their pairs."""
     before, none = turn.memory.get("rows"), ratings.piece(0, 0)
     moved = [
-        model.moved(none, system.of_row(row, matrix, right), None if before is None else before[row : row + 1])
-        for row, matrix, right in zip(turn.block[heavy.ROW], turn.parts["matrix"], turn.parts["right"], strict=True)
+        model.moved(none, system.of_row(row, half, right), None if before is None else before[row : row + 1])
+        for row, half, right in zip(turn.block[heavy.ROW], turn.parts["half"], turn.parts["right"], strict=True)
     ]
     return np.concatenate(moved)
 
 
 def heavy_parts(turn: Turn, update: Update, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
-    """Add up what the pairs of a block of users add to the normal equations of heavy items, (H, F, F) and (H, F)."""
+    """Add up what the pairs of a block of users add to the normal equations of heavy items."""
     ratings = rating_block(heavy.turned(turn.block), model)
-    matrix, right = cholesky.sums_over_pairs(ratings, update.rows, update.sums["augmented"], shared, model.design)
-    return {"matrix": matrix, "right": right}
+    half, right = cholesky.sums_over_pairs(ratings, update.rows, update.sums["augmented"], shared, model.design)
+    return {"half": half, "right": right}
 
 
 def heavy_scores(turn: Turn, items: Array, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:

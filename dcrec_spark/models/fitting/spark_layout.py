@@ -1,5 +1,6 @@
 """The blocks of both sides on the cluster, and the tables that lead back to the ids."""
 
+import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.sizing.work import block_count, least_blocks
 from dcrec_spark.spark.lineage import cache_while_used, cores, fixed_placement
 from dcrec_spark.spark.planning import few_partitions
+
+_log = logging.getLogger(__name__)
 
 # Of a pair with its ids, indices and values in a shuffle.
 PAIR_BYTES = 64
@@ -174,8 +177,15 @@ def _heavy_items(indexed: DataFrame, n_users: int, settings: LayoutSettings) -> 
         return None
     fitted = F.count_if(~F.col("held_out")) if "held_out" in indexed.columns else F.count("*")
     counts = indexed.groupBy("item_idx").agg(F.count("*").alias("pairs"), fitted.alias("fitted"))
-    largest = counts.where(F.col("pairs") > limit).orderBy(F.desc("pairs"), "item_idx").limit(settings.most_heavy)
-    found = largest.toArrow().sort_by("item_idx")
+    largest = counts.where(F.col("pairs") > limit).orderBy(F.desc("pairs"), "item_idx").limit(settings.most_heavy + 1)
+    found = largest.toArrow()
+    if found.num_rows > settings.most_heavy:
+        _log.warning(
+            "more than %d items have more than %d ratings: the largest are spread over the users' blocks, and of the "
+            "others a worker holds one with up to %d whole",
+            *(settings.most_heavy, limit, found["pairs"][settings.most_heavy].as_py()),
+        )
+    found = found[: settings.most_heavy].sort_by("item_idx")
     return Heavy(found["item_idx"].to_numpy(), found["fitted"].to_numpy()) if found.num_rows else None
 
 

@@ -205,6 +205,30 @@ def one_row(block: RatingBlock, row: int) -> RatingBlock:
     return RatingBlock(np.array([0, end - start]), *values, block.exposure[row : row + 1])
 
 
+@designs
+@with_and_without
+@examples
+@given(seed=SEEDS)
+def test_an_item_is_solved_by_sums_over_parts_of_its_users(seed: int, design: Design, confounder: bool) -> None:
+    """Where its own block has none of its pairs."""
+    p = problem_of(seed, design, confounder)
+    users, shared = user_rows(p.factors, has_own_weights(p)), shared_of(p, p.factors)
+    sums = ridge_sums.user_sums(users, p.users.exposure, p.design)
+    whole = items_by_kernel(p, p.factors)
+    for row in range(len(whole)):
+        mine = one_row(p.items, row)
+        half_way = len(mine.col) // 2
+        parts = [mine.piece(0, half_way), mine.piece(half_way, len(mine.col))]
+        added = [
+            cholesky.sums_over_pairs(part, users, sums["augmented"], shared, p.design)
+            for part in (part._replace(exposure=np.zeros_like(mine.exposure)) for part in parts)
+        ]
+        half, right = (sum(part[0] for part in of_parts) for of_parts in zip(*added, strict=True))
+        none = mine.piece(0, 0)
+        system = ridge.items_system(none, users, sums, shared, p.design, p.reg).of_row(0, half, right)
+        assert_same(cholesky.solve_rows(none, system)[0], whole[row], 1e-9)
+
+
 @pytest.mark.parametrize("piece", [1, 2, 3])
 @with_and_without
 def test_heavy_rows_in_pieces_give_the_same(piece: int, confounder: bool, monkeypatch: pytest.MonkeyPatch) -> None:

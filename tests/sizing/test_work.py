@@ -21,6 +21,7 @@ from dcrec_spark.sizing.work import (
     WORKER_BYTES,
     Size,
     block_count,
+    blocks,
     bytes_of_a_sweep,
     bytes_of_a_worker,
     bytes_of_blocks,
@@ -123,27 +124,28 @@ def test_a_heavy_user_is_held_whole() -> None:
 
 @pytest.mark.parametrize("rank", [10, 50, 200])
 def test_a_heavy_item_asks_for_no_more_however_heavy(rank: int) -> None:
-    """Half of what other rows' pairs name, and what is added up for it; of very wide rows that is more."""
+    """Half of what other rows' pairs name, and what all blocks of users have added up for it: 16 GB at rank 200."""
     size = Size(10**8, 10**6, 10**10, rank, rank)
     without = bytes_of_a_worker(size, 256)
     said = [bytes_of_a_worker(size._replace(heaviest=heaviest), 256) for heaviest in (10**7, 10**8)]
-    assert said[0] == said[1] <= (2 if rank < 200 else 3) * without + 3 * HEAVY_BYTES
+    of_parts = blocks(size, 256)[0] * 8 * (rank + 2) * (rank + 5) // 2
+    assert said[0] == said[1] <= 2 * without + 3 * max(HEAVY_BYTES, of_parts)
 
 
 def test_no_block_of_items_has_more_than_its_share_and_one_item_that_is_not_split(spark: SparkSession) -> None:
     """Pairs and their bytes, of blocks as a fit builds them; users' blocks have all pairs."""
     observed = np.random.default_rng(3).random((300, 40)) < np.geomspace(1.0, 0.02, 40)
-    n, n_blocks, whole = int(observed.sum()), 5, 60
+    n, n_blocks, whole = int(observed.sum()), 20, 60
     pairs_of_items = observed.sum(axis=0)
     idx = np.flatnonzero(pairs_of_items > whole)
     values = {"rating": np.full(observed.shape, 3.0), "a_hat": np.random.default_rng(4).random(observed.shape)}
     heavy, layout = Heavy(idx, pairs_of_items[idx]), Layout(2, n_blocks, False, False)
     with sides_of(spark, observed, values, layout, heavy=heavy) as sides:
-        blocks = [unpack(row.data) for row in sides.items.frame.collect()]
+        built = [unpack(row.data) for row in sides.items.frame.collect()]
         of_users = sum(row.nonzeros for row in sides.users.frame.collect())
     most = pairs_of_a_block(n, n_blocks, whole)
     assert of_users == n
-    for block in blocks:
+    for block in built:
         assert len(block["col"]) <= most < pairs_of_items.max()
         assert sum(block[name].nbytes for name in ("col", "rating", "a_hat")) <= most * BYTES_OF_A_PAIR
 

@@ -1,5 +1,6 @@
 """Items whose pairs are too many for one block: the fit is the one that holds them whole, whatever model and layout."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizationModel
+from dcrec_spark.models.fitting import layout_settings
+from tests.models.fitting.test_resumption import Memory
 from tests.models.world import NAMES, by_id, exposure, outcome
 from tests.problems import assert_same
 
@@ -114,11 +117,98 @@ def assert_same_outcome(one: DeconfoundedMFModel, other: DeconfoundedMFModel, to
             assert_same(*filled, tolerance)
 
 
-@pytest.mark.parametrize("layout", [BLOCKS, HELD], ids=["blocks", "broadcast"])
-@pytest.mark.parametrize("settings", MODELS.values(), ids=MODELS)
-def test_an_outcome_model(spark: SparkSession, settings: dict[str, Any], layout: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "layout"),
+    [*((kind, BLOCKS) for kind in MODELS), *((kind, HELD) for kind in ("weighted, all terms", "poisson, gammas"))],
+    ids=[*MODELS, "broadcast: weighted, all terms", "broadcast: poisson, gammas"],
+)
+def test_an_outcome_model(spark: SparkSession, kind: str, layout: dict[str, Any]) -> None:
+    settings = MODELS[kind]
     whole = fit(outcome(**settings), spark)
     split = fit(splitting(outcome(**settings, **layout)), spark)
     assert_same_outcome(split, whole)
     for model in (whole, split):
         model.release()
+
+
+def test_single_precision_adds_the_parts_up_in_double(spark: SparkSession) -> None:
+    settings = {"outcome": "weighted", "fitBiases": True, "precision": "float32"}
+    whole = fit(outcome(**settings), spark)
+    split = fit(splitting(outcome(**settings, **BLOCKS)), spark)
+    assert_same_outcome(split, whole, 2e-4)
+    for model in (whole, split):
+        model.release()
+
+
+@pytest.mark.parametrize("most", [1, 8], ids=["all heavy", "the heaviest alone"])
+def test_whichever_are_heavy(spark: SparkSession, most: int) -> None:
+    """Blocks of items without a pair; one heavy item."""
+    whole = fit(outcome(outcome="poisson"), spark)
+    split = fit(splitting(outcome(outcome="poisson", **BLOCKS), min(most, PAIRS_OF_ITEMS.max() - 1)), spark)
+    assert_same_outcome(split, whole)
+    for model in (whole, split):
+        model.release()
+
+
+def test_items_that_could_be_heavy_beyond_what_may_be_are_named(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The largest are split, and the fit is the same."""
+    monkeypatch.setattr(layout_settings, "most_heavy", lambda width: 2)
+    whole = fit(outcome(outcome="weighted", adjustment="none"), spark)
+    split = fit(splitting(outcome(outcome="weighted", adjustment="none", **BLOCKS)), spark)
+    third = np.sort(PAIRS_OF_ITEMS)[-3]
+    assert "more than 2 items have more than 3 ratings: the largest are spread" in caplog.text
+    assert f"one with up to {third} whole" in caplog.text
+    assert_same_outcome(split, whole)
+    for model in (whole, split):
+        model.release()
+
+
+# What comes before and after a fit
+
+
+@pytest.mark.parametrize("family", ["weighted", "poisson"])
+def test_a_warm_start_a_fold_in_and_a_saved_model(spark: SparkSession, tmp_path: Path, family: str) -> None:
+    settings: dict[str, Any] = {"outcome": family, "maxIter": 2}
+    first = fit(splitting(outcome(**settings, **BLOCKS)), spark)
+    first.write().overwrite().save(str(tmp_path / "model"))
+    loaded = DeconfoundedMFModel.load(str(tmp_path / "model"))
+    assert_same_outcome(loaded, first, 1e-12)
+    whole = fit(outcome(**settings, initialModel=first), spark)
+    split = fit(splitting(outcome(**settings, **BLOCKS, initialModel=loaded)), spark)
+    assert_same_outcome(split, whole)
+    folded = [model.foldInUsers(marked(spark)) for model in (whole, splitting(split))]
+    one, other = (by_id(table) for table in folded)
+    assert one["id"] == other["id"]
+    for column in ("features", "gamma"):
+        assert_same(one[column], other[column], 1e-6)
+    for model in (first, loaded, whole, split):
+        model.release()
+
+
+def test_a_refit(spark: SparkSession) -> None:
+    """To predictions of all pairs, with weights by the exposure model."""
+    model = fit(outcome(outcome="probabilistic", standardizeConfounder=True), spark)
+    whole = outcome(maxIter=3).refit(model, NAMES.frame(spark))
+    split = splitting(outcome(maxIter=3, **BLOCKS)).refit(model, NAMES.frame(spark))
+    assert_same_outcome(split, whole)
+    for each in (model, whole, split):
+        each.release()
+
+
+def test_an_interrupted_fit_goes_on(spark: SparkSession) -> None:
+    """In stage 2, after its last sweep too, where only settling follows."""
+    settings: dict[str, Any] = {"outcome": "poisson", "adjustment": "none", "maxIter": 3}
+    whole = outcome(**settings).fit(NAMES.frame(spark))
+    for sweeps in (1, 3):
+        memory = Memory(sweeps)
+        interrupted = splitting(outcome(**settings, **BLOCKS))
+        interrupted.checkpoints = memory
+        with pytest.raises(KeyboardInterrupt):
+            interrupted.fit(NAMES.frame(spark))
+        memory.left = float("inf")
+        resumed = interrupted.fit(NAMES.frame(spark))
+        assert_same_outcome(resumed, whole)
+        resumed.release()
+    whole.release()

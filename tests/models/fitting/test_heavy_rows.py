@@ -35,6 +35,15 @@ def test_some_items_are_heavy_and_some_are_not() -> None:
     assert 1 < (PAIRS_OF_ITEMS > MOST).sum() < len(PAIRS_OF_ITEMS)
 
 
+def test_what_is_heavy_follows_from_bytes_or_from_the_estimator() -> None:
+    """Half a gigabyte of what pairs name, 816 bytes of each at rank 50; and nothing where a family can't split."""
+    estimator = outcome()
+    settings = layout_settings.layout_settings(estimator, width=102, splits=True)
+    assert settings.heavy_pairs == 2**29 // 816
+    assert layout_settings.layout_settings(splitting(estimator), width=102, splits=True).heavy_pairs == MOST
+    assert layout_settings.layout_settings(estimator, width=102).heavy_pairs is None
+
+
 # Exposure
 
 

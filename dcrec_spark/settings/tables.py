@@ -253,12 +253,29 @@ OUTCOME: tuple[Setting, ...] = (
         }.items()
     ),
     Setting(
+        "global_confounder_reg",
+        Number(float, 0, LARGEST_PRECISION, optional=True),
+        None,
+        "1 / prior variance of the gamma of all users; None: {confounder_reg} where it is their only one, else 0",
+        concerns={**_GAUSSIAN, **_DECONFOUNDED, "confounder_weight": ("global", "pooled")},
+        section="outcome",
+    ),
+    Setting(
         "confounder_link",
-        Choice({"identity": "as it is", "sqrt": "its square root", "log": "its logarithm, off the mean of all pairs"}),
+        Choice({"identity": "as it is", "sqrt": "its square root", "log": "its logarithm, an offset added"}),
         "identity",
         "what is made of a_hat; all but identity need {unobserved_weight}=0",
         concerns={**_GAUSSIAN, **_DECONFOUNDED},
         fixed={"poisson": Fixed("identity", "which has a_hat as it is")},
+        section="outcome",
+    ),
+    Setting(
+        "confounder_link_offset",
+        # Next to 0 the logarithm's slope, squared, would leave no a_hat a weight beside its variance.
+        Number(float, 1e-9, 1e6, optional=True),
+        None,
+        "what is added to a_hat before its logarithm is taken; None: the mean of all pairs",
+        concerns={**_GAUSSIAN, **_DECONFOUNDED, "confounder_link": ("log",)},
         section="outcome",
     ),
     Setting(

@@ -40,6 +40,8 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "confounderWeight": ("x", 1),
     "initialModel": ("x", 1, Pipeline()),
     **dict.fromkeys(("userReg", "itemReg", "confounderReg", "interceptReg", "userBiasReg", "itemBiasReg"), NO_SIZE),
+    "globalConfounderReg": NO_SIZE,
+    "confounderLinkOffset": (0.0, *NO_SIZE),
     **dict.fromkeys(("confounderLink", "propensitySource"), ("x", 1)),
     **dict.fromkeys(("fitBiases", "regByCount", "standardizeConfounder", "leaveOneOut"), (1, "yes")),
     **dict.fromkeys(("confounderVariance", "estimateConfounderReg", "acceleration"), (1, "yes")),

@@ -35,6 +35,8 @@ class TestExtended(
     fitBiases=True,
     regByCount=True,
     confounderLink="log",
+    confounderLinkOffset=0.1,
+    globalConfounderReg=2.0,
     standardizeConfounder=True,
     leaveOneOut=True,
     confounderWeight="pooled",

@@ -38,7 +38,9 @@ class OutcomeSetters(OutcomeParams):
         itemReg: float = 1.0,
         confounderReg: float = 1.0,
         interceptReg: float = 1.0,
+        globalConfounderReg: float | None = None,
         confounderLink: str = "identity",
+        confounderLinkOffset: float | None = None,
         standardizeConfounder: bool = False,
         leaveOneOut: bool = False,
         confounderVariance: bool = False,
@@ -134,9 +136,17 @@ class OutcomeSetters(OutcomeParams):
         """Set ``interceptReg``: 1 / prior variance of the intercept, with unit noise."""
         return self._set(interceptReg=value)
 
+    def setGlobalConfounderReg(self, value: float | None) -> Self:
+        """Set ``globalConfounderReg``: 1 / prior variance of the gamma of all users."""
+        return self._set(globalConfounderReg=value)
+
     def setConfounderLink(self, value: str) -> Self:
         """Set ``confounderLink``: what is made of a_hat; all but identity need unobservedWeight=0."""
         return self._set(confounderLink=value)
+
+    def setConfounderLinkOffset(self, value: float | None) -> Self:
+        """Set ``confounderLinkOffset``: what is added to a_hat before its logarithm is taken."""
+        return self._set(confounderLinkOffset=value)
 
     def setStandardizeConfounder(self, value: bool) -> Self:
         """Set ``standardizeConfounder``: whether the confounder is given mean 0 and spread 1."""

@@ -409,6 +409,26 @@ OUTCOME: tuple[Setting, ...] = (
         section="outcome",
     ),
     Setting(
+        "refit",
+        Choice(
+            {
+                "none": "no",
+                "allPairs": "yes, rated ones have their ratings in the predictions' place",
+                "doublyRobust": "yes, rated ones have the prediction and min(1 / p, cap) of what the rating differs",
+            }
+        ),
+        "none",
+        "whether a second fit follows, to the first one's predictions of all pairs",
+    ),
+    Setting(
+        "refit_weight_cap",
+        Number(float, 1, 1e12, optional=True),
+        None,
+        "largest 1 / p of a refit, p being 1 - exp(-a_hat); None: no cap",
+        "weight",
+        concerns={"refit": ("doublyRobust",)},
+    ),
+    Setting(
         "exposure_model",
         Instance("exposure", "a PoissonFactorization, or a model that it fitted, or None"),
         None,

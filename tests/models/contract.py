@@ -48,6 +48,8 @@ WRONG: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("tol", "alpha", "unobservedWeight"), NO_SIZE),
     **dict.fromkeys(("outcome", "adjustment", "exchange", "precision", "coldStartStrategy", "solver"), ("x", 1)),
     "cgSteps": (0, 0.5),
+    "refit": ("x", 1, True),
+    "refitWeightCap": (0.5, *NO_SIZE),
     "maxIter": (-1, 0.5),
     "seed": (0.5, "1", True),
     "fitIntercept": (1, "yes"),

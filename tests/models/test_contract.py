@@ -42,3 +42,8 @@ class TestExtended(
     confounderWeight="pooled",
     estimateConfounderReg=True,
 ): ...
+
+
+class TestRefitted(
+    OutcomeContract, outcome="probabilistic", adjustment="none", fitBiases=True, unobservedWeight=1.0, refit="allPairs"
+): ...

@@ -58,6 +58,8 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     propensityDecay: Param[float] = declared(_OF["propensityDecay"])
     propensityPivot: Param[float] = declared(_OF["propensityPivot"])
     weightCap: Param[float | None] = declared(_OF["weightCap"])
+    refit: Param[str] = declared(_OF["refit"])
+    refitWeightCap: Param[float | None] = declared(_OF["refitWeightCap"])
     maxIter: Param[int] = declared(_OF["maxIter"])
     tol: Param[float] = declared(_OF["tol"])
     acceleration: Param[bool] = declared(_OF["acceleration"])
@@ -245,6 +247,14 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     def getWeightCap(self) -> float | None:
         """Value of ``weightCap``: largest inverse propensity, before they are normalised to mean 1; None: no cap."""
         return self.getOrDefault(self.weightCap)
+
+    def getRefit(self) -> str:
+        """Value of ``refit``: whether a second fit follows, to the first one's predictions of all pairs."""
+        return self.getOrDefault(self.refit)
+
+    def getRefitWeightCap(self) -> float | None:
+        """Value of ``refitWeightCap``: largest 1 / p of a refit, p being 1 - exp(-a_hat); None: no cap."""
+        return self.getOrDefault(self.refitWeightCap)
 
     def getMaxIter(self) -> int:
         """Value of ``maxIter``: iterations at most."""

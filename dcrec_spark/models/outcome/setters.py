@@ -64,6 +64,8 @@ class OutcomeSetters(OutcomeParams):
         propensityDecay: float = 0.25,
         propensityPivot: float = 4.0,
         weightCap: float | None = None,
+        refit: str = "none",
+        refitWeightCap: float | None = None,
         exposureModel: Any = None,
         maxIter: int = 20,
         tol: float = 0.0001,
@@ -239,6 +241,14 @@ class OutcomeSetters(OutcomeParams):
     def setWeightCap(self, value: float | None) -> Self:
         """Set ``weightCap``: largest inverse propensity, before they are normalised to mean 1; None: no cap."""
         return self._set(weightCap=value)
+
+    def setRefit(self, value: str) -> Self:
+        """Set ``refit``: whether a second fit follows, to the first one's predictions of all pairs."""
+        return self._set(refit=value)
+
+    def setRefitWeightCap(self, value: float | None) -> Self:
+        """Set ``refitWeightCap``: largest 1 / p of a refit, p being 1 - exp(-a_hat); None: no cap."""
+        return self._set(refitWeightCap=value)
 
     def getExposureModel(self) -> Any:
         """Value of ``exposureModel``: fitted PoissonFactorizationModel, or a PoissonFactorization to fit first."""

@@ -86,11 +86,9 @@ def check() -> CheckFacts:
 def strata() -> StrataFacts:
     """Three strata of users, two of items; one has no interval, another no NDCG."""
     rows = [
-        *[
-            ("user", ratings, 300, "ndcg", v, v - 0.01, v + 0.01, 290)
-            for ratings, v in (("8 to 20", 0.03), ("70", 0.0))
-        ],
+        ("user", "8 to 20", 300, "ndcg", 0.03, 0.02, 0.04, 290),
         ("user", "21 to 69", 300, "ndcg", -0.004, np.nan, np.nan, 1),
+        ("user", "70", 300, "ndcg", 0.0, -0.01, 0.01, 290),
         *[("user", ratings, 300, "mse", -0.2, -0.3, -0.1, 6000) for ratings in ("8 to 20", "21 to 69", "70")],
         *[("item", "1 to 4", 650, measure, 0.2, 0.1, 0.3, 1234) for measure in ("ndcg", "ndcg@10", "mse")],
         ("item", "5 to 400", 650, "mse", 0.0, -0.1, 0.1, 4321),

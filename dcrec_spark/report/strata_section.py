@@ -11,6 +11,8 @@ from dcrec_spark.report.blocks import Block, Cell, Note, Picture, Pictures, Sect
 from dcrec_spark.report.facts import ReportFacts, StrataFacts, rows_of
 from dcrec_spark.report.words import DASH, interval, label, plural, share, signed, verdict
 
+# More columns than these are wider than a page.
+_SHOWN = (Measure(Kind.NDCG), Measure(Kind.MSE))
 _CAPTIONS = {"user": "Users by their training ratings", "item": "Items by their training ratings"}
 
 
@@ -19,12 +21,11 @@ def strata(facts: ReportFacts) -> Section:
     name, title, measured = "strata", "Whom it serves: by activity and by popularity", facts.strata
     if not isinstance(measured, StrataFacts):
         return Section(name, title, [Note(measured)])
-    wanted = [Measure(Kind.NDCG), Measure(Kind.NDCG, facts.k), Measure(Kind.MSE)]
     there = set(measured.differences.measure)
-    measures = [measure for measure in wanted if measure in there]
+    measures = [measure for measure in _SHOWN if measure in there]
     blocks: list[Block] = [
         Text(_reading(facts, measured, measures)),
-        Pictures([_forest(facts, measured, measure) for measure in measures if measure.k is None]),
+        Pictures([_forest(measured, measure) for measure in measures]),
     ]
     tables = [_table(measured.differences, side, measures) for side in _CAPTIONS]
     return Section(name, title, [*blocks, *tables])
@@ -59,7 +60,7 @@ def _cell(measure: str, row: Any) -> Cell:
     return Cell(signed(row.value), "; ".join(filter(None, said)), tone_of(result))
 
 
-def _forest(facts: ReportFacts, measured: StrataFacts, measure: Measure) -> Picture:
+def _forest(measured: StrataFacts, measure: Measure) -> Picture:
     rows = measured.differences[measured.differences.measure == measure]
     rows = rows.assign(model=rows.side + "s, " + rows.ratings)
     side = "Left of the line the model errs less." if measure.is_error else "Right of the line the model ranks better."

@@ -55,8 +55,8 @@ class LeastSquares(OutcomeFamily):
     reads = (
         *("alpha", "unobservedWeight", "userReg", "itemReg", "confounderReg", "interceptReg", "fitIntercept"),
         *("fitBiases", "userBiasReg", "itemBiasReg", "regByCount", "estimateConfounderReg"),
-        *("confounderLink", "standardizeConfounder", "leaveOneOut", "confounderVariance", "acceleration"),
-        *("solver", "cgSteps"),
+        *("globalConfounderReg", "confounderLink", "confounderLinkOffset", "standardizeConfounder", "leaveOneOut"),
+        *("confounderVariance", "acceleration", "solver", "cgSteps"),
     )
     warm_start_settings = ("outcome", "rank", "fitBiases")
 
@@ -74,7 +74,8 @@ class LeastSquares(OutcomeFamily):
         """Alternating least squares; a fit begins at :meth:`first_intercept`."""
         get = self.settings.__getitem__
         unobserved, weight = self.unobserved_weight, get("confounderWeight")
-        regs = ("userReg", "itemReg", "confounderReg", "interceptReg", "userBiasReg", "itemBiasReg", "regByCount")
+        parts = ("userReg", "itemReg", "confounderReg", "interceptReg", "userBiasReg", "itemBiasReg")
+        regs = (*parts, "regByCount", "globalConfounderReg")
         return GaussianSteps(
             rank=self.rank,
             design=Design(unobserved, self.everywhere, weight != "global", weight == "pooled", self.has_biases),
@@ -105,7 +106,7 @@ class LeastSquares(OutcomeFamily):
     @property
     def exposure_term(self) -> ExposureTerm:
         """As set."""
-        names = ("confounderLink", "standardizeConfounder", "leaveOneOut", "confounderVariance")
+        names = ("confounderLink", "confounderLinkOffset", "standardizeConfounder", "leaveOneOut", "confounderVariance")
         term = ExposureTerm(*[self.settings[name] for name in names])
         return term._replace(over_all_pairs=self.unobserved_weight > 0)
 

@@ -122,10 +122,10 @@ def refitted_twin(
 def test_a_fit_may_end_with_a_refit(
     spark: SparkSession, stage_one: PoissonFactorizationModel, kind: str, layout: dict[str, object]
 ) -> None:
-    """Of the model that the same estimator fits without one; copies and maps say what is done, and nothing is left."""
-    ratings = NAMES.frame(spark)
+    """Of the model that the same estimator fits without one; a map says what is done, and nothing is left."""
+    ratings, given = NAMES.frame(spark), stage_one if kind == "allPairs" else exposure()
     settings = {"outcome": "probabilistic", "fitBiases": True, "maxIter": SWEEPS, "globalConfounderReg": 3.0}
-    estimator = outcome(**settings, confounderWeight="pooled", exposureModel=stage_one, refitWeightCap=CAP, **layout)
+    estimator = outcome(**settings, confounderWeight="pooled", exposureModel=given, refitWeightCap=CAP, **layout)
     first = estimator.fit(ratings)
     history, expected = refitted_twin(spark, stage_one, predictions(spark, first), kind)
     first.release()

@@ -56,6 +56,20 @@ def extended_sweep_1m(rounds: int) -> dict[str, object]:
     )
 
 
+def refit_1m(rounds: int) -> dict[str, object]:
+    """Sweep of a refit to all pairs, MovieLens 1M, against one of the extended model that it refits."""
+    ratings = speed.load(build_session("bench", "local[2]"), data.movielens_1m())
+    model = speed.to_be_refitted(ratings, RANK)
+    return speed.alternate(
+        rounds,
+        {
+            kind: lambda kind=kind: speed.refit(model, ratings, RANK, 8, kind).per_iteration("refit")
+            for kind in ("doublyRobust", "allPairs")
+        },
+        {"sweep": lambda: speed.least_squares(ratings, RANK, 8, **speed.EXTENDED).per_iteration("outcome")},
+    )
+
+
 def stage1_1m(rounds: int) -> dict[str, object]:
     """Iteration of stage 1, MovieLens 1M, against one of hpfrec with two threads."""
     spark = build_session("bench", "local[2]")
@@ -322,6 +336,7 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "stage2-1m": stage2_1m,
     "stage2-10m": stage2_10m,
     "extended-sweep-1m": extended_sweep_1m,
+    "refit-1m": refit_1m,
     "exposure-fit-100k": exposure_fit_100k,
     "exposure-fit-1m": exposure_fit_1m,
     "exposure-whole-100k": exposure_whole_100k,

@@ -60,11 +60,30 @@ EXTENDED: dict[str, Any] = {
 def least_squares(ratings: DataFrame, rank: int, sweeps: int, **extension: Any) -> Clock:
     """Stage 2 of the deconfounded least-squares model from the rated pairs, after a short stage 1."""
     clock = Clock()
-    exposure = PoissonFactorization(rank=10, maxIter=10, tol=0.0)
-    plain = {"outcome": "probabilistic", "unobservedWeight": 0.0, "rank": rank, "maxIter": sweeps, "tol": 0.0}
-    outcome = DeconfoundedMF(exposureModel=exposure, **plain, **extension)
+    outcome = _least_squares(rank, sweeps, **extension)
     outcome.listener = clock
     outcome.fit(ratings).release()
+    return clock
+
+
+def _least_squares(rank: int, sweeps: int, **extension: Any) -> DeconfoundedMF:
+    exposure = PoissonFactorization(rank=10, maxIter=10, tol=0.0)
+    plain = {"outcome": "probabilistic", "unobservedWeight": 0.0, "rank": rank, "maxIter": sweeps, "tol": 0.0}
+    return DeconfoundedMF(exposureModel=exposure, **plain, **extension)
+
+
+def to_be_refitted(ratings: DataFrame, rank: int) -> DeconfoundedMFModel:
+    """Fit the extended model as far as two sweeps take it: the work of a refit does not depend on more."""
+    return _least_squares(rank, 2, **EXTENDED).fit(ratings)
+
+
+def refit(model: DeconfoundedMFModel, ratings: DataFrame, rank: int, sweeps: int, kind: str) -> Clock:
+    """Refit a model to its predictions of all pairs."""
+    clock = Clock()
+    regs = dict.fromkeys(("userReg", "itemReg", "userBiasReg", "itemBiasReg"), 10.0)
+    estimator = DeconfoundedMF(rank=rank, maxIter=sweeps, tol=0.0, refit=kind, refitWeightCap=4.0, **regs)
+    estimator.listener = clock
+    estimator.refitModel(model, ratings).release()
     return clock
 
 

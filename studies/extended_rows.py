@@ -107,8 +107,8 @@ class ExtendedRow:
     def _refitted(self, rng: np.random.Generator) -> dict[str, Any]:
         rank, strength, bias = (_one_of(rng, of) for of in (RANKS, _REFIT_REGULARISERS, _REFIT_REGULARISERS))
         regs = {"userReg": strength, "itemReg": strength, "userBiasReg": bias, "itemBiasReg": bias}
-        robust = self.refit == "doubly robust"
-        return {"rank": rank, **regs, "weightCap": _one_of(rng, _CAPS), "doublyRobust": robust}
+        kind = {"plain": "allPairs", "doubly robust": "doublyRobust"}[self.refit]
+        return {"rank": rank, **regs, "refitWeightCap": _one_of(rng, _CAPS), "refit": kind}
 
 
 class PoissonRow(ExtendedRow):

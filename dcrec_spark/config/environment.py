@@ -12,6 +12,8 @@ from dcrec_spark.config.secrets import LONG, is_secret_name, secrets_in
 
 # Numbers, dates, times and versions stand in many texts that hold no secret.
 _NUMBERS = re.compile(r"[\d.:/T_-]*")
+# Shells keep the directory that they are in, and the one before, under names that look like a password's.
+_DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 _VARIABLE = re.compile(r"oc\.env:\s*['\"]?(\w+)")
 
 
@@ -25,7 +27,8 @@ def secret_values(settings: Mapping[str, str], model: type[BaseModel]) -> Iterat
         is a number or a date within a text, unless the setting's name says so.
     """
     # Drivers and clients read such variables by themselves, and may say in an error what they read.
-    yield from (value for name, value in os.environ.items() if is_secret_name(name) and len(value) >= LONG)
+    named = {name: value for name, value in os.environ.items() if name not in _DIRECTORIES and is_secret_name(name)}
+    yield from (value for value in named.values() if len(value) >= LONG)
     for name, text in settings.items():
         if "${" in text:
             if is_free_text(model, name):

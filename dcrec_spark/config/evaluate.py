@@ -26,6 +26,11 @@ class EvaluationConfig(MetricsConfig):
     cuts: Annotated[tuple[Positive, ...], Field(min_length=1)] = Field(
         default=(5, 10), description="lengths of the lists that are judged; changes are shown for the longest"
     )
+    strata: Natural = Field(
+        default=3,
+        description="groups of users by their training ratings, and of items, at most, in which the model is compared "
+        "with the other one; 0: none",
+    )
     predictive_check: bool = Field(
         default=True,
         description="whether to check the exposure model, which fits it once more with a fifth of the exposures held "

@@ -14,11 +14,11 @@ Regulariser = Annotated[Real, Field(ge=0, le=1e12)]
 class RefitConfig(Section):
     """A second fit, of a classical model with biases to the first one's predictions of all pairs; it is published."""
 
-    kind: Literal["plain", "doubly_robust"] | None = Field(
+    kind: Literal["all_pairs", "doubly_robust"] | None = Field(
         default=None,
-        description="what a rated pair is to come to; the others come to the first model's prediction. plain: its "
-        "rating; doubly_robust: the prediction, and min(1 / p, refit.weight_cap) of what the rating differs from it, p "
-        "by the exposure model; null: no refit, the first model is published (outcome.confounder_link=identity)",
+        description="what a rated pair is to come to; the others come to the first model's prediction. all_pairs: "
+        "its rating; doubly_robust: the prediction, and min(1 / p, refit.weight_cap) of what the rating differs from "
+        "it, p by the exposure model; null: no refit, the first model is published (outcome.confounder_link=identity)",
     )
     rank: Annotated[Whole, Field(ge=1, le=4096)] = Field(default=10, description="number of factors")
     weight_cap: Annotated[Real, Field(ge=1, le=1e12)] | None = Field(

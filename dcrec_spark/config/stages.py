@@ -105,11 +105,22 @@ class OutcomeConfig(Section):
         default=1.0,
         description="1 / prior variance of the intercept, with unit noise (outcome=weighted or probabilistic)",
     )
+    global_confounder_reg: Annotated[Real, Field(ge=0, le=1000000000000.0)] | None = Field(
+        default=None,
+        description="1 / prior variance of the gamma of all users; null: confounder_reg where it is their only one, "
+        "else 0 (outcome=weighted or probabilistic, adjustment=deconfounded, confounder_weight=global or "
+        "pooled)",
+    )
     confounder_link: Literal["identity", "sqrt", "log"] = Field(
         default="identity",
         description="what is made of a_hat; all but identity need unobserved_weight=0 (outcome=weighted or "
         "probabilistic, adjustment=deconfounded). identity: as it is; sqrt: its square root; log: its "
-        "logarithm, off the mean of all pairs",
+        "logarithm, an offset added",
+    )
+    confounder_link_offset: Annotated[Real, Field(ge=1e-09, le=1000000.0)] | None = Field(
+        default=None,
+        description="what is added to a_hat before its logarithm is taken; null: the mean of all pairs "
+        "(outcome=weighted or probabilistic, adjustment=deconfounded, confounder_link=log)",
     )
     standardize_confounder: bool = Field(
         default=False,

@@ -94,14 +94,14 @@ class Past:
     """What a fit has been through: all that its next sweep depends on besides the states.
 
     objective : after each sweep. settled : whether it has ended. small_gains : in succession, up to the last sweep.
-    length : of the next sweep's steps. sums : those of the items' last sweep that are plain numbers; where no sweep
-        follows, settling asks for what only a sweep adds up.
+    streak : sweeps in succession without one that was undone. sums : those of the items' last sweep that are plain
+        numbers; where no sweep follows, settling asks for what only a sweep adds up.
     """
 
     objective: Sequence[float] = ()
     settled: bool = False
     small_gains: int = 0
-    length: float = 1.0
+    streak: int = 0
     sums: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -219,8 +219,7 @@ def alternate(
         settled=past.settled,
         small_gains=past.small_gains,
     )
-    patience, pace = Patience(stop.patience), Pace.of(steps)
-    pace.length = past.length
+    patience, pace = Patience(stop.patience), Pace.of(steps, len(past.objective), past.streak)
     sweeps = range(len(past.objective) + 1, 1 + (0 if past.settled else stop.max_iter))
     with LiveStates() as live:
         now = best = _begin(users, items, steps, start, live)
@@ -232,7 +231,7 @@ def alternate(
             live.keep_only((now.users, now.items, best.users, best.items))
             if after_sweep is not None:
                 values, numbers = tuple(history.values), _plain_numbers(now.items.sums)
-                so_far = Past(values, history.settled, history.small_gains, pace.length, numbers)
+                so_far = Past(values, history.settled, history.small_gains, pace.streak, numbers)
                 after_sweep(now.users, now.items, now.shared, so_far)
             if history.settled or patience.exhausted:
                 break
@@ -275,9 +274,9 @@ def _plain_numbers(sums: Arrays) -> dict[str, float]:
 def _climb(
     users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates, history: History, pace: Pace
 ) -> _Moment:
-    """Sweep as far as the pace says or, where that makes the objective worse, from the same moment at length 1."""
+    """Sweep as far as the pace says or, where that makes the objective worse, from the same moment to the optimum."""
     after, objective = _sweep(users, items, _at_pace(steps, pace, now), now, live)
-    if pace.is_long and not history.improved_by(objective):
+    if pace.stride.is_long and not history.improved_by(objective):
         pace.undone()
         after, objective = _sweep(users, items, _at_pace(steps, pace, now), now, live)
     history.enough = pace.gains_to_settle
@@ -287,10 +286,10 @@ def _climb(
 
 
 def _at_pace(steps: Steps, pace: Pace, now: _Moment) -> Steps:
-    """Return the steps of the next sweep: as long as the pace says, from balanced factors where the model has them."""
+    """Return the steps of the next sweep: as far as the pace says, from balanced factors where the model has them."""
     if not (pace.accelerates and isinstance(steps, Paced)):
         return steps
-    paced = steps.at_pace(pace.length)
+    paced = steps.at_pace(pace.stride)
     if isinstance(paced, Balanced) and now.users is not None:
         return paced.balanced(now.users.sums, now.items.sums)
     return paced

@@ -41,6 +41,11 @@ class Stratum(NamedTuple):
     members: int
     metrics: Metrics
 
+    @property
+    def numbers(self) -> str:
+        """The training ratings of each member in words: ``5 to 17``, or ``24`` where all have as many."""
+        return f"{self.lowest}" if self.lowest == self.highest else f"{self.lowest} to {self.highest}"
+
 
 def bounds_of(count: Array, members: Array, most: int) -> list[tuple[int, int]]:
     """Divide numbers of training ratings into strata of about equally many members.

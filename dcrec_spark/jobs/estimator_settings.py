@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from dcrec_spark.config import EngineConfig, ExposureConfig, OutcomeConfig, RefitConfig
-from dcrec_spark.settings.setting import in_section
+from dcrec_spark.settings.setting import camel, in_section
 from dcrec_spark.settings.tables import SECTIONS
 
 
@@ -44,7 +44,7 @@ def outcome_params(outcome: OutcomeConfig, engine: EngineConfig, seed: int, colu
 
 
 def refit_params(refit: RefitConfig, engine: EngineConfig, seed: int) -> dict[str, Any]:
-    """Give the parameters of the DeconfoundedMF whose ``refit`` makes the second fit.
+    """Give the parameters of the DeconfoundedMF whose ``refitModel`` makes the second fit.
 
     Parameters
     ----------
@@ -54,7 +54,8 @@ def refit_params(refit: RefitConfig, engine: EngineConfig, seed: int) -> dict[st
     return {
         **_common(engine, seed),
         "rank": refit.rank,
-        "weightCap": refit.weight_cap,
+        "refit": camel(refit.kind or "none"),
+        "refitWeightCap": refit.weight_cap,
         "userReg": refit.user_reg,
         "itemReg": refit.item_reg,
         "userBiasReg": refit.user_bias_reg,

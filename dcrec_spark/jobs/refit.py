@@ -23,7 +23,7 @@ def require_refittable(config: RetrainConfig, has_exposure: bool) -> None:
     """
     if config.refit.kind == DOUBLY_ROBUST and not has_exposure:
         raise ConfigError(
-            f"setting refit.kind: found doubly_robust, expected plain or null for outcome.adjustment="
+            f"setting refit.kind: found doubly_robust, expected all_pairs or null for outcome.adjustment="
             f"{config.outcome.adjustment}, which has no exposure model to take propensities from"
         )
 
@@ -61,7 +61,7 @@ def refitted(context: Context[RetrainConfig], first: DeconfoundedMFModel, rating
     estimator = DeconfoundedMF(**refit_params(config.refit, config.engine, config.run.seed))
     estimator.listener = context.reporter.listener({"refit": config.refit.max_iter})
     with context.reporter.step("refit to all pairs"):
-        model = estimator.refit(first, ratings, doublyRobust=config.refit.kind == DOUBLY_ROBUST)
+        model = estimator.refitModel(first, ratings)
     context.run.refitted(model, config.refit.kind)
     if vanished(model.degeneracies):
         found = "; ".join(map(str, model.degeneracies))

@@ -103,7 +103,11 @@ class Design(NamedTuple):
 
 
 class Regulariser(NamedTuple):
-    """1 / prior variance of each part, with unit noise; of factors and biases times the row's ratings if by_count."""
+    """1 / prior variance of each part, with unit noise; of factors and biases times the row's ratings if by_count.
+
+    common : of the gamma of all users; None: where it is the users' only one ``confounder``, where theirs depart from
+    it 0.
+    """
 
     user: float
     item: float
@@ -112,6 +116,7 @@ class Regulariser(NamedTuple):
     user_bias: float = 1.0
     item_bias: float = 1.0
     by_count: bool = False
+    common: float | None = None
 
     def of_rows(self, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> NDArray[np.float64]:
         """Return that of the factors and the bias of each row, (n, rank (+ 1)); a row without ratings counts as one."""
@@ -119,6 +124,12 @@ class Regulariser(NamedTuple):
         each = np.array([factor] * rank + [bias] * design.biases)
         count = np.maximum(pairs, 1) if self.by_count else np.ones(len(pairs))
         return np.asarray(count[:, None] * each)
+
+    def of_common_gamma(self, design: Design) -> float:
+        """Return that of the gamma of all users."""
+        if self.common is None:
+            return 0.0 if design.pooled else self.confounder
+        return self.common
 
 
 class Shared(NamedTuple):

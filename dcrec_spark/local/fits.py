@@ -30,6 +30,7 @@ from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors, fold_in
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
+from dcrec_spark.models.outcome.refit import DOUBLY_ROBUST
 
 
 @dataclass(frozen=True)
@@ -130,13 +131,19 @@ def fit_outcome(ratings: Ratings, estimator: DeconfoundedMF, exposure: Exposure 
         return _outcome(layout, family, fit.users, fit.items, fit, FitFacts.of(family, layout, fit), exposure, form)
 
 
-def refit_outcome(ratings: Ratings, estimator: DeconfoundedMF, model: Outcome, doubly_robust: bool = True) -> Outcome:
-    """Fit matrix factorization with biases to a model's predictions of all pairs; see :meth:`DeconfoundedMF.refit`.
+def refit_outcome(ratings: Ratings, estimator: DeconfoundedMF, model: Outcome) -> Outcome:
+    """Fit matrix factorization with biases to a model's predictions of all pairs.
+
+    See :meth:`DeconfoundedMF.refitModel`.
 
     Raises
     ------
-    ConfigError : the model has a link, or no exposure model to take propensities from.
+    ConfigError : refit is "none", or the model has a link, or no exposure model to take propensities from.
     """
+    kind = estimator.getOrDefault("refit")
+    if kind == "none":
+        raise ConfigError("refit=none: expected allPairs or doublyRobust, for a model to be refitted")
+    doubly_robust = kind == DOUBLY_ROBUST
     if not model.form.is_low_rank:
         raise ConfigError(f"confounderLink={model.form.link}: expected identity, for a refit to all pairs")
     if doubly_robust and (model.exposure is None or model.exposure.user_rate is None):
@@ -145,7 +152,7 @@ def refit_outcome(ratings: Ratings, estimator: DeconfoundedMF, model: Outcome, d
     with FitScope() as scope:
         layout = _outcome_layout(ratings, estimator, None)
         if doubly_robust and model.exposure is not None:
-            settings = PropensitySettings.of(estimator)
+            settings = PropensitySettings.of_refit(estimator)
             layout, _ = attach_weights(layout, *model.exposure.memories(), settings, scope, mean_weight=1.0)
         layout, _ = attach_confounder(layout, *Exposure(*model.vectors()).memories(), ExposureTerm(), scope)
         fit = fit_factors(estimator, family, layout, _quiet)
@@ -254,7 +261,8 @@ def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> Outco
     if family.uses_exposure != (exposure is not None):
         given = "none" if exposure is None else "an exposure model"
         raise ConfigError(f"adjustment={get('adjustment')} with {given}: deconfounded needs one, the others have none")
-    beyond = [n for n in ("propensityCol", "initialModel", "validationIndicatorCol") if get(n) is not None]
+    names = ("propensityCol", "initialModel", "validationIndicatorCol", "refit")
+    beyond = [name for name in names if get(name) not in (None, "none")]
     if beyond:
         raise ConfigError(f"{beyond[0]}: a fit in memory has none; fit with the estimator itself")
     return family

@@ -13,7 +13,7 @@ from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.half_step import State, held_memory, memory_of
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.local.ratings import Ratings
-from dcrec_spark.models.families.base import Family, Remembered
+from dcrec_spark.models.families.base import Remembered, Tabled
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class LocalLayout:
         """Return the family's columns, one row of each row of the side, as the state of its block."""
         return held_memory(family.memory_of(table, is_user))
 
-    def table(self, is_user: bool, state: State, family: Family, shared: Any) -> dict[str, Floats]:
+    def table(self, is_user: bool, state: State, family: Tabled, shared: Any) -> dict[str, Floats]:
         """Return the family's columns, in float64 and in the order of the rows."""
         table = family.table_of(memory_of(state), is_user, shared)
         return {name: np.asarray(column, np.float64) for name, column in table.items()}

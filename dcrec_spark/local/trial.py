@@ -181,9 +181,7 @@ def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Expo
     exposure = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
     model = fit_outcome(rows.ratings, estimator, exposure)
     if trial.refit is not None:
-        settings = dict(trial.refit)
-        doubly_robust = settings.pop("doublyRobust")
-        model = refit_outcome(rows.ratings, DeconfoundedMF(**settings), model, doubly_robust)
+        model = refit_outcome(rows.ratings, DeconfoundedMF(**dict(trial.refit)), model)
     return model, rows
 
 

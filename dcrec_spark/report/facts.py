@@ -122,6 +122,17 @@ class MetricFacts:
 
 
 @dataclass(frozen=True)
+class StrataFacts:
+    """Differences of the first model from the one called ``other``, for users and for items by their training ratings.
+
+    differences : side ("user" or "item"), ratings (their numbers, in words), members, measure, value, low, high, n.
+    """
+
+    other: str
+    differences: pd.DataFrame
+
+
+@dataclass(frozen=True)
 class GammaFacts:
     """Users' confounder weights: ``values``, or ``common`` where there is one for all; both None where there is none.
 
@@ -220,7 +231,7 @@ class ReportFacts:
         Of the evaluation; the date as 2026-01-31.
     models : sequence of ModelFacts
         The first is the one that is judged.
-    check, change, certainty, audit : CheckFacts, ChangeFacts, CertaintyFacts, AuditFacts or str
+    check, change, strata, certainty, audit : CheckFacts, ChangeFacts, StrataFacts, CertaintyFacts, AuditFacts or str
         A sentence says why there is none.
     outcome, adjustment, intercept : str, str, float
         Of the model that is judged.
@@ -248,6 +259,7 @@ class ReportFacts:
     adjustment: str
     gamma: GammaFacts
     change: ChangeFacts | str
+    strata: StrataFacts | str
     samples: Sequence[SampleUser]
     intercept: float
     k: int

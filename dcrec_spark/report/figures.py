@@ -139,19 +139,21 @@ def log_likelihoods(check: CheckFacts) -> Figure:
     return panel(lambda axes: draw_log_likelihoods(axes, check.result))
 
 
-def forest(rows: pd.DataFrame, x: str) -> Figure:
+def forest(rows: pd.DataFrame, x: str, zero: bool = False) -> Figure:
     """Draw a dot and its interval for each model, the first on top and in another colour.
 
-    rows : model, value, low, high.
+    rows : model, value, low, high. zero : whether a line marks 0, for differences, of which none is the first.
     """
 
     def draw(axes: Axes) -> None:
         places = -np.arange(len(rows))
         for place, row in zip(places, rows_of(rows), strict=True):
-            colour = ACCENT if place == 0 else FILL
+            colour = ACCENT if place == 0 and not zero else FILL
             if np.isfinite(row.low) and np.isfinite(row.high):
                 axes.plot([row.low, row.high], [place, place], color=colour, linewidth=2.5)
             axes.plot([row.value], [place], "o", color=colour, markersize=6)
+        if zero:
+            axes.axvline(0.0, color=ACCENT, linewidth=1.5)
         axes.set_yticks(places, rows.model)
         axes.set_ylim(-len(rows) + 0.4, 0.6)
         axes.xaxis.set_major_locator(MaxNLocator(5))

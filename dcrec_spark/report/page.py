@@ -5,7 +5,14 @@ from dataclasses import replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dcrec_spark.report import audit_section, certainty_section, fit_sections, list_sections, result_sections
+from dcrec_spark.report import (
+    audit_section,
+    certainty_section,
+    fit_sections,
+    list_sections,
+    result_sections,
+    strata_section,
+)
 from dcrec_spark.report.blocks import Block, Note, Points, Section
 from dcrec_spark.report.facts import CheckFacts, ReportFacts
 from dcrec_spark.report.paths import shortened, without_paths
@@ -59,6 +66,7 @@ SECTIONS: tuple[Callable[[ReportFacts], Section], ...] = (
     in_short,
     result_sections.metrics,
     result_sections.reliability,
+    strata_section.strata,
     result_sections.change,
     list_sections.samples,
     list_sections.coverage,

@@ -253,12 +253,29 @@ OUTCOME: tuple[Setting, ...] = (
         }.items()
     ),
     Setting(
+        "global_confounder_reg",
+        Number(float, 0, LARGEST_PRECISION, optional=True),
+        None,
+        "1 / prior variance of the gamma of all users; None: {confounder_reg} where it is their only one, else 0",
+        concerns={**_GAUSSIAN, **_DECONFOUNDED, "confounder_weight": ("global", "pooled")},
+        section="outcome",
+    ),
+    Setting(
         "confounder_link",
-        Choice({"identity": "as it is", "sqrt": "its square root", "log": "its logarithm, off the mean of all pairs"}),
+        Choice({"identity": "as it is", "sqrt": "its square root", "log": "its logarithm, an offset added"}),
         "identity",
         "what is made of a_hat; all but identity need {unobserved_weight}=0",
         concerns={**_GAUSSIAN, **_DECONFOUNDED},
         fixed={"poisson": Fixed("identity", "which has a_hat as it is")},
+        section="outcome",
+    ),
+    Setting(
+        "confounder_link_offset",
+        # Next to 0 the logarithm's slope, squared, would leave no a_hat a weight beside its variance.
+        Number(float, 1e-9, 1e6, optional=True),
+        None,
+        "what is added to a_hat before its logarithm is taken; None: the mean of all pairs",
+        concerns={**_GAUSSIAN, **_DECONFOUNDED, "confounder_link": ("log",)},
         section="outcome",
     ),
     Setting(
@@ -390,6 +407,26 @@ OUTCOME: tuple[Setting, ...] = (
         "weight",
         concerns=_IPW,
         section="outcome",
+    ),
+    Setting(
+        "refit",
+        Choice(
+            {
+                "none": "no",
+                "allPairs": "yes, rated ones have their ratings in the predictions' place",
+                "doublyRobust": "yes, rated ones have the prediction and min(1 / p, cap) of what the rating differs",
+            }
+        ),
+        "none",
+        "whether a second fit follows, to the first one's predictions of all pairs",
+    ),
+    Setting(
+        "refit_weight_cap",
+        Number(float, 1, 1e12, optional=True),
+        None,
+        "largest 1 / p of a refit, p being 1 - exp(-a_hat); None: no cap",
+        "weight",
+        concerns={"refit": ("doublyRobust",)},
     ),
     Setting(
         "exposure_model",

@@ -147,6 +147,8 @@ def test_what_came_from_the_environment_is_masked_wherever_it_turns_up(monkeypat
     monkeypatch.setenv("DAY", "2026-11-22")
     monkeypatch.setenv("PGPASSWORD", "correct horse")
     monkeypatch.setenv("NO_BYPASS", "true")
+    monkeypatch.setenv("PWD", "/srv/nights")
+    monkeypatch.setenv("OLDPWD", "/srv/mornings")
     monkeypatch.setenv("PIN", "48151623")
     monkeypatch.setenv("ADDRESS", "ftp://bob:w0lf%2Bcub@host/x")
     load_config(
@@ -170,6 +172,7 @@ def test_what_came_from_the_environment_is_masked_wherever_it_turns_up(monkeypat
     assert mask_known("on 2026-11-22 by 48151623") == "on 2026-11-22 by ***"
     assert mask_known('FATAL: "correct horse" is wrong: true') == 'FATAL: "***" is wrong: true'
     assert mask_known("neither w0lf+cub nor 2718281828") == "neither *** nor ***"
+    assert mask_known("/srv/nights/run.json, /srv/mornings") == "/srv/nights/run.json, /srv/mornings"
     assert masked_all({"a": ["tiger", 1, None, {"b": "(lion)"}]}) == {"a": ["***", 1, None, {"b": "(***)"}]}
     forget_secrets()
     assert mask_known("tiger") == "tiger"

@@ -18,9 +18,9 @@ def test_names_are_dotted_from_the_command_line_and_from_a_file() -> None:
         "outcome.rank": Range(low=2, high=9, int=True),
     }
     written = AllSettings.model_validate(
-        {"tuning": {"space": {"outcome.user_reg": [0, "1"], "outcome.weight_cap": [None]}}}
+        {"tuning": {"space": {"outcome.user_reg": [0, "1"], "outcome.global_confounder_reg": [None, 5]}}}
     )
-    assert written.tuning.space == {"outcome.user_reg": (0.0, 1.0), "outcome.weight_cap": (None,)}
+    assert written.tuning.space == {"outcome.user_reg": (0.0, 1.0), "outcome.global_confounder_reg": (None, 5.0)}
     assert AllSettings.model_validate(written.model_dump(mode="json")) == written
 
 

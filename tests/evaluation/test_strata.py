@@ -41,6 +41,7 @@ def test_strata_are_evaluations_of_their_users_and_of_their_items(spark: SparkSe
         ("item", 1, 2, 2),
         ("item", 3, 3, 1),
     ]
+    assert [stratum.numbers for stratum in strata] == ["2", "0", "1 to 2", "3"]
     for stratum, items in zip(strata, ((0, 1, 2, 3), (0,), (1, 3), (2,)), strict=True):
         squares = [(prediction - rating) ** 2 for _, item, rating, prediction in rows if item in items]
         assert stratum.metrics.estimates()["mse"][::3] == (pytest.approx(sum(squares) / len(squares)), len(squares))

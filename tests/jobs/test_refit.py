@@ -14,6 +14,7 @@ from dcrec_spark.jobs.evaluate.job import Evaluate
 from dcrec_spark.jobs.fold_in import FoldIn
 from dcrec_spark.jobs.recommend import Recommend
 from dcrec_spark.publish.parquet import verify
+from dcrec_spark.settings.setting import camel
 from tests.jobs.job import (
     SMALL,
     AnyJob,
@@ -48,7 +49,7 @@ REFIT = {
 # The same, as the estimator spells it.
 SECOND = {
     "rank": 3,
-    "weightCap": 4.0,
+    "refitWeightCap": 4.0,
     "userReg": 5.0,
     "itemReg": 6.0,
     "userBiasReg": 2.0,
@@ -57,7 +58,7 @@ SECOND = {
     "tol": 0.0,
     "seed": 42,
 }
-KINDS = ("doubly_robust", "plain")
+KINDS = ("doubly_robust", "all_pairs")
 
 
 def ratings() -> pd.DataFrame:
@@ -90,9 +91,8 @@ def scores(model: DeconfoundedMFModel) -> pd.DataFrame:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_published_is_what_the_estimator_s_refit_gives(spark: SparkSession, nightly: Path, kind: str) -> None:
     first = DeconfoundedMFModel.load(str(run_directory(nightly / "first") / "model"))
-    expected = DeconfoundedMF(userCol="user_id", itemCol="item_id", **SECOND).refit(
-        first, rated(spark), doublyRobust=kind == "doubly_robust"
-    )
+    asked = {**SECOND, "refit": camel(kind)}
+    expected = DeconfoundedMF(userCol="user_id", itemCol="item_id", **asked).refitModel(first, rated(spark))
     run = run_directory(nightly / kind)
     saved, record = DeconfoundedMFModel.load(str(run / "model")), record_of(run)
     for model in (saved, expected):
@@ -129,12 +129,12 @@ def test_the_record_has_both_fits_and_another_model_version(nightly: Path) -> No
 
 
 def test_a_refitted_model_is_served_and_judged_and_the_report_says_what_it_is(nightly: Path, tmp_path: Path) -> None:
-    source = {"model.path": nightly / "plain", "input.path": nightly / "ratings.parquet"}
+    source = {"model.path": nightly / "all_pairs", "input.path": nightly / "ratings.parquet"}
     served = run_job(Recommend, {**source, "output.path": tmp_path / "served", "recommend.top_n": 2})
     assert served.code == 0, served
     lists = [
         read_table(run_directory(output), "recommendations").sort_values(["user_id", "rank"], ignore_index=True)
-        for output in (nightly / "plain", tmp_path / "served")
+        for output in (nightly / "all_pairs", tmp_path / "served")
     ]
     assert lists[0].item_id.tolist() == lists[1].item_id.tolist()
 
@@ -170,7 +170,7 @@ def test_what_a_refitted_model_cannot_do_is_refused_before_anything_runs(
     job, changed, said = CANNOT[what]
     chosen = {name: value.format(folder=nightly) for name, value in changed.items()}
     places = {"input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
-    outcome = run_job(job, {"model.path": nightly / "plain", **places, **chosen})
+    outcome = run_job(job, {"model.path": nightly / "all_pairs", **places, **chosen})
     assert outcome.code == 2, outcome
     assert outcome.message.startswith(said)
     assert "was refitted to another model's predictions (refit.kind)" in outcome.message
@@ -179,19 +179,19 @@ def test_what_a_refitted_model_cannot_do_is_refused_before_anything_runs(
 
 
 TOGETHER = {
-    "intervals": ({"recommend.intervals": "true"}, "recommend.intervals false for refit.kind=plain"),
-    "overlap": ({"recommend.overlap": "true"}, "recommend.overlap false for refit.kind=plain"),
+    "intervals": ({"recommend.intervals": "true"}, "recommend.intervals false for refit.kind=all_pairs"),
+    "overlap": ({"recommend.overlap": "true"}, "recommend.overlap false for refit.kind=all_pairs"),
     "the last model": ({"model.warm_start": "previous"}, "model.warm_start null, or a model that was not refitted"),
     "a link": (
         {"outcome.confounder_link": "sqrt", "outcome.unobserved_weight": 0},
-        "outcome.confounder_link identity for refit.kind=plain",
+        "outcome.confounder_link identity for refit.kind=all_pairs",
     ),
     "nothing to take propensities from": (
         {"refit.kind": "doubly_robust", "outcome.adjustment": "none", "outcome.standardize_confounder": "false"},
-        "setting refit.kind: found doubly_robust, expected plain or null for outcome.adjustment=none",
+        "setting refit.kind: found doubly_robust, expected all_pairs or null for outcome.adjustment=none",
     ),
     "a start that was refitted": (
-        {"model.warm_start": "{folder}/plain"},
+        {"model.warm_start": "{folder}/all_pairs"},
         "was refitted to another model's predictions (refit.kind), and is no start of a fit",
     ),
     "another kind": ({"refit.kind": "robust"}, "refit.kind"),
@@ -204,7 +204,7 @@ def test_settings_that_do_not_go_with_a_refit_are_refused(what: str, nightly: Pa
     changed, said = TOGETHER[what]
     chosen = {name: str(value).format(folder=nightly) for name, value in changed.items()}
     places = {"input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
-    outcome = run_retrain({**FIRST, **REFIT, "refit.kind": "plain", **places, **chosen})
+    outcome = run_retrain({**FIRST, **REFIT, "refit.kind": "all_pairs", **places, **chosen})
     assert outcome.code == 2, outcome
     assert said in outcome.message
     assert names_in(tmp_path / "out") == set()
@@ -212,7 +212,7 @@ def test_settings_that_do_not_go_with_a_refit_are_refused(what: str, nightly: Pa
 
 def test_a_fit_does_not_start_from_a_refitted_model_either(nightly: Path, tmp_path: Path) -> None:
     settings = {**FIRST, "input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
-    outcome = run_retrain({**settings, "model.warm_start": nightly / "plain"})
+    outcome = run_retrain({**settings, "model.warm_start": nightly / "all_pairs"})
     assert outcome.code == 2
     assert outcome.message.startswith("setting model.warm_start: found ")
     assert "is no start of a fit; retrain with refit.kind=null publishes one that was not" in outcome.message
@@ -220,7 +220,7 @@ def test_a_fit_does_not_start_from_a_refitted_model_either(nightly: Path, tmp_pa
 
 def test_a_refit_that_leaves_nothing_of_the_factors_is_not_published(nightly: Path, tmp_path: Path) -> None:
     settings = {**FIRST, **REFIT, "input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
-    crushed = {"refit.kind": "plain", "refit.user_reg": 1e12, "refit.item_reg": 1e12}
+    crushed = {"refit.kind": "all_pairs", "refit.user_reg": 1e12, "refit.item_reg": 1e12}
     outcome = run_retrain({**settings, **crushed})
     assert (outcome.code, outcome.error["kind"]) == (FitError.exit_code, "FitError")
     assert outcome.message.startswith("refit: all 3 factors are zero")
@@ -230,13 +230,13 @@ def test_a_refit_that_leaves_nothing_of_the_factors_is_not_published(nightly: Pa
 
 def test_a_dry_run_says_that_the_model_will_be_refitted(nightly: Path, tmp_path: Path) -> None:
     settings = {**FIRST, **REFIT, "input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
-    outcome = run_retrain({**settings, "refit.kind": "plain"}, "--dry-run")
+    outcome = run_retrain({**settings, "refit.kind": "all_pairs"}, "--dry-run")
     assert outcome.code == 0, outcome
-    assert "refitted to all pairs (plain)" in " ".join(outcome.printed.split())
+    assert "refitted to all pairs (all_pairs)" in " ".join(outcome.printed.split())
 
 
 def test_a_loaded_refitted_model_says_where_to_go(nightly: Path) -> None:
-    model = DeconfoundedMFModel.load(str(run_directory(nightly / "plain") / "model"))
+    model = DeconfoundedMFModel.load(str(run_directory(nightly / "all_pairs") / "model"))
     with pytest.raises(ConfigError, match="refitted to the predictions of another one"):
         model.foldInUsers(model.userFactors)
     model.release()

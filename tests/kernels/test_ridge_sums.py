@@ -31,7 +31,14 @@ class Extended(NamedTuple):
 
 
 def extended(
-    seed: int, design: Design, weight_of: str, by_count: bool, own_vote: bool, unsure: bool, estimates: bool
+    seed: int,
+    design: Design,
+    weight_of: str,
+    by_count: bool,
+    own_vote: bool,
+    unsure: bool,
+    estimates: bool,
+    common: float | None = None,
 ) -> Extended:
     """User 0 and the last item are unrated. Of an observed pair h may be another number than the product."""
     rng = np.random.default_rng(seed)
@@ -48,13 +55,13 @@ def extended(
     regs = REG[:6]
     mask = np.where(observed, 1.0, float(design.everywhere))
     twin = biased.Problem(
-        ratings, weights, mask, h, variance, weight_of, count[0], count[1], design.biases, *regs, estimates
+        ratings, weights, mask, h, variance, weight_of, count[0], count[1], design.biases, *regs, estimates, common
     )
     begin = biased.start(twin, rng.standard_normal((n_items, RANK)), RANK, float(rng.standard_normal()))
     tables = (observed, ratings, weights, h, product, variance)
     users = block_of(tables, pi, own_vote, unsure)
     items = block_of(tuple(table.T for table in tables), lam, own_vote, unsure)
-    return Extended(users, items, design, REG._replace(by_count=by_count), twin, begin)
+    return Extended(users, items, design, REG._replace(by_count=by_count, common=common), twin, begin)
 
 
 def block_of(tables: tuple[Array, ...], exposure: Array, own_vote: bool, unsure: bool) -> RatingBlock:
@@ -114,7 +121,7 @@ def sweep(p: Extended, x: biased.Unknowns) -> tuple[biased.Unknowns, float, Arra
 
 
 KINDS = {
-    # w0, z, whose weight, biases, by count, own vote left out, variance, estimated
+    # w0, z, whose weight, biases, by count, own vote left out, variance, estimated (, regulariser of the common gamma)
     "biases": (0.0, False, "none", True, False, False, False, False),
     "biases-everywhere-by-count": (0.37, True, "none", True, True, False, False, False),
     "biases-global": (0.37, False, "global", True, True, False, True, False),
@@ -125,6 +132,8 @@ KINDS = {
     "pooled-rated-alone": (0.0, False, "pooled", True, True, True, True, True),
     "pooled-without-biases": (1.0, False, "pooled", False, False, False, False, True),
     "global-everywhere": (1.0, True, "global", True, False, True, True, False),
+    "global-held": (0.37, False, "global", True, False, False, False, False, 2.5),
+    "pooled-held": (0.37, True, "pooled", True, True, True, True, True, 2.5),
 }
 
 

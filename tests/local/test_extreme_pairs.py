@@ -17,15 +17,22 @@ from dcrec_spark.errors import DcrecError
 from dcrec_spark.local.fits import Exposure, Outcome, fit_exposure, fit_outcome
 from dcrec_spark.local.ratings import Ratings
 from dcrec_spark.settings.kinds import Number
-from dcrec_spark.settings.setting import Setting, in_section
+from dcrec_spark.settings.setting import Setting, camel, in_section
 from dcrec_spark.settings.tables import EXPOSURE, OUTCOME
 
 # The ends that a few ratings can fill, and that take no time; the others are those of the tables.
 BRIEF = {"rank": (1, 6), "max_iter": (1, 8), "restarts": (1, 2), "cg_steps": (1, 12)}
 NAMES = [name for setting in (*EXPOSURE, *OUTCOME) for name in (setting.name, setting.param)]
+# Choices that bring numeric settings of their own.
+FORMS = {
+    "user": {"confounder_weight": "user", "confounder_link": "identity"},
+    "pooled": {"confounder_weight": "pooled", "confounder_link": "identity"},
+    "log": {"confounder_weight": "global", "confounder_link": "log"},
+}
 MODELS = [
-    *itertools.product(("weighted", "probabilistic"), ("deconfounded", "none", "ipw"), ("cholesky", "cg")),
-    *itertools.product(("poisson",), ("deconfounded", "none", "ipw"), ("cholesky",)),
+    *itertools.product(("weighted", "probabilistic"), ("deconfounded",), ("cholesky", "cg"), FORMS),
+    *itertools.product(("weighted", "probabilistic"), ("none", "ipw"), ("cholesky", "cg"), ("user",)),
+    *itertools.product(("poisson",), ("deconfounded", "none", "ipw"), ("cholesky",), ("user",)),
 ]
 Row = dict[str, Any]
 
@@ -112,13 +119,13 @@ def test_pairs_of_ends_of_stage_one() -> None:
         assert np.isfinite(exposure.items).all()
 
 
-@pytest.mark.parametrize(("outcome", "adjustment", "solver"), MODELS)
-def test_pairs_of_ends_of_stage_two(outcome: str, adjustment: str, solver: str) -> None:
-    chosen = {"outcome": outcome, "adjustment": adjustment, "solver": solver}
-    fitted = 0
+@pytest.mark.parametrize(("outcome", "adjustment", "solver", "form"), MODELS)
+def test_pairs_of_ends_of_stage_two(outcome: str, adjustment: str, solver: str, form: str) -> None:
+    chosen = {"outcome": outcome, "adjustment": adjustment, "solver": solver, **FORMS[form]}
+    of_estimator, fitted = {camel(name): choice for name, choice in chosen.items()}, 0
     for number, row in enumerate(covering(numbers(OUTCOME, "outcome", **chosen))):
         exposure = exposures()[number % len(exposures())] if adjustment == "deconfounded" else None
-        found = fitted_or_refused(DeconfoundedMF(**chosen, **row), exposure)
+        found = fitted_or_refused(DeconfoundedMF(**of_estimator, **row), exposure)
         if isinstance(found, str):
             assert names_a_setting(found), row
             continue

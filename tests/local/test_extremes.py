@@ -22,12 +22,16 @@ def ratings() -> Ratings:
     return Ratings(user, item, drawn.integers(1, 6, len(user)).astype(float), keys[:30], keys[30:])
 
 
-def assert_sound(objective: tuple[float, ...], rises: bool, *factors: Any) -> None:
+# A number in single precision has seven digits; what their rounding does to a sum depends on the processor.
+SINGLE = 1e-7
+
+
+def assert_sound(objective: tuple[float, ...], rises: bool, *factors: Any, rounding: float = 1e-9) -> None:
     """Every sweep moves the objective one way, beyond rounding; it may settle before the last sweep."""
     assert 2 <= len(objective) <= 8
     assert np.isfinite(objective).all()
     steps = np.diff(objective) / np.abs(objective[1:])
-    assert (steps if rises else -steps).min() > -1e-9
+    assert (steps if rises else -steps).min() > -rounding
     for factor in factors:
         assert np.isfinite(factor).all()
 
@@ -145,7 +149,7 @@ def test_the_weights_of_inverse_propensities(ratings: Ratings, settings: dict[st
 def test_the_priors_of_stage_one_in_single_precision(ratings: Ratings, shape: float, rate: float) -> None:
     priors = {"userShapePrior": shape, "userRatePrior": rate, "itemShapePrior": shape, "itemRatePrior": rate}
     found = fit_exposure(ratings, PoissonFactorization(precision="float32", **TINY, **priors))
-    assert_sound(found.elbo, True, found.users, found.items)
+    assert_sound(found.elbo, True, found.users, found.items, rounding=SINGLE)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

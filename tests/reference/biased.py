@@ -2,7 +2,7 @@
 
     J = sum_{all u,i} w_ui [ (y_ui - z_ui (theta_u . beta_i + b_u + c_i) - gamma_u h_ui - beta_0)^2 + gamma_u^2 Var_ui ]
         + sum_u n_u (user_reg |theta_u|^2 + user_bias_reg b_u^2) + sum_i n_i (item_reg |beta_i|^2 + item_bias_reg c_i^2)
-        + r sum_u (gamma_u - gamma)^2 + intercept_reg beta_0^2
+        + r sum_u (gamma_u - gamma)^2 + common_reg gamma^2 + intercept_reg beta_0^2
 
 Departures with an estimated variance 1 / r have a posterior N(gamma_u - gamma, v_u) each, and J is twice the bound:
 + sum_u v_u curvature_u + 2 KL(posterior || prior), with the squares of the departures left to the KL.
@@ -22,7 +22,8 @@ class Problem:
 
     mask : z, where the preference acts. h : the confounder of each pair, whatever it was made from. variance : of h, 0
     where it does not count. weight_of : "none", "user" (gamma = 0), "global" (no departures), "pooled" (both).
-    user_count, item_count : what the regularisers of each row are multiplied with.
+    user_count, item_count : what the regularisers of each row are multiplied with. common_reg : None is r where there
+    are no departures, and 0 where there are.
     """
 
     ratings: Array
@@ -41,6 +42,7 @@ class Problem:
     user_bias_reg: float = 1.0
     item_bias_reg: float = 1.0
     estimates_reg: bool = False
+    common_reg: float | None = None
 
     @property
     def own(self) -> bool:
@@ -51,6 +53,12 @@ class Problem:
     def common(self) -> bool:
         """Whether there is one for all."""
         return self.weight_of in ("global", "pooled")
+
+    @property
+    def reg_of_common(self) -> float:
+        """What gamma^2 is multiplied with."""
+        default = self.confounder_reg if self.weight_of == "global" else 0.0
+        return default if self.common_reg is None else self.common_reg
 
 
 @dataclass(frozen=True)
@@ -103,9 +111,9 @@ def objective(problem: Problem, x: Unknowns) -> float:
     total += problem.item_count @ (
         problem.item_reg * np.sum(x.beta**2, axis=1) + problem.item_bias_reg * x.item_bias**2
     )
-    total += problem.intercept_reg * x.intercept**2
+    total += problem.intercept_reg * x.intercept**2 + problem.reg_of_common * x.gamma**2
     if problem.weight_of == "global":
-        return float(total + problem.confounder_reg * x.gamma**2)
+        return float(total)
     squares = np.sum((x.weight - x.gamma) ** 2)
     if problem.estimates_reg:
         total += x.posterior @ curvature(problem) + np.sum(x.reg * x.posterior - 1.0 - np.log(x.reg * x.posterior))
@@ -163,7 +171,7 @@ def update_shared(problem: Problem, x: Unknowns) -> Unknowns:
     columns, regs = [np.ones(problem.ratings.size)], [problem.intercept_reg]
     if problem.common:
         columns.append(problem.h.ravel())
-        regs.append(problem.confounder_reg if problem.weight_of == "global" else 0.0)
+        regs.append(problem.reg_of_common)
     left, right = normal_equations(
         np.column_stack(columns), (problem.ratings - known).ravel(), problem.weights.ravel(), np.array(regs)
     )

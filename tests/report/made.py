@@ -23,6 +23,7 @@ from dcrec_spark.report.facts import (
     ReportFacts,
     SampleUser,
     Stage,
+    StrataFacts,
 )
 
 EVIL = "<script>alert('&')</script>"
@@ -82,6 +83,20 @@ def check() -> CheckFacts:
     return CheckFacts(found, [45] * 20, 0.2)
 
 
+def strata() -> StrataFacts:
+    """Three strata of users, two of items; one has no interval, another no NDCG."""
+    rows = [
+        ("user", "8 to 20", 300, "ndcg", 0.03, 0.02, 0.04, 290),
+        ("user", "21 to 69", 300, "ndcg", -0.004, np.nan, np.nan, 1),
+        ("user", "70", 300, "ndcg", 0.0, -0.01, 0.01, 290),
+        *[("user", ratings, 300, "mse", -0.2, -0.3, -0.1, 6000) for ratings in ("8 to 20", "21 to 69", "70")],
+        *[("item", "1 to 4", 650, measure, 0.2, 0.1, 0.3, 1234) for measure in ("ndcg", "ndcg@10", "mse")],
+        ("item", "5 to 400", 650, "mse", 0.0, -0.1, 0.1, 4321),
+    ]
+    columns = ["side", "ratings", "members", "measure", "value", "low", "high", "n"]
+    return StrataFacts("classical twin", pd.DataFrame(rows, columns=columns))
+
+
 def facts(**other: Any) -> ReportFacts:
     """A whole report; ``other`` replaces parts of it."""
     values = estimates(
@@ -137,6 +152,7 @@ def facts(**other: Any) -> ReportFacts:
         adjustment="deconfounded",
         gamma=GammaFacts(spread(), None, 30),
         change=ChangeFacts(change(), "classical twin", {7: EVIL}),
+        strata=strata(),
         samples=[SampleUser(f"7{EVIL}", rows), SampleUser("8", rows.assign(reasons_text=None))],
         intercept=3.5,
         k=K,

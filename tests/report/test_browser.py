@@ -88,7 +88,7 @@ def test_the_page_can_be_read(browser: str, page: str, tmp_path: Path, width: in
 
     assert found["width"] <= width
     assert found["content"] <= found["width"], "it scrolls sideways"
-    assert len(found["headings"]) == 15
+    assert len(found["headings"]) == 16
     assert (brightness(found["page"]) > 0.5) == (scheme == LIGHT)
     for ink, paper in (("text", "page"), ("good", "page"), ("ink", "panel")):
         assert contrast(found[ink], found[paper]) >= 4.5, (ink, found[ink], found[paper])

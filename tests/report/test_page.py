@@ -9,14 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcrec_spark.report import audit_section, certainty_section, fit_sections, list_sections, result_sections, words
+from dcrec_spark.report import (
+    audit_section,
+    certainty_section,
+    fit_sections,
+    list_sections,
+    result_sections,
+    strata_section,
+    words,
+)
 from dcrec_spark.report.facts import AuditFacts, CertaintyFacts, GammaFacts, Stage
 from dcrec_spark.report.fit_sections import settled
 from dcrec_spark.report.page import ids, in_short, render, title
 from tests.report.made import EVIL, FOLDER, estimates, facts, likes
 
 NAMED = {"short": in_short, "audit": audit_section.audit, "check": fit_sections.check, "gamma": result_sections.gamma}
-NAMED |= {"certainty": certainty_section.certainty}
+NAMED |= {"certainty": certainty_section.certainty, "strata": strata_section.strata}
 NAMED |= {"change": result_sections.change, "reliability": result_sections.reliability}
 VOID = {"meta", "br", "path", "use"}
 
@@ -168,6 +176,17 @@ def test_how_sure_the_lists_are(read: Read) -> None:
     without = section("certainty", certainty=replace(plain, extrapolating=None, effective=None))
     assert "extrapolations" not in without
     assert "of the users have rated" not in without
+
+
+def test_whom_the_model_serves(read: Read) -> None:
+    said = read.sections["strata"]
+    assert "Each is this model minus classical twin" in said
+    assert "Of 9 differences 5 % or so would miss 0" in said
+    assert "8 to 20 300 +0.030 0.020 to 0.040; better; n = 290" in said
+    assert "21 to 69 300 -0.004 no interval; n = 1" in said
+    assert "1 to 4 650 +0.200 0.100 to 0.300; better; n = 1,234" in said
+    assert "5 to 400 650 \N{EN DASH} +0.000 -0.100 to 0.100; no difference shown; n = 4,321" in said
+    assert section("strata", strata="Not done.") == "Whom it serves: by activity and by popularity Not done."
 
 
 def test_intervals_with_0_inside_show_no_difference(read: Read) -> None:

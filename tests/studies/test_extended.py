@@ -58,7 +58,7 @@ def test_rows_of_inverse_propensities_and_of_refits_take_what_was_chosen_and_dra
     refits = list(BY_NAME[REFITTED].settings(Budget(draws=5), 3, confounded))
     assert len({json.dumps(outcome["refit"]) for outcome, _ in refits}) > 1
     for outcome, exposure in refits:
-        assert outcome.pop("refit")["doublyRobust"]
+        assert outcome.pop("refit")["refit"] == "doublyRobust"
         assert (outcome, exposure) == confounded
 
 

@@ -17,6 +17,7 @@ from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.samples import reasons_for, sample_lists
 from dcrec_spark.jobs.evaluate.comparison import COMPARED, MODEL, TWIN, Comparison
 from dcrec_spark.jobs.evaluate.measure import HELD_OUT_SHARE, Measurements
+from dcrec_spark.jobs.evaluate.strata import strata_facts
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.served_model import as_trained
@@ -92,6 +93,7 @@ def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> Report
         refitted=model.facts.refitted,
         gamma=_gamma(model),
         change=_change(comparison, measurements, findings.titles, k),
+        strata=strata_facts(comparison, measurements.strata),
         samples=findings.samples,
         intercept=model.intercept,
         k=k,

@@ -18,6 +18,7 @@ from dcrec_spark.jobs.evaluate.comparison import Comparison, compare
 from dcrec_spark.jobs.evaluate.facts import Findings, report_facts, sample_users
 from dcrec_spark.jobs.evaluate.inputs import Inputs, naming_test, open_inputs, test_input
 from dcrec_spark.jobs.evaluate.measure import check_exposures, measure
+from dcrec_spark.jobs.evaluate.strata import recorded
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.jobs.outputs import reject_table, text_file
 from dcrec_spark.jobs.run_record import Run
@@ -58,6 +59,7 @@ class Evaluate(Job[EvaluateConfig, Inputs, None]):
             _note_test(run, comparison, test.counts["rejected"])
         with step("predict and rank"):
             measurements = measure(context, comparison)
+            run.strata = recorded(measurements.strata)
         with step("explain"):
             samples = sample_users(context.config, comparison, measurements, inputs.titles)
         with step("check the exposures"):

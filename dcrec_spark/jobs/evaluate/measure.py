@@ -12,8 +12,10 @@ from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, w
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns
+from dcrec_spark.evaluation.strata import Stratum
 from dcrec_spark.evaluation.variants import one_list_for_all
 from dcrec_spark.jobs.evaluate.comparison import MODEL, Comparison
+from dcrec_spark.jobs.evaluate.strata import measure_strata, metric_rows
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.metric_settings import metric_settings
 from dcrec_spark.jobs.served_model import as_trained
@@ -37,6 +39,7 @@ class Measurements:
     lists : by model, user_id, rank, item_id, score, preference, confounder; ``depth`` deep.
     of_test : metrics of the predictions for the test's items.
     of_lists : metrics of the lists, over the whole catalogue.
+    strata : metrics of the model and its relative, for users and for items by their training ratings.
     """
 
     predictions: DataFrame
@@ -44,6 +47,7 @@ class Measurements:
     depth: int
     of_test: Metrics
     of_lists: Metrics
+    strata: Sequence[Stratum]
 
     @property
     def metrics(self) -> list[Metrics]:
@@ -62,7 +66,8 @@ class Measurements:
     def table(self, spark: SparkSession, run_id: str) -> DataFrame:
         """Make the published table ``metrics``, in which a difference is a row such as ``this model - item mean``."""
         parts = [*self.metrics, *(part for parts in self.differences.values() for part in parts)]
-        return metric_table(spark, run_id, [row for metrics in parts for row in metrics.rows("test")])
+        of_all = [row for metrics in parts for row in metrics.rows("test")]
+        return metric_table(spark, run_id, [*of_all, *metric_rows(self.strata)])
 
 
 def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measurements:
@@ -82,7 +87,8 @@ def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measure
         Metrics.joined,
         (evaluate_ranking(lists[name], comparison.test, sizes[name], name, _COLUMNS, settings) for name in lists),
     )
-    return Measurements(predictions, lists, depth, _without_errors(of_test, RANK_ONLY), of_lists)
+    strata = measure_strata(predictions, comparison, _COLUMNS, settings, config.evaluation.strata)
+    return Measurements(predictions, lists, depth, _without_errors(of_test, RANK_ONLY), of_lists, strata)
 
 
 def check_exposures(context: Context[EvaluateConfig], comparison: Comparison) -> PredictiveCheck | None:

@@ -14,6 +14,7 @@ functions in a worker of the cluster and in this process.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -22,6 +23,7 @@ from pyspark.ml.param import Params
 from dcrec_spark.engine.ascent import Steps
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.half_step import Kernel, Turn
+from dcrec_spark.engine.pace import REACHED
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.explain import Explained, Wanted
 from dcrec_spark.kernels.gamma import Floats
@@ -204,6 +206,16 @@ class SharedNumbers(NamedTuple):
     gamma: float
 
 
+class Tabled(Protocol):
+    """What the tables of fitted rows hold, and how they are made: a part of a :class:`Family`."""
+
+    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
+        """Return the columns of a side's table after ``idx`` and ``id``."""
+
+    def table_of(self, memory: Arrays, is_user: bool, shared: Any) -> Mapping[str, Array]:
+        """Return what a block remembers (else its rows) as the columns of its rows."""
+
+
 class Remembered(Protocol):
     """What the tables of fitted rows hold, and what their blocks remember of it: half of a :class:`Family`."""
 
@@ -212,6 +224,28 @@ class Remembered(Protocol):
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
         """Return the remembered columns of some rows as what their block remembers."""
+
+
+@dataclass(frozen=True)
+class OnItsWay:
+    """A family as the tables of a fit between two sweeps have it: with what momentum starts from, (n, F) or (n, 0)."""
+
+    family: Family
+
+    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
+        """Return the family's columns, and one more."""
+        return (*self.family.columns(is_user), TableColumn(REACHED, 0))
+
+    def table_of(self, memory: Arrays, is_user: bool, shared: Any) -> dict[str, Array]:
+        """Return the family's table, and what momentum starts from: nothing where the rows say it."""
+        table = self.family.table_of(memory, is_user, shared)
+        rows = len(next(iter(table.values())))
+        return {**table, REACHED: memory.get(REACHED, np.empty((rows, 0)))}
+
+    def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
+        """Return what the family's block remembers, and what momentum starts from."""
+        memory, reached = self.family.memory_of(columns, is_user), columns[REACHED]
+        return {**memory, REACHED: reached} if reached.shape[1] else memory
 
 
 class OutcomeFamily(Family):

@@ -18,6 +18,7 @@ from dcrec_spark.engine import heavy
 from dcrec_spark.engine.blocks import Block, Pairs
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.half_step import Turn, Update
+from dcrec_spark.engine.pace import REACHED, TO_THE_OPTIMUM, Stride
 from dcrec_spark.engine.rows import RowLayout
 from dcrec_spark.kernels.csr import inner_products, row_sums
 from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise
@@ -80,7 +81,7 @@ class GammaPoisson:
     beta_0, None where the model lacks them. per_user : whether each user has a gamma, not one gamma all users.
     n_pairs : U x I, what the intercept's rate adds up to. validates : whether there are held-out pairs.
     unobserved : w0, the weight of an unobserved pair. weighted : whether the observed pairs have weights of their own.
-    accelerates : whether steps may go beyond the optimum. length : how far they go; 1 is the optimum.
+    accelerates : whether steps may go beyond the optimum. stride : how far they go.
     scale : (K,), what the users' factors are multiplied with before they move, and the items' divided by.
     """
 
@@ -99,7 +100,7 @@ class GammaPoisson:
     unobserved: float = 1.0
     weighted: bool = False
     accelerates: bool = False
-    length: float = 1.0
+    stride: Stride = TO_THE_OPTIMUM
     scale: Floats | float = 1.0
 
     @property
@@ -142,7 +143,8 @@ def start(turn: Turn, *, model: GammaPoisson, is_user: bool) -> Update:
         rate = np.where(np.isfinite(remembered), remembered, rate)
         if gamma is not None:
             gamma[0][known], gamma[1][known] = turn.memory["gamma_shape"][known], turn.memory["gamma_rate"][known]
-    return _posterior(turn.block, model, is_user, shape, rate, gamma)
+    begun = _posterior(turn.block, model, is_user, shape, rate, gamma)
+    return _remembering(begun, turn.memory[REACHED].astype(model.precision)) if REACHED in turn.memory else begun
 
 
 def _gamma_start(n: int, model: GammaPoisson) -> tuple[Floats, Floats]:
@@ -164,8 +166,12 @@ def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
     updated = update_shape(prior, block, mean, cols)
     if turn.parts:  # of rows without a pair here
         updated[turn.block[heavy.ROW]] += mean[turn.block[heavy.ROW]] * turn.parts["drawn"]
-    shape = over_relaxed(before, updated, prior, model.length)
+    length, momentum = model.stride
+    reached = over_relaxed(before, updated, prior, length)
+    shape = over_relaxed(turn.memory.get(REACHED, before), reached, prior, 1.0 + momentum)
     result = _moved(turn, model, is_user, shape)
+    if momentum:
+        result = _remembering(result, reached)
     return result if is_user else _scored(turn, model, shared, block, result, cols)
 
 
@@ -312,6 +318,10 @@ def _moved(turn: Turn, model: GammaPoisson, is_user: bool, shape: Floats) -> Upd
     shape, gamma_shape = shape[:, : model.rank], shape[:, model.rank :]
     gamma = None if gamma_rate is None else (gamma_shape, gamma_rate)
     return _posterior(turn.block, model, is_user, shape, rate, gamma)
+
+
+def _remembering(update: Update, reached: Floats) -> Update:
+    return update._replace(memory={**update.memory, REACHED: reached})
 
 
 def _posterior(

@@ -56,7 +56,7 @@ class Refit(LeastSquares):
         """
         steps = super().steps(observed, restart, precision)
         design = Design(1.0, True, per_user=False, biases=True)
-        reg = steps.reg._replace(confounder=0.0)
+        reg = steps.reg._replace(common=0.0)
         return replace(steps, design=design, reg=reg, refits=True, estimates_reg=False, gradients=0)
 
     def first_intercept(self, observed: Observed, unobserved_weight: float) -> float:

@@ -29,7 +29,8 @@ def fit_form(
     DataError : the confounder is the same for all pairs, so that it can't be brought to unit spread.
     """
     mean, square = _all_pairs(users.sums, items.sums, layout.n_pairs)
-    form = Form(term.link, mean if term.link == "log" else 0.0)
+    offset = mean if term.offset is None else term.offset
+    form = Form(term.link, offset if term.link == "log" else 0.0)
     if not term.standardize:
         return form
     if not form.is_low_rank:

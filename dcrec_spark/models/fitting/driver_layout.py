@@ -23,7 +23,7 @@ from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.half_step import State, held_memory, memory_of
 from dcrec_spark.kernels.keys import keys_of
 from dcrec_spark.kernels.threads import blas_on_one_thread
-from dcrec_spark.models.families.base import Family, Remembered, TableColumn
+from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
 from dcrec_spark.models.fitting.checked import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
 from dcrec_spark.models.fitting.layout import Part
@@ -107,23 +107,23 @@ class DriverLayout:
         arrays = {column.name: _aligned(fitted, column, at) for column in columns}
         return held_memory(family.memory_of(arrays, is_user=is_user))
 
-    def table(self, is_user: bool, state: State, family: Family, shared: Any) -> DataFrame:
+    def table(self, is_user: bool, state: State, family: Tabled, shared: Any) -> DataFrame:
         """``idx, id`` and the family's columns."""
-        return self._table(is_user, _columns(is_user, Part(state, family, shared)))
+        return self._table(is_user, _columns(is_user, state, family, shared))
 
     def table_with_exposure(self, is_user: bool, outcome: Part, exposure: Part) -> DataFrame:
         """``idx, id``, the columns of the outcome, ``exposure_shape, exposure_rate``."""
-        of_exposure = {f"exposure_{name}": array for name, array in _columns(is_user, exposure).items()}
-        return self._table(is_user, _columns(is_user, outcome) | of_exposure)
+        of_exposure = {f"exposure_{name}": array for name, array in _columns(is_user, *exposure).items()}
+        return self._table(is_user, _columns(is_user, *outcome) | of_exposure)
 
     def _table(self, is_user: bool, columns: Mapping[str, pa.Array]) -> DataFrame:
         ids = self.row_users if is_user else self.row_items
         return self._frame({"idx": pa.array(np.arange(len(ids))), "id": ids, **columns})
 
 
-def _columns(is_user: bool, part: Part) -> dict[str, pa.Array]:
-    values = part.family.table_of(memory_of(part.state), is_user=is_user, shared=part.shared)
-    return {column.name: _arrow(values[column.name]) for column in part.family.columns(is_user)}
+def _columns(is_user: bool, state: State, family: Tabled, shared: Any) -> dict[str, pa.Array]:
+    values = family.table_of(memory_of(state), is_user=is_user, shared=shared)
+    return {column.name: _arrow(values[column.name]) for column in family.columns(is_user)}
 
 
 @dataclass(frozen=True)

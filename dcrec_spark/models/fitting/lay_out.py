@@ -79,8 +79,8 @@ def lay_out(
 def _here(pairs: DataFrame, given: Mapping[str, DataFrame], settings: LayoutSettings) -> PairsHere | None:
     """Return the pairs where they are laid out in this process; else None, and nothing of them is kept here."""
     here = PairsHere(pairs, given)
-    collected = Collected(_count([pairs, *given.values()]), _width(pairs))
-    return here if settings.is_local(collected, here.count_rows, _driver(pairs.sparkSession)) else None
+    collected = Collected(_count([pairs, *given.values()]), width_of(pairs))
+    return here if settings.is_local(collected, here.count_rows, driver_of(pairs.sparkSession)) else None
 
 
 def _is_cached(frame: DataFrame) -> bool:
@@ -88,12 +88,13 @@ def _is_cached(frame: DataFrame) -> bool:
     return level.useMemory or level.useDisk
 
 
-def _driver(spark: SparkSession) -> Driver:
+def driver_of(spark: SparkSession) -> Driver:
+    """Return what there is at the driver."""
     heap, results = jvm_limits(spark)
     return Driver(machine_memory(), heap, results, has_cluster=not is_local(spark))
 
 
-def _width(pairs: DataFrame) -> int:
+def width_of(pairs: DataFrame) -> int:
     """Return about how many bytes a row takes where it is collected; nobody knows how long its strings are."""
     return sum(STRING_BYTES if isinstance(field.dataType, StringType) else 8 for field in pairs.schema)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from dcrec_spark.engine.blocks import AnySide
 from dcrec_spark.engine.half_step import State
-from dcrec_spark.models.families.base import Family, Remembered
+from dcrec_spark.models.families.base import Family, Remembered, Tabled
 
 
 class Part(NamedTuple):
@@ -62,5 +62,5 @@ class Layout(Protocol):
     def place(self, is_user: bool, table: Any, family: Remembered) -> State:
         """Fitted rows as the state of a side's blocks; an id without a row gets NaN."""
 
-    def table(self, is_user: bool, state: State, family: Family, shared: Any) -> Any:
+    def table(self, is_user: bool, state: State, family: Tabled, shared: Any) -> Any:
         """Return the factors in a side's state, as the table that the family makes of them."""

@@ -33,6 +33,11 @@ class Driver(NamedTuple):
     results: float
     has_cluster: bool
 
+    def room_for(self, width: int) -> int:
+        """Return how many pairs of so many bytes may be collected, and worked on here."""
+        through_spark = min(self.heap / 4, self.results) / width
+        return int(min(LARGEST_LOCAL_ROWS, through_spark, self.memory / 2 / (BYTES_OF_A_RATING + 2 * width)))
+
 
 class Collected(NamedTuple):
     """What a fit in the driver's process would begin with: ratings and given ids, of so many bytes each."""
@@ -97,10 +102,9 @@ class LayoutSettings:
 
     def _has_room(self, collected: Collected, rows: Callable[[], int], driver: Driver) -> bool:
         """Whether it fits; tables go through the JVM twice, and 6 GB of them did not go through a heap of 6."""
-        results = float(collected.number * collected.width)
-        here = BYTES_OF_A_RATING * collected.number + 2 * results
-        if results > min(driver.heap / 4, driver.results) or here > driver.memory / 2:
+        if collected.number > driver.room_for(collected.width):
             return False
+        here = (BYTES_OF_A_RATING + 2 * collected.width) * collected.number
         of_rows = self.bytes_of(rows())
         return of_rows <= driver.heap / 2 and here + of_rows <= driver.memory / 2
 

@@ -6,7 +6,7 @@ mean weight come from how often each value occurs, on the cluster and in one pro
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -50,6 +50,11 @@ class PropensitySettings:
         of_ratings = ("propensityMean", "propensityDecay", "propensityPivot")
         names = ("propensityCol", *of_ratings, "weightCap", "propensitySource")
         return cls(*[params.getOrDefault(name) for name in names])
+
+    @classmethod
+    def of_refit(cls, params: Params) -> Self:
+        """Return the settings of a refit, whose propensities are those of an exposure model."""
+        return replace(cls.of(params), column=None, cap=params.getOrDefault("refitWeightCap"), source="exposure")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from dcrec_spark.engine.ascent import Past, Start
 from dcrec_spark.engine.half_step import State
-from dcrec_spark.models.families.base import Family, OutcomeFamily
+from dcrec_spark.models.families.base import Family, OnItsWay, OutcomeFamily
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.scope import FitScope
@@ -28,7 +28,8 @@ class KeptSweep:
     """A stage after one of its sweeps.
 
     past : of the fit, up to that sweep. shared : what all pairs share, as JSON holds it.
-    tables : of the sides that the model remembers, "users" and "items": ``id`` and the family's columns.
+    tables : of the sides that the model remembers, "users" and "items": ``id``, the family's columns, and what momentum
+        starts from.
     """
 
     past: Past
@@ -61,7 +62,8 @@ class Resumption:
         kept = self._checkpoints.kept(family.stage)
         if kept is None:
             return None
-        states = {name: scope.add(layout.place(name == "users", table, family)) for name, table in kept.tables.items()}
+        rows = OnItsWay(family)
+        states = {name: scope.add(layout.place(name == "users", table, rows)) for name, table in kept.tables.items()}
         shared = family.shared_from_json(kept.shared) if isinstance(family, OutcomeFamily) else NOTHING_SHARED
         return Start(states.get("users"), states["items"], shared, kept.past)
 
@@ -71,9 +73,9 @@ class Resumption:
         is_last = past.settled or len(past.objective) >= self._max_iter
         if not self._checkpoints.is_due(family.stage, is_last):
             return
-        states = {"users": users, "items": items}
+        states, rows = {"users": users, "items": items}, OnItsWay(family)
         tables = {
-            name: layout.table(name == "users", state, family, shared).drop("idx")
+            name: layout.table(name == "users", state, rows, shared).drop("idx")
             for name, state in states.items()
             if state is not None
         }

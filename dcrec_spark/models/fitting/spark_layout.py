@@ -15,7 +15,7 @@ from dcrec_spark.engine.blocks import Side
 from dcrec_spark.engine.build import HeavyRows, build_side
 from dcrec_spark.engine.half_step import State
 from dcrec_spark.engine.heavy import Heavy
-from dcrec_spark.models.families.base import Family, Remembered
+from dcrec_spark.models.families.base import Remembered, Tabled
 from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
 from dcrec_spark.models.fitting.factors import factor_frame, place_factors
 from dcrec_spark.models.fitting.layout import Part
@@ -85,7 +85,7 @@ class SparkLayout:
         columns = [column for column in family.columns(is_user) if column.remembered]
         return place_factors(*self.side(is_user), table, columns, partial(family.memory_of, is_user=is_user))
 
-    def table(self, is_user: bool, state: State, family: Family, shared: Any) -> DataFrame:
+    def table(self, is_user: bool, state: State, family: Tabled, shared: Any) -> DataFrame:
         """``idx, id`` and the family's columns."""
         side, ids = self.side(is_user)
         table_of = partial(family.table_of, is_user=is_user, shared=shared)

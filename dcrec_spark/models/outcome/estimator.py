@@ -39,7 +39,7 @@ from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values, weighted_ratings
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.models.outcome.refit import refit_model
+from dcrec_spark.models.outcome.refit import refit_model, require_refittable
 from dcrec_spark.models.outcome.setters import OutcomeSetters
 from dcrec_spark.models.outcome.tables import FactorTables, completed
 from dcrec_spark.models.params import initialise, keyword_only
@@ -78,6 +78,10 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         from where the row is, which cost less at high ranks. The users of the fitted model are solved to the end.
     cgSteps : int
         Steps of conjugate gradients that a row takes in a sweep, with ``solver="cg"``.
+    refit : {"none", "allPairs", "doublyRobust"}
+        Whether the model is fitted once more, to its own predictions of all pairs, put right by the ratings: what
+        :meth:`refitModel` does. The fitted model is the refitted one, which has no confounder of its own; the first one
+        is let go.
     initialModel : DeconfoundedMFModel, optional
         A fitted model of the same kind and ranks to start from. Its exposure model starts stage 1, unless
         ``exposureModel`` is fitted or has a start; without ``exposureModel`` stage 1 also has the rank, priors, counts,
@@ -149,7 +153,9 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         itemReg: float = 1.0,
         confounderReg: float = 1.0,
         interceptReg: float = 1.0,
+        globalConfounderReg: float | None = None,
         confounderLink: str = "identity",
+        confounderLinkOffset: float | None = None,
         standardizeConfounder: bool = False,
         leaveOneOut: bool = False,
         confounderVariance: bool = False,
@@ -173,6 +179,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         propensityDecay: float = 0.25,
         propensityPivot: float = 4.0,
         weightCap: float | None = None,
+        refit: str = "none",
+        refitWeightCap: float | None = None,
         exposureModel: Any = None,
         maxIter: int = 20,
         tol: float = 1e-4,
@@ -202,6 +210,17 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
 
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
         family = consistent_family_of(self)
+        require_refittable(self, family)
+        model = self._fit_once(dataset, family)
+        if self.getOrDefault("refit") == "none":
+            return model
+        try:
+            return self.refitModel(model, dataset)
+        finally:
+            model.release()
+
+    def _fit_once(self, dataset: DataFrame, family: OutcomeFamily) -> DeconfoundedMFModel:
+        """Return the model that a refit, if any, is made from."""
         exposure = self._exposure() if family.uses_exposure else None
         self._require_usable(dataset, family, exposure)
         propensity = None if family.weighs_by_exposure else self._propensity(dataset)
@@ -220,11 +239,13 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
                 fit = scope.add(fit_factors(self, family, layout, listener, start))
             return self._model(family, layout, fit, propensity, stage_one, form)
 
-    def refit(self, model: DeconfoundedMFModel, ratings: DataFrame, doublyRobust: bool = True) -> DeconfoundedMFModel:
+    def refitModel(self, model: DeconfoundedMFModel, ratings: DataFrame) -> DeconfoundedMFModel:
         """Fit matrix factorization with biases to a model's predictions of all pairs, put right by the ratings.
 
-        Every pair weighs 1 and has the model's prediction as its target; a rated one that and min(1 / p, c) of what the
-        rating differs from it, p = 1 - exp(-a_hat) without the pair's own vote, c being ``weightCap``.
+        What ``fit`` does in the end where ``refit`` is set, for a model that another estimator fitted: a refit often
+        wants stronger regularisers than the fit. Every pair weighs 1 and has the model's prediction as its target; a
+        rated one has its rating (``refit="allPairs"``), or the prediction and min(1 / p, c) of what the rating differs
+        from it, p = 1 - exp(-a_hat) without the pair's own vote, c being ``refitWeightCap`` (``refit="doublyRobust"``).
 
         Parameters
         ----------
@@ -232,8 +253,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
             The model whose predictions are the targets; with ``confounderLink="identity"``.
         ratings : DataFrame
             The columns of a fit, of users and items that the model knows.
-        doublyRobust : bool
-            Without it a rated pair's target is its rating, whatever its propensity.
 
         Returns
         -------
@@ -246,9 +265,9 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         DataError
             The ratings can't be used, or are of users or items that the model does not know.
         ConfigError
-            The model has a link, or no exposure model to take propensities from.
+            ``refit`` is "none", or the model has a link, or no exposure model to take propensities from.
         """
-        return refit_model(self, model, ratings, doublyRobust)
+        return refit_model(self, model, ratings)
 
     def checkInitialModel(self, dataset: DataFrame) -> None:
         """Refuse an initialModel that a fit to ``dataset`` could not start from; nothing is computed.

@@ -32,7 +32,9 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     itemReg: Param[float] = declared(_OF["itemReg"])
     confounderReg: Param[float] = declared(_OF["confounderReg"])
     interceptReg: Param[float] = declared(_OF["interceptReg"])
+    globalConfounderReg: Param[float | None] = declared(_OF["globalConfounderReg"])
     confounderLink: Param[str] = declared(_OF["confounderLink"])
+    confounderLinkOffset: Param[float | None] = declared(_OF["confounderLinkOffset"])
     standardizeConfounder: Param[bool] = declared(_OF["standardizeConfounder"])
     leaveOneOut: Param[bool] = declared(_OF["leaveOneOut"])
     confounderVariance: Param[bool] = declared(_OF["confounderVariance"])
@@ -56,6 +58,8 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     propensityDecay: Param[float] = declared(_OF["propensityDecay"])
     propensityPivot: Param[float] = declared(_OF["propensityPivot"])
     weightCap: Param[float | None] = declared(_OF["weightCap"])
+    refit: Param[str] = declared(_OF["refit"])
+    refitWeightCap: Param[float | None] = declared(_OF["refitWeightCap"])
     maxIter: Param[int] = declared(_OF["maxIter"])
     tol: Param[float] = declared(_OF["tol"])
     acceleration: Param[bool] = declared(_OF["acceleration"])
@@ -140,9 +144,17 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
         """Value of ``interceptReg``: 1 / prior variance of the intercept, with unit noise."""
         return self.getOrDefault(self.interceptReg)
 
+    def getGlobalConfounderReg(self) -> float | None:
+        """Value of ``globalConfounderReg``: 1 / prior variance of the gamma of all users."""
+        return self.getOrDefault(self.globalConfounderReg)
+
     def getConfounderLink(self) -> str:
         """Value of ``confounderLink``: what is made of a_hat; all but identity need unobservedWeight=0."""
         return self.getOrDefault(self.confounderLink)
+
+    def getConfounderLinkOffset(self) -> float | None:
+        """Value of ``confounderLinkOffset``: what is added to a_hat before its logarithm is taken."""
+        return self.getOrDefault(self.confounderLinkOffset)
 
     def getStandardizeConfounder(self) -> bool:
         """Value of ``standardizeConfounder``: whether the confounder is given mean 0 and spread 1."""
@@ -235,6 +247,14 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     def getWeightCap(self) -> float | None:
         """Value of ``weightCap``: largest inverse propensity, before they are normalised to mean 1; None: no cap."""
         return self.getOrDefault(self.weightCap)
+
+    def getRefit(self) -> str:
+        """Value of ``refit``: whether a second fit follows, to the first one's predictions of all pairs."""
+        return self.getOrDefault(self.refit)
+
+    def getRefitWeightCap(self) -> float | None:
+        """Value of ``refitWeightCap``: largest 1 / p of a refit, p being 1 - exp(-a_hat); None: no cap."""
+        return self.getOrDefault(self.refitWeightCap)
 
     def getMaxIter(self) -> int:
         """Value of ``maxIter``: iterations at most."""

@@ -2,7 +2,7 @@
 
     rows, columns, seen pairs  ->  arrays  ->  top_n on several threads  ->  one table, in the order of rows and ranks
 
-Where there is no cluster, and up to some millions of pairs; more are never brought here.
+Where there is no cluster, and as many pairs and rows of lists as there is room for; more are never brought here.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from dcrec_spark.models.fitting.driver_layout import places
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS
 
-# Of scores that one process makes; two cores take about a second for a hundred million.
-LOCAL_SCORES = 10**8
+# Of scores that are made at a call, before anybody asks for a row; two cores take some seconds for a thousand million.
+LOCAL_SCORES = 10**10
 _OF_NO_GROUP = -1
 
 
@@ -42,13 +42,9 @@ class Sides(NamedTuple):
     most: int | None
 
 
-def room_for_seen(n_rows: int, n_cols: int, n: int) -> int | None:
-    """Return how many seen pairs this process takes beside so many rows, columns and lists of n.
-
-    None where these are too many by themselves.
-    """
-    rows = n_rows * (1 + n) + n_cols
-    return None if rows > LOCAL_ROWS or n_rows * n_cols > LOCAL_SCORES else LOCAL_ROWS - rows
+def are_few(n_rows: int, n_cols: int, n: int) -> bool:
+    """Whether so many rows, columns and lists of n are ranked in this process."""
+    return n_rows * (1 + n) + n_cols <= LOCAL_ROWS and n_rows * n_cols <= LOCAL_SCORES
 
 
 def rank_here(sides: Sides, n: int, seen: DataFrame | None, room: int) -> pa.Table | None:
@@ -59,11 +55,11 @@ def rank_here(sides: Sides, n: int, seen: DataFrame | None, room: int) -> pa.Tab
     Parameters
     ----------
     seen : ``row_id, col_id`` of pairs to leave out, in any order and as often as you like, or None.
-    room : so many of them, see :func:`room_for_seen`.
+    room : so many of them.
     """
     names, columns = ["id", "idx", "preference", "confounder"], list(sides.cols.columns)
     group = [F.coalesce(F.col("group").cast("long"), F.lit(_OF_NO_GROUP)).alias("group")] * ("group" in columns)
-    # One more than there is room for says that there are too many, without counting them first.
+    # One more than there is room for says that there are too many, without making them twice.
     pairs = [] if seen is None else [seen.limit(room + 1)]
     rows, cols, *left_out = collected([sides.rows.select(*names), sides.cols.select(*names, *group), *pairs])
     if left_out and left_out[0].num_rows > room:

@@ -6,6 +6,7 @@ ratings -> blocks -> min(1 / p, c) of each, by the exposure model -> predictions
 from pyspark.sql import DataFrame
 
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.exposure_term import ExposureTerm
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
 from dcrec_spark.models.families.refit import Predictions, Refit
@@ -24,29 +25,56 @@ from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.tables import FactorTables, completed
 
+DOUBLY_ROBUST = "doublyRobust"
 # Params of a refitted model, whatever those of the estimator: it is a classical model with biases.
 _OF_MODEL = {"outcome": "probabilistic", "adjustment": "none", "fitBiases": True, "unobservedWeight": 1.0}
 
 
-def refit_model(
-    estimator: OutcomeParams, model: DeconfoundedMFModel, ratings: DataFrame, doubly_robust: bool
-) -> DeconfoundedMFModel:
-    """Return what :meth:`DeconfoundedMF.refit` returns.
+def require_refittable(estimator: OutcomeParams, family: OutcomeFamily) -> None:
+    """Refuse a fit whose model could not be refitted as the estimator asks, before anything is fitted.
+
+    family : of the first fit.
+
+    Raises
+    ------
+    ConfigError : names the settings that contradict each other.
+    """
+    get = estimator.getOrDefault
+    if get("refit") == "none":
+        return
+    link = family.exposure_term.link if family.has_confounder else "identity"
+    if link != "identity":
+        raise ConfigError(
+            f"refit={get('refit')} with confounderLink={link}: its predictions are no product of vectors, which a "
+            "refit to all pairs takes; set confounderLink=identity, or leave refit out"
+        )
+    if get("refit") == DOUBLY_ROBUST and not family.uses_exposure:
+        raise ConfigError(
+            f"refit={DOUBLY_ROBUST} with adjustment={get('adjustment')}, which has no exposure model to take "
+            "propensities from: set refit=allPairs, or adjustment=deconfounded"
+        )
+
+
+def refit_model(estimator: OutcomeParams, model: DeconfoundedMFModel, ratings: DataFrame) -> DeconfoundedMFModel:
+    """Return what :meth:`DeconfoundedMF.refitModel` returns.
 
     Raises
     ------
     DataError, ConfigError : see there.
     """
+    kind = estimator.getOrDefault("refit")
+    if kind == "none":
+        raise ConfigError("refit=none: expected allPairs or doublyRobust, for a model to be refitted")
     if model.facts.form is not None and not model.facts.form.is_low_rank:
         raise ConfigError(
             f"confounderLink={model.facts.form.link}: its predictions are no product of vectors, which a refit to all "
             "pairs takes; refit a model with confounderLink=identity"
         )
-    stage_one = model.exposureModel
+    stage_one, doubly_robust = model.exposureModel, kind == DOUBLY_ROBUST
     if doubly_robust and stage_one is None:
         raise ConfigError(
-            "doublyRobust takes propensities from the exposure model, and this model has none: refit with "
-            "doublyRobust=False, or fit with adjustment=deconfounded"
+            f"refit={kind} takes propensities from the exposure model, and this model has none: refit with "
+            "refit=allPairs, or fit with adjustment=deconfounded"
         )
     family = Refit.of(estimator)
     with FitScope() as scope:
@@ -56,7 +84,7 @@ def refit_model(
             with layout.at_work():
                 users = scope.add(layout.place(True, stage_one.userFactors, exposures))
                 items = scope.add(layout.place(False, stage_one.itemFactors, exposures))
-            settings = PropensitySettings.of(estimator)
+            settings = PropensitySettings.of_refit(estimator)
             layout, _ = attach_weights(layout, users, items, settings, scope, mean_weight=1.0)
         layout = _with_predictions(layout, model, scope)
         with listening(estimator, family.stage) as listener:

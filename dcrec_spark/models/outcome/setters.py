@@ -38,7 +38,9 @@ class OutcomeSetters(OutcomeParams):
         itemReg: float = 1.0,
         confounderReg: float = 1.0,
         interceptReg: float = 1.0,
+        globalConfounderReg: float | None = None,
         confounderLink: str = "identity",
+        confounderLinkOffset: float | None = None,
         standardizeConfounder: bool = False,
         leaveOneOut: bool = False,
         confounderVariance: bool = False,
@@ -62,6 +64,8 @@ class OutcomeSetters(OutcomeParams):
         propensityDecay: float = 0.25,
         propensityPivot: float = 4.0,
         weightCap: float | None = None,
+        refit: str = "none",
+        refitWeightCap: float | None = None,
         exposureModel: Any = None,
         maxIter: int = 20,
         tol: float = 0.0001,
@@ -134,9 +138,17 @@ class OutcomeSetters(OutcomeParams):
         """Set ``interceptReg``: 1 / prior variance of the intercept, with unit noise."""
         return self._set(interceptReg=value)
 
+    def setGlobalConfounderReg(self, value: float | None) -> Self:
+        """Set ``globalConfounderReg``: 1 / prior variance of the gamma of all users."""
+        return self._set(globalConfounderReg=value)
+
     def setConfounderLink(self, value: str) -> Self:
         """Set ``confounderLink``: what is made of a_hat; all but identity need unobservedWeight=0."""
         return self._set(confounderLink=value)
+
+    def setConfounderLinkOffset(self, value: float | None) -> Self:
+        """Set ``confounderLinkOffset``: what is added to a_hat before its logarithm is taken."""
+        return self._set(confounderLinkOffset=value)
 
     def setStandardizeConfounder(self, value: bool) -> Self:
         """Set ``standardizeConfounder``: whether the confounder is given mean 0 and spread 1."""
@@ -229,6 +241,14 @@ class OutcomeSetters(OutcomeParams):
     def setWeightCap(self, value: float | None) -> Self:
         """Set ``weightCap``: largest inverse propensity, before they are normalised to mean 1; None: no cap."""
         return self._set(weightCap=value)
+
+    def setRefit(self, value: str) -> Self:
+        """Set ``refit``: whether a second fit follows, to the first one's predictions of all pairs."""
+        return self._set(refit=value)
+
+    def setRefitWeightCap(self, value: float | None) -> Self:
+        """Set ``refitWeightCap``: largest 1 / p of a refit, p being 1 - exp(-a_hat); None: no cap."""
+        return self._set(refitWeightCap=value)
 
     def getExposureModel(self) -> Any:
         """Value of ``exposureModel``: fitted PoissonFactorizationModel, or a PoissonFactorization to fit first."""

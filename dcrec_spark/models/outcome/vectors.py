@@ -19,11 +19,14 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.models.fitting.checks import require_number, require_searched_share
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
+from dcrec_spark.models.fitting.lay_out import driver_of, width_of
 from dcrec_spark.models.outcome.rank import Ranking, rank
-from dcrec_spark.models.outcome.rank_here import Sides, as_lists, rank_here, room_for_seen
+from dcrec_spark.models.outcome.rank_here import Sides, are_few, as_lists, rank_here
 from dcrec_spark.models.outcome.rank_indexed import Search, rank_indexed
 from dcrec_spark.spark.lineage import is_local
 
+# Of a side's rows, whose ids an executor holds whole, so that pairs need not move to meet them: some 40 MB.
+SMALL_SIDE = 500_000
 _OTHER = {"user": "item", "item": "user"}
 _COLUMNS = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
 
@@ -144,16 +147,17 @@ class ScoringVectors:
     ) -> pa.Table | None:
         """Rank in this process where that is little and there is no cluster; None elsewhere."""
         require_number("n", n)
-        if not is_local(self.users.sparkSession):
+        spark = self.users.sparkSession
+        if not is_local(spark):
             return None
         counts = {"user": self.n_users, "item": self.n_items}
-        room = room_for_seen(counts[side], counts[_OTHER[side]], n)
-        if room is None:
+        if not are_few(counts[side], counts[_OTHER[side]], n):
             return None
         names = F.col(f"{side}_id").alias("row_id"), F.col(f"{_OTHER[side]}_id").alias("col_id")
         rows, cols = self._sides(chosen, side, offer)
         sides = Sides(rows, cols, self.intercept, self.form, None if offer is None else offer.most)
-        return rank_here(sides, n, None if seen is None else seen.select(*names), room)
+        left_out = None if seen is None else seen.select(*names)
+        return rank_here(sides, n, left_out, 0 if left_out is None else driver_of(spark).room_for(width_of(left_out)))
 
     def _require_searchable(self, searched_share: float | None) -> None:
         """Refuse a share that is none, and scores that an index of inner products does not know.
@@ -207,9 +211,11 @@ class ScoringVectors:
         return rows, cols if offer is None else offer.of(cols)
 
     def _indexed(self, seen: DataFrame, names: dict[str, str]) -> DataFrame:
-        users = self.users.select(F.col("id").alias("user_id"), F.col("idx").alias(names["user"]))
-        items = self.items.select(F.col("id").alias("item_id"), F.col("idx").alias(names["item"]))
-        return seen.join(users, "user_id").join(items, "item_id").select("row_idx", "col_idx")
+        """Return the pairs by their indices: rows of a side that executors hold whole stay where they are."""
+        for side, n in (("user", self.n_users), ("item", self.n_items)):
+            ids = self._tables[side].select(F.col("id").alias(f"{side}_id"), F.col("idx").alias(names[side]))
+            seen = seen.join(F.broadcast(ids) if n <= SMALL_SIDE else ids, f"{side}_id")
+        return seen.select("row_idx", "col_idx")
 
 
 def _linked(a_hat: Column, form: Form) -> Column:

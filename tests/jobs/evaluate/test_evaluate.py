@@ -130,7 +130,7 @@ def test_two_models_are_judged_side_by_side(trained: Path, settings: dict[str, A
 
 def assert_metrics(table: pd.DataFrame, training: pd.DataFrame, test: pd.DataFrame, trained: Path) -> None:
     """Against what the runs published, and plain loops."""
-    found = table.set_index(["model", "metric"])
+    found = table[table.split == "test"].set_index(["model", "metric"])
     assert found.index.is_unique
     predicted = test.merge(potential(trained / "deconfounded"), on=["user", "item"], validate="1:1")
     item_mean = training.groupby("item").rating.mean()
@@ -169,6 +169,7 @@ def potential(output: Path) -> pd.DataFrame:
 
 def test_alone_a_model_is_compared_with_its_classical_twin(trained: Path, settings: dict[str, Any]) -> None:
     less = {"evaluation.predictive_check": "false", "evaluation.reasons": 0, "evaluation.bootstrap": 0}
+    less |= {"evaluation.strata": 0}
     outcome = run_job(Evaluate, {**settings, **less})
 
     assert outcome.code == 0, outcome
@@ -176,9 +177,11 @@ def test_alone_a_model_is_compared_with_its_classical_twin(trained: Path, settin
     said = text_of(run)
     assert "first 3 places of this model are not in those of classical twin" in said
     assert "Not done: evaluation.predictive_check is false." in said
+    assert "Not done: evaluation.strata is 0." in said
     assert "because of" not in said
     assert "without intervals no difference can be shown" in said
-    table = read_table(run, "metrics").set_index(["model", "metric"])
+    table = read_table(run, "metrics")
+    table = table[table.split == "test"].set_index(["model", "metric"])
     assert table.ci_low.isna().all()
     assert table.loc[("classical twin", "ndcg(2^rel-1)"), "value"] <= 1
     assert table.loc[("classical twin", "mse"), "value"] != table.loc[("this model", "mse"), "value"]
@@ -188,6 +191,37 @@ def test_alone_a_model_is_compared_with_its_classical_twin(trained: Path, settin
     assert twin.getOrDefault("unobservedWeight") == 1.0  # as the model has it, where a classical one has 0
     assert twin.getOrDefault("rank") == model.getOrDefault("rank")
     model.release()
+
+
+def test_the_model_is_compared_within_strata(trained: Path, settings: dict[str, Any]) -> None:
+    less = {"evaluation.predictive_check": "false", "evaluation.reasons": 0, "evaluation.certainty": "false"}
+    more = {"evaluation.compare_with": trained / "other", "evaluation.strata": 2}
+    outcome = run_job(Evaluate, {**settings, **less, **more})
+
+    assert outcome.code == 0, outcome
+    run, (training, test) = run_directory(settings["output.path"]), drawn()
+    strata, table = record_of(run)["strata"], read_table(run, "metrics")
+    assert not table[table.split != "test"].metric.str.contains("coverage").any()
+    table = table.set_index(["model", "split", "metric"])
+    assert table.index.is_unique
+    bounds = [(stratum["side"], stratum["lowest"], stratum["highest"]) for stratum in strata]
+    assert bounds == [("user", 7, 7), ("user", 8, 8), ("item", 10, 10)]  # all items have as many training ratings
+    said = text_of(run)
+    for stratum in strata:
+        side, lowest, highest = (stratum[name] for name in ("side", "lowest", "highest"))
+        counts = test[side].map(training[side].value_counts()).fillna(0)
+        members = test[counts.between(lowest, highest)]
+        split = f"test, {side}s with {lowest} training ratings"
+        row = table.loc[("this model - compared model", split, "mse")]
+        of_both = [table.loc[(model, split, "mse")] for model in ("this model", "compared model")]
+        assert stratum["models"] == ["this model", "compared model"]
+        assert (stratum["members"], row.n) == (members[side].nunique(), len(members))
+        assert row.value == pytest.approx(of_both[0].value - of_both[1].value)
+        predicted = members.merge(potential(trained / "deconfounded"), on=["user", "item"], validate="1:1")
+        assert of_both[0].value == pytest.approx(((predicted.score - predicted.rating) ** 2).mean())
+        assert stratum["differences"]["mse"] == {**row[["value", "ci_low", "ci_high"]].to_dict(), "n": row.n}
+        assert row.ci_low < row.value < row.ci_high
+        assert f" {lowest} {members[side].nunique()} " in said
 
 
 REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {

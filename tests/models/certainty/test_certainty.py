@@ -92,7 +92,7 @@ def test_intervals_are_the_dense_twins(
     h, predicted, variance = (
         (nothing, nothing, nothing)
         if kind == "classical"
-        else confounder_of(posterior, settings.get("confounderLink", "identity"))
+        else confounder_of(posterior, settings.get("confounderLink", "identity"), settings.get("confounderLinkOffset"))
     )
     given = {} if kind == "classical" else {"exposureModel": stage_one}
     model = fitted if kind == "rated" else outcome(**settings, **given).fit(NAMES.frame(spark))

@@ -115,7 +115,7 @@ def test_rows_are_counted_where_they_decide(spark: SparkSession, monkeypatch: py
     fitted = {"item": spark.range(500).select(F.col("id"), F.col("id").alias("idx"))} if given else {}
     assert PairsHere(pairs, fitted).count_rows() == users + (500 if given else items)
     monkeypatch.setattr(layout_settings, "LOCAL_ROWS", 3)
-    monkeypatch.setattr(lay_out_module, "_driver", lambda _: driver(memory=1000))
+    monkeypatch.setattr(lay_out_module, "driver_of", lambda _: driver(memory=1000))
     with FitScope() as scope:
         assert isinstance(laid_out(ratings, scope).users, Side)
 
@@ -130,7 +130,7 @@ def test_ratings_of_too_many_rows_go_to_blocks(spark: SparkSession, monkeypatch:
         return 1e9
 
     monkeypatch.setattr(LayoutSettings, "bytes_of", bytes_of)
-    monkeypatch.setattr(lay_out_module, "_driver", lambda _: driver(heap=1.9e9))
+    monkeypatch.setattr(lay_out_module, "driver_of", lambda _: driver(heap=1.9e9))
     ratings = NAMES.frame(spark)
     with FitScope() as scope:
         assert isinstance(laid_out(ratings, scope).users, Side)

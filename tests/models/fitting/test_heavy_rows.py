@@ -60,10 +60,10 @@ def assert_same_exposure(one: PoissonFactorizationModel, other: PoissonFactoriza
 
 @pytest.mark.parametrize("layout", [BLOCKS, HELD], ids=["blocks", "broadcast"])
 @pytest.mark.parametrize(
-    "settings", [{"countCol": "count"}, {"acceleration": True, "maxIter": 12}, {"validationIndicatorCol": "held"}]
+    "settings", [{"countCol": "count"}, {"acceleration": True, "maxIter": 14}, {"validationIndicatorCol": "held"}]
 )
 def test_an_exposure_model(spark: SparkSession, settings: dict[str, Any], layout: dict[str, Any]) -> None:
-    """Plain steps; long ones, from balanced factors; judged by held-out pairs."""
+    """Plain steps; long ones and momentum, from balanced factors; judged by held-out pairs."""
     whole = exposure(**settings).fit(marked(spark))
     split = splitting(exposure(**settings, **layout)).fit(marked(spark))
     assert_same_exposure(split, whole)

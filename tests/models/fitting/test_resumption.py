@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
+from dcrec_spark.engine.pace import LEAD, REACHED
 from dcrec_spark.models.fitting.resumption import KeptSweep
 from tests.frames import frame_of
 
@@ -50,9 +51,28 @@ def fit(ratings: DataFrame, memory: Memory | None, **settings: Any) -> Deconfoun
     return estimator.fit(ratings)
 
 
-def numbers(model: DeconfoundedMFModel) -> np.ndarray[Any, np.dtype[np.float64]]:
+def numbers(model: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     tables = [table.orderBy("id").drop("id").toPandas() for table in (model.userFactors, model.itemFactors)]
     return np.concatenate([np.hstack(row) for table in tables for row in table.to_numpy()])
+
+
+@pytest.mark.parametrize("exchange", ["local", "blocks"])
+def test_momentum_goes_on_where_it_was(ratings: DataFrame, exchange: str) -> None:
+    """What it starts from is kept beside the factors, of which the last sweep has taken the one beyond the other."""
+
+    def fit(memory: Memory | None) -> Any:
+        estimator = PoissonFactorization(rank=2, maxIter=LEAD + 4, tol=0.0, seed=3, exchange=exchange)
+        estimator.checkpoints = memory
+        return estimator.fit(ratings)
+
+    whole, memory = fit(None), Memory(LEAD + 3)
+    with pytest.raises(KeyboardInterrupt):
+        fit(memory)
+    kept = memory.sweeps["exposure"]
+    assert all(len(row[REACHED]) == 2 for table in kept.tables.values() for row in table.collect())
+    resumed = fit(memory)
+    np.testing.assert_allclose(resumed.elboHistory, whole.elboHistory, rtol=1e-12)
+    np.testing.assert_allclose(numbers(resumed), numbers(whole), rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,19 @@ KINDS: dict[str, dict[str, Any]] = {
         "confounderLink": "log",
         "estimateConfounderReg": False,
         "confounderReg": 2.5,
+        "globalConfounderReg": 40.0,
+    },
+    "offset": {
+        **ALL,
+        "outcome": "probabilistic",
+        "unobservedWeight": 0.0,
+        "confounderLink": "log",
+        "confounderLinkOffset": 0.05,
+        "numUserBlocks": 3,
+        "exchange": "blocks",
     },
     # So many steps that each sweep ends where the twin's does.
-    "gradients": {**ALL, "outcome": "weighted", "solver": "cg", "cgSteps": 40},
+    "gradients": {**ALL, "outcome": "weighted", "solver": "cg", "cgSteps": 40, "globalConfounderReg": 7.0},
 }
 OBSERVED = NAMES.counts > 0
 
@@ -75,7 +85,7 @@ class Posterior(NamedTuple):
         return np.asarray((self.users[0] / self.users[1]) @ (self.items[0] / self.items[1]).T)
 
 
-def confounder_of(posterior: Posterior, link: str) -> tuple[Array, Array, Array]:
+def confounder_of(posterior: Posterior, link: str, offset: float | None = None) -> tuple[Array, Array, Array]:
     """h of rated and other pairs, h as it is predicted, and its variance on the rated ones; (U, I) each."""
     a_hat, rated = posterior.a_hat, OBSERVED.astype(float)
     alone = np.where(OBSERVED, dense_exposure.leave_one_out(*posterior, rated), a_hat)
@@ -84,7 +94,8 @@ def confounder_of(posterior: Posterior, link: str) -> tuple[Array, Array, Array]
         mean, scale = dense_exposure.standardised(np.sqrt(alone[OBSERVED]))
         a_hat, alone, variance = np.sqrt(a_hat), np.sqrt(alone), variance / (4 * a_hat)
     elif link == "log":
-        shifted, alone = a_hat + a_hat.mean(), np.log(alone + a_hat.mean())
+        offset = a_hat.mean() if offset is None else offset
+        shifted, alone = a_hat + offset, np.log(alone + offset)
         mean, scale = dense_exposure.standardised(alone[OBSERVED])
         a_hat, variance = np.log(shifted), variance / shifted**2
     else:
@@ -96,7 +107,8 @@ def twin_of(spark: SparkSession, posterior: Posterior, kind: str) -> tuple[list[
     """Objectives of the sweeps and of the end; the unknowns there, with users solved once more, and all predictions."""
     settings = KINDS[kind]
     everywhere = settings["outcome"] == "weighted"
-    h, predicted, variance = confounder_of(posterior, settings.get("confounderLink", "identity"))
+    link = settings.get("confounderLink", "identity")
+    h, predicted, variance = confounder_of(posterior, link, settings.get("confounderLinkOffset"))
     ratings = np.where(OBSERVED, NAMES.ratings, 0.0)
     weights = np.where(OBSERVED, 1.0 + OUTCOME["alpha"] * ratings if everywhere else 1.0, float(everywhere))
     count = [OBSERVED.sum(axis=a) if settings.get("regByCount") else np.ones(ratings.shape[1 - a]) for a in (1, 0)]
@@ -104,7 +116,8 @@ def twin_of(spark: SparkSession, posterior: Posterior, kind: str) -> tuple[list[
     regs = [{**OUTCOME, **settings}[name] for name in names]
     mask = np.where(OBSERVED, 1.0, float(everywhere))
     estimates = settings["estimateConfounderReg"]
-    problem = biased.Problem(ratings, weights, mask, h, variance, "pooled", count[0], count[1], True, *regs, estimates)
+    regs += [estimates, settings.get("globalConfounderReg")]
+    problem = biased.Problem(ratings, weights, mask, h, variance, "pooled", count[0], count[1], True, *regs)
     uniform = np.clip(noise(OUTCOME["seed"], NAMES.keys(spark)[1], OUTCOME["rank"]), 2.0**-53, 1 - 2.0**-53)
     mean, rated = ratings[OBSERVED].mean(), OBSERVED.sum() * (1.0 + OUTCOME["alpha"] * everywhere * 1.0)
     rated = OBSERVED.sum() * (1.0 + OUTCOME["alpha"] * ratings[OBSERVED].mean() * everywhere)

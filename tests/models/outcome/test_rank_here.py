@@ -8,22 +8,21 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel
 from dcrec_spark.models.outcome import rank_here
-from dcrec_spark.models.outcome.rank_here import as_lists, room_for_seen
+from dcrec_spark.models.outcome.rank_here import are_few, as_lists
 from tests.frames import frame_of
 
 
-def test_rows_lists_columns_and_pairs_together_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten users with lists of four, seven items: 57 rows, which leave room for 43 seen pairs."""
+def test_rows_lists_and_columns_together_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten users with lists of four, and fifty items: a hundred rows."""
     monkeypatch.setattr(rank_here, "LOCAL_ROWS", 100)
-    assert room_for_seen(10, 7, 4) == 43
-    assert room_for_seen(10, 50, 4) == 0
-    assert room_for_seen(10, 51, 4) is None
+    assert are_few(10, 50, 4)
+    assert not are_few(10, 51, 4)
 
 
 def test_scores_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_here, "LOCAL_SCORES", 70)
-    assert room_for_seen(10, 7, 4) is not None
-    assert room_for_seen(10, 8, 4) is None
+    assert are_few(10, 7, 4)
+    assert not are_few(10, 8, 4)
 
 
 def test_lists_begin_at_the_first_rank() -> None:

@@ -2,18 +2,21 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from scipy.special import ndtri
 
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.evaluation.evaluator import RatingEvaluator
 from dcrec_spark.kernels.gamma import noise
 from tests.frames import frame_of
-from tests.models.world import NAMES, OUTCOME, by_id, exposure, outcome
+from tests.models.world import NAMES, OUTCOME, by_id, cached, exposure, outcome
 from tests.problems import assert_same
 from tests.reference import biased
 from tests.reference import exposure as dense_exposure
@@ -70,24 +73,23 @@ def swept(
 
 
 @pytest.mark.parametrize(
-    ("doubly_robust", "layout"),
-    [(True, {"exchange": "blocks", "numUserBlocks": 2, "numItemBlocks": 3}), (False, {"exchange": "local"})],
-    ids=["doubly-robust", "plain"],
+    ("kind", "layout"),
+    [
+        ("doublyRobust", {"exchange": "blocks", "numUserBlocks": 2, "numItemBlocks": 3}),
+        ("allPairs", {"exchange": "local"}),
+    ],
 )
 def test_a_refit_is_the_dense_twin(
     spark: SparkSession,
     stage_one: PoissonFactorizationModel,
     fitted: DeconfoundedMFModel,
-    doubly_robust: bool,
+    kind: str,
     layout: dict[str, object],
     tmp_path: Path,
 ) -> None:
-    estimator = outcome(weightCap=CAP, maxIter=SWEEPS, **layout)
-    model = estimator.refit(fitted, NAMES.frame(spark), doublyRobust=doubly_robust)
-    before = predictions(spark, fitted)
-    weight = weights_of(stage_one) if doubly_robust else OBSERVED.astype(float)
-    targets, everywhere = before + weight * (NAMES.ratings - before), np.ones(before.shape)
-    history, expected = swept(spark, targets, everywhere, everywhere, True, float(NAMES.ratings[OBSERVED].mean()))
+    estimator = outcome(refit=kind, refitWeightCap=CAP, maxIter=SWEEPS, **layout)
+    model = estimator.refitModel(fitted, NAMES.frame(spark))
+    history, expected = refitted_twin(spark, stage_one, predictions(spark, fitted), kind)
     np.testing.assert_allclose(model.objectiveHistory, history, rtol=1e-8)
     assert_same(predictions(spark, model), expected, 1e-7)
     assert model.exposureModel is None
@@ -99,6 +101,80 @@ def test_a_refit_is_the_dense_twin(
         loaded.foldInUsers(NAMES.frame(spark))
     for each in (model, loaded):
         each.release()
+
+
+def refitted_twin(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, before: Array, kind: str
+) -> tuple[list[float], Array]:
+    """Objectives of the dense twin's sweeps, and its predictions; before: those that it learns, (U, I)."""
+    weight = weights_of(stage_one) if kind == "doublyRobust" else OBSERVED.astype(float)
+    targets, everywhere = before + weight * (NAMES.ratings - before), np.ones(before.shape)
+    return swept(spark, targets, everywhere, everywhere, True, float(NAMES.ratings[OBSERVED].mean()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "layout"),
+    [
+        ("doublyRobust", {"exchange": "local"}),
+        ("allPairs", {"exchange": "blocks", "numUserBlocks": 2, "numItemBlocks": 3}),
+    ],
+)
+def test_a_fit_may_end_with_a_refit(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, kind: str, layout: dict[str, object]
+) -> None:
+    """Of the model that the same estimator fits without one; a map says what is done, and nothing is left."""
+    ratings, given = NAMES.frame(spark), stage_one if kind == "allPairs" else exposure()
+    settings = {"outcome": "probabilistic", "fitBiases": True, "maxIter": SWEEPS, "globalConfounderReg": 3.0}
+    estimator = outcome(**settings, confounderWeight="pooled", exposureModel=given, refitWeightCap=CAP, **layout)
+    first = estimator.fit(ratings)
+    history, expected = refitted_twin(spark, stage_one, predictions(spark, first), kind)
+    first.release()
+    before = cached(spark)
+    model = estimator.fit(ratings, {estimator.refit: kind})
+    assert model.facts.refitted
+    assert (model.getRefit(), model.getRefitWeightCap(), estimator.getRefit()) == (kind, CAP, "none")
+    np.testing.assert_allclose(model.objectiveHistory, history, rtol=1e-8)
+    assert_same(predictions(spark, model), expected, 1e-7)
+    model.release()
+    assert cached(spark) == before
+
+
+def test_a_cross_validator_chooses_whether_to_refit(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
+    """The better of the two by the held-out folds, fitted to all ratings."""
+    estimator = outcome(exposureModel=stage_one, outcome="probabilistic", maxIter=1, coldStartStrategy="drop")
+    maps = ParamGridBuilder().addGrid(estimator.refit, ["none", "allPairs"]).build()
+    judge = RatingEvaluator(metricName="mse")
+    validator = CrossValidator(estimator=estimator, estimatorParamMaps=maps, evaluator=judge, numFolds=2, seed=1)
+    chosen = validator.fit(NAMES.frame(spark))
+    as_fitted, refitted = chosen.avgMetrics
+    assert as_fitted != refitted
+    best = chosen.bestModel
+    assert isinstance(best, DeconfoundedMFModel)
+    assert best.facts.refitted == (refitted < as_fitted)
+    best.release()
+
+
+CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "a link": (
+        {"refit": "allPairs", "outcome": "probabilistic", "unobservedWeight": 0.0, "confounderLink": "sqrt"},
+        "refit=allPairs with confounderLink=sqrt",
+    ),
+    "no exposure model": ({"refit": "doublyRobust", "adjustment": "none"}, "refit=doublyRobust with adjustment=none"),
+    "propensities of ratings": (
+        {"refit": "doublyRobust", "adjustment": "ipw"},
+        "refit=doublyRobust with adjustment=ipw, which has no exposure model",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CONTRADICTIONS)
+def test_a_refit_that_could_not_be_is_refused_before_anything_is_fitted(spark: SparkSession, what: str) -> None:
+    settings, message = CONTRADICTIONS[what]
+    estimator, iterations = outcome(**settings), []
+    estimator.listener = lambda *sweep: iterations.append(sweep)
+    with pytest.raises(ConfigError, match=message):
+        estimator.fit(NAMES.frame(spark))
+    assert iterations == []
 
 
 def test_weights_may_come_from_the_exposures(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
@@ -119,11 +195,13 @@ def test_weights_may_come_from_the_exposures(spark: SparkSession, stage_one: Poi
 
 
 def test_what_can_t_be_refitted_is_refused(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
-    ratings = NAMES.frame(spark)
+    ratings, robust = NAMES.frame(spark), outcome(refit="doublyRobust")
     classical = outcome(adjustment="none", maxIter=1).fit(ratings)
-    with pytest.raises(ConfigError, match="doublyRobust takes propensities from the exposure model"):
-        outcome().refit(classical, ratings)
+    with pytest.raises(ConfigError, match="refit=doublyRobust takes propensities from the exposure model"):
+        robust.refitModel(classical, ratings)
+    with pytest.raises(ConfigError, match="refit=none: expected allPairs or doublyRobust"):
+        outcome().refitModel(fitted, ratings)
     stranger = ratings.limit(1).withColumn("user", F.lit("stranger"))
     with pytest.raises(DataError, match="1 user ids, such as 'stranger', are not in the model"):
-        outcome().refit(fitted, ratings.union(stranger))
+        robust.refitModel(fitted, ratings.union(stranger))
     classical.release()

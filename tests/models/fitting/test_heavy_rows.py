@@ -199,8 +199,9 @@ def test_a_warm_start_a_fold_in_and_a_saved_model(spark: SparkSession, tmp_path:
 def test_a_refit(spark: SparkSession) -> None:
     """To predictions of all pairs, with weights by the exposure model."""
     model = fit(outcome(outcome="probabilistic", standardizeConfounder=True), spark)
-    whole = outcome(maxIter=3).refit(model, NAMES.frame(spark))
-    split = splitting(outcome(maxIter=3, **BLOCKS)).refit(model, NAMES.frame(spark))
+    settings: dict[str, Any] = {"refit": "doublyRobust", "maxIter": 3}
+    whole = outcome(**settings).refitModel(model, NAMES.frame(spark))
+    split = splitting(outcome(**settings, **BLOCKS)).refitModel(model, NAMES.frame(spark))
     assert_same_outcome(split, whole)
     for each in (model, whole, split):
         each.release()

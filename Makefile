@@ -57,7 +57,7 @@ test-jobs: $(READY)  ## Run the tests of whole jobs, of the studies and of the d
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m job $(ARGS)
 
 test-processes: $(READY)  ## Run the tests that start, stop and kill jobs in processes of their own
-	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=load -m 'process and not long' $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadgroup -m 'process and not long' $(ARGS)
 
 test-docs: $(READY)  ## Run every code block of README, documentation and docstrings, and the notebooks
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m documentation $(ARGS)

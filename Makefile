@@ -11,9 +11,14 @@ PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTERS  ?= 2
 # The tests of a file share a process, and its servers; files go in the order that tests/conftest.py and its like put them in.
 BY_FILE  := --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder
-# Tests start JVMs that live for a minute or less: with the quick compiler alone they take a third less time. What users
-# run is compiled as Spark finds it, and so are the benchmarks.
-QUICK_JVM := -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m
+# Tests start JVMs that live for a minute or less: with the quick compiler alone they take a third less time, and an
+# eighth less again where the byte code of Spark's own archives is not verified. Those that live for long have room for
+# what was compiled: the quick compiler is given a fifth of it. Spark's files are made with a chmod each, in a process of
+# its own: by vfork, where there is that, in two thirds of the time. What users run is compiled as Spark finds it, and so
+# are the benchmarks.
+QUICK_JVM := -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -XX:ReservedCodeCacheSize=240m \
+	-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote \
+	$(if $(filter Linux,$(shell uname)),-Djdk.lang.Process.launchMechanism=VFORK)
 # What make pack installs for executors, and for drivers that run on the cluster.
 PACKED   ?= fast,jobs,warehouse
 PACKAGE  := pyproject.toml conf/constraints.txt $(shell find dcrec_spark conf -name '*.py' -o -name '*.j2' -o -name '*.css' -o -path 'conf/*')
@@ -52,7 +57,7 @@ test-jobs: $(READY)  ## Run the tests of whole jobs, of the studies and of the d
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m job $(ARGS)
 
 test-processes: $(READY)  ## Run the tests that start, stop and kill jobs in processes of their own
-	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=load -m 'process and not long' $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadgroup -m 'process and not long' $(ARGS)
 
 test-docs: $(READY)  ## Run every code block of README, documentation and docstrings, and the notebooks
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m documentation $(ARGS)

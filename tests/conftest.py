@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.config import forget_secrets
 from dcrec_spark.spark.session import build_session
+from tests.markers import may_hold
 from tests.promises import Noting
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +30,12 @@ def pytest_configure(config: pytest.Config) -> None:
     file = config.getoption("--promises")
     if file is not None:
         config.pluginmanager.register(Noting(file), "promises")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import what holds none of the tests that are asked for."""
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return True if is_test and not may_hold(collection_path, str(config.getoption("markexpr"))) else None
 
 
 @pytest.fixture(scope="session")

@@ -44,7 +44,10 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     """
     layers = [(f"configuration file {path}", _from_file(path, kind))]
     layers += [(f"--set {text.partition('=')[0]}", _from_override(text, kind)) for text in overrides]
-    merged = _merged([*_preset(_merged(layers)), *layers])
+    merged = _merged(layers)
+    preset = _preset(merged)
+    if preset:
+        merged = _merged([*preset, *layers])
     written = OmegaConf.to_container(merged, resolve=False)
     texts = {name: text for name, text in _leaves(written) if isinstance(text, str)}
     # YAML reads a password of digits as a number.
@@ -81,7 +84,7 @@ def _merged(layers: Sequence[tuple[str, DictConfig]]) -> DictConfig:
         if clashes:
             raise ConfigError("\n".join(clashes))
         try:
-            merged = OmegaConf.merge(merged, layer)
+            merged.merge_with(layer)  # OmegaConf.merge would copy all settings for each of them
         except (OmegaConfBaseException, TypeError) as error:  # behind an interpolation
             raise ConfigError(f"{source}: is a list where a section or a value belongs") from error
     return merged  # type: ignore[no-any-return]

@@ -1,5 +1,6 @@
 """A run that is interrupted goes on where it was when it is run again; other settings or ratings begin anew."""
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,11 +26,34 @@ pytestmark = pytest.mark.job
 FILES = LocalFiles()
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [(f"u{u}", f"i{i}", 1.0 + (u * i) % 5) for u in range(6) for i in range(6) if (u + i) % 3]
-    pd.DataFrame(rows, columns=["user", "item", "rating"]).to_parquet(tmp_path / "ratings.parquet")
-    return {**SMALL, "input.path": tmp_path / "ratings.parquet", "output.path": tmp_path / "out"}
+    path = tmp_path_factory.mktemp("ratings") / "ratings.parquet"
+    pd.DataFrame(rows, columns=["user", "item", "rating"]).to_parquet(path)
+    return path
+
+
+@pytest.fixture
+def settings(ratings: Path, tmp_path: Path) -> dict[str, Any]:
+    return {**SMALL, "input.path": ratings, "output.path": tmp_path / "out"}
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that nobody has stopped."""
+    output = tmp_path_factory.mktemp("whole") / "out"
+    assert run_retrain({**SMALL, "input.path": ratings, "output.path": output}).code == 0
+    return run_directory(output)
+
+
+@pytest.fixture(scope="module")
+def stopped(spark: SparkSession, ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output of one that was stopped in the last sweep of its second stage."""
+    output = tmp_path_factory.mktemp("stopped") / "out"
+    with pytest.MonkeyPatch.context() as patched:
+        interrupt({**SMALL, "input.path": ratings, "output.path": output}, patched, "outcome", 3)
+    return output
 
 
 def interrupt(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, stage: str, iteration: int) -> None:
@@ -60,14 +84,10 @@ def assert_same_lists(run: Path, expected: Path) -> None:
     pd.testing.assert_frame_equal(found, wanted, rtol=1e-8)
 
 
-@pytest.mark.usefixtures("spark")
 def test_the_same_command_goes_on_and_publishes_the_same(
-    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], whole: Path, stopped: Path, tmp_path: Path
 ) -> None:
-    assert run_retrain({**settings, "output.path": tmp_path / "whole"}).code == 0
-    whole = run_directory(tmp_path / "whole")
-
-    interrupt(settings, monkeypatch, "outcome", 3)
+    shutil.copytree(stopped, tmp_path / "out")
     (left,) = {name for name in names_in(tmp_path / "out") if not name.endswith(LEASE)}
     assert {path.name for path in (tmp_path / "out" / left).iterdir()} == {
         "exposure-3", "exposure-4", "outcome-1", "outcome-2"
@@ -94,15 +114,13 @@ DAMAGED: dict[str, tuple[list[str], dict[str, int]]] = {
 }
 
 
-@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("which", DAMAGED)
 def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole_and_publishes_the_same(
-    which: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    which: str, settings: dict[str, Any], whole: Path, stopped: Path, tmp_path: Path
 ) -> None:
     """A stage without one begins anew."""
     names, gone_on = DAMAGED[which]
-    assert run_retrain({**settings, "output.path": tmp_path / "whole"}).code == 0
-    interrupt(settings, monkeypatch, "outcome", 3)
+    shutil.copytree(stopped, tmp_path / "out")
     for name in names:
         part = next(tmp_path.glob(f"out/.fit-*/{name}/items/*.parquet"))
         part.write_bytes(flipped(part.read_bytes(), part.stat().st_size // 2))
@@ -116,7 +134,7 @@ def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole_and_publishes_the_
     assert [text for text in said if "is gone on with" in text] == [
         f"{stage}: an interrupted run is gone on with, after {sweeps} iterations" for stage, sweeps in gone_on.items()
     ]
-    assert_same_lists(run, run_directory(tmp_path / "whole"))
+    assert_same_lists(run, whole)
     assert names_in(tmp_path / "out") == {"CURRENT", run.name}
 
 

@@ -119,6 +119,7 @@ def lists_of(run: Path) -> pd.DataFrame:
     return read_table(run, "recommendations")[columns].sort_values(columns[:2], ignore_index=True)
 
 
+@pytest.mark.xdist_group("undisturbed")  # the process of pytest's that has made that run
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
 def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_the_same(
     number: signal.Signals, undisturbed: tuple[dict[str, object], Path], tmp_path: Path

@@ -84,7 +84,6 @@ ALL: dict[str, Any] = {
     "estimateConfounderReg": True,
 }
 MODELS: dict[str, dict[str, Any]] = {
-    "weighted": {"outcome": "weighted"},
     "weighted by ratings": {"outcome": "weighted", "adjustment": "ipw"},
     "weighted, all terms": {"outcome": "weighted", **ALL},
     "probabilistic": {"outcome": "probabilistic", "adjustment": "none"},
@@ -100,7 +99,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "poisson, one gamma": {"outcome": "poisson", "confounderWeight": "global", "maxIter": 4},
     "poisson, weighted": {"outcome": "poisson", "adjustment": "ipw"},
     "poisson, held out": {"outcome": "poisson", "validationIndicatorCol": "held", "acceleration": True, "maxIter": 6},
-    "two starts": {"outcome": "weighted", "adjustment": "none", "restarts": 2},
 }
 
 

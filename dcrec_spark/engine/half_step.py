@@ -349,17 +349,17 @@ def _posts_of(number: int, block: Block, update: Update, held: bool) -> list[Pos
 def _hold(outbox: list[Post]) -> Held:
     rows = posts.rows_in(outbox)
     memory = {block: bytes(cell) for block, cell in posts.memories_in(outbox).items()}
-    return Held(_told(outbox), np.empty((0, 0)) if rows is None else rows, memory)
+    return Held(_summed(outbox), np.empty((0, 0)) if rows is None else rows, memory)
 
 
 def _place(outbox: DataFrame, needs: Needs) -> Placed:
     cached = keep(outbox)
-    told = posts.posts_in(posts.of_kind(cached.frame, Kind.SUMS, Kind.HEAVY).toArrow())
-    return Placed(_told(told), cached, needs)
+    for_driver = posts.posts_in(posts.of_kind(cached.frame, Kind.SUMS, Kind.HEAVY).toArrow())
+    return Placed(_summed(for_driver), cached, needs)
 
 
-def _told(outbox: list[Post]) -> dict[str, Array]:
-    """Return what the driver learns: the sums over all blocks, and the heavy rows where there are any."""
+def _summed(outbox: list[Post]) -> dict[str, Array]:
+    """Return what the driver gets: the sums over all blocks, and the heavy rows where there are any."""
     sums, rows = posts.total_of(outbox), posts.heavy_in(outbox)
     return sums if rows is None else {**sums, heavy.ROWS: rows}
 

@@ -177,16 +177,16 @@ def _heavy_items(indexed: DataFrame, n_users: int, settings: LayoutSettings) -> 
         return None
     fitted = F.count_if(~F.col("held_out")) if "held_out" in indexed.columns else F.count("*")
     counts = indexed.groupBy("item_idx").agg(F.count("*").alias("pairs"), fitted.alias("fitted"))
-    largest = counts.where(F.col("pairs") > limit).orderBy(F.desc("pairs"), "item_idx").limit(settings.most_heavy + 1)
-    found = largest.toArrow()
-    if found.num_rows > settings.most_heavy:
+    heaviest = counts.where(F.col("pairs") > limit).orderBy(F.desc("pairs"), "item_idx")
+    items = heaviest.limit(settings.most_heavy + 1).toArrow()
+    if items.num_rows > settings.most_heavy:
         _log.warning(
             "more than %d items have more than %d ratings: the largest are spread over the users' blocks, and of the "
             "others a worker holds one with up to %d whole",
-            *(settings.most_heavy, limit, found["pairs"][settings.most_heavy].as_py()),
+            *(settings.most_heavy, limit, items["pairs"][settings.most_heavy].as_py()),
         )
-    found = found[: settings.most_heavy].sort_by("item_idx")
-    return Heavy(found["item_idx"].to_numpy(), found["fitted"].to_numpy()) if found.num_rows else None
+    items = items[: settings.most_heavy].sort_by("item_idx")
+    return Heavy(items["item_idx"].to_numpy(), items["fitted"].to_numpy()) if items.num_rows else None
 
 
 def _require_distinct_pairs(layout: SparkLayout) -> None:

@@ -1,27 +1,23 @@
 """The normal equations of :mod:`dcrec_spark.kernels.ridge`, assembled and solved row by row.
 
-A matrix and its right-hand side are one triangle, whose last row is the right-hand side: what is added up for the one
-is added up for the other, and Cholesky's method, which takes it along, leaves the solution of the lower half there.
+A matrix and its right-hand side are one triangle, the upper one, whose last column is the right-hand side: what is
+added up for the one is added up for the other, and Cholesky's method, U'U, takes it along and leaves U'^-1 times it.
 
-Triangles are worked on in tiles of three rows by three: nine sums at a time stay in registers, and each number that is
-read counts three times. So half of a product takes less than half of the time that BLAS takes for all of it, which
-is made for matrices larger than these.
+Both add products of matrices to four rows of the triangle at a time, :func:`~dcrec_spark.kernels.loops.tiles
+.add_products`: half of a product takes less than half of the time that BLAS takes for all of it, which is made for
+matrices larger than these.
 """
-
-import math
-from typing import Any
 
 import numpy as np
 
 from dcrec_spark.kernels.compiled import Numbers, Places
-from dcrec_spark.kernels.loops.compiling import compiled, inlined
+from dcrec_spark.kernels.loops.compiling import compiled
+from dcrec_spark.kernels.loops.tiles import BEYOND, ROWS, add_products, fetch, whole_lines
 
-TILE = 3
-# Nonzeros of a row that are gathered at a time. No power of 2: numbers of a column would meet in the same cache lines.
-PIECE = 240
-
-# A tile's sums: nine of the numbers' own type.
-Nine = tuple[Any, ...]
+# Nonzeros of a row that are gathered at a time: what is made of them stays in the fastest cache.
+PIECE = 32
+# So many nonzeros before they are gathered their sources are asked for: they lie anywhere in memory.
+AHEAD = 8
 
 
 @compiled
@@ -45,124 +41,101 @@ def solve_rows(
     NaN where a matrix is not positive definite.
     """
     width, bordered = len(base), border.shape[1] > 0
-    size = (width + TILE) // TILE * TILE  # of the matrix and the right-hand side, in whole tiles
-    triangle = np.zeros((size, size), base.dtype)
-    gathered, curved = np.zeros((size, PIECE), base.dtype), np.zeros((size, PIECE), base.dtype)
+    columns = whole_lines(width + 1 + BEYOND, base.itemsize)
+    triangle = np.zeros((width + ROWS, columns), base.dtype)
+    gathered, curved = np.zeros((PIECE, columns), base.dtype), np.zeros((PIECE, columns), base.dtype)
     for row in range(first, last):
         for j in range(width):
-            for k in range(j + 1):
+            for k in range(j, width):
                 triangle[j, k] = base[j, k]
             triangle[j, j] += ridge[row, j]
-            triangle[width, j] = right[row, j]
+            triangle[j, width] = right[row, j]
         if bordered:
-            for k in range(width):
-                triangle[width - 1, k] += border[row, k]
+            for j in range(width):
+                triangle[j, width - 1] += border[row, j]
         for start in range(row_ptr[row], row_ptr[row + 1], PIECE):
             length = min(PIECE, row_ptr[row + 1] - start)
-            _gather(start, length, col, sources, gathered)
-            if bordered:
-                for n in range(length):
-                    gathered[width - 1, n] = a_hat[start + n]
-            for k in range(width):
-                for n in range(length):
-                    curved[k, n] = gathered[k, n] * curvature[start + n]
+            _gather(start, length, col, sources, curvature, gathered, curved)
             for n in range(length):
-                curved[width, n] = pull[start + n]
-            _add_products(curved, gathered, length, triangle)
+                if bordered:
+                    gathered[n, width - 1] = a_hat[start + n]
+                    curved[n, width - 1] = a_hat[start + n] * curvature[start + n]
+                curved[n, width] = pull[start + n]
+            for j in range(0, width, ROWS):
+                add_products(triangle, j, width + 1, 1.0, gathered, curved, length)
         _solve(triangle, width, solved[row])
 
 
 @compiled
-def _gather(start: int, length: int, col: Places, sources: Numbers, gathered: Numbers) -> None:
-    """Make columns of the sources of some nonzeros, four at a time."""
-    width = sources.shape[1]
-    fours = length - length % 4
-    for n in range(0, fours, 4):
-        a, b, c, d = col[start + n], col[start + n + 1], col[start + n + 2], col[start + n + 3]
-        for k in range(width):
-            gathered[k, n] = sources[a, k]
-            gathered[k, n + 1] = sources[b, k]
-            gathered[k, n + 2] = sources[c, k]
-            gathered[k, n + 3] = sources[d, k]
-    for n in range(fours, length):
-        for k in range(width):
-            gathered[k, n] = sources[col[start + n], k]
-
-
-@inlined
-def _nine(left: Numbers, j: int, right: Numbers, k: int, length: int) -> Nine:
-    """Multiply rows j to j + 2 of one with rows k to k + 2 of the other, as far as ``length``."""
-    zero = left.dtype.type(0.0)
-    aa, ab, ac, ba, bb, bc, ca, cb, cc = zero, zero, zero, zero, zero, zero, zero, zero, zero
-    for n in range(length):
-        a, b, c = left[j, n], left[j + 1, n], left[j + 2, n]
-        x, y, z = right[k, n], right[k + 1, n], right[k + 2, n]
-        aa += a * x
-        ab += a * y
-        ac += a * z
-        ba += b * x
-        bb += b * y
-        bc += b * z
-        ca += c * x
-        cb += c * y
-        cc += c * z
-    return aa, ab, ac, ba, bb, bc, ca, cb, cc
-
-
-@inlined
-def _add(tile: Nine, sign: float, j: int, k: int, triangle: Numbers) -> None:
-    for place in range(TILE * TILE):
-        triangle[j + place // TILE, k + place % TILE] += sign * tile[place]
-
-
-@compiled
-def _add_products(curved: Numbers, gathered: Numbers, length: int, triangle: Numbers) -> None:
-    """Add curved gathered' to the triangle; above its diagonal, within tiles, stands what nobody reads."""
-    for j in range(0, len(triangle), TILE):
-        for k in range(0, j + 1, TILE):
-            _add(_nine(curved, j, gathered, k, length), 1.0, j, k, triangle)
+def _gather(
+    start: int, length: int, col: Places, sources: Numbers, curvature: Numbers, gathered: Numbers, curved: Numbers
+) -> None:
+    """Copy the sources of some nonzeros, and their products with the curvatures."""
+    for n in range(start, start + length):
+        fetch(sources, col[min(n + AHEAD, len(col) - 1)])
+        source, weight = sources[col[n]], curvature[n]
+        for k in range(len(source)):
+            number = source[k]
+            gathered[n - start, k] = number
+            curved[n - start, k] = number * weight
 
 
 @compiled
 def _solve(triangle: Numbers, width: int, unknown: Numbers) -> None:
-    """Solve for ``width`` unknowns by Cholesky's method, from the lower triangle, which is overwritten.
-
-    The diagonal comes to hold 1 / L_jj, which is what is multiplied by, the last row L^-1 times the right-hand side.
-    """
-    size = len(triangle)
-    for k in range(0, size, TILE):
-        end = min(k + TILE, width)
-        for j in range(k, size, TILE):
-            _add(_nine(triangle, j, triangle, k, k), -1.0, j, k, triangle)
-            if j == k and not _factorize(triangle, k, end):
-                unknown[:] = np.nan
-                return
-            for row in range(end if j == k else j, min(j + TILE, width + 1)):
-                for i in range(k, end):
-                    left = triangle[row, i]
-                    for before in range(k, i):
-                        left -= triangle[row, before] * triangle[i, before]
-                    triangle[row, i] = left * triangle[i, i]
-    for k in range(width):
-        unknown[k] = triangle[width, k]
-    for j in range(width - 1, -1, -1):
-        unknown[j] *= triangle[j, j]
-        for k in range(j):
-            unknown[k] -= triangle[j, k] * unknown[j]
+    """Solve for ``width`` unknowns by Cholesky's method, four rows at a time, in place; 1 / U_jj on the diagonal."""
+    for j in range(0, width, ROWS):
+        add_products(triangle, j, width + 1, -1.0, triangle, triangle, j)
+        if not _factorize(triangle, j, width):
+            unknown[:] = np.nan
+            return
+        _divide(triangle, j, width + 1)
+    for j in range((width - 1) // ROWS * ROWS, -1, -ROWS):
+        _substitute(triangle, j, width, unknown)
 
 
 @compiled
-def _factorize(triangle: Numbers, start: int, end: int) -> bool:
-    """Factorize the tile on the diagonal, in place; whether it is positive definite."""
-    for j in range(start, end):
-        for i in range(start, j + 1):
-            left = triangle[j, i]
-            for before in range(start, i):
-                left -= triangle[j, before] * triangle[i, before]
-            if i < j:
-                triangle[j, i] = left * triangle[i, i]
-            elif left > 0.0:
-                triangle[j, j] = 1.0 / math.sqrt(left)
-            else:
-                return False
+def _factorize(triangle: Numbers, j: int, width: int) -> bool:
+    """Factorize the tile of four rows and columns from j on, as far as ``width``; whether it is positive definite."""
+    for row in range(j, min(j + ROWS, width)):
+        for above in range(j, row):
+            for k in range(row, j + ROWS):
+                triangle[row, k] -= triangle[above, row] * triangle[above, k]
+        left = triangle[row, row]
+        if not left > 0.0:
+            return False
+        triangle[row, row] = triangle.dtype.type(1.0) / np.sqrt(left)
+        for k in range(row + 1, j + ROWS):
+            triangle[row, k] *= triangle[row, row]
     return True
+
+
+@compiled
+def _divide(triangle: Numbers, j: int, end: int) -> None:
+    """Divide four rows, in the columns right of their tile, by the factors of the tile."""
+    of_a, of_b, of_c, of_d = triangle[j, j], triangle[j + 1, j + 1], triangle[j + 2, j + 2], triangle[j + 3, j + 3]
+    ab, ac, ad = triangle[j, j + 1], triangle[j, j + 2], triangle[j, j + 3]
+    bc, bd, cd = triangle[j + 1, j + 2], triangle[j + 1, j + 3], triangle[j + 2, j + 3]
+    for k in range(j + ROWS, end):
+        a = triangle[j, k] * of_a
+        b = (triangle[j + 1, k] - ab * a) * of_b
+        c = (triangle[j + 2, k] - ac * a - bc * b) * of_c
+        d = (triangle[j + 3, k] - ad * a - bd * b - cd * c) * of_d
+        triangle[j, k], triangle[j + 1, k], triangle[j + 2, k], triangle[j + 3, k] = a, b, c, d
+
+
+@compiled
+def _substitute(triangle: Numbers, j: int, width: int, unknown: Numbers) -> None:
+    """Find four unknowns from j on, as many as there are, from those after them."""
+    zero = triangle.dtype.type(0.0)
+    a, b, c, d = zero, zero, zero, zero
+    for k in range(j + ROWS, width):
+        a += triangle[j, k] * unknown[k]
+        b += triangle[j + 1, k] * unknown[k]
+        c += triangle[j + 2, k] * unknown[k]
+        d += triangle[j + 3, k] * unknown[k]
+    known = (a, b, c, d)
+    for row in range(min(j + ROWS, width) - 1, j - 1, -1):
+        left = triangle[row, width] - known[row - j]
+        for k in range(row + 1, min(j + ROWS, width)):
+            left -= triangle[row, k] * unknown[k]
+        unknown[row] = left * triangle[row, row]

@@ -152,11 +152,15 @@ class Side:
 
 @dataclass(frozen=True)
 class LocalSide:
-    """A side whose only block is in this process: for data that one task can work on, without Spark."""
+    """A side whose only block is in this process: for data that one task can work on, without Spark.
+
+    duplicate : the place of a pair, among those that the block was built of, that one like it stands before; or None.
+    """
 
     name: str
     n_rows: int
     data: Cell
+    duplicate: int | None = None
     n_blocks: ClassVar[int] = 1
 
     def release(self) -> None:

@@ -13,6 +13,7 @@ from dcrec_spark.engine import heavy
 from dcrec_spark.engine.blocks import FITTED, HELD_OUT, LocalSide, Side, first_place
 from dcrec_spark.engine.cells import Array, pack
 from dcrec_spark.engine.heavy import Heavy
+from dcrec_spark.kernels.csr import by_row
 
 BLOCK_SCHEMA = "block int, nonzeros long, duplicate_row long, duplicate_col long, data binary"
 # Routes are sorted by one number each: target block * _ROUTE_ROWS + row.
@@ -92,8 +93,8 @@ def local_side(
     row_key : (rows,) hashes of the ids.
     name, values, dtype : as for :func:`build_side`. n_source_rows : rows of the other side.
     """
-    arrays, _ = _contents(pairs, row_key, (n_source_rows, 1), values, dtype, {}, None)
-    return LocalSide(name, len(row_key), pack(arrays))
+    arrays, twice = _contents(pairs, row_key, (n_source_rows, 1), values, dtype, {}, None)
+    return LocalSide(name, len(row_key), pack(arrays), int(twice[-1]) if len(twice) else None)
 
 
 def place_blocks(built: DataFrame, n_blocks: int) -> DataFrame:
@@ -155,20 +156,18 @@ def _contents(
     """
     n_source_rows, n_source_blocks = source
     row, column = (pairs[name].astype(np.int64, copy=False) for name in ("row", "col"))
-    pair = row * n_source_rows + _place(column, n_source_rows, n_source_blocks)
-    order = np.argsort(pair)
-    pair = pair[order]
-    twice = order[1:][pair[1:] == pair[:-1]]
-    row, place = np.divmod(pair, n_source_rows)
-    del pair  # as large as the ratings, as all of these are
+    place = _place(column, n_source_rows, n_source_blocks)
+    row_ptr, order = by_row(row, place, len(row_key), n_source_rows)
+    place, row = place[order], np.repeat(np.arange(len(row_key)), np.diff(row_ptr))
+    column = place if n_source_blocks == 1 else column[order]
+    twice = order[1:][(place[1:] == place[:-1]) & (row[1:] == row[:-1])]
     in_every_inbox = np.empty(0, np.int64) if others is None else _place(others.idx, *source)
     need_at, col = _needed(place, n_source_rows, in_every_inbox)
-    del place
-    target = column[order] % n_source_blocks if n_source_blocks > 1 else np.zeros(1, np.int64)
+    target = column % n_source_blocks if n_source_blocks > 1 else np.zeros(1, np.int64)
     arrays: dict[str, Array] = {
         "row_key": row_key,
         "need_at": need_at.astype(np.int64),
-        **_routes(*_routed(row, target, column[order], n_source_blocks, own, others), n_source_blocks),
+        **_routes(*_routed(row, target, column, n_source_blocks, own, others), n_source_blocks, len(row_key)),
         **own,
     }
     if others is not None:
@@ -232,9 +231,12 @@ def _routed(
     return row, target
 
 
-def _routes(row: Array, target: Array, n_targets: int) -> dict[str, Array]:
-    """List the block's rows that each target block needs: those with a nonzero in it."""
-    needed = np.unique(target * _ROUTE_ROWS + row)
+def _routes(row: Array, target: Array, n_targets: int, n_rows: int) -> dict[str, Array]:
+    """List the block's rows, of ``n_rows``, that each target block needs: those with a nonzero in it."""
+    if n_targets == 1:
+        needed = np.flatnonzero(np.bincount(row, minlength=n_rows))
+    else:
+        needed = np.unique(target * _ROUTE_ROWS + row)
     return {
         "route_ptr": np.searchsorted(needed // _ROUTE_ROWS, np.arange(n_targets + 1)).astype(np.int64),
         "route_pos": (needed % _ROUTE_ROWS).astype(np.int64),

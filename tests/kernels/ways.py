@@ -1,11 +1,13 @@
 """The ways in which kernels compute: in NumPy, or by compiled loops on so many threads."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
 from dcrec_spark.kernels import compiled, threads
+
+Way = Callable[[], AbstractContextManager[None]]
 
 
 @contextmanager

@@ -167,15 +167,15 @@ def lay_out_here(
     checked = require_usable_here(table, values, columns)
     sides = {name: _side_ids(table[f"{name}_id"], given.get(name)) for name in SIDES}
     located = {name: places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
-    known = (located["user"] >= 0) & (located["item"] >= 0)
-    if given and not known.any():
-        raise unknown_side(checked.nonzeros, next(iter(given)))
+    numbers = {name: table[name].to_numpy() for name in (*values, *_flags(table))}
     if not given:
         require_two({name: len(ids.id) for name, ids in sides.items()})
-    numbers = {name: table[name].to_numpy()[known] for name in (*values, *_flags(table))}
-    user, item = located["user"][known], located["item"][known]
-    if distinct:
-        _require_distinct(user, item, sides)
+    else:
+        known = (located["user"] >= 0) & (located["item"] >= 0)
+        if not known.any():
+            raise unknown_side(checked.nonzeros, next(iter(given)))
+        located, numbers = ({name: array[known] for name, array in of.items()} for of in (located, numbers))
+    user, item = located["user"], located["item"]
 
     def block(name: str, other: str, row: Indices, col: Indices) -> LocalSide:
         of_pairs = {"row": row, "col": col, **numbers}
@@ -185,6 +185,9 @@ def lay_out_here(
 
     with ThreadPoolExecutor(len(SIDES)) as pool:
         blocks = list(pool.map(block, SIDES, reversed(SIDES), (user, item), (item, user)))
+    twice = [side.duplicate for side in blocks if side.duplicate is not None]
+    if distinct and twice:
+        raise duplicate_pair(*(sides[name].id[located[name][twice[0]]].as_py() for name in SIDES))
     ids = sides["user"].id, sides["item"].id
     held_out, spark = bool(_flags(table)), here.pairs.sparkSession
     return DriverLayout(blocks[0], blocks[1], *ids, checked.nonzeros, checked.means, held_out, spark)
@@ -224,14 +227,3 @@ def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:
 
 def _arrow(values: Array) -> pa.Array:
     return list_array(values) if values.ndim == 2 else pa.array(values.astype(np.float64))
-
-
-def _require_distinct(user: Indices, item: Indices, sides: Mapping[str, Ids]) -> None:
-    in_order = np.sort(user * len(sides["item"].id) + item)
-    if (in_order[1:] > in_order[:-1]).all():
-        return
-    order = np.lexsort((item, user))
-    same = np.flatnonzero((np.diff(user[order]) == 0) & (np.diff(item[order]) == 0))
-    if len(same):
-        one = order[same[-1]]
-        raise duplicate_pair(sides["user"].id[user[one]].as_py(), sides["item"].id[item[one]].as_py())

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array
+from dcrec_spark.kernels.csr import grouped
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.kernels.threads import over_rows
 from dcrec_spark.kernels.topn import Cap, Ranked, joined, top_n
@@ -108,9 +109,10 @@ def _left_out(rows: pa.Table, cols: pa.Table, seen: pa.Table | None) -> tuple[Ar
         return np.zeros(rows.num_rows + 1, np.int64), np.empty(0, np.int64)
     row, col = places(seen["row_id"], rows["id"]), places(seen["col_id"], cols["id"])
     known = (row >= 0) & (col >= 0)
-    pair = np.sort(row[known] * cols.num_rows + col[known])
-    pointer = np.searchsorted(pair, np.arange(rows.num_rows + 1) * cols.num_rows)
-    return pointer, pair % cols.num_rows
+    if not known.all():
+        row, col = row[known], col[known]
+    pointer, order = grouped(row, rows.num_rows)
+    return pointer, col[order]
 
 
 def _table(rows: pa.Table, cols: pa.Table, ranked: Ranked) -> pa.Table:

@@ -15,7 +15,7 @@ import click
 import pandas as pd
 from pyspark.sql import functions as F
 
-from benchmarks import data, indexed, kernels, memory, nights, plots, solvers, speed, warm_start, whole_fit
+from benchmarks import data, indexed, kernels, memory, nights, plots, pruning, solvers, speed, warm_start, whole_fit
 from dcrec_spark.spark.session import build_session
 
 RESULTS = Path(__file__).parent / "results"
@@ -146,6 +146,12 @@ def index_200k(rounds: int) -> dict[str, object]:
 def index_kernels(rounds: int) -> dict[str, object]:
     """The same of 200,000 and of a million items for 500 users, on one core: its seconds, and those of building."""
     return {f"{n} items": indexed.of_kernels(n, RANK, rounds) for n in (200_000, 1_000_000)}
+
+
+def pruning_1m(rounds: int) -> dict[str, object]:
+    """The share of scores that lists of ten cannot do without by bounds of the others, MovieLens 1M, three models."""
+    fits = {"iterations": pruning.ITERATIONS, "sweeps": pruning.SWEEPS}
+    return {**fits, **pruning.measure(data.movielens_1m(), RANK, 20)}
 
 
 def exposure_fit_100k(rounds: int) -> dict[str, object]:
@@ -362,6 +368,7 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "top-n-10m": top_n_10m,
     "index-200k": index_200k,
     "index-kernels": index_kernels,
+    "pruning-1m": pruning_1m,
     "driver-memory": driver_memory,
 }
 

@@ -22,7 +22,7 @@ from dcrec_spark.engine.build import local_side
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.half_step import State, held_memory, memory_of
 from dcrec_spark.kernels.keys import keys_of
-from dcrec_spark.kernels.threads import blas_on_one_thread
+from dcrec_spark.kernels.threads import blas_on_one_thread, made_in_pieces
 from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
 from dcrec_spark.models.fitting.checked import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
@@ -31,6 +31,8 @@ from dcrec_spark.spark.lineage import cache_while_used
 
 Indices = npt.NDArray[np.int64]
 SIDES = ("user", "item")
+# Ids are looked up in a table of all numbers between them, if these are no more than so many times what is looked up.
+_SPARSE = 4
 
 
 class Ids(NamedTuple):
@@ -210,9 +212,26 @@ def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> Ids:
 def places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray) -> Indices:
     """Return where each wanted id stands among ``ids``; -1 where it does not. Integers of all widths are alike."""
     if pa.types.is_integer(ids.type):
+        if len(ids) and not wanted.null_count:
+            span = pc.min_max(ids).as_py()
+            if span["max"] - span["min"] < _SPARSE * (len(ids) + len(wanted)):
+                return _places_by_table(wanted.to_numpy(), ids.to_numpy())
         wanted, ids = wanted.cast(pa.int64()), ids.cast(pa.int64())
     found = pc.fill_null(pc.index_in(wanted, value_set=ids), -1)
     return np.asarray(found.to_numpy(), np.int64)
+
+
+def _places_by_table(wanted: npt.NDArray[np.integer], ids: npt.NDArray[np.integer]) -> Indices:
+    """Look places up by the id, in a table of all numbers from the smallest id to the largest."""
+    low, high = int(ids.min()), int(ids.max())
+    table = np.full(high - low + 2, -1)  # the last stands for all numbers outside
+    table[ids.astype(np.int64) - low] = np.arange(len(ids))
+
+    def found(at: slice) -> Indices:
+        number = wanted[at].astype(np.int64)
+        return np.asarray(table[np.where((number < low) | (number > high), len(table) - 1, number - low)])
+
+    return made_in_pieces(found, len(wanted), np.int64)
 
 
 def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:

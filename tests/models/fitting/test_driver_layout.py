@@ -16,7 +16,7 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
 from dcrec_spark.models.fitting import lay_out as lay_out_module
 from dcrec_spark.models.fitting import layout_settings
-from dcrec_spark.models.fitting.driver_layout import DriverLayout, PairsHere
+from dcrec_spark.models.fitting.driver_layout import DriverLayout, PairsHere, places
 from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
 from dcrec_spark.models.fitting.layout_settings import Collected, Driver, LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
@@ -206,3 +206,28 @@ def _facts(spark: SparkSession, ratings: DataFrame, exchange: str, member: dict[
     second.release()
     model.release()
     return numbers
+
+
+_FAR = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("ids", "wanted", "found"),
+    [
+        ([7, 5, 9], [5, 8, 9, 7, 4, 10], [1, -1, 2, 0, -1, -1]),
+        ([-3, -1], [-1, -3, -2, 0, _FAR, -_FAR - 1], [1, 0, -1, -1, -1, -1]),
+        ([5, _FAR], [_FAR, 5, 6], [1, 0, -1]),
+        ([5, 6], [6, None], [1, -1]),
+        ([], [1], [-1]),
+        (["b", "a"], ["a", "c", "b"], [1, -1, 0]),
+    ],
+    ids=["near one another", "extremes are outside", "far from one another", "null", "no ids", "strings"],
+)
+def test_places_of_ids(ids: list[Any], wanted: list[Any], found: list[int]) -> None:
+    kind = pa.string() if "a" in ids else pa.int64()
+    assert places(pa.chunked_array([wanted[:1], wanted[1:]], kind), pa.array(ids, kind)).tolist() == found
+
+
+def test_integers_of_all_widths_are_alike() -> None:
+    assert places(pa.array([300, 2], pa.int32()), pa.array([1, 2], pa.int8())).tolist() == [-1, 1]
+    assert places(pa.array([3, 100], pa.int8()), pa.array([10**12, 3], pa.int64())).tolist() == [1, -1]

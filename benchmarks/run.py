@@ -193,6 +193,12 @@ def exposure_whole_1m(rounds: int) -> dict[str, object]:
     return whole_fit.stage_1_against_peers(ratings, RANK, rounds, threads=2, names=["hpfrec"])
 
 
+def exposure_whole_10m(rounds: int) -> dict[str, object]:
+    """The same, 10M synthetic ratings, 70,000 x 10,000: one fit each, whatever the rounds."""
+    ratings = speed.load(build_session("bench", "local[2]"), data.synthetic(*LARGE, 10_000_000))
+    return whole_fit.stage_1_against_hpfrec_once(ratings, RANK, threads=2, tried=(10, 20, 40), most=400)
+
+
 def whole_fits_100k(rounds: int) -> dict[str, object]:
     """Ten sweeps of the classical model, MovieLens 100K, from the call to the factors, against MLlib and implicit."""
     return {"rank": (10, RANK)} | {f"rank {r}": _whole_fits(data.movielens_100k(), r, rounds) for r in (10, RANK)}
@@ -347,6 +353,7 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "exposure-fit-1m": exposure_fit_1m,
     "exposure-whole-100k": exposure_whole_100k,
     "exposure-whole-1m": exposure_whole_1m,
+    "exposure-whole-10m": exposure_whole_10m,
     "whole-fits-100k": whole_fits_100k,
     "whole-fits-1m": whole_fits_1m,
     "whole-fits-10m": whole_fits_10m,

@@ -117,6 +117,36 @@ def stage_1_against_peers(
     return {"ours": ours, **fits, **seconds}
 
 
+def stage_1_against_hpfrec_once(
+    ratings: DataFrame, rank: int, threads: int, tried: Sequence[int], most: int
+) -> dict[str, object]:
+    """Do the same where a fit takes minutes: one fit of ours, and one of hpfrec for each number of iterations.
+
+    most : iterations of ours, whose last ELBO counts as the end. Where hpfrec's last fit is not as likely as ours, the
+    ratio is an upper bound.
+    """
+    course = _stage_1(ratings, rank, most, acceleration=True).entries
+    end = course[-1][1]
+    enough = next(n for n, (_, elbo) in enumerate(course, 1) if _is_near(elbo, end))
+    start = time.perf_counter()
+    model = PoissonFactorization(rank=rank, maxIter=enough, tol=0.0).fit(ratings)
+    wanted_by = time.perf_counter() - start
+    pairs = ratings.select("user", "item").toPandas()
+    wanted = log_likelihood(*(_means(model, side) for side in ("user", "item")), pairs)
+    model.release()
+    fits: list[dict[str, float]] = []
+    for iterations in tried:
+        start = time.perf_counter()
+        means = _hpfrec(pairs, rank, threads, iterations)
+        seconds = time.perf_counter() - start
+        reached = log_likelihood(*means, pairs)
+        fits.append({"iterations": iterations, "log_likelihood": round(reached, 1), "seconds": round(seconds, 1)})
+        if reached >= wanted:
+            break
+    ours = {"iterations": enough, "of": len(course), "elbo_at_the_end": round(end, 1), "seconds": round(wanted_by, 1)}
+    return {"ours": ours | {"log_likelihood": round(wanted, 1)}, "hpfrec": fits, "ratio": wanted_by / seconds}
+
+
 def _is_near(elbo: float, end: float) -> bool:
     return elbo >= end - NEAR * abs(end)
 

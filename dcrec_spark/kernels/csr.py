@@ -21,26 +21,24 @@ LONG_ROW, GATHERED = 4096, 1 << 17
 COMPARED = 4
 
 
-def grouped(group: NDArray[Any], n_groups: int, entries: NDArray[Any] | None = None) -> tuple[Pointers, Pointers]:
-    """Put entries in the order of their groups; those of one group stay in theirs.
+def grouped(group: NDArray[Any], n_groups: int, values: NDArray[Any]) -> tuple[Pointers, NDArray[Any]]:
+    """Put values in the order of their groups; those of one group stay in the order they came in.
 
     Parameters
     ----------
-    group : (n,) the group of each entry, from 0. entries : the entries in the order they come in; None: as they stand.
+    group : (n,) that of each value, from 0. values : (n,).
 
     Returns
     -------
-    Where each group begins, (n_groups + 1,), and the entries, group by group.
+    Where each group begins, (n_groups + 1,), and the values, group by group.
     """
-    entries = np.arange(len(group)) if entries is None else entries
-    if pays(COMPARED * len(entries)):
+    if pays(COMPARED * len(values)):
         from dcrec_spark.kernels.loops import order
 
-        begins, ordered = order.grouped(plain(group), n_groups, plain(entries))
+        begins, ordered = order.grouped(plain(group), n_groups, plain(values))
         return begins, ordered
-    of_entries = group[entries]
-    begins = np.concatenate([[0], np.cumsum(np.bincount(of_entries, minlength=n_groups))])
-    return begins, entries[np.argsort(of_entries, kind="stable")]
+    begins = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=n_groups))])
+    return begins, values[np.argsort(group, kind="stable")]
 
 
 def by_row(row: NDArray[Any], col: NDArray[Any], n_rows: int, n_cols: int) -> tuple[Pointers, Pointers]:
@@ -50,10 +48,11 @@ def by_row(row: NDArray[Any], col: NDArray[Any], n_rows: int, n_cols: int) -> tu
     -------
     Where each row begins, (n_rows + 1,), and the nonzeros, row by row.
     """
-    if len(row) < n_cols:  # to count what few columns are named would take longer
+    if len(row) < n_cols or not pays(COMPARED * len(row)):  # to count what few columns are named would take longer
         order = np.argsort(row * n_cols + col, kind="stable")
         return np.searchsorted(row[order], np.arange(n_rows + 1)), order
-    return grouped(row, n_rows, grouped(col, n_cols)[1])
+    by_col = grouped(col, n_cols, np.arange(len(col)))[1]
+    return grouped(row[by_col], n_rows, by_col)
 
 
 def pieces(row_ptr: Pointers) -> Iterator[tuple[int, int, int]]:

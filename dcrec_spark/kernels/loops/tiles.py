@@ -3,6 +3,9 @@
 Four rows of a product and up to three vectors of its columns are worked on at a time. Their twelve sums stay in
 registers however long the matrices are, and each number that is read counts three or four times. A vector is what 32
 bytes hold; LLVM makes of it what the processor has.
+
+Who changes this file removes what numba has cached of :mod:`dcrec_spark.kernels.loops.ridge`: functions of other files
+are part of that, and numba looks at its own file alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +50,7 @@ def add_products(target: Numbers, row: int, end: int, sign: float, left: Numbers
 
 @compiled
 def whole_lines(columns: int, size: int) -> int:
-    """Return a width of so many columns or more, of so many bytes each, for rows that begin with a line of the cache.
+    """Return a width of so many columns or more, of so many bytes each: rows begin at the same place of a cache line.
 
     An odd number of lines: else numbers of a column would meet in the same places of the cache.
     """
@@ -62,7 +65,7 @@ def _fetch(typing: Any, matrix: Any, row: Any) -> Any:
         rows = _Matrix(context, builder, signature.args[0], arguments[0])
         byte, flag, zero = ir.IntType(8).as_pointer(), ir.IntType(32), ir.Constant(arguments[1].type, 0)
         kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
         start = builder.bitcast(rows.at(arguments[1], zero), byte)
         to_be_read = [ir.Constant(flag, n) for n in (0, 3, 1)]
         size = builder.mul(rows.width, ir.Constant(rows.width.type, rows.bytes))
@@ -70,7 +73,7 @@ def _fetch(typing: Any, matrix: Any, row: Any) -> Any:
             builder.call(prefetch, [builder.gep(start, [offset]), *to_be_read])
         return context.get_dummy_value()
 
-    return types.void(matrix, types.intp), generate
+    return (types.void(matrix, types.intp), generate) if matrix.layout == "C" else None
 
 
 # Ask for a row of a matrix, so that it is there when it is read.
@@ -83,7 +86,10 @@ def _adding(vectors: int) -> Callable[..., None]:
     @intrinsic
     def add(
         typing: Any, target: Any, row: Any, col: Any, sign: Any, left: Any, right: Any, length: Any
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Any, Any] | None:
+        if not (target.mutable and target.layout == left.layout == right.layout == "C"):
+            return None
+
         def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
             kinds, (_, first, start, factor, *_, end) = signature.args, arguments
             sums, lefts, rights = (_Matrix(context, builder, kinds[n], arguments[n]) for n in (0, 4, 5))

@@ -212,7 +212,7 @@ def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> Ids:
 def places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray) -> Indices:
     """Return where each wanted id stands among ``ids``; -1 where it does not. Integers of all widths are alike."""
     if pa.types.is_integer(ids.type):
-        if len(ids) and not wanted.null_count:
+        if len(ids) and pa.types.is_integer(wanted.type) and not wanted.null_count:
             span = pc.min_max(ids).as_py()
             if span["max"] - span["min"] < _SPARSE * (len(ids) + len(wanted)):
                 return _places_by_table(wanted.to_numpy(), ids.to_numpy())

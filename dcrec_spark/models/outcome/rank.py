@@ -142,8 +142,8 @@ def _with_seen(rows: pa.Table, seen: pa.Table) -> dict[str, Array]:
     at[at == len(idx)] = 0
     known = idx[at] == seen["row_idx"].to_numpy()
     row, col = at[known], seen["col_idx"].to_numpy()[known]
-    order = grouped(row, len(idx))[1]
-    return {**_factors(rows, idx), "seen_row": row[order], "seen_col": col[order]}
+    pointer, col = grouped(row, len(idx), col)
+    return {**_factors(rows, idx), "seen_row": np.repeat(np.arange(len(idx)), np.diff(pointer)), "seen_col": col}
 
 
 def _pieces(cols: DataFrame, n_pieces: int) -> DataFrame:

@@ -111,8 +111,7 @@ def _left_out(rows: pa.Table, cols: pa.Table, seen: pa.Table | None) -> tuple[Ar
     known = (row >= 0) & (col >= 0)
     if not known.all():
         row, col = row[known], col[known]
-    pointer, order = grouped(row, rows.num_rows)
-    return pointer, col[order]
+    return grouped(row, rows.num_rows, col)
 
 
 def _table(rows: pa.Table, cols: pa.Table, ranked: Ranked) -> pa.Table:

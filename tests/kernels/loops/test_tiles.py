@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dcrec_spark.kernels.cholesky import solve_rows
+from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.loops.tiles import BEYOND, ROWS, add_products, whole_lines
 from dcrec_spark.kernels.ridge import RatingBlock, System
 from tests.kernels import ways
@@ -22,9 +23,9 @@ def test_four_rows_of_a_product_are_added_from_the_diagonal_on(end: int, sign: f
     expected = target.copy()
     rows, columns = slice(row, row + ROWS), slice(row, end)
     expected[rows, columns] += sign * (left[:length, rows].T @ right[:length, columns])
-    added = target.copy()
+    added, near = target.copy(), dict.fromkeys(("rtol", "atol"), 1e-5 if dtype == "float32" else 1e-13)
     add_products(added, row, end, sign, left, right, length)
-    np.testing.assert_allclose(added[:, :end], expected[:, :end], rtol=1e-5 if dtype == "float32" else 1e-13)
+    np.testing.assert_allclose(added[:, :end], expected[:, :end], **near)
     np.testing.assert_array_equal(added[:, end + BEYOND :], target[:, end + BEYOND :])
 
 
@@ -58,15 +59,26 @@ def test_rows_of_every_width_and_of_more_pairs_than_are_gathered_at_once(width: 
     np.testing.assert_allclose(compiled, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_a_row_without_a_solution_leaves_those_after_it_alone() -> None:
-    block, system = problem(10)
-    pull = system.pull.copy()
-    pull[block.row_ptr[4]] = np.nan
+@pytest.mark.parametrize("what", ["curvature", "pull", "a_hat"])
+@pytest.mark.parametrize("width", [9, 10, 11, 12])
+def test_a_row_without_a_solution_leaves_those_after_it_alone(width: int, what: str) -> None:
+    """On one thread, so that all rows after it are worked on where it was."""
+    block, system = problem(width, bordered=True)
     ridge = system.ridge.copy()
     ridge[7] = -1e6
-    with ways.loops():
-        whole = solve_rows(block, system)
-        broken = solve_rows(block, system._replace(pull=pull, ridge=ridge))
+    broken_system, broken_block = system._replace(ridge=ridge), block
+    if what == "a_hat":
+        broken_block = block._replace(a_hat=_with_nan(block.a_hat, block.row_ptr[4]))
+    else:
+        broken_system = broken_system._replace(**{what: _with_nan(getattr(system, what), block.row_ptr[4])})
+    with ways.loops(1):
+        whole, broken = solve_rows(block, system), solve_rows(broken_block, broken_system)
     others = np.delete(np.arange(30), [4, 7])
     assert np.isnan(broken[[4, 7]]).all()
     np.testing.assert_array_equal(broken[others], whole[others])
+
+
+def _with_nan(values: Floats, place: int) -> Floats:
+    changed = values.copy()
+    changed[place] = np.nan
+    return changed

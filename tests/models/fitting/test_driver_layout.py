@@ -1,6 +1,7 @@
 """exchange="local" and "auto": small data is fitted in the driver's process, and the model is the cluster's."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -231,3 +232,11 @@ def test_places_of_ids(ids: list[Any], wanted: list[Any], found: list[int]) -> N
 def test_integers_of_all_widths_are_alike() -> None:
     assert places(pa.array([300, 2], pa.int32()), pa.array([1, 2], pa.int8())).tolist() == [-1, 1]
     assert places(pa.array([3, 100], pa.int8()), pa.array([10**12, 3], pa.int64())).tolist() == [1, -1]
+
+
+def test_numbers_of_other_types_are_taken_for_integers_where_nothing_is_lost() -> None:
+    ids = pa.array([5, 6, 7])
+    assert places(pa.array([6.0, 8.0]), ids).tolist() == [1, -1]
+    assert places(pa.array([Decimal(7), Decimal(1)]), ids).tolist() == [2, -1]
+    with pytest.raises(pa.ArrowInvalid, match="truncated"):
+        places(pa.array([5.5]), ids)

@@ -168,8 +168,13 @@ def test_what_cannot_be_folded_in_is_named(spark: SparkSession, fitted: Deconfou
     schema = "user string, item string, rating double"
     with pytest.raises(DataError, match="none of the 1 rows has a known item id"):
         fitted.foldInUsers(frame_of(spark, [("x", "who?", 5.0)], schema))
+    users = frame_of(spark, [("z", "who?", 5.0), ("y", "10", 3.0), ("x", "10", 5.0), ("x", "10", 4.0)], schema)
     with pytest.raises(DataError, match="user 'x' has more than one rating of item '10'"):
-        fitted.foldInUsers(frame_of(spark, [("x", "10", 5.0), ("x", "10", 4.0)], schema))
+        fitted.foldInUsers(users)
+    u = by_id(fitted.tables()[0])["id"][0]
+    items = frame_of(spark, [("who?", "b", 5.0), (u, "b", 3.0), (u, "a", 5.0), (u, "a", 4.0)], schema)
+    with pytest.raises(DataError, match=f"user '{u}' has more than one rating of item 'a'"):
+        fitted.foldInItems(items)
     with pytest.raises(DataError, match="column 'rating' is missing"):
         fitted.foldInUsers(frame_of(spark, [("x", "10")], "user string, item string"))
 

@@ -81,7 +81,7 @@ def test_nothing_lies_loose_at_the_top() -> None:
         ("kernels", {"errors"}),
         ("spark", {"errors", "version"}),
         ("storage", {"errors", "spark"}),
-        ("engine", {"errors", "spark"}),
+        ("engine", {"errors", "kernels", "spark"}),
         ("data", {"errors", "config", "spark"}),
         ("models", {"errors", "version", "settings", "kernels", "spark", "engine", "data", "storage", "sizing"}),
         ("publish", {"errors", "spark", "storage"}),
@@ -93,6 +93,12 @@ def test_nothing_lies_loose_at_the_top() -> None:
 )
 def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> None:
     assert strangers(part, allowed) == {}
+
+
+def test_the_engine_knows_no_model() -> None:
+    """Kernels are given to it; the order of nonzeros is all that it takes by itself."""
+    taken = set().union(*(uses for module, uses in USES.items() if part_of(module) == "engine"))
+    assert {used for used in taken if part_of(used) == "kernels"} == {"kernels.csr"}
 
 
 @pytest.mark.parametrize("part", ["kernels", "errors", "settings", "config"])

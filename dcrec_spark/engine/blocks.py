@@ -154,7 +154,7 @@ class Side:
 class LocalSide:
     """A side whose only block is in this process: for data that one task can work on, without Spark.
 
-    duplicate : the place of a pair, among those that the block was built of, that one like it stands before; or None.
+    duplicate : where, among the pairs that the block was built of, one stands that has come before; None: each is new.
     """
 
     name: str

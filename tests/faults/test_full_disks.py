@@ -1,16 +1,13 @@
 """Disks that are really full: exit 7, nothing published, the tables of before served; and on when there is room."""
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.faults import programs
 from tests.faults.test_driver import RATINGS
-from tests.spark.standalone import ROOT
 
 pytestmark = pytest.mark.process
 # In one process of pytest's, which makes what they share once.
@@ -20,18 +17,8 @@ on_one_disk = pytest.mark.xdist_group("a small output")
 def told(folder: Path, which: str) -> dict[str, Any]:
     """What the program says, in a mount namespace of its own: what is mounted there goes with it."""
     (folder / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    finished = subprocess.run(
-        ["unshare", "--map-root-user", "--mount", sys.executable, "-m", "tests.faults.on_small_disks", folder, which],
-        env={**environment, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-10_000:]
-    result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
-    return result
+    program = ["tests.faults.on_small_disks", folder, which]
+    return programs.told(["unshare", "--map-root-user", "--mount", sys.executable, "-m", *program])
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,5 @@
 """Memory that does not hold a fit's blocks: they go to disk and come back, and the fit finds what a roomy one does."""
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.spark.standalone import ROOT
+from tests.faults.programs import told
 
 pytestmark = pytest.mark.process
 
@@ -27,18 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def seen(folder: Path) -> dict[str, Any]:
     """What Spark has put on disk for each fit."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    finished = subprocess.run(
-        [sys.executable, "-m", "tests.faults.in_little_memory", folder],
-        env={**environment, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-10_000:]
-    result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
-    return result
+    return told([sys.executable, "-m", "tests.faults.in_little_memory", folder])
 
 
 def test_what_has_no_room_in_memory_goes_to_disk(seen: dict[str, Any]) -> None:

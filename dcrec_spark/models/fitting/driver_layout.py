@@ -27,6 +27,7 @@ from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
 from dcrec_spark.models.fitting.checked import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
 from dcrec_spark.models.fitting.layout import Part
+from dcrec_spark.models.fitting.rows_here import frame_of, rows_of
 from dcrec_spark.spark.lineage import cache_while_used
 
 Indices = npt.NDArray[np.int64]
@@ -85,7 +86,7 @@ class DriverLayout:
         return self._frame({"id": self.row_items, "idx": pa.array(np.arange(len(self.row_items)))})
 
     def _frame(self, columns: Mapping[str, pa.Array]) -> DataFrame:
-        return self.spark.createDataFrame(pa.table(dict(columns)))
+        return frame_of(self.spark, pa.table(dict(columns)))
 
     def with_sides(self, users: LocalSide, items: LocalSide) -> Self:
         """Return the same layout with other blocks of the same rows."""
@@ -104,7 +105,7 @@ class DriverLayout:
         ids = self.row_users if is_user else self.row_items
         columns = [column for column in family.columns(is_user) if column.remembered]
         # By id, since what all rows share is taken from the first, and folded-in rows may have it otherwise.
-        fitted = table.select("id", *[column.name for column in columns]).toArrow().sort_by("id")
+        fitted = rows_of(table, ["id", *[column.name for column in columns]]).sort_by("id")
         at = places(ids, fitted["id"])
         arrays = {column.name: _aligned(fitted, column, at) for column in columns}
         return held_memory(family.memory_of(arrays, is_user=is_user))
@@ -202,7 +203,7 @@ def _flags(table: pa.Table) -> list[str]:
 def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> Ids:
     """Return the ids of a side in the order of its rows: those that are given, else the distinct named ones, sorted."""
     if fitted is not None:
-        ids = fitted.select("id", "idx").toArrow().sort_by("idx")["id"].combine_chunks()
+        ids = rows_of(fitted, ["id", "idx"]).sort_by("idx")["id"].combine_chunks()
     else:
         distinct = named.combine_chunks().unique()
         ids = distinct.take(pc.sort_indices(distinct))

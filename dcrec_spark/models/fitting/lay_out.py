@@ -9,13 +9,14 @@ from pyspark.sql.types import StringType
 
 from dcrec_spark.models.fitting.checked import require_usable
 from dcrec_spark.models.fitting.driver_layout import DriverLayout, PairsHere, lay_out_here
-from dcrec_spark.models.fitting.layout_settings import Collected, Driver, LayoutSettings
+from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS, Collected, Driver, LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out_on_cluster
 from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions
 from dcrec_spark.spark.preflight import require_workers
 from dcrec_spark.spark.session import jvm_limits, machine_memory
+from dcrec_spark.spark.sizes import rows_at_most
 
 # Of an id that is a string, as a UUID is.
 STRING_BYTES = 40
@@ -79,8 +80,17 @@ def lay_out(
 def _here(pairs: DataFrame, given: Mapping[str, DataFrame], settings: LayoutSettings) -> PairsHere | None:
     """Return the pairs where they are laid out in this process; else None, and nothing of them is kept here."""
     here = PairsHere(pairs, given)
-    collected = Collected(_count([pairs, *given.values()]), width_of(pairs))
+    # What cannot be many is not counted: that takes as long as half a dozen sweeps of few ratings.
+    bound = _at_most([pairs, *given.values()])
+    number = bound if bound is not None and bound <= LOCAL_ROWS else _count([pairs, *given.values()])
+    collected = Collected(number, width_of(pairs))
     return here if settings.is_local(collected, here.count_rows, driver_of(pairs.sparkSession)) else None
+
+
+def _at_most(frames: Iterable[DataFrame]) -> int | None:
+    """Bound the rows of all frames, as far as it is known without a job."""
+    bounds = [rows_at_most(frame) for frame in frames]
+    return None if None in bounds else sum(bound for bound in bounds if bound is not None)
 
 
 def _is_cached(frame: DataFrame) -> bool:

@@ -10,10 +10,13 @@ from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
 from dcrec_spark.models.fitting.layout import Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
+from dcrec_spark.models.fitting.rows_here import picked
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fold_in
 from dcrec_spark.models.fitting.values import exposure_values, require_ratings, weighted_ratings
 from dcrec_spark.models.outcome.tables import completed
+
+_IDS = {"id": "id", "idx": "idx"}
 
 
 def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -> DataFrame:
@@ -28,7 +31,7 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -
     dataset = observed(dataset, fitted.params.getOrDefault("validationIndicatorCol"))
     known = fitted.table(not new_is_user)
     with FitScope() as scope:
-        layout = _lay_out(fitted, dataset, {"item" if new_is_user else "user": known.select("id", "idx")}, scope)
+        layout = _lay_out(fitted, dataset, {"item" if new_is_user else "user": picked(known, _IDS)}, scope)
         exposure: Part | None = None
         if fitted.exposure is not None:
             layout, exposure = _fold_in_exposure(fitted, fitted.exposure, layout, new_is_user, scope)
@@ -38,9 +41,7 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -
             table = layout.table(new_is_user, *outcome)
         else:
             table = layout.table_with_exposure(new_is_user, outcome, exposure)
-        table = completed(table.drop("idx")).persist()
-        table.count()
-    return table
+        return layout.cached(completed(table.drop("idx")))
 
 
 def _fold_in_exposure(

@@ -23,6 +23,8 @@ from dcrec_spark.kernels.topn import Cap, Ranked, joined, top_n
 from dcrec_spark.models.fitting.driver_layout import places
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS
+from dcrec_spark.models.fitting.rows_here import rows_of
+from dcrec_spark.spark.sizes import rows_at_most
 
 # Of scores that are made at a call, before anybody asks for a row; two cores take some seconds for a thousand million.
 LOCAL_SCORES = 10**10
@@ -58,19 +60,32 @@ def rank_here(sides: Sides, n: int, seen: DataFrame | None, room: int) -> pa.Tab
     seen : ``row_id, col_id`` of pairs to leave out, in any order and as often as you like, or None.
     room : so many of them.
     """
-    names, columns = ["id", "idx", "preference", "confounder"], list(sides.cols.columns)
-    group = [F.coalesce(F.col("group").cast("long"), F.lit(_OF_NO_GROUP)).alias("group")] * ("group" in columns)
-    # One more than there is room for says that there are too many, without making them twice.
-    pairs = [] if seen is None else [seen.limit(room + 1)]
-    rows, cols, *left_out = collected([sides.rows.select(*names), sides.cols.select(*names, *group), *pairs])
+    pairs = [] if seen is None else [_no_more_than(room, seen)]
+    rows, cols, *left_out = collected([sides.rows, _with_group(sides.cols), *pairs])
     if left_out and left_out[0].num_rows > room:
         return None
     return _ranked(sides, n, rows.sort_by("idx"), cols.sort_by("idx"), *left_out)
 
 
+def _with_group(cols: DataFrame) -> DataFrame:
+    """Return the columns with a number for the group of all that are of none, where there are groups."""
+    if "group" not in cols.columns:
+        return cols
+    return cols.withColumn("group", F.coalesce(F.col("group").cast("long"), F.lit(_OF_NO_GROUP)))
+
+
+def _no_more_than(room: int, pairs: DataFrame) -> DataFrame:
+    """Return the pairs, or one more than there is room for, which says that there are too many.
+
+    That sends all of them through one partition, and so is left where Spark knows that they are not as many.
+    """
+    bound = rows_at_most(pairs)
+    return pairs if bound is not None and bound <= room else pairs.limit(room + 1)
+
+
 def collected(frames: Sequence[DataFrame]) -> list[pa.Table]:
     """Return the rows of small frames, all collected at once: most of what each takes is waiting for Spark."""
-    collect = inheritable_thread_target(frames[0].sparkSession)(DataFrame.toArrow)
+    collect = inheritable_thread_target(frames[0].sparkSession)(rows_of)
     with ThreadPoolExecutor(len(frames), "collect") as threads:
         return list(threads.map(collect, frames))
 

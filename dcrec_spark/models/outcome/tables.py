@@ -1,18 +1,24 @@
 """A model's tables of factors: cached, completed, renumbered when rows are added."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
+from dcrec_spark.models.fitting.factors import list_array
 from dcrec_spark.models.fitting.lay_out import AnyLayout
+from dcrec_spark.models.fitting.rows_here import derived
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import cache_while_used
 
 # The posterior that a family's means come from: of no interest outside, but a warm start needs it.
 POSTERIOR = ["outcome_shape", "outcome_rate"]
+EXPOSURE = ["exposure_shape", "exposure_rate"]
 
 
 @dataclass(frozen=True)
@@ -49,14 +55,21 @@ class FactorTables:
 
 def completed(factors: DataFrame) -> DataFrame:
     """Return the factors with ``bias`` and ``exposure_shape, exposure_rate``: null, and empty, where there is none."""
-    if "bias" not in factors.columns:
-        at = factors.columns.index("features") + 1
-        bias = F.lit(None).cast("double").alias("bias")
-        factors = factors.select(*factors.columns[:at], bias, *factors.columns[at:])
-    if "exposure_shape" in factors.columns:
+    names = list(factors.columns)
+    if "bias" not in names:
+        names.insert(names.index("features") + 1, "bias")
+    names += [name for name in EXPOSURE if name not in names]
+    if names == factors.columns:
         return factors
-    empty = F.expr("cast(array() as array<double>)")
-    return factors.withColumns({"exposure_shape": empty, "exposure_rate": empty})
+    missing = {"bias": F.lit(None).cast("double")} | dict.fromkeys(EXPOSURE, F.expr("cast(array() as array<double>)"))
+    columns = [F.col(name) if name in factors.columns else missing[name].alias(name) for name in names]
+    return derived(factors, factors.select(*columns), partial(_completed_rows, names=names))
+
+
+def _completed_rows(rows: pa.Table, names: list[str]) -> pa.Table:
+    missing = {"bias": pa.nulls(rows.num_rows, pa.float64())}
+    missing |= dict.fromkeys(EXPOSURE, list_array(np.empty((rows.num_rows, 0))))
+    return pa.table({name: rows[name] if name in rows.column_names else missing[name] for name in names})
 
 
 def united(table: DataFrame, new: DataFrame, scope: FitScope) -> DataFrame:

@@ -9,6 +9,7 @@ way, such as the preference alone, is given as vectors of its own.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -20,9 +21,11 @@ from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.models.fitting.checks import require_number, require_searched_share
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.fitting.lay_out import driver_of, width_of
+from dcrec_spark.models.fitting.rows_here import derived
 from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.rank_here import Sides, are_few, as_lists, rank_here
 from dcrec_spark.models.outcome.rank_indexed import Search, rank_indexed
+from dcrec_spark.models.outcome.vectors_here import vectors_here
 from dcrec_spark.spark.lineage import is_local
 
 # Of a side's rows, whose ids an executor holds whole, so that pairs need not move to meet them: some 40 MB.
@@ -157,7 +160,8 @@ class ScoringVectors:
         rows, cols = self._sides(chosen, side, offer)
         sides = Sides(rows, cols, self.intercept, self.form, None if offer is None else offer.most)
         left_out = None if seen is None else seen.select(*names)
-        return rank_here(sides, n, left_out, 0 if left_out is None else driver_of(spark).room_for(width_of(left_out)))
+        room = 0 if left_out is None else driver_of(spark).room_for(width_of(left_out))
+        return rank_here(sides, n, left_out, room)
 
     def _require_searchable(self, searched_share: float | None) -> None:
         """Refuse a share that is none, and scores that an index of inner products does not know.
@@ -226,7 +230,12 @@ def _linked(a_hat: Column, form: Form) -> Column:
 
 
 def scoring_vectors(factors: DataFrame, is_user: bool, has_biases: bool, form: Form = PLAIN) -> DataFrame:
-    """``idx, id, preference, confounder`` of a table of fitted users or items."""
+    """``idx, id, preference, confounder`` of a table of fitted users or items, with its rows where those are here."""
+    vectors = factors.select("idx", "id", *_parts(is_user, has_biases, form))
+    return derived(factors, vectors, partial(vectors_here, is_user=is_user, has_biases=has_biases, form=form))
+
+
+def _parts(is_user: bool, has_biases: bool, form: Form) -> tuple[Column, Column]:
     preference = F.col("features")
     if has_biases:
         bias, one = F.col("bias"), F.lit(1.0)
@@ -239,7 +248,7 @@ def scoring_vectors(factors: DataFrame, is_user: bool, has_biases: bool, form: F
         confounder = F.transform(confounder, lambda x: x * F.col("gamma") / F.lit(form.scale))
     else:
         confounder = _extended(confounder, F.lit(1.0), form)
-    return factors.select("idx", "id", preference.alias("preference"), confounder.alias("confounder"))
+    return preference.alias("preference"), confounder.alias("confounder")
 
 
 def _extended(vector: Column, last: Column, form: Form) -> Column:

@@ -1,0 +1,44 @@
+"""Scoring vectors made in this process are Spark's, to the last bit."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark.kernels.exposure import PLAIN, Form
+from dcrec_spark.models.fitting.factors import list_array
+from dcrec_spark.models.fitting.rows_here import frame_of, rows_of
+from dcrec_spark.models.outcome.tables import completed
+from dcrec_spark.models.outcome.vectors import scoring_vectors
+
+RNG = np.random.default_rng(5)
+
+
+def table(is_user: bool, n_rows: int = 7) -> pa.Table:
+    """Rows as a fit makes them: no two columns alike."""
+    parts = {"features": 3, "exposure_shape": 2, "exposure_rate": 2}
+    lists = {name: list_array(RNG.gamma(0.7, size=(n_rows, width))) for name, width in parts.items()}
+    numbers = {name: RNG.normal(size=n_rows) for name in ("bias", *(["gamma"] if is_user else []))}
+    return pa.table({"idx": np.arange(n_rows), "id": [f"r{at}" for at in range(n_rows)], **lists, **numbers})
+
+
+@pytest.mark.parametrize("is_user", [True, False])
+@pytest.mark.parametrize("has_biases", [True, False])
+@pytest.mark.parametrize(
+    "form", [PLAIN, Form("identity", 0.0, 0.3, 1.7), Form("sqrt", 0.0, 0.3, 1.7), Form("log", 0.1)]
+)
+def test_they_are_those_of_spark(spark: SparkSession, is_user: bool, has_biases: bool, form: Form) -> None:
+    vectors = scoring_vectors(frame_of(spark, table(is_user)), is_user, has_biases, form)
+    collected = vectors.toArrow().sort_by("idx")
+    here = rows_of(vectors)
+    assert here.column_names == collected.column_names
+    assert here.to_pydict() == collected.to_pydict()
+
+
+@pytest.mark.parametrize("is_user", [True, False])
+def test_they_are_those_of_spark_without_an_exposure(spark: SparkSession, is_user: bool) -> None:
+    factors = table(is_user).drop_columns(["bias", "exposure_shape", "exposure_rate"])
+    full = completed(frame_of(spark, factors))
+    assert rows_of(full).to_pydict() == full.toArrow().to_pydict()
+    vectors = scoring_vectors(full, is_user, has_biases=False)
+    assert rows_of(vectors).to_pydict() == vectors.toArrow().sort_by("idx").to_pydict()

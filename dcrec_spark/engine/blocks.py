@@ -122,6 +122,18 @@ def read_block(cell: Cell) -> Block:
     return Block(unpack(cell))
 
 
+def kept_arrays(arrays: Arrays) -> dict[str, Array]:
+    """Return arrays that nobody writes to, as those that are read from a cell; none is copied but to be contiguous."""
+    return {name: read_only(np.asarray(array, order="C")) for name, array in arrays.items()}
+
+
+def read_only(array: Array) -> Array:
+    """Return a view of an array that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 @dataclass(frozen=True)
 class Side:
     """Users or items: how many rows, in how many blocks, and the blocks themselves.
@@ -152,14 +164,14 @@ class Side:
 
 @dataclass(frozen=True)
 class LocalSide:
-    """A side whose only block is in this process: for data that one task can work on, without Spark.
+    """A side whose only block is in this process, as arrays: for data that one task can work on, without Spark.
 
     duplicate : where, among the pairs that the block was built of, one stands that has come before; None: each is new.
     """
 
     name: str
     n_rows: int
-    data: Cell
+    block: Block
     duplicate: int | None = None
     n_blocks: ClassVar[int] = 1
 

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine import heavy
-from dcrec_spark.engine.blocks import FITTED, HELD_OUT, LocalSide, Side, first_place
+from dcrec_spark.engine.blocks import FITTED, HELD_OUT, Block, LocalSide, Side, first_place, kept_arrays
 from dcrec_spark.engine.cells import Array, pack
 from dcrec_spark.engine.heavy import Heavy
-from dcrec_spark.kernels.csr import by_row
+from dcrec_spark.kernels.csr import by_row, index_type, taken
 
 BLOCK_SCHEMA = "block int, nonzeros long, duplicate_row long, duplicate_col long, data binary"
 # Routes are sorted by one number each: target block * _ROUTE_ROWS + row.
@@ -94,7 +94,7 @@ def local_side(
     name, values, dtype : as for :func:`build_side`. n_source_rows : rows of the other side.
     """
     arrays, twice = _contents(pairs, row_key, (n_source_rows, 1), values, dtype, {}, None)
-    return LocalSide(name, len(row_key), pack(arrays), int(twice[-1]) if len(twice) else None)
+    return LocalSide(name, len(row_key), Block(kept_arrays(arrays)), int(twice[-1]) if len(twice) else None)
 
 
 def place_blocks(built: DataFrame, n_blocks: int) -> DataFrame:
@@ -155,11 +155,12 @@ def _contents(
     own : what the block knows of its heavy rows. others : the heavy rows of the other side.
     """
     n_source_rows, n_source_blocks = source
-    row, column = (pairs[name].astype(np.int64, copy=False) for name in ("row", "col"))
+    index = index_type(max(n_source_rows, len(row_key)))
+    row, column = (pairs[name].astype(index, copy=False) for name in ("row", "col"))
     place = _place(column, n_source_rows, n_source_blocks)
     row_ptr, order = by_row(row, place, len(row_key), n_source_rows)
-    place, row = place[order], np.repeat(np.arange(len(row_key)), np.diff(row_ptr))
-    column = place if n_source_blocks == 1 else column[order]
+    place, row = taken(place, order), np.repeat(np.arange(len(row_key), dtype=index), np.diff(row_ptr))
+    column = place if n_source_blocks == 1 else taken(column, order)
     twice = order[1:][(place[1:] == place[:-1]) & (row[1:] == row[:-1])]
     in_every_inbox = np.empty(0, np.int64) if others is None else _place(others.idx, *source)
     need_at, col = _needed(place, n_source_rows, in_every_inbox)
@@ -172,11 +173,11 @@ def _contents(
     }
     if others is not None:
         arrays |= {heavy.AT: np.searchsorted(need_at, in_every_inbox), heavy.BLOCK: others.idx % n_source_blocks}
-    numbers = {name: pairs[name][order].astype(dtype) for name in values}
+    numbers = {name: _in_precision(taken(pairs[name], order), dtype) for name in values}
     for prefix, of_part in _parts(pairs, order).items():
         arrays[f"{prefix}row_ptr"] = np.searchsorted(row[of_part], np.arange(len(row_key) + 1)).astype(np.int64)
         arrays[f"{prefix}col"] = col[of_part]
-        arrays |= {f"{prefix}{name}": _narrowed(number[of_part]) for name, number in numbers.items()}
+        arrays |= {f"{prefix}{name}": narrowed(number[of_part]) for name, number in numbers.items()}
     return arrays, twice
 
 
@@ -193,19 +194,26 @@ def _needed(place: Array, n_source_rows: int, always: Array) -> tuple[Array, Arr
     is_needed = np.zeros(n_source_rows, np.bool_)
     is_needed[place] = True
     is_needed[always] = True
-    return np.flatnonzero(is_needed), (np.cumsum(is_needed, dtype=np.int32) - 1)[place]
+    return np.flatnonzero(is_needed), taken(np.cumsum(is_needed, dtype=np.int32) - 1, place)
 
 
 def _parts(pairs: Mapping[str, Array], order: Array) -> dict[str, Array | slice]:
     """Choose among the ordered nonzeros those of the fit and those held out, by the prefix of their arrays."""
     if "held_out" not in pairs:
         return {FITTED: slice(None)}
-    held_out = pairs["held_out"][order]
+    held_out = taken(pairs["held_out"], order)
     return {FITTED: ~held_out, HELD_OUT: held_out}
 
 
-def _narrowed(values: Array) -> Array:
+def _in_precision(values: Array, dtype: str) -> Array:
+    """Return numbers in single or double precision; those of a byte are the same in either."""
+    return values if values.dtype == np.uint8 else values.astype(dtype, copy=False)
+
+
+def narrowed(values: Array) -> Array:
     """Store numbers in the smallest type that holds them exactly: the blocks travel at every half-step."""
+    if values.dtype == np.uint8:
+        return values
     for narrow in (np.uint8, np.float32):
         with np.errstate(invalid="ignore", over="ignore"):  # what does not fit differs, and stays as it is
             small = values.astype(narrow)
@@ -236,7 +244,7 @@ def _routes(row: Array, target: Array, n_targets: int, n_rows: int) -> dict[str,
     if n_targets == 1:
         needed = np.flatnonzero(np.bincount(row, minlength=n_rows))
     else:
-        needed = np.unique(target * _ROUTE_ROWS + row)
+        needed = np.unique(target.astype(np.int64) * _ROUTE_ROWS + row)
     return {
         "route_ptr": np.searchsorted(needed // _ROUTE_ROWS, np.arange(n_targets + 1)).astype(np.int64),
         "route_pos": (needed % _ROUTE_ROWS).astype(np.int64),

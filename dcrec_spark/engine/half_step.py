@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from dcrec_spark.engine import heavy, posts
-from dcrec_spark.engine.blocks import AnySide, Block, LocalSide, Side, read_block
+from dcrec_spark.engine.blocks import AnySide, Block, LocalSide, Side, kept_arrays, read_block, read_only
 from dcrec_spark.engine.build import place_blocks
 from dcrec_spark.engine.cells import Array, Arrays, Cell, cells_in, pack, unpack
 from dcrec_spark.engine.posts import Kind, Post
@@ -118,7 +118,23 @@ class Placed:
         self.outbox.release()
 
 
-State = Held | Placed
+@dataclass(frozen=True)
+class Here:
+    """The result of a side in this process: what its one block's update says, as it is.
+
+    sums, rows, memory : of the :class:`Update`; the arrays are read-only, as those of cells are.
+    """
+
+    sums: Arrays
+    rows: Array
+    memory: Arrays
+    needs: ClassVar[Needs] = frozenset()
+
+    def release(self) -> None:
+        """Do nothing: no part of it is kept on the cluster."""
+
+
+State = Held | Placed | Here
 
 
 def placed_memories(cells: DataFrame, cached: DataFrame) -> Placed:
@@ -132,16 +148,21 @@ def placed_memories(cells: DataFrame, cached: DataFrame) -> Placed:
     return Placed({}, Kept(posts.memory_outbox(cells), cached))
 
 
-def held_memory(arrays: Arrays) -> Held:
+def held_memory(arrays: Arrays) -> Here:
     """Make the state of a side in this process that remembers these arrays, and has sent nothing yet."""
-    return Held({}, np.empty((0, 0)), {0: pack(arrays)})
+    return Here({}, np.empty((0, 0)), kept_arrays(arrays))
 
 
-def memory_of(state: State) -> dict[str, Array]:
+def memory_of(state: State) -> Arrays:
     """Read what a side in this process knows at the end: its one block's memory or, without one, its rows."""
-    if not isinstance(state, Held):
-        raise TypeError("the result of a side in this process is held here")
-    return unpack(state.memory[0]) if state.memory else {posts.ROWS: state.rows}
+    here = _here(state)
+    return here.memory or {posts.ROWS: here.rows}
+
+
+def _here(state: State) -> Here:
+    if not isinstance(state, Here):
+        raise TypeError(f"expected the result of a side in this process, found one that is {type(state).__name__}")
+    return state
 
 
 def memories(side: Side, state: State) -> DataFrame:
@@ -155,10 +176,12 @@ def memories(side: Side, state: State) -> DataFrame:
 
 def remembering(side: Side, state: State) -> State:
     """Return the same result, whose blocks get their rows as memories where they have no others."""
-    return state if isinstance(state, Placed) else replace(state, memory=_cells(side, state))
+    return replace(state, memory=_cells(side, state)) if isinstance(state, Held) else state
 
 
-def _cells(side: Side, state: Held) -> Mapping[int, bytes]:
+def _cells(side: Side, state: State) -> Mapping[int, bytes]:
+    if not isinstance(state, Held):
+        raise TypeError(f"expected a result that the driver holds for blocks, found one that is {type(state).__name__}")
     return state.memory or {b: pack({posts.ROWS: state.rows[side.places_of(b)]}) for b in range(side.n_blocks)}
 
 
@@ -168,7 +191,7 @@ def end_lineage(*states: State) -> list[State]:
 
 
 def _from_checkpoint(state: State) -> State:
-    if isinstance(state, Held):
+    if not isinstance(state, Placed):
         return state
     end = checkpoint(state.outbox)
     state.release()
@@ -213,13 +236,11 @@ def half_step(side: AnySide, kernel: Kernel, source: State | None = None, previo
     FitError : a row is no longer finite; names the side and how many.
     """
     if isinstance(side, LocalSide):
-        state: State = _hold(_local_posts(side, kernel, source, previous))
-        _require_finite(side, state)
-        return state
+        return _updated_here(side, kernel, source, previous)
     with _broadcast(side, source, previous) as from_driver:
         outbox = _outbox(side, kernel, from_driver, source, previous)
         if side.held:
-            state = _hold(posts.posts_in(outbox.toArrow()))
+            state: State = _hold(posts.posts_in(outbox.toArrow()))
         else:
             state = _place(outbox, needed_by(state for state in (source, previous) if state) | {from_driver})
         _require_finite(side, state)
@@ -233,8 +254,8 @@ def rebuild(side: SomeSide, kernel: Kernel, source: State, previous: State) -> S
     The new blocks are there when this returns, so that the old ones can be freed.
     """
     if isinstance(side, LocalSide):
-        cell = posts.memories_in(_local_posts(side, kernel, source, previous))[0]
-        return LocalSide(side.name, side.n_rows, cell)  # type: ignore[return-value]  # of its kind
+        contents = kernel(_turn_here(side, source, previous)).memory
+        return LocalSide(side.name, side.n_rows, Block(kept_arrays(contents)))  # type: ignore[return-value]  # of its kind
     with _broadcast(side, source, previous) as from_driver:
         outbox = _outbox(replace(side, held=False), kernel, from_driver, source, previous)
         rebuilt = replace(side, frame=place_blocks(posts.memory_cells(outbox), side.n_blocks))
@@ -306,8 +327,20 @@ def _outbox(
     )
 
 
-def _local_posts(side: LocalSide, kernel: Kernel, source: State | None, previous: State | None) -> list[Post]:
-    return _updated(0, side.data, [], kernel, _from_driver(source, previous), held=True)
+def _updated_here(side: LocalSide, kernel: Kernel, source: State | None, previous: State | None) -> Here:
+    update = kernel(_turn_here(side, source, previous))
+    sums = {name: np.asarray(array) for name, array in update.sums.items()}
+    state = Here({**sums, _NOT_FINITE: _not_finite(update.rows)}, read_only(update.rows), kept_arrays(update.memory))
+    _require_finite(side, state)
+    return state
+
+
+def _turn_here(side: LocalSide, source: State | None, previous: State | None) -> Turn:
+    """Hand a kernel what is in this process; whatever all rows of the source are needed of, it gets as it is."""
+    rows, need_at = np.empty((0, 0)) if source is None else _here(source).rows, side.block.need_at
+    inbox = rows if source is None or len(need_at) == len(rows) else rows[need_at]
+    memory = {} if previous is None else _here(previous).memory
+    return Turn(side.block, memory, inbox, {} if source is None else source.sums)
 
 
 def _updated(
@@ -329,8 +362,7 @@ def _parts(block: Block, inbox: list[Post], from_driver: FromDriver) -> Arrays:
 
 
 def _posts_of(number: int, block: Block, update: Update, held: bool) -> list[Post]:
-    finite = np.isfinite(update.rows).all(axis=1)
-    sums = {**update.sums, _NOT_FINITE: np.array(float((~finite).sum()))}
+    sums = {**update.sums, _NOT_FINITE: _not_finite(update.rows)}
     if held:
         sums |= heavy.for_driver(update.parts)
     outbox = [posts.sums(number, sums)]
@@ -362,6 +394,10 @@ def _summed(outbox: list[Post]) -> dict[str, Array]:
     """Return what the driver gets: the sums over all blocks, and the heavy rows where there are any."""
     sums, rows = posts.total_of(outbox), posts.heavy_in(outbox)
     return sums if rows is None else {**sums, heavy.ROWS: rows}
+
+
+def _not_finite(rows: Array) -> Array:
+    return np.array(float((~np.isfinite(rows).all(axis=1)).sum()))
 
 
 def _require_finite(side: AnySide, state: State) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcrec_spark.kernels.compiled import pays, plain
-from dcrec_spark.kernels.threads import over_rows
+from dcrec_spark.kernels.threads import made_in_pieces, over_rows
 
 Floats = NDArray[np.floating]
 Pointers = NDArray[np.int64]
@@ -49,10 +49,20 @@ def by_row(row: NDArray[Any], col: NDArray[Any], n_rows: int, n_cols: int) -> tu
     Where each row begins, (n_rows + 1,), and the nonzeros, row by row.
     """
     if len(row) < n_cols or not pays(COMPARED * len(row)):  # to count what few columns are named would take longer
-        order = np.argsort(row * n_cols + col, kind="stable")
+        order = np.argsort(row.astype(np.int64) * n_cols + col, kind="stable")
         return np.searchsorted(row[order], np.arange(n_rows + 1)), order
-    by_col = grouped(col, n_cols, np.arange(len(col)))[1]
-    return grouped(row[by_col], n_rows, by_col)
+    by_col = grouped(col, n_cols, np.arange(len(col), dtype=index_type(len(col))))[1]
+    return grouped(taken(row, by_col), n_rows, by_col)
+
+
+def index_type(length: int) -> type[np.signedinteger[Any]]:
+    """Choose the type of places among so many: what is halved is both memory and the time to read it."""
+    return np.int32 if length < 2**31 else np.int64
+
+
+def taken(values: NDArray[Any], places: NDArray[np.integer]) -> NDArray[Any]:
+    """Return the values at these places, (n,): piece by piece, for NumPy would copy all places first."""
+    return made_in_pieces(lambda at: values[places[at]], len(places), values.dtype)
 
 
 def pieces(row_ptr: Pointers) -> Iterator[tuple[int, int, int]]:

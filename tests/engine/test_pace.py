@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dcrec_spark.engine.ascent import Fit, Stopping, alternate
-from dcrec_spark.engine.blocks import LocalSide
-from dcrec_spark.engine.cells import Arrays, pack
+from dcrec_spark.engine.blocks import Block, LocalSide
+from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.half_step import Kernel, Turn, Update, memory_of
 from dcrec_spark.engine.pace import (
     DELAY,
@@ -98,7 +98,7 @@ def rest(turn: Turn, *, c: float) -> Update:
 
 def side(name: str) -> LocalSide:
     block = {"need_at": np.array([0]), "row_ptr": np.array([0, 1]), "col": np.array([0], np.int32)}
-    return LocalSide(name, 1, pack(block))
+    return LocalSide(name, 1, Block(block))
 
 
 def fit(steps: Any, sweeps: int = 400, tol: float = 0.0) -> Fit:

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import AnySide, LocalSide, Side
-from dcrec_spark.engine.cells import Array, unpack
+from dcrec_spark.engine.cells import Arrays, unpack
 from dcrec_spark.engine.half_step import State, half_step, memories, memory_of
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.explain.half_step import AGREEMENT, Request, explaining
@@ -109,7 +109,7 @@ def _frame(fitted: FittedOutcome, side: AnySide, state: State) -> DataFrame:
     return memories(side, state).mapInArrow(rows, schema)
 
 
-def _block_rows(block: int, n_blocks: int, memory: dict[str, Array]) -> pa.RecordBatch:
+def _block_rows(block: int, n_blocks: int, memory: Arrays) -> pa.RecordBatch:
     reasons = [pa.array(memory[name]) for name in ("reason_idx", "rating", "contribution")]
     offsets = np.concatenate([[0], np.cumsum(memory["n_reasons"])])
     columns = {

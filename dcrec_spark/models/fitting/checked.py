@@ -1,11 +1,12 @@
 """Ratings checked before they are laid out: ids in every row, finite values, something to fit to."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -48,13 +49,17 @@ def require_usable(pairs: DataFrame, values: list[str], columns: Mapping[str, st
 
 def require_usable_here(pairs: pa.Table, values: list[str], columns: Mapping[str, str]) -> Checked:
     """Refuse pairs in this process that can't be used, as :func:`require_usable` does, with the same errors."""
-    numbers = {c: pairs[c].drop_null().to_numpy() for c in values}
     bad = {f"{columns[c]} is null": pairs[c].null_count for c in ("user_id", "item_id", *values)}
-    bad |= {f"{columns[c]} is NaN or infinite": int((~np.isfinite(numbers[c])).sum()) for c in values}
-    bad |= {f"{columns[c]} is negative": int((numbers[c] < 0).sum()) for c in values}
+    bad |= {f"{columns[c]} is NaN or infinite": _count(pairs[c], lambda part: ~np.isfinite(part)) for c in values}
+    bad |= {f"{columns[c]} is negative": _count(pairs[c], lambda part: part < 0) for c in values}
     fitted = pairs.filter(pc.invert(pairs["held_out"])) if "held_out" in pairs.column_names else pairs
     means = {c: pc.mean(fitted[c]).as_py() for c in values}
     return _usable(pairs.num_rows, fitted.num_rows, bad, means, "held_out" in pairs.column_names)
+
+
+def _count(column: pa.ChunkedArray, condition: Callable[[NDArray[np.float64]], NDArray[np.bool_]]) -> int:
+    """Count the numbers that meet a condition, as they were collected: a copy of all would take their room again."""
+    return sum(int(condition(part.drop_null().to_numpy()).sum()) for part in column.chunks)
 
 
 def _usable(

@@ -16,11 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import LocalSide
-from dcrec_spark.engine.build import local_side
+from dcrec_spark.engine.build import local_side, narrowed
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.half_step import State, held_memory, memory_of
+from dcrec_spark.kernels.csr import index_type
 from dcrec_spark.kernels.keys import keys_of
 from dcrec_spark.kernels.threads import blas_on_one_thread, made_in_pieces
 from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
@@ -30,17 +32,20 @@ from dcrec_spark.models.fitting.layout import Part
 from dcrec_spark.models.fitting.rows_here import frame_of, rows_of
 from dcrec_spark.spark.lineage import cache_while_used
 
-Indices = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.integer]
+Keys = npt.NDArray[np.int64]
 SIDES = ("user", "item")
 # Ids are looked up in a table of all numbers between them, if these are no more than so many times what is looked up.
 _SPARSE = 4
+# Both sides are put in order at once, but for more pairs: what that takes in between is as much as what comes of it.
+AT_ONCE = 1 << 25
 
 
 class Ids(NamedTuple):
     """The ids of one side, each at its idx. key : (n,) their hashes, the seeds of the rows' noise."""
 
     id: pa.Array
-    key: Indices
+    key: Keys
 
 
 @dataclass(frozen=True)
@@ -134,16 +139,27 @@ class PairsHere:
     """Pairs that this process has room for, collected once, when they are first looked at.
 
     pairs : ``user_id, item_id``, values and perhaps ``held_out``. given : "user" or "item" -> ``id, idx`` of a side
-    whose rows are given; pairs with other ids of that side are left out.
+    whose rows are given; pairs with other ids of that side are left out. portions : so many are collected one after
+    the other, for what passes through the JVM's heap at once.
     """
 
     pairs: DataFrame
     given: Mapping[str, DataFrame]
+    portions: int = 1
 
     @cached_property
     def table(self) -> pa.Table:
         """The pairs."""
-        return self.pairs.toArrow()
+        if self.portions == 1:
+            return self.pairs.toArrow()
+        portion = F.pmod(F.xxhash64("user_id", "item_id"), F.lit(self.portions))
+        return pa.concat_tables([self.pairs.where(portion == at).toArrow() for at in range(self.portions)])
+
+    def taken(self) -> pa.Table:
+        """Return the pairs, which are kept here no longer."""
+        table = self.table
+        del self.__dict__["table"]
+        return table
 
     def count_rows(self) -> int:
         """Count the rows of both sides: those that are given, else those that the pairs name."""
@@ -165,12 +181,15 @@ def lay_out_here(
     ------
     DataError : pairs can't be used; a pair is given twice; no pair has an id of the given side.
     """
-    table, given = here.table, here.given
+    table, given = here.taken(), here.given
     values = [name for name in columns if name not in ("user_id", "item_id")]
     checked = require_usable_here(table, values, columns)
     sides = {name: _side_ids(table[f"{name}_id"], given.get(name)) for name in SIDES}
     located = {name: places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
-    numbers = {name: table[name].to_numpy() for name in (*values, *_flags(table))}
+    numbers = {name: narrowed(table[name].to_numpy()) for name in values}
+    numbers |= {name: table[name].to_numpy() for name in _flags(table)}
+    held_out = bool(_flags(table))
+    del table
     if not given:
         require_two({name: len(ids.id) for name, ids in sides.items()})
     else:
@@ -186,14 +205,13 @@ def lay_out_here(
             of_pairs = {column: array[:0] for column, array in of_pairs.items()}
         return local_side(name, of_pairs, sides[name].key, len(sides[other].id), values, precision)
 
-    with ThreadPoolExecutor(len(SIDES)) as pool:
+    with ThreadPoolExecutor(len(SIDES) if len(user) <= AT_ONCE else 1) as pool:
         blocks = list(pool.map(block, SIDES, reversed(SIDES), (user, item), (item, user)))
     twice = [side.duplicate for side in blocks if side.duplicate is not None]
     if distinct and twice:
         raise duplicate_pair(*(sides[name].id[located[name][twice[0]]].as_py() for name in SIDES))
     ids = sides["user"].id, sides["item"].id
-    held_out, spark = bool(_flags(table)), here.pairs.sparkSession
-    return DriverLayout(blocks[0], blocks[1], *ids, checked.nonzeros, checked.means, held_out, spark)
+    return DriverLayout(blocks[0], blocks[1], *ids, checked.nonzeros, checked.means, held_out, here.pairs.sparkSession)
 
 
 def _flags(table: pa.Table) -> list[str]:
@@ -219,20 +237,21 @@ def places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray) 
                 return _places_by_table(wanted.to_numpy(), ids.to_numpy())
         wanted, ids = wanted.cast(pa.int64()), ids.cast(pa.int64())
     found = pc.fill_null(pc.index_in(wanted, value_set=ids), -1)
-    return np.asarray(found.to_numpy(), np.int64)
+    return np.asarray(found.to_numpy(), index_type(len(ids)))
 
 
 def _places_by_table(wanted: npt.NDArray[np.integer], ids: npt.NDArray[np.integer]) -> Indices:
     """Look places up by the id, in a table of all numbers from the smallest id to the largest."""
     low, high = int(ids.min()), int(ids.max())
-    table = np.full(high - low + 2, -1)  # the last stands for all numbers outside
+    index = index_type(len(ids))
+    table = np.full(high - low + 2, -1, index)  # the last stands for all numbers outside
     table[ids.astype(np.int64) - low] = np.arange(len(ids))
 
     def found(at: slice) -> Indices:
         number = wanted[at].astype(np.int64)
         return np.asarray(table[np.where((number < low) | (number > high), len(table) - 1, number - low)])
 
-    return made_in_pieces(found, len(wanted), np.int64)
+    return made_in_pieces(found, len(wanted), index)
 
 
 def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:

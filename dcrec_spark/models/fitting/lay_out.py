@@ -79,12 +79,13 @@ def lay_out(
 
 def _here(pairs: DataFrame, given: Mapping[str, DataFrame], settings: LayoutSettings) -> PairsHere | None:
     """Return the pairs where they are laid out in this process; else None, and nothing of them is kept here."""
-    here = PairsHere(pairs, given)
     # What cannot be many is not counted: that takes as long as half a dozen sweeps of few ratings.
     bound = _at_most([pairs, *given.values()])
     number = bound if bound is not None and bound <= LOCAL_ROWS else _count([pairs, *given.values()])
     collected = Collected(number, width_of(pairs))
-    return here if settings.is_local(collected, here.count_rows, driver_of(pairs.sparkSession)) else None
+    driver = driver_of(pairs.sparkSession)
+    here = PairsHere(pairs, given, driver.portions(collected))
+    return here if settings.is_local(collected, here.count_rows, driver) else None
 
 
 def _at_most(frames: Iterable[DataFrame]) -> int | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
 
 from pyspark.ml.param import Params
@@ -16,9 +17,12 @@ LARGEST_HELD_BYTES = 512 * 2**20
 # where the driver's machine is all the cluster there is, and has room for them. More are refused there, for all of them
 # are collected.
 LOCAL_ROWS = 2_000_000
-LARGEST_LOCAL_ROWS = 30_000_000
-# Beside what is collected, twice: 10M ratings of 80,000 rows, 24 bytes each, took 1.8 GB at rank 50.
-BYTES_OF_A_RATING = 130
+LARGEST_LOCAL_ROWS = 200_000_000
+# Beside what is collected: 100M ratings of 750,000 rows, 32 bytes each, took 12 GB at rank 50 in both stages, with what
+# is known of rows; 10M of 80,000 took 1.6.
+BYTES_OF_A_RATING = 65
+# Of the JVM's heap, what is collected at once may take this part: it is there twice, and so is what is on its way.
+PORTION_OF_HEAP = 1 / 8
 
 
 class Driver(NamedTuple):
@@ -34,9 +38,14 @@ class Driver(NamedTuple):
     has_cluster: bool
 
     def room_for(self, width: int) -> int:
-        """Return how many pairs of so many bytes may be collected, and worked on here."""
+        """Return how many pairs of so many bytes may be collected at once, and worked on here."""
         through_spark = min(self.heap / 4, self.results) / width
-        return int(min(LARGEST_LOCAL_ROWS, through_spark, self.memory / 2 / (BYTES_OF_A_RATING + 2 * width)))
+        return int(min(through_spark, self.memory / 2 / (BYTES_OF_A_RATING + width)))
+
+    def portions(self, collected: "Collected") -> int:
+        """Return in how many portions ratings pass through the JVM; half of what Spark allows, for none is even."""
+        at_once = min(self.heap * PORTION_OF_HEAP, self.results / 2)
+        return max(1, ceil(collected.number * collected.width / at_once))
 
 
 class Collected(NamedTuple):
@@ -102,9 +111,9 @@ class LayoutSettings:
 
     def _has_room(self, collected: Collected, rows: Callable[[], int], driver: Driver) -> bool:
         """Whether it fits; tables go through the JVM twice, and 6 GB of them did not go through a heap of 6."""
-        if collected.number > driver.room_for(collected.width):
+        here = (BYTES_OF_A_RATING + collected.width) * collected.number
+        if here > driver.memory / 2:
             return False
-        here = (BYTES_OF_A_RATING + 2 * collected.width) * collected.number
         of_rows = self.bytes_of(rows())
         return of_rows <= driver.heap / 2 and here + of_rows <= driver.memory / 2
 

@@ -86,20 +86,37 @@ def test_auto_goes_to_a_cluster_that_there_is_with_fewer() -> None:
     auto = LayoutSettings(None, None, "auto", "float64", 10)
     assert auto.is_local(Collected(2_000_000, 24), not_asked, driver(has_cluster=True))
     assert not auto.is_local(Collected(2_000_001, 24), not_asked, driver(has_cluster=True))
-    assert auto.is_local(Collected(30_000_000, 24), few, driver())
-    assert not auto.is_local(Collected(30_000_001, 24), not_asked, driver())
+    assert auto.is_local(Collected(200_000_000, 24), few, driver())
+    assert not auto.is_local(Collected(200_000_001, 24), not_asked, driver())
 
 
 def test_a_fit_in_the_drivers_process_has_room_there() -> None:
-    """Ten million ratings of 24 bytes take 1.8 GB, and 240 MB of the heap; a million rows at width 100 take 3.2 GB."""
+    """Ten million ratings of 24 bytes take 890 MB, a million rows at width 100 take 3.2 GB, of the heap as well."""
     auto, ten_million = LayoutSettings(None, None, "auto", "float64", 100), Collected(10_000_000, 24)
-    assert auto.is_local(ten_million, few, driver(memory=3.6e9, heap=1e9, results=2.4e8))
-    assert not auto.is_local(ten_million, few, driver(memory=3.5e9))
-    assert not auto.is_local(ten_million, few, driver(heap=0.9e9))
-    assert not auto.is_local(ten_million, few, driver(results=2.3e8))
-    assert auto.is_local(ten_million, a_million, driver(memory=10.0e9, heap=6.4e9))
-    assert not auto.is_local(ten_million, a_million, driver(memory=9.9e9))
+    assert auto.is_local(ten_million, few, driver(memory=1.8e9, heap=1e8, results=1e7))
+    assert not auto.is_local(ten_million, few, driver(memory=1.7e9))
+    assert auto.is_local(ten_million, a_million, driver(memory=8.2e9, heap=6.4e9))
+    assert not auto.is_local(ten_million, a_million, driver(memory=8.1e9))
     assert not auto.is_local(ten_million, a_million, driver(heap=6.3e9))
+
+
+def test_ratings_pass_through_the_jvm_in_portions() -> None:
+    """An eighth of the heap at once, and half of what Spark collects: 240 MB of ratings."""
+    ten_million = Collected(10_000_000, 24)
+    assert driver().portions(ten_million) == 1
+    assert driver().portions(Collected(0, 24)) == 1
+    assert [driver(heap=heap).portions(ten_million) for heap in (1.92e9, 1.91e9, 1e9)] == [1, 2, 2]
+    assert driver(heap=1e9, results=1e8).portions(ten_million) == 5
+
+
+def test_portions_are_all_pairs_once(spark: SparkSession) -> None:
+    pairs = NAMES.frame(spark).withColumnsRenamed({"user": "user_id", "item": "item_id"})
+    whole, portions = PairsHere(pairs, {}).table, PairsHere(pairs, {}, portions=3)
+    order = [("user_id", "ascending"), ("item_id", "ascending")]
+    assert portions.table.num_rows == whole.num_rows
+    assert portions.table.sort_by(order).to_pydict() == whole.sort_by(order).to_pydict()
+    assert portions.taken().num_rows == whole.num_rows
+    assert "table" not in vars(portions)
 
 
 def test_a_fit_without_room_is_refused_where_it_was_asked_for() -> None:

@@ -120,10 +120,19 @@ class Regulariser(NamedTuple):
 
     def of_rows(self, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> NDArray[np.float64]:
         """Return that of the factors and the bias of each row, (n, rank (+ 1)); a row without ratings counts as one."""
-        factor, bias = (self.user, self.user_bias) if is_user else (self.item, self.item_bias)
-        each = np.array([factor] * rank + [bias] * design.biases)
-        count = np.maximum(pairs, 1) if self.by_count else np.ones(len(pairs))
+        count, each = self._of(pairs, rank, is_user, design)
         return np.asarray(count[:, None] * each)
+
+    def penalty(self, rows: Floats, pairs: NDArray[np.int64], is_user: bool, design: Design) -> float:
+        """Return that of all rows (n, rank (+ 1)), times their squares; as large as they are nothing else is made."""
+        count, each = self._of(pairs, rows.shape[1] - design.biases, is_user, design)
+        return float(count @ np.einsum("nk,nk,k->n", rows, rows, each))
+
+    def _of(self, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> tuple[Floats, Floats]:
+        """Return how often a row's regularisers count (n,), and those of each of its numbers (rank (+ 1),)."""
+        factor, bias = (self.user, self.user_bias) if is_user else (self.item, self.item_bias)
+        count = np.maximum(pairs, 1).astype(np.float64) if self.by_count else np.ones(len(pairs))
+        return count, np.array([factor] * rank + [bias] * design.biases)
 
     def of_common_gamma(self, design: Design) -> float:
         """Return that of the gamma of all users."""
@@ -306,12 +315,13 @@ def _known_of_preference(
     -------
     Of pairs, and (n, K (+ 1)): times the sources.
     """
-    known: Floats = np.full(len(others), np.float64(shared.intercept))
+    intercept, n_rows = np.float64(shared.intercept), len(block.row_ptr) - 1
     everyone = shared.intercept * gram[at.sources, at.one]
-    if design.biases:
-        known += others[:, len(at.sources) - 1]
-        everyone = everyone + gram[at.sources, at.other].sum(axis=1)
-    return lambda pairs: known[block.col[pairs]], np.tile(everyone, (len(block.row_ptr) - 1, 1))
+    if not design.biases:
+        return lambda _: intercept, np.tile(everyone, (n_rows, 1))
+    known: Floats = intercept + others[:, len(at.sources) - 1]
+    everyone = everyone + gram[at.sources, at.other].sum(axis=1)
+    return lambda pairs: known[block.col[pairs]], np.tile(everyone, (n_rows, 1))
 
 
 def _with_term(block: RatingBlock, known: OfPairs, gamma: OfPairs) -> tuple[OfPairs, OfPairs]:
@@ -423,8 +433,9 @@ def _last(gram: Array, width: int) -> Array:
 
 
 def _with_ones(factors: Floats, design: Design) -> Floats:
-    ones = np.ones((len(factors), int(design.biases)), factors.dtype)
-    return np.ascontiguousarray(np.hstack([factors, ones]))
+    if not design.biases:
+        return np.ascontiguousarray(factors)
+    return np.hstack([factors, np.ones((len(factors), 1), factors.dtype)])
 
 
 def _pulls(block: RatingBlock, offset: OfPairs, shown: OfPairs, design: Design, dtype: Any) -> dict[str, Floats]:

@@ -87,8 +87,7 @@ def penalty(
     """
     own_weight = is_user and block.has_confounder and design.per_user
     preference = rows[:, : rows.shape[1] - own_weight].astype(np.float64)
-    regs = reg.of_rows(block.n_pairs, preference.shape[1] - design.biases, is_user, design)
-    sums = {"penalty": np.array(np.vdot(regs, np.square(preference)))}
+    sums = {"penalty": np.array(reg.penalty(preference, block.n_pairs, is_user, design))}
     if own_weight:
         departure = rows[:, -1].astype(np.float64) - shared.gamma
         sums["departure_square"] = np.array(departure @ departure)

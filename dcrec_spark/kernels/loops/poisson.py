@@ -7,8 +7,11 @@ import numpy as np
 
 from dcrec_spark.kernels.compiled import Numbers, Places
 from dcrec_spark.kernels.loops.compiling import compiled, inlined
+from dcrec_spark.kernels.loops.tiles import fetch
 
 ABREAST = 4
+# So many nonzeros before they are multiplied their columns are asked for: they lie anywhere in memory.
+AHEAD = 8
 
 Four = tuple[float, float, float, float]
 
@@ -34,6 +37,13 @@ def _product(own: Numbers, cols: Numbers, at: int) -> float:
     return product
 
 
+@inlined
+def _ask_ahead(n: int, col: Places, cols: Numbers) -> None:
+    """Ask for the columns of four nonzeros that come after n."""
+    for ahead in range(n + AHEAD, min(n + AHEAD + ABREAST, len(col))):
+        fetch(cols, col[ahead])
+
+
 @compiled
 def inner_products(
     first: int, last: int, row_ptr: Places, col: Places, rows: Numbers, cols: Numbers, products: Numbers
@@ -47,6 +57,7 @@ def inner_products(
         start, end = row_ptr[row], row_ptr[row + 1]
         fours = end - (end - start) % ABREAST
         for n in range(start, fours, ABREAST):
+            _ask_ahead(n, col, cols)
             of_four = _products(own, cols, col[n], col[n + 1], col[n + 2], col[n + 3])
             products[n], products[n + 1], products[n + 2], products[n + 3] = of_four
         for n in range(fours, end):
@@ -77,6 +88,7 @@ def drawn(
         start, end = row_ptr[row], row_ptr[row + 1]
         fours = end - (end - start) % ABREAST
         for n in range(start, fours, ABREAST):
+            _ask_ahead(n, col, cols)
             a, b, c, d = col[n], col[n + 1], col[n + 2], col[n + 3]
             of_a, of_b, of_c, of_d = _products(own, cols, a, b, c, d)
             if moves:

@@ -94,7 +94,7 @@ def fitted(ratings: DataFrame, rank: int) -> DeconfoundedMFModel:
 
 
 def fold_in(model: DeconfoundedMFModel, ratings: DataFrame) -> Seconds:
-    """Both stages' factors of all users of ``ratings``."""
+    """Both stages' factors of all users of ``ratings``, until they can be read."""
     start = time.perf_counter()
     folded = model.foldInUsers(ratings)
     seconds = time.perf_counter() - start

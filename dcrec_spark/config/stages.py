@@ -261,9 +261,9 @@ class EngineConfig(Section):
     exchange: Literal["auto", "local", "broadcast", "blocks"] = Field(
         default="auto",
         description="where a fit is computed, and how factors reach the blocks that need them. auto: local up to 2 "
-        "million ratings, in local mode as many as memory has room for; above, broadcast for a side with "
-        "small factors, else blocks; local: in the driver's process, without the cluster; broadcast: from "
-        "the driver to every worker; blocks: from block to block over the cluster",
+        "million ratings, in local mode up to 200 million if memory has room for them; above, broadcast "
+        "for a side with small factors, else blocks; local: in the driver's process, without the cluster; "
+        "broadcast: from the driver to every worker; blocks: from block to block over the cluster",
     )
     checkpoint_interval: Annotated[Whole, Field(ge=1, le=1000000)] = Field(
         default=10,

@@ -175,7 +175,9 @@ def _contents(
         arrays |= {heavy.AT: np.searchsorted(need_at, in_every_inbox), heavy.BLOCK: others.idx % n_source_blocks}
     numbers = {name: _in_precision(taken(pairs[name], order), dtype) for name in values}
     for prefix, of_part in _parts(pairs, order).items():
-        arrays[f"{prefix}row_ptr"] = np.searchsorted(row[of_part], np.arange(len(row_key) + 1)).astype(np.int64)
+        arrays[f"{prefix}row_ptr"] = np.searchsorted(row[of_part], np.arange(len(row_key) + 1, dtype=index)).astype(
+            np.int64
+        )
         arrays[f"{prefix}col"] = col[of_part]
         arrays |= {f"{prefix}{name}": narrowed(number[of_part]) for name, number in numbers.items()}
     return arrays, twice

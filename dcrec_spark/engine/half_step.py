@@ -329,8 +329,8 @@ def _outbox(
 
 def _updated_here(side: LocalSide, kernel: Kernel, source: State | None, previous: State | None) -> Here:
     update = kernel(_turn_here(side, source, previous))
-    sums = {name: np.asarray(array) for name, array in update.sums.items()}
-    state = Here({**sums, _NOT_FINITE: _not_finite(update.rows)}, read_only(update.rows), kept_arrays(update.memory))
+    sums = {**update.sums, _NOT_FINITE: _not_finite(update.rows)}
+    state = Here(kept_arrays(sums), read_only(update.rows), kept_arrays(update.memory))
     _require_finite(side, state)
     return state
 

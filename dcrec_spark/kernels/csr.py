@@ -41,7 +41,9 @@ def grouped(group: NDArray[Any], n_groups: int, values: NDArray[Any]) -> tuple[P
     return begins, values[np.argsort(group, kind="stable")]
 
 
-def by_row(row: NDArray[Any], col: NDArray[Any], n_rows: int, n_cols: int) -> tuple[Pointers, Pointers]:
+def by_row(
+    row: NDArray[Any], col: NDArray[Any], n_rows: int, n_cols: int
+) -> tuple[Pointers, NDArray[np.signedinteger[Any]]]:
     """Put nonzeros in the order of their rows, and of their columns within a row.
 
     Returns

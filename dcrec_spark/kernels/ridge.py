@@ -315,7 +315,8 @@ def _known_of_preference(
     -------
     Of pairs, and (n, K (+ 1)): times the sources.
     """
-    intercept, n_rows = np.float64(shared.intercept), len(block.row_ptr) - 1
+    # An array of one number: NumPy 1 would take a number by itself for one of single precision beside such arrays.
+    intercept, n_rows = np.full(1, np.float64(shared.intercept)), len(block.row_ptr) - 1
     everyone = shared.intercept * gram[at.sources, at.one]
     if not design.biases:
         return lambda _: intercept, np.tile(everyone, (n_rows, 1))

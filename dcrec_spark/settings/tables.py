@@ -114,7 +114,7 @@ ENGINE: tuple[Setting, ...] = (
         "exchange",
         Choice(
             {
-                "auto": "local up to 2 million ratings, in local mode as many as memory has room for; "
+                "auto": "local up to 2 million ratings, in local mode up to 200 million if memory has room for them; "
                 "above, broadcast for a side with small factors, else blocks",
                 "local": "in the driver's process, without the cluster",
                 "broadcast": "from the driver to every worker",

@@ -100,7 +100,7 @@ def test_blocks_take_so_many_bytes() -> None:
             "float64",
         ),
     ]
-    held = sum(array.nbytes for side in sides for array in unpack(side.data).values())
+    held = sum(array.nbytes for side in sides for array in side.block.values())
     said = bytes_of_blocks(Size(users, items, n, 10, 10))
     assert said <= held <= 1.1 * said
 

@@ -163,8 +163,9 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
                 dataset, *names, exposure_values(get("countCol")), settings, scope, frozen=frozen, new_only=True
             )
             states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, scope)
-            folded = layout.table(new_is_user, states[new_is_user], family, NOTHING_SHARED).drop("idx")
-            return layout.cached(folded)
+            folded = layout.table(new_is_user, states[new_is_user], family, NOTHING_SHARED).drop("idx").persist()
+            folded.count()
+        return folded
 
     def _saved(self) -> Saved:
         facts = {

@@ -52,7 +52,9 @@ def require_usable_here(pairs: pa.Table, values: list[str], columns: Mapping[str
     bad = {f"{columns[c]} is null": pairs[c].null_count for c in ("user_id", "item_id", *values)}
     bad |= {f"{columns[c]} is NaN or infinite": _count(pairs[c], lambda part: ~np.isfinite(part)) for c in values}
     bad |= {f"{columns[c]} is negative": _count(pairs[c], lambda part: part < 0) for c in values}
-    fitted = pairs.filter(pc.invert(pairs["held_out"])) if "held_out" in pairs.column_names else pairs
+    fitted = pairs.select(values)
+    if "held_out" in pairs.column_names:
+        fitted = fitted.filter(pc.invert(pairs["held_out"]))
     means = {c: pc.mean(fitted[c]).as_py() for c in values}
     return _usable(pairs.num_rows, fitted.num_rows, bad, means, "held_out" in pairs.column_names)
 

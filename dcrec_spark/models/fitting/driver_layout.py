@@ -29,6 +29,7 @@ from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
 from dcrec_spark.models.fitting.checked import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
 from dcrec_spark.models.fitting.layout import Part
+from dcrec_spark.models.fitting.layout_settings import AT_ONCE
 from dcrec_spark.models.fitting.rows_here import frame_of, rows_of
 from dcrec_spark.spark.lineage import cache_while_used
 
@@ -37,8 +38,6 @@ Keys = npt.NDArray[np.int64]
 SIDES = ("user", "item")
 # Ids are looked up in a table of all numbers between them, if these are no more than so many times what is looked up.
 _SPARSE = 4
-# Both sides are put in order at once, but for more pairs: what that takes in between is as much as what comes of it.
-AT_ONCE = 1 << 25
 
 
 class Ids(NamedTuple):
@@ -136,7 +135,7 @@ def _columns(is_user: bool, state: State, family: Tabled, shared: Any) -> dict[s
 
 @dataclass(frozen=True)
 class PairsHere:
-    """Pairs that this process has room for, collected once, when they are first looked at.
+    """Pairs that this process has room for, collected when they are first looked at, and kept until they are taken.
 
     pairs : ``user_id, item_id``, values and perhaps ``held_out``. given : "user" or "item" -> ``id, idx`` of a side
     whose rows are given; pairs with other ids of that side are left out. portions : so many are collected one after
@@ -170,7 +169,7 @@ class PairsHere:
 def lay_out_here(
     here: PairsHere, columns: Mapping[str, str], precision: str, distinct: bool, new_only: bool
 ) -> DriverLayout:
-    """Build the blocks of both sides in this process, side by side.
+    """Build the blocks of both sides in this process, at once if the pairs are not many.
 
     Parameters
     ----------
@@ -196,7 +195,8 @@ def lay_out_here(
         known = (located["user"] >= 0) & (located["item"] >= 0)
         if not known.any():
             raise unknown_side(checked.nonzeros, next(iter(given)))
-        located, numbers = ({name: array[known] for name, array in of.items()} for of in (located, numbers))
+        if not known.all():
+            located, numbers = ({name: array[known] for name, array in of.items()} for of in (located, numbers))
     user, item = located["user"], located["item"]
 
     def block(name: str, other: str, row: Indices, col: Indices) -> LocalSide:
@@ -223,7 +223,7 @@ def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> Ids:
     if fitted is not None:
         ids = rows_of(fitted, ["id", "idx"]).sort_by("idx")["id"].combine_chunks()
     else:
-        distinct = named.combine_chunks().unique()
+        distinct = named.unique()
         ids = distinct.take(pc.sort_indices(distinct))
     return Ids(ids, keys_of(ids.cast(pa.string()).to_pylist()))
 

@@ -21,6 +21,8 @@ LARGEST_LOCAL_ROWS = 200_000_000
 # Beside what is collected: 100M ratings of 750,000 rows, 32 bytes each, took 12 GB at rank 50 in both stages, with what
 # is known of rows; 10M of 80,000 took 1.6.
 BYTES_OF_A_RATING = 65
+# Up to so many both sides are put in order at once, which takes so much more of each.
+AT_ONCE, BYTES_AT_ONCE = 1 << 25, 20
 # Of the JVM's heap, what is collected at once may take this part: it is there twice, and so is what is on its way.
 PORTION_OF_HEAP = 1 / 8
 
@@ -111,11 +113,15 @@ class LayoutSettings:
 
     def _has_room(self, collected: Collected, rows: Callable[[], int], driver: Driver) -> bool:
         """Whether it fits; tables go through the JVM twice, and 6 GB of them did not go through a heap of 6."""
-        here = (BYTES_OF_A_RATING + collected.width) * collected.number
-        if here > driver.memory / 2:
+        if self.bytes_here(collected, 0) > driver.memory / 2:
             return False
-        of_rows = self.bytes_of(rows())
-        return of_rows <= driver.heap / 2 and here + of_rows <= driver.memory / 2
+        number = rows()
+        return self.bytes_of(number) <= driver.heap / 2 and self.bytes_here(collected, number) <= driver.memory / 2
+
+    def bytes_here(self, collected: Collected, rows: int) -> float:
+        """Return how much a fit takes in this process: its ratings and, of so many rows of both sides, the factors."""
+        at_once = BYTES_AT_ONCE if collected.number <= AT_ONCE else 0
+        return (BYTES_OF_A_RATING + at_once + collected.width) * collected.number + self.bytes_of(rows)
 
     def holds(self, name: str, n_rows: int) -> bool:
         """Whether the driver holds the results of a side of so many rows.

@@ -41,7 +41,9 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -
             table = layout.table(new_is_user, *outcome)
         else:
             table = layout.table_with_exposure(new_is_user, outcome, exposure)
-        return layout.cached(completed(table.drop("idx")))
+        table = completed(table.drop("idx")).persist()
+        table.count()
+    return table
 
 
 def _fold_in_exposure(

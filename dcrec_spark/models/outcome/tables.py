@@ -48,7 +48,7 @@ class FactorTables:
         return cls(*cached, layout.n_users, layout.n_items, cached)
 
     def release(self) -> None:
-        """Let go of the tables that were cached for this model."""
+        """Let go of the tables that were cached for this model; what this process has of them goes with the model."""
         for table in self.cached_here:
             table.unpersist()
 

@@ -91,12 +91,12 @@ def test_auto_goes_to_a_cluster_that_there_is_with_fewer() -> None:
 
 
 def test_a_fit_in_the_drivers_process_has_room_there() -> None:
-    """Ten million ratings of 24 bytes take 890 MB, a million rows at width 100 take 3.2 GB, of the heap as well."""
+    """Ten million ratings of 24 bytes take 1.1 GB, a million rows at width 100 take 3.2 GB, of the heap as well."""
     auto, ten_million = LayoutSettings(None, None, "auto", "float64", 100), Collected(10_000_000, 24)
-    assert auto.is_local(ten_million, few, driver(memory=1.8e9, heap=1e8, results=1e7))
-    assert not auto.is_local(ten_million, few, driver(memory=1.7e9))
-    assert auto.is_local(ten_million, a_million, driver(memory=8.2e9, heap=6.4e9))
-    assert not auto.is_local(ten_million, a_million, driver(memory=8.1e9))
+    assert auto.is_local(ten_million, few, driver(memory=2.2e9, heap=1e8, results=1e7))
+    assert not auto.is_local(ten_million, few, driver(memory=2.1e9))
+    assert auto.is_local(ten_million, a_million, driver(memory=8.6e9, heap=6.4e9))
+    assert not auto.is_local(ten_million, a_million, driver(memory=8.5e9))
     assert not auto.is_local(ten_million, a_million, driver(heap=6.3e9))
 
 

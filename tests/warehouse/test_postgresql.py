@@ -48,8 +48,10 @@ def test_a_lock_that_another_holds_ends_with_5_and_one_that_is_let_go_is_waited_
         warehouse.commit(staged, record("run"))
     assert refusal.value.exit_code == 5
     warehouse.session.lock_seconds = 60
-    threading.Timer(2, database.execute, ["select pg_advisory_unlock_all()"]).start()
+    release = threading.Timer(2, database.execute, ["select pg_advisory_unlock_all()"])
+    release.start()
     warehouse.commit(staged, record("run"))
+    release.join()  # who has let go is still to hear that he has, when the commit is done
     assert warehouse.now("recommendations") == staged.token
 
 

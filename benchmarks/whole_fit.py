@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.speed import EXTENDED, Seconds, alternate, hpfrec_model
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.engine import half_step
-from dcrec_spark.engine.half_step import Kernel, Turn, Update
+from dcrec_spark.engine.turn import Kernel, Turn, Update
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps
 
 # Relative distance from the converged ELBO that counts as there, and what counts as converged.

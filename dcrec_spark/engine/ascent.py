@@ -14,9 +14,10 @@ import numpy as np
 from dcrec_spark.engine.blocks import AnySide
 from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.convergence import SLACK, History, Listener, Patience
-from dcrec_spark.engine.half_step import Kernel, State, destroy, end_lineage, free_disks, half_step, needed_by
+from dcrec_spark.engine.half_step import State, destroy, end_lineage, free_disks, half_step, needed_by
 from dcrec_spark.engine.pace import Balanced, Pace, Paced
 from dcrec_spark.engine.spread import adding_parts, scored
+from dcrec_spark.engine.turn import Kernel
 
 
 class Steps(Protocol):

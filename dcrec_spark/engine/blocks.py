@@ -38,6 +38,8 @@ from dcrec_spark.engine.cells import Array, Arrays, Cell, unpack
 
 # Prefixes of the names of arrays: of the pairs that are fitted, and of those that are held out.
 FITTED, HELD_OUT = "", "held_"
+# Arrays of one dimension that have no number for each pair.
+_NOT_OF_PAIRS = {"row_key", "need_at", "route_ptr", "route_pos", "row_ptr", f"{HELD_OUT}row_ptr"}
 
 
 class Pairs(NamedTuple):
@@ -112,6 +114,21 @@ class Block(Mapping[str, Array]):
         """For each target block the positions of the rows that it needs."""
         pointer = self["route_ptr"].tolist()
         return [self["route_pos"][start:end] for start, end in pairwise(pointer)]
+
+    def of_rows(self, first: int, last: int) -> "Block":
+        """Return a block of some rows, those from ``first`` to ``last``, with the whole inbox; nothing is copied."""
+        arrays = {"need_at": self.need_at, "row_key": self.row_key[first:last]}
+        arrays |= {name: array[first:last] for name, array in self.items() if array.ndim == 2}
+        for pairs in self.parts:
+            start, end = int(pairs.row_ptr[first]), int(pairs.row_ptr[last])
+            arrays |= {name: self[name][start:end] for name in self._names_of(pairs)}
+            arrays[pairs.named("row_ptr")] = pairs.row_ptr[first : last + 1] - start
+        return Block(arrays)
+
+    def _names_of(self, pairs: Pairs) -> list[str]:
+        """List the arrays that have a number for each of the pairs."""
+        of_pairs = [name for name, array in self.items() if array.ndim == 1 and name not in _NOT_OF_PAIRS]
+        return [name for name in of_pairs if name.startswith(HELD_OUT) == (pairs.prefix == HELD_OUT)]
 
     def _pairs(self, prefix: str) -> Pairs:
         return Pairs(self[f"{prefix}row_ptr"], self[f"{prefix}col"], self, prefix)

@@ -13,10 +13,9 @@ gets the same inbox. User block 0 of the example in :mod:`dcrec_spark.engine.blo
     rows  = [[...], [...]]  what the kernel makes of users 0 and 2
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -28,6 +27,7 @@ from dcrec_spark.engine.blocks import AnySide, Block, LocalSide, Side, kept_arra
 from dcrec_spark.engine.build import place_blocks
 from dcrec_spark.engine.cells import Array, Arrays, Cell, cells_in, pack, unpack
 from dcrec_spark.engine.posts import Kind, Post
+from dcrec_spark.engine.turn import NO_PARTS, Kernel, Turn, Update, updated_in_runs
 from dcrec_spark.errors import FitError
 from dcrec_spark.spark.lineage import (
     Broadcasted,
@@ -44,42 +44,6 @@ SomeSide = TypeVar("SomeSide", bound=AnySide)
 
 # Added to each block's sums: how many of its rows are NaN or infinite.
 _NOT_FINITE = "rows_not_finite"
-_NO_PARTS: Arrays = MappingProxyType({})
-
-
-class Turn(NamedTuple):
-    """What a kernel gets to work on.
-
-    block : the arrays of the block; see :mod:`dcrec_spark.engine.blocks`.
-    memory : what the kernel left for this block at its last turn; empty at the first.
-    inbox : (rows that the block needs, width) of the source; ``block.fitted.col`` points into it.
-    source_sums : the source's sums over all of its blocks.
-    parts : of the block's heavy rows, (h, ...) each, what the source's blocks have added up over their pairs.
-    """
-
-    block: Block
-    memory: Arrays
-    inbox: Array
-    source_sums: Arrays
-    parts: Arrays = _NO_PARTS
-
-
-class Update(NamedTuple):
-    """What a kernel makes of one block.
-
-    rows : (rows of the block, width) what the blocks of the other side may ask for.
-    sums : added up over the blocks of the side, in the order of the blocks.
-    memory : what the block gets back at its next turn; empty where the rows say all.
-    parts : of all heavy rows of the other side, (H, ...) each, sums over the pairs that this block has with them.
-    """
-
-    rows: Array
-    sums: Arrays
-    memory: Arrays
-    parts: Arrays = _NO_PARTS
-
-
-Kernel = Callable[[Turn], Update]
 
 
 # ---- results of half-steps
@@ -236,7 +200,7 @@ def half_step(side: AnySide, kernel: Kernel, source: State | None = None, previo
     FitError : a row is no longer finite; names the side and how many.
     """
     if isinstance(side, LocalSide):
-        return _updated_here(side, kernel, source, previous)
+        return _state_here(side, updated_in_runs(kernel, _turn_here(side, source, previous)))
     with _broadcast(side, source, previous) as from_driver:
         outbox = _outbox(side, kernel, from_driver, source, previous)
         if side.held:
@@ -246,6 +210,17 @@ def half_step(side: AnySide, kernel: Kernel, source: State | None = None, previo
         _require_finite(side, state)
     destroy(frozenset([from_driver]) - state.needs)
     return state
+
+
+def left_by(side: SomeSide, kernel: Kernel, source: State, previous: State) -> tuple[SomeSide, State]:
+    """Run a half-step for what its blocks remember, be it of rows or of pairs; return the side that it belongs to.
+
+    It stays with the blocks, however few the rows are.
+    """
+    if isinstance(side, LocalSide):
+        return side, _state_here(side, kernel(_turn_here(side, source, previous)))
+    placed = replace(side, held=False)
+    return placed, half_step(placed, kernel, source, previous)
 
 
 def rebuild(side: SomeSide, kernel: Kernel, source: State, previous: State) -> SomeSide:
@@ -327,8 +302,7 @@ def _outbox(
     )
 
 
-def _updated_here(side: LocalSide, kernel: Kernel, source: State | None, previous: State | None) -> Here:
-    update = kernel(_turn_here(side, source, previous))
+def _state_here(side: LocalSide, update: Update) -> Here:
     sums = {**update.sums, _NOT_FINITE: _not_finite(update.rows)}
     state = Here(kept_arrays(sums), read_only(update.rows), kept_arrays(update.memory))
     _require_finite(side, state)
@@ -353,7 +327,7 @@ def _updated(
         rows = np.empty((0, 0)) if from_driver.rows is None else from_driver.rows[block.need_at]
     left = (posts.memories_in(inbox) or from_driver.memory).get(number)
     memory = {} if left is None else unpack(left)
-    parts = _parts(block, inbox, from_driver) if heavy.has_own(block) else _NO_PARTS
+    parts = _parts(block, inbox, from_driver) if heavy.has_own(block) else NO_PARTS
     return _posts_of(number, block, kernel(Turn(block, memory, rows, from_driver.source_sums, parts)), held)
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from dcrec_spark.engine import heavy
 from dcrec_spark.engine.blocks import AnySide, Side
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.half_step import Kernel, State, Turn, Update, half_step, remembering
+from dcrec_spark.engine.half_step import State, half_step, remembering
+from dcrec_spark.engine.turn import Kernel, Turn, Update
 
 # Of a block of users and what it has just become: (H, ...) each, sums over its pairs with the heavy items.
 PartsOf = Callable[[Turn, Update], Arrays]

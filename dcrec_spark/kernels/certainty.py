@@ -51,17 +51,16 @@ def spreads(block: RatingBlock, system: System, wanted: RatingBlock) -> Spreads:
     ----------
     block : the ratings of n rows. system : their normal equations. wanted : P pairs of the same rows.
     """
-    bordered, size = system.border.shape[1] > 0, system.right.shape[1]
+    sources, bordered, size = system.full_sources, system.is_bordered, system.right.shape[1]
     spread, leverage, solved = np.empty(len(wanted.col)), 0.0, np.empty_like(system.right)
     for row, (matrix, right) in enumerate(assembled(block, system)):
         solution = solve(matrix, np.column_stack([np.eye(size, dtype=right.dtype), right]))
         inverse, solved[row] = solution[:, :size], solution[:, size]
         for start, end in _pieces_of(block, row):
-            leverage += float(
-                block.weight[start:end] @ _quadratic(gather(system.sources, block, start, end, bordered), inverse)
-            )
+            gathered = gather(sources, block, start, end, bordered)
+            leverage += float(block.weight[start:end] @ _quadratic(gathered, inverse))
         for start, end in _pieces_of(wanted, row):
-            spread[start:end] = _quadratic(gather(system.sources, wanted, start, end, bordered), inverse)
+            spread[start:end] = _quadratic(gather(sources, wanted, start, end, bordered), inverse)
     return Spreads(spread, leverage, solved)
 
 

@@ -23,7 +23,8 @@ def solve_rows(block: RatingBlock, system: System) -> Floats:
         of_system = (system.sources, system.curvature, system.pull, system.base, system.ridge, system.border)
         numbers = [plain(each, solved.dtype) for each in (block.a_hat, *of_system, system.right)]
         pairs = plain(block.row_ptr), plain(block.col)
-        over_rows(lambda first, last: loops.solve_rows(first, last, *pairs, *numbers, solved), block.row_ptr)
+        given = (*pairs, *numbers, system.rank)
+        over_rows(lambda first, last: loops.solve_rows(first, last, *given, solved), block.row_ptr)
         return solved
     for row, (matrix, right) in enumerate(assembled(block, system)):
         solved[row] = solve(matrix, right)
@@ -32,23 +33,22 @@ def solve_rows(block: RatingBlock, system: System) -> Floats:
 
 def _is_one_matrix(system: System) -> bool:
     """Whether all rows have the same matrix: every pair weighs the same, and every row is regularised alike."""
-    alike = not system.curvature.any() and system.border.shape[1] == 0
+    alike = not system.curvature.any() and not system.is_bordered
     return alike and len(system.ridge) > 0 and not np.ptp(system.ridge, axis=0).any()
 
 
 def _solve_together(block: RatingBlock, system: System) -> Floats:
     """Solve rows of one matrix at once: O(nnz F + n F^2)."""
-    right = system.right + row_products(block.row_ptr, block.col, system.pull, system.sources).astype(
-        system.right.dtype, copy=False
-    )
+    drawn = row_products(block.row_ptr, block.col, system.pull, system.full_sources)
+    right = system.right + drawn.astype(system.right.dtype, copy=False)
     matrix = system.base + np.diag(system.ridge[0])
     return np.ascontiguousarray(solve(matrix, right.T).T)
 
 
 def assembled(block: RatingBlock, system: System) -> Iterator[tuple[Floats, Floats]]:
     """Assemble each row's matrix, lower triangle, and right-hand side, in arrays that the next row overwrites."""
-    sources, curvature, pull, base, ridge, border, right, _ = system
-    bordered = border.shape[1] > 0
+    _, curvature, pull, base, ridge, border, right, _ = system
+    sources, bordered = system.full_sources, system.is_bordered
     matrix, row_right = np.empty_like(base, order="C"), np.empty_like(right[:1])[0]
     diagonal = matrix.reshape(-1)[:: len(base) + 1]
     scale = np.sqrt(curvature) if len(curvature) == 0 or curvature.min() >= 0 else None

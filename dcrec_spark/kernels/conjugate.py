@@ -36,7 +36,7 @@ def descend(block: RatingBlock, system: System, start: Floats, steps: int) -> Fl
         return _together(block, system, begin, steps)
     from dcrec_spark.kernels.loops import conjugate as loops
 
-    of_system = (system.sources, system.curvature, system.pull, system.base, system.ridge, system.border)
+    of_system = (system.full_sources, system.curvature, system.pull, system.base, system.ridge, system.border)
     numbers = [plain(each, begin.dtype) for each in (block.a_hat, *of_system, system.right)]
     pairs = plain(block.row_ptr), plain(block.col)
     limits = steps, _negligible(begin)
@@ -46,19 +46,15 @@ def descend(block: RatingBlock, system: System, start: Floats, steps: int) -> Fl
 
 def _together(block: RatingBlock, system: System, begin: Floats, steps: int) -> Floats:
     """Move all rows at once, each with a step length of its own."""
-    x = begin
-    if system.border.shape[1]:  # what only holds the place of h counts for nothing
-        system = system._replace(
-            sources=np.column_stack([system.sources[:, :-1], np.zeros_like(system.sources[:, -1])])
-        )
-    diagonal = _diagonal(block, system)
-    residual = system.right + _of_nonzeros(block, system, system.pull) - _product(block, system, x)
+    x, sources = begin, system.full_sources
+    diagonal = _diagonal(block, system, sources)
+    residual = system.right + _of_nonzeros(block, system, sources, system.pull) - _product(block, system, sources, x)
     with np.errstate(divide="ignore", invalid="ignore"):
         direction = residual / diagonal
         left = _inner(residual, direction)
         enough = _negligible(begin) * _inner(x, diagonal * x)
         for _ in range(steps):
-            moved = _product(block, system, direction)
+            moved = _product(block, system, sources, direction)
             curve = _inner(direction, moved)
             x = np.where((curve > 0.0) | (left <= enough), x, np.nan)
             length = np.where(left > enough, left / curve, 0.0)
@@ -80,29 +76,29 @@ def _inner(a: Floats, b: Floats) -> Floats:
     return np.asarray(np.einsum("uf,uf->u", a, b)[:, None])
 
 
-def _product(block: RatingBlock, system: System, x: Floats) -> Floats:
+def _product(block: RatingBlock, system: System, sources: Floats, x: Floats) -> Floats:
     """Multiply each row's matrix with the row of x, (n, F)."""
     product = x @ system.base + system.ridge * x
-    drawn = inner_products(block.row_ptr, block.col, x, system.sources)
-    if system.border.shape[1]:
+    drawn = inner_products(block.row_ptr, block.col, x, sources)
+    if system.is_bordered:
         product[:, :-1] += system.border[:, :-1] * x[:, -1:]
         product[:, -1] += np.einsum("uf,uf->u", system.border, x)
         drawn += block.a_hat * np.repeat(x[:, -1], np.diff(block.row_ptr))
-    return np.asarray(product + _of_nonzeros(block, system, system.curvature * drawn))
+    return np.asarray(product + _of_nonzeros(block, system, sources, system.curvature * drawn))
 
 
-def _diagonal(block: RatingBlock, system: System) -> Floats:
+def _diagonal(block: RatingBlock, system: System, sources: Floats) -> Floats:
     diagonal = np.diag(system.base) + system.ridge
-    diagonal = diagonal + row_products(block.row_ptr, block.col, system.curvature, np.square(system.sources))
-    if system.border.shape[1]:
+    diagonal = diagonal + row_products(block.row_ptr, block.col, system.curvature, np.square(sources))
+    if system.is_bordered:
         diagonal[:, -1] += system.border[:, -1]
         diagonal[:, -1] += row_sums(block.row_ptr, system.curvature * np.square(block.a_hat))
     return np.asarray(diagonal)
 
 
-def _of_nonzeros(block: RatingBlock, system: System, values: Floats) -> Floats:
+def _of_nonzeros(block: RatingBlock, system: System, sources: Floats, values: Floats) -> Floats:
     """Add up value times source of each row's nonzeros, h among the sources where the system is bordered; (n, F)."""
-    total = row_products(block.row_ptr, block.col, values, system.sources)
-    if system.border.shape[1]:
+    total = row_products(block.row_ptr, block.col, values, sources)
+    if system.is_bordered:
         total[:, -1] += row_sums(block.row_ptr, values * block.a_hat)
     return np.asarray(total)

@@ -84,20 +84,24 @@ def are_short(row_ptr: Pointers, width: int) -> bool:
 
 
 def inner_products(row_ptr: Pointers, col: NDArray[Any], rows: Floats, cols: Floats) -> Floats:
-    """Compute rows[u] . cols[i] of each nonzero (u, i), in row order; (nnz,). rows (n, F), cols (m, F), col (nnz,)."""
-    products = np.empty(len(col), cols.dtype)
-    if pays(len(col) * cols.shape[1]):
+    """Compute rows[u] . cols[i] of each nonzero (u, i), in row order; (nnz,).
+
+    rows : (n, F). cols : (m, F or more), of which the first F count. col : (nnz,).
+    """
+    products, width = np.empty(len(col), cols.dtype), rows.shape[1]
+    if pays(len(col) * width):
         from dcrec_spark.kernels.loops import poisson as loops
 
         arrays = [plain(array) for array in (row_ptr, col, rows, cols)]
         over_rows(lambda first, last: loops.inner_products(first, last, *arrays, products), row_ptr)
         return products
-    if not are_short(row_ptr, cols.shape[1]):
+    cols = cols[:, :width]
+    if not are_short(row_ptr, width):
         for row, start, end in pieces(row_ptr):
             products[start:end] = cols[col[start:end]] @ rows[row]
         return products
     row_of = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
-    step = max(1, GATHERED // max(1, cols.shape[1]))
+    step = max(1, GATHERED // max(1, width))
     for start in range(0, len(col), step):
         at = slice(start, start + step)
         products[at] = np.einsum("nf,nf->n", rows[row_of[at]], cols[col[at]])

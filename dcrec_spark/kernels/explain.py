@@ -89,13 +89,13 @@ def explain_poisson(block: CountBlock, users: UserGammas, cols: Floats, means: F
 
 
 def _ridge_parts(block: RatingBlock, system: System, wanted: Wanted) -> Iterator[_Parts]:
-    bordered = system.border.shape[1] > 0
+    sources, bordered = system.full_sources, system.is_bordered
     for row, (matrix, _) in enumerate(assembled(block, system)):
         start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
         sought = np.zeros((len(wanted.of_row(row)), len(matrix)), matrix.dtype)
-        sought[:, : system.rank] = system.sources[wanted.of_row(row), : system.rank]
+        sought[:, : system.rank] = sources[wanted.of_row(row), : system.rank]
         of_pair = solve(matrix, sought.T).T
-        of_rating = gather(system.sources, block, start, end, bordered) * system.pull[start:end, None]
+        of_rating = gather(sources, block, start, end, bordered) * system.pull[start:end, None]
         yield _Parts(of_pair @ system.right[row], of_pair, of_rating)
 
 

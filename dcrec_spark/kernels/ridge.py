@@ -207,9 +207,10 @@ class Columns(NamedTuple):
 class System(NamedTuple):
     """The normal equations of each row: (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull.
 
-    X : the sources, (m, F). base : (F, F) the same for all rows. ridge : (n, F) the row's regularisers.
-    border : (n, F) the last row of each row's matrix, or (n, 0); with a border, the last column of X is h, and the
-    sources only hold its place. right : (n, F). curvature, pull : (nnz,). rank : factors, the first of the unknowns.
+    X : of each nonzero the factors of its source, a one for the bias, and h where there is a border.
+    sources : (m, rank or more) rows of the other side, factors first; what comes after them counts for nothing.
+    base : (F, F) the same for all rows. ridge : (n, F) the row's regularisers. border : (n, F) the last row of each
+    row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : factors, the first of the unknowns.
     """
 
     sources: Floats
@@ -220,6 +221,24 @@ class System(NamedTuple):
     border: Floats
     right: Floats
     rank: int
+
+    @property
+    def is_bordered(self) -> bool:
+        """Whether the last of the unknowns is the weight of h."""
+        return bool(self.border.shape[1])
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether the unknown after the factors is a bias."""
+        return bool(len(self.base) - self.is_bordered > self.rank)
+
+    @property
+    def full_sources(self) -> Floats:
+        """The sources of all unknowns, (m, F), made anew: ones for the bias; zeros hold the place of h."""
+        beyond = np.zeros((len(self.sources), len(self.base) - self.rank), self.sources.dtype)
+        if self.has_bias:
+            beyond[:, 0] = 1
+        return np.hstack([self.sources[:, : self.rank], beyond])
 
     def of_row(self, row: int, half: Floats, right: Floats) -> "System":
         """Return the system of one row without nonzeros, whose sums over them are given.
@@ -348,15 +367,14 @@ def _of_preference(
     known : of each mean, what the sums over all pairs have of it, and its sums over all pairs times the sources.
     """
     offset, shown, everyones = known
-    rank = len(at.sources) - design.biases
     return System(
-        sources=_with_ones(others[:, :rank], design),
+        sources=others,
         **_pulls(block, offset, shown, design, others.dtype),
         base=design.on_preference * gram[np.ix_(at.sources, at.sources)],
         ridge=ridge,
         border=np.zeros((len(everyones), 0)),
         right=-design.on_preference * everyones,
-        rank=rank,
+        rank=len(at.sources) - design.biases,
     )
 
 
@@ -407,7 +425,8 @@ def _with_confounder(
     border, right = np.empty((n, size + 1)), np.empty((n, size + 1))
     border[:, :size] = z_w0 * (exposure @ gram[at.exposure, at.sources])
     if len(block.low_rank) and z_w0:
-        border[:, :size] += z_w0 * row_products(block.row_ptr, block.col, block.a_hat - block.low_rank, system.sources)
+        missing = block.a_hat - block.low_rank
+        border[:, :size] += z_w0 * row_products(block.row_ptr, block.col, missing, system.full_sources)
     border[:, size] = _curvature(block, sums, design, lambda _: z_w0)
     right[:, :size] = system.right
     biases = gram[at.exposure, at.other].sum(axis=1)
@@ -420,7 +439,6 @@ def _with_confounder(
     base = np.zeros((size + 1, size + 1))
     base[:size, :size] = system.base
     return system._replace(
-        sources=np.hstack([system.sources, np.zeros((len(system.sources), 1), system.sources.dtype)]),
         base=base,
         ridge=np.column_stack([system.ridge, np.full(n, prior)]),
         border=border,
@@ -431,12 +449,6 @@ def _with_confounder(
 def _last(gram: Array, width: int) -> Array:
     """Return the lower right corner, (width, width)."""
     return gram[len(gram) - width :, len(gram) - width :]
-
-
-def _with_ones(factors: Floats, design: Design) -> Floats:
-    if not design.biases:
-        return np.ascontiguousarray(factors)
-    return np.hstack([factors, np.ones((len(factors), 1), factors.dtype)])
 
 
 def _pulls(block: RatingBlock, offset: OfPairs, shown: OfPairs, design: Design, dtype: Any) -> dict[str, Floats]:

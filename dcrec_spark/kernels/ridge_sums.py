@@ -172,8 +172,8 @@ def held_out_error(items: Mapping[str, Array], shared: Shared) -> float:
 
 def _preference(block: RatingBlock, rows: Floats, others: Floats, rank: int, design: Design) -> Floats:
     """Return what factors and biases say of each pair, (nnz,)."""
-    own, met = (np.ascontiguousarray(side[:, :rank]) for side in (rows, others))
-    preference = inner_products(block.row_ptr, block.col, own, met).astype(np.float64, copy=False)
+    own = np.ascontiguousarray(rows[:, :rank])
+    preference = inner_products(block.row_ptr, block.col, own, others).astype(np.float64, copy=False)
     if design.biases:
         preference += others[block.col, rank] + np.repeat(rows[:, rank], np.diff(block.row_ptr))
     return preference

@@ -132,7 +132,9 @@ def top_n(
     ranked_pieces = []
     for start in range(0, max(1, len(rows)), at_once):
         end = min(len(rows), start + at_once)
-        scores = rows[start:end] @ cols
+        # Of small matrices BLAS now and then calls invalid what it reads beyond them; factors are finite.
+        with np.errstate(invalid="ignore"):
+            scores = rows[start:end] @ cols
         if link is not None:
             scores += link.block(slice(start, end))
         seen = seen_col[seen_ptr[start] : seen_ptr[end]]

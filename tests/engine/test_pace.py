@@ -10,7 +10,7 @@ import pytest
 from dcrec_spark.engine.ascent import Fit, Stopping, alternate
 from dcrec_spark.engine.blocks import Block, LocalSide
 from dcrec_spark.engine.cells import Arrays
-from dcrec_spark.engine.half_step import Kernel, Turn, Update, memory_of
+from dcrec_spark.engine.half_step import memory_of
 from dcrec_spark.engine.pace import (
     DELAY,
     GROWTH,
@@ -22,6 +22,7 @@ from dcrec_spark.engine.pace import (
     Stride,
     sweeps_to,
 )
+from dcrec_spark.engine.turn import Kernel, Turn, Update
 
 LONGEST = 1.9
 LONGER = Stride(LONGEST)

@@ -4,8 +4,8 @@ import numpy as np
 
 from dcrec_spark.engine import heavy
 from dcrec_spark.engine.cells import Array
-from dcrec_spark.engine.half_step import Turn, Update
 from dcrec_spark.engine.spread import PartsOf, ScoresOf
+from dcrec_spark.engine.turn import Turn, Update
 
 
 def key_rows(turn: Turn) -> Update:

@@ -17,10 +17,10 @@ Four = tuple[float, float, float, float]
 
 
 @inlined
-def _products(own: Numbers, cols: Numbers, a: int, b: int, c: int, d: int) -> Four:
+def _products(own: Numbers, width: int, cols: Numbers, a: int, b: int, c: int, d: int) -> Four:
     """Multiply a row with four columns."""
     of_a, of_b, of_c, of_d = 0.0, 0.0, 0.0, 0.0
-    for k in range(cols.shape[1]):
+    for k in range(width):
         number = own[k]
         of_a += number * cols[a, k]
         of_b += number * cols[b, k]
@@ -30,9 +30,9 @@ def _products(own: Numbers, cols: Numbers, a: int, b: int, c: int, d: int) -> Fo
 
 
 @inlined
-def _product(own: Numbers, cols: Numbers, at: int) -> float:
+def _product(own: Numbers, width: int, cols: Numbers, at: int) -> float:
     product = 0.0
-    for k in range(cols.shape[1]):
+    for k in range(width):
         product += own[k] * cols[at, k]
     return product
 
@@ -48,8 +48,8 @@ def _ask_ahead(n: int, col: Places, cols: Numbers) -> None:
 def inner_products(
     first: int, last: int, row_ptr: Places, col: Places, rows: Numbers, cols: Numbers, products: Numbers
 ) -> None:
-    """products[n] = rows[u] . cols[i] of each nonzero n = (u, i)."""
-    width = cols.shape[1]
+    """products[n] = rows[u] . cols[i] of each nonzero n = (u, i), as far as the rows are wide."""
+    width = rows.shape[1]
     own = np.zeros(width)
     for row in range(first, last):
         for k in range(width):
@@ -58,10 +58,10 @@ def inner_products(
         fours = end - (end - start) % ABREAST
         for n in range(start, fours, ABREAST):
             _ask_ahead(n, col, cols)
-            of_four = _products(own, cols, col[n], col[n + 1], col[n + 2], col[n + 3])
+            of_four = _products(own, width, cols, col[n], col[n + 1], col[n + 2], col[n + 3])
             products[n], products[n + 1], products[n + 2], products[n + 3] = of_four
         for n in range(fours, end):
-            products[n] = _product(own, cols, col[n])
+            products[n] = _product(own, width, cols, col[n])
 
 
 @compiled
@@ -90,7 +90,7 @@ def drawn(
         for n in range(start, fours, ABREAST):
             _ask_ahead(n, col, cols)
             a, b, c, d = col[n], col[n + 1], col[n + 2], col[n + 3]
-            of_a, of_b, of_c, of_d = _products(own, cols, a, b, c, d)
+            of_a, of_b, of_c, of_d = _products(own, width, cols, a, b, c, d)
             if moves:
                 of_a, of_b = of_a + weight * a_hat[n], of_b + weight * a_hat[n + 1]
                 of_c, of_d = of_c + weight * a_hat[n + 2], of_d + weight * a_hat[n + 3]
@@ -105,7 +105,7 @@ def drawn(
                 added[width] += of_a * a_hat[n] + of_b * a_hat[n + 1] + of_c * a_hat[n + 2] + of_d * a_hat[n + 3]
         for n in range(fours, end):
             at = col[n]
-            of_one = _product(own, cols, at)
+            of_one = _product(own, width, cols, at)
             if moves:
                 of_one += weight * a_hat[n]
             if has_offset:

@@ -34,6 +34,7 @@ def solve_rows(
     ridge: Numbers,
     border: Numbers,
     right: Numbers,
+    rank: int,
     solved: Numbers,
 ) -> None:
     """Solve (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull of each row.
@@ -41,6 +42,7 @@ def solve_rows(
     NaN where a matrix is not positive definite.
     """
     width, bordered = len(base), border.shape[1] > 0
+    has_bias = width - bordered > rank
     columns = whole_lines(width + 1 + BEYOND, base.itemsize)
     triangle = np.zeros((width + ROWS, columns), base.dtype)
     gathered, curved = np.zeros((PIECE, columns), base.dtype), np.zeros((PIECE, columns), base.dtype)
@@ -55,8 +57,11 @@ def solve_rows(
                 triangle[j, width - 1] += border[row, j]
         for start in range(row_ptr[row], row_ptr[row + 1], PIECE):
             length = min(PIECE, row_ptr[row + 1] - start)
-            _gather(start, length, col, sources, curvature, gathered, curved)
+            _gather(start, length, col, sources, rank, curvature, gathered, curved)
             for n in range(length):
+                if has_bias:
+                    gathered[n, rank] = 1.0
+                    curved[n, rank] = curvature[start + n]
                 if bordered:
                     gathered[n, width - 1] = a_hat[start + n]
                     curved[n, width - 1] = a_hat[start + n] * curvature[start + n]
@@ -68,13 +73,20 @@ def solve_rows(
 
 @compiled
 def _gather(
-    start: int, length: int, col: Places, sources: Numbers, curvature: Numbers, gathered: Numbers, curved: Numbers
+    start: int,
+    length: int,
+    col: Places,
+    sources: Numbers,
+    rank: int,
+    curvature: Numbers,
+    gathered: Numbers,
+    curved: Numbers,
 ) -> None:
-    """Copy the sources of some nonzeros, and their products with the curvatures."""
+    """Copy the factors of the sources of some nonzeros, and their products with the curvatures."""
     for n in range(start, start + length):
         fetch(sources, col[min(n + AHEAD, len(col) - 1)])
         source, weight = sources[col[n]], curvature[n]
-        for k in range(len(source)):
+        for k in range(rank):
             number = source[k]
             gathered[n - start, k] = number
             curved[n - start, k] = number * weight

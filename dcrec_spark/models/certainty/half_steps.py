@@ -5,22 +5,21 @@ The wanted pairs stand in the blocks of both sides as held-out ones. What a bloc
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.engine.blocks import AnySide, LocalSide, Side, index_at
+from dcrec_spark.engine.blocks import AnySide, LocalSide, index_at
 from dcrec_spark.engine.cells import Array, Arrays, unpack
-from dcrec_spark.engine.half_step import Kernel, State, Turn, Update, half_step, memories, memory_of
+from dcrec_spark.engine.half_step import State, memories, memory_of
+from dcrec_spark.engine.turn import Turn, Update
 from dcrec_spark.kernels.certainty import effective_size
 from dcrec_spark.kernels.propensity import SMALLEST
 from dcrec_spark.kernels.sensitivity import sensitivity_bounds
 from dcrec_spark.models.families.base import Assessor
 from dcrec_spark.models.fitting.exposure_propensity import propensities
-from dcrec_spark.models.fitting.scope import FitScope
 
 # Name of the array of places in the block: of each row, or of the row of each wanted pair.
 ROW = "row"
@@ -89,12 +88,6 @@ def _smallest(row_ptr: Array, p: Array) -> Array:
 def _row_of_pairs(turn: Turn) -> Array:
     row_ptr = turn.block.held_out.row_ptr
     return np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
-
-
-def left_by(side: AnySide, kernel: Kernel, source: State, previous: State, scope: FitScope) -> tuple[AnySide, State]:
-    """Run a half-step for what its blocks remember, which stays on the cluster, however few the rows are."""
-    side = replace(side, held=False) if isinstance(side, Side) else side
-    return side, scope.add(half_step(side, kernel, source, previous))
 
 
 def memory_frame(

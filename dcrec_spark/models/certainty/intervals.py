@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import AnySide
-from dcrec_spark.engine.half_step import State, half_step
+from dcrec_spark.engine.half_step import State, half_step, left_by
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.certainty import Noise, noise, reach
-from dcrec_spark.models.certainty.half_steps import Other, assess, beyond, left_by, memory_frame
+from dcrec_spark.models.certainty.half_steps import Other, assess, beyond, memory_frame
 from dcrec_spark.models.certainty.overlap import by_exposure
 from dcrec_spark.models.explain.half_step import AGREEMENT
 from dcrec_spark.models.explain.inputs import PAIR, lay_out_pairs, pairs_of, require_known, with_exposure_term
@@ -161,7 +161,8 @@ def _assessed(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) -> tupl
         ):
             assessor = _assessing(fitted).assessor(steps, fitted.shared, is_user)
             kernel = partial(assess, assessor=assessor, other=_other(other), tolerance=tolerance)
-            sides.append(_Assessed(*left_by(side, kernel, source, memory, scope)))
+            sides.append(_Assessed(*left_by(side, kernel, source, memory)))
+            scope.add(sides[-1].state)
     return sides[0], sides[1]
 
 

@@ -8,9 +8,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from dcrec_spark.engine.half_step import Kernel, half_step
+from dcrec_spark.engine.half_step import half_step, left_by
+from dcrec_spark.engine.turn import Kernel
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.models.certainty.half_steps import OVERLAP, left_by, memory_frame, overlap
+from dcrec_spark.models.certainty.half_steps import OVERLAP, memory_frame, overlap
 from dcrec_spark.models.explain.inputs import exposure_states
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.exposure_propensity import WITHOUT_OWN_VOTE
@@ -83,7 +84,8 @@ def by_exposure(
         here, there = (layout.users, users), (layout.items, items)
         here, there = (here, there) if is_user else (there, here)
         source = scope.add(half_step(there[0], partial(sent, term=WITHOUT_OWN_VOTE), previous=there[1]))
-        side, state = left_by(here[0], kernel, source, here[1], scope)
+        side, state = left_by(here[0], kernel, source, here[1])
+        scope.add(state)
         # Read before the blocks are given a confounder, which frees these.
         row_idx = "user_idx" if is_user else "item_idx"
         table = scope.cache(memory_frame(fitted.users.sparkSession, side, state, row_idx, columns))

@@ -8,16 +8,15 @@ The half-step is that of the fit, and so are the factors: nothing is fitted anew
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.blocks import AnySide, LocalSide, Side
+from dcrec_spark.engine.blocks import AnySide, LocalSide
 from dcrec_spark.engine.cells import Arrays, unpack
-from dcrec_spark.engine.half_step import State, half_step, memories, memory_of
+from dcrec_spark.engine.half_step import State, half_step, left_by, memories, memory_of
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.explain.half_step import AGREEMENT, Request, explaining
 from dcrec_spark.models.explain.inputs import (
@@ -77,10 +76,9 @@ def _explained(fitted: FittedOutcome, layout: AnyLayout, n: int, scope: FitScope
         item_memory = scope.add(layout.place(False, fitted.items, family))
         user_memory = scope.add(layout.place(True, fitted.users, family))
         source = scope.add(half_step(layout.items, steps.start_items(), previous=item_memory))
-        # On the cluster explanations stay there, however few the users are.
-        side = replace(layout.users, held=False) if isinstance(layout.users, Side) else layout.users
         kernel = explaining(explainer, _request(fitted, layout, n))
-        state = scope.add(half_step(side, kernel, source, user_memory))
+        side, state = left_by(layout.users, kernel, source, user_memory)
+        scope.add(state)
     explained = _frame(fitted, side, state)
     _require_agreement(fitted, layout, state, explained)
     return explained

@@ -10,7 +10,7 @@ import numpy as np
 
 from dcrec_spark.engine.blocks import Block, index_at
 from dcrec_spark.engine.cells import Array
-from dcrec_spark.engine.half_step import Kernel, Turn, Update
+from dcrec_spark.engine.turn import Kernel, Turn, Update
 from dcrec_spark.kernels.explain import Wanted
 from dcrec_spark.models.families.base import BlockExplanation, Explainer
 

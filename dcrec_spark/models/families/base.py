@@ -22,8 +22,8 @@ from pyspark.ml.param import Params
 
 from dcrec_spark.engine.ascent import Steps
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.half_step import Kernel, Turn
 from dcrec_spark.engine.pace import REACHED
+from dcrec_spark.engine.turn import Kernel, Turn
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.explain import Explained, Wanted
 from dcrec_spark.kernels.gamma import Floats

@@ -17,9 +17,9 @@ from scipy.special import gammaln
 from dcrec_spark.engine import heavy
 from dcrec_spark.engine.blocks import Block, Pairs
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.half_step import Turn, Update
 from dcrec_spark.engine.pace import REACHED, TO_THE_OPTIMUM, Stride
 from dcrec_spark.engine.rows import RowLayout
+from dcrec_spark.engine.turn import Turn, Update
 from dcrec_spark.kernels.csr import inner_products, row_sums
 from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise
 from dcrec_spark.kernels.poisson import CountBlock, drawn_counts, log_rates, rates, update_shape, weighted_sums

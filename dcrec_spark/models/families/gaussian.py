@@ -16,9 +16,9 @@ from scipy.special import ndtri
 from dcrec_spark.engine import heavy
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.half_step import Kernel, Turn, Update
 from dcrec_spark.engine.pace import TO_THE_OPTIMUM, Stride
 from dcrec_spark.engine.spread import PartsOf, ScoresOf
+from dcrec_spark.engine.turn import Kernel, Turn, Update
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels import certainty, cholesky, conjugate, ridge, ridge_sums
 from dcrec_spark.kernels.csr import inner_products

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.half_step import Turn
+from dcrec_spark.engine.turn import Turn
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import UserGammas, Wanted, explain_poisson
 from dcrec_spark.kernels.gamma import geometric_mean

@@ -5,7 +5,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from dcrec_spark.engine.half_step import State, Turn, Update, half_step, rebuild
+from dcrec_spark.engine.half_step import State, half_step, rebuild
+from dcrec_spark.engine.turn import Turn, Update
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.exposure_term import ExposureTerm
 from dcrec_spark.models.fitting.confounder_form import fit_form

@@ -5,7 +5,8 @@ from functools import partial
 import numpy as np
 
 from dcrec_spark.engine.cells import Arrays
-from dcrec_spark.engine.half_step import State, Turn, Update, half_step
+from dcrec_spark.engine.half_step import State, half_step
+from dcrec_spark.engine.turn import Turn, Update
 from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.exposure_term import ExposureTerm

@@ -6,7 +6,8 @@ from typing import TypeVar
 import numpy as np
 
 from dcrec_spark.engine.blocks import Pairs
-from dcrec_spark.engine.half_step import State, Turn, Update, half_step, rebuild
+from dcrec_spark.engine.half_step import State, half_step, rebuild
+from dcrec_spark.engine.turn import Turn, Update
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.propensity import inverse_of_exposure
 from dcrec_spark.models.families.exposure_term import ExposureTerm

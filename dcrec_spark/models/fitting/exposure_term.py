@@ -3,7 +3,7 @@
 import numpy as np
 
 from dcrec_spark.engine.blocks import Pairs
-from dcrec_spark.engine.half_step import Turn, Update
+from dcrec_spark.engine.turn import Turn, Update
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.exposure import Posterior, leave_one_out, variances
 from dcrec_spark.kernels.gamma import Floats

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.half_step import Kernel, Turn, Update
+from dcrec_spark.engine.turn import Kernel, Turn, Update
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.models.families.base import Objective, Observed, OutcomeFamily, SharedNumbers, TableColumn

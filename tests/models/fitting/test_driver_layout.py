@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from dcrec_spark.engine import turn
 from dcrec_spark.engine.blocks import LocalSide, Side
 from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.half_step import memories, memory_of
@@ -199,6 +200,30 @@ def test_one_process_and_the_cluster_fit_the_same_model(spark: SparkSession, mem
     facts = {exchange: _facts(spark, ratings, exchange, member) for exchange in ("local", "blocks")}
     for name, values in facts["local"].items():
         assert_same(values, facts["blocks"][name], 1e-7)
+    ratings.unpersist()
+
+
+IN_RUNS: list[dict[str, Any]] = [
+    {"outcome": "weighted"},
+    {"outcome": "probabilistic", "fitBiases": True, "leaveOneOut": True, "confounderVariance": True},
+    {"outcome": "poisson"},
+]
+
+
+@pytest.mark.parametrize("member", IN_RUNS, ids=lambda member: member["outcome"])
+def test_rows_in_runs_are_fitted_as_all_at_once(
+    spark: SparkSession, member: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ratings = NAMES.frame(spark).withColumn("later", F.xxhash64("user", "item") % 5 == 0).cache()
+    at_once = _facts(spark, ratings, "local", member)
+    runs, of_rows = [], turn.Turn.of_rows
+    monkeypatch.setattr(turn.Turn, "of_rows", lambda *of_run: (runs.append(of_run), of_rows(*of_run))[1])
+    monkeypatch.setattr(turn, "PAIRS_OF_A_RUN", 7)
+    monkeypatch.setattr(turn, "PAIRS_OF_A_SOURCE", 0)
+    in_runs = _facts(spark, ratings, "local", member)
+    assert len(runs) > 10
+    for name, values in in_runs.items():
+        assert_same(values, at_once[name], 1e-9)
     ratings.unpersist()
 
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.engine.ascent import Fit
-from dcrec_spark.engine.half_step import Kernel
+from dcrec_spark.engine.turn import Kernel
 from dcrec_spark.errors import FitError
 from dcrec_spark.kernels.ridge import Shared
 from dcrec_spark.models.families.gaussian import GaussianSteps

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMFModel
 from dcrec_spark.engine.blocks import Block
-from dcrec_spark.engine.half_step import Turn
+from dcrec_spark.engine.turn import Turn
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.families.gamma_poisson import GammaPoisson, GammaPrior, start
 from tests.frames import frame_of

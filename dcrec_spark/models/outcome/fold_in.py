@@ -12,6 +12,7 @@ from dcrec_spark.models.fitting.layout import Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.rows_here import picked
 from dcrec_spark.models.fitting.scope import FitScope
+from dcrec_spark.models.fitting.spark_layout import SparkLayout
 from dcrec_spark.models.fitting.stages import fold_in
 from dcrec_spark.models.fitting.values import exposure_values, require_ratings, weighted_ratings
 from dcrec_spark.models.outcome.tables import completed
@@ -42,7 +43,8 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -
         else:
             table = layout.table_with_exposure(new_is_user, outcome, exposure)
         table = completed(table.drop("idx")).persist()
-        table.count()
+        if isinstance(layout, SparkLayout):  # what its rows are made of goes now; those of this process Spark has
+            table.count()
     return table
 
 

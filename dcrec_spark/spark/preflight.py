@@ -1,4 +1,4 @@
-"""Can the Python workers of a session run this package? Asked once for each session, before the first fit.
+"""Can the Python workers of a session run this package? Asked once for each session, before it needs them.
 
 Workers are started by the executors, with whatever Python the session names, and by default that is the ``python3`` on
 PATH: not the one of an environment that is not activated. Spark then fails in the middle of a job with the stack traces

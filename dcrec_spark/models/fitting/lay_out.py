@@ -56,7 +56,9 @@ def lay_out(
     ConfigError : the session's Python workers cannot run this package; or, with exchange=local or broadcast, the driver
         would have to hold too much.
     """
-    require_workers(df.sparkSession)
+    # Where there is no cluster a fit in this process asks nothing of Python workers, which take a while to start.
+    if not is_local(df.sparkSession):
+        require_workers(df.sparkSession)
     scope.enter(few_partitions(df.sparkSession))
     pairs = df.select(
         F.col(f"`{user_col}`").alias("user_id"),
@@ -73,6 +75,7 @@ def lay_out(
             here = _here(pairs, given, settings)
             if here is not None:
                 return lay_out_here(here, columns, settings.precision, distinct, new_only)
+        require_workers(df.sparkSession)
         checked = require_usable(pairs, list(values), columns)
         return lay_out_on_cluster(pairs, list(values), checked, settings, scope, given, distinct)
 

@@ -65,7 +65,12 @@ Kernel = Callable[[Turn], Update]
 
 
 def updated_in_runs(kernel: Kernel, turn: Turn) -> Update:
-    """Return a kernel's update of a block without heavy rows, run by run if its pairs are many."""
+    """Return a kernel's update of a block without heavy rows, run by run if its pairs are many.
+
+    Raises
+    ------
+    ValueError : a memory of other than two dimensions differs between the runs.
+    """
     bounds = _bounds(turn.block.fitted.row_ptr, max(PAIRS_OF_A_RUN, PAIRS_OF_A_SOURCE * len(turn.inbox)))
     if len(bounds) <= 2:
         return kernel(turn)
@@ -76,7 +81,7 @@ def updated_in_runs(kernel: Kernel, turn: Turn) -> Update:
         # A memory by the name of the rows is the rows.
         for name, array in {ROWS: update.rows, **update.memory}.items():
             if not is_of_rows(array):
-                whole[name] = array
+                _require_shared(name, whole.setdefault(name, array), array)
                 continue
             if name not in whole:
                 whole[name] = np.empty((bounds[-1], *array.shape[1:]), array.dtype)
@@ -90,6 +95,20 @@ def _bounds(row_ptr: Array, pairs: int) -> list[int]:
     n_rows, n_runs = len(row_ptr) - 1, -(-int(row_ptr[-1]) // pairs)
     inner = np.searchsorted(row_ptr, np.arange(1, n_runs) * pairs)
     return sorted({0, *np.minimum(inner, n_rows).tolist(), n_rows})
+
+
+def _require_shared(name: str, before: Array, now: Array) -> None:
+    """Refuse a memory that is not what it was in the runs before: of rows it would be lost.
+
+    Raises
+    ------
+    ValueError : names the memory.
+    """
+    if not np.array_equal(before, now, equal_nan=True):
+        raise ValueError(
+            f"memory {name!r}: found an array of {now.ndim} dimensions that differs between rows, expected one that "
+            "all rows share: give it two, with a row for each of the block"
+        )
 
 
 def is_of_rows(array: Array) -> bool:

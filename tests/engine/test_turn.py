@@ -77,6 +77,14 @@ def test_a_large_inbox_makes_long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(calls) == 1
 
 
+def test_a_number_of_each_row_has_two_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nobody knows whether it belongs to the rows, and runs would leave that of the last."""
+    monkeypatch.setattr(turn, "PAIRS_OF_A_RUN", 2)
+    monkeypatch.setattr(turn, "PAIRS_OF_A_SOURCE", 0)
+    with pytest.raises(ValueError, match=r"memory 'key': found an array of 1 dimensions that differs .* give it two"):
+        updated_in_runs(lambda now: Update(kernel(now).rows, {}, {"key": now.block.row_key}), TURN)
+
+
 def test_a_memory_named_rows_is_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "PAIRS_OF_A_RUN", 2)
     monkeypatch.setattr(turn, "PAIRS_OF_A_SOURCE", 0)

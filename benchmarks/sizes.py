@@ -72,6 +72,7 @@ SIZES = {
     "100m-50-one-process": Size("power law", 700_000, 50_000, 100_000_000, 50, exchange="auto"),
     "wide-standalone": Size("power law", 1_000_000, 1_000_000, 20_000_000, 10, "standalone", iterations=2),
     "skewed-standalone": Size("skewed", 300_000, 250_000, 20_000_000, 50, "standalone", iterations=2),
+    "10m-10-standalone": Size("power law", 70_000, 10_000, 10_000_000, 10, "standalone", iterations=2),
     "100m-10-standalone": Size("power law", 700_000, 50_000, 100_000_000, 10, "standalone", iterations=2),
 }
 # Spark's own page counts what is sent; by default it forgets all stages but the last thousand.

@@ -30,8 +30,10 @@ from dcrec_spark.errors import ConfigError
 
 spark = SparkSession.builder.master("local[1]").getOrCreate()
 ratings = spark.createDataFrame([(u, i, 3.0) for u in range(3) for i in range(3)], "user int, item int, rating double")
+model = DeconfoundedMF(rank=1, exposureRank=1).fit(ratings)
+print(model.recommendForAllUsers(1).count(), model.foldInUsers(ratings).count())
 try:
-    DeconfoundedMF(rank=1, exposureRank=1).fit(ratings)
+    DeconfoundedMF(rank=1, exposureRank=1, exchange="blocks").fit(ratings)
 except ConfigError as error:
     print(error)
 """
@@ -51,13 +53,15 @@ VERSIONS = {
 
 @pytest.mark.process
 def test_a_fit_names_the_workers_python_what_it_lacks_and_what_to_set(tmp_path: Path) -> None:
+    """One that needs workers: what is done in the driver's process asks nothing of them."""
     venv.create(tmp_path / "bare", symlinks=True)
     bare = str(tmp_path / "bare" / "bin" / "python")
 
     run = run_plain(FIT, environment=plain_environment(bare), cwd=tmp_path)
 
     assert run.returncode == 0, run.stderr
-    (sentence,) = run.stdout.splitlines()
+    counts, sentence = run.stdout.splitlines()
+    assert counts == "3 3"
     assert sentence.startswith(f"Python workers cannot run dcrec-spark: they run {bare}, which cannot import numpy")
     assert "set the environment variable PYSPARK_PYTHON=" in sentence
     assert "before the Spark session starts" in sentence

@@ -231,7 +231,8 @@ def main(names: tuple[str, ...], listed: bool, here: bool) -> None:
     for name in names or [name for name in SIZES if name not in LARGE]:
         ratings_of(SIZES[name])
         command = [sys.executable, "-m", "benchmarks.sizes", "--here", name]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        environment = {"PYSPARK_PYTHON": sys.executable, **os.environ}  # of the workers of a standalone cluster
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
         found = {**json.loads(done.stdout.splitlines()[-1]), **versions(f"python -m benchmarks.sizes {name}")}
         seen = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         RESULTS.write_text(json.dumps({**seen, name: found}, indent=2) + "\n")

@@ -15,10 +15,9 @@ import numpy as np
 
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
+from dcrec_spark.engine.posts import ROWS
 
 NO_PARTS: Arrays = MappingProxyType({})
-# The name that rows have among memories.
-ROWS = "rows"
 # How many pairs a run has at least; and for each row of the inbox, of which kernels copy columns.
 PAIRS_OF_A_RUN, PAIRS_OF_A_SOURCE = 2**20, 16
 

@@ -31,9 +31,9 @@ comma     := ,
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-clusters test-jobs test-processes test-docs test-warehouse test-schedulers two-weeks test-wheel jars lint audit format bench soak promises nine-rows reproduce pack submit docs docs-serve clean
+.PHONY: help demo test coverage test-blocks test-clusters test-jobs test-processes test-docs test-warehouse test-schedulers two-weeks test-wheel jars lint audit format bench soak promises nine-rows reproduce pack submit docs docs-serve clean
 
-test coverage test-clusters test-jobs test-processes test-docs test-warehouse test-wheel two-weeks promises: \
+test coverage test-blocks test-clusters test-jobs test-processes test-docs test-warehouse test-wheel two-weeks promises: \
 	export JDK_JAVA_OPTIONS ?= $(QUICK_JVM)
 
 help:  ## Show this list
@@ -49,6 +49,9 @@ test: $(READY)  ## Run the tests, in TESTERS=2 processes; ARGS="-k session" pick
 
 coverage: ARGS += --cov --cov-report=term
 coverage: test  ## Run the tests, and show which lines none of them reaches
+
+test-blocks: $(READY)  ## Run the tests of whole fits over Spark's blocks: heavy items, interrupted fits, intervals
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=load -m blocks $(ARGS)
 
 test-clusters: $(READY)  ## Run the tests on real executors: local-cluster, and a standalone cluster on loopback
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m 'cluster and not long' $(ARGS)

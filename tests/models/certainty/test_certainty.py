@@ -82,7 +82,9 @@ def unknowns_of(model: DeconfoundedMFModel) -> biased.Unknowns:
     )
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "classical"])
+@pytest.mark.parametrize(
+    "kind", ["rated", "classical", *(pytest.param(kind, marks=pytest.mark.blocks) for kind in KINDS if kind != "rated")]
+)
 def test_intervals_are_the_dense_twins(
     spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel, kind: str
 ) -> None:

@@ -193,6 +193,7 @@ def test_a_new_id_starts_from_the_smallest_ids_rate(spark: SparkSession, exchang
 MEMBERS: list[dict[str, Any]] = [{"outcome": "poisson"}]
 
 
+@pytest.mark.blocks
 @pytest.mark.parametrize("member", MEMBERS, ids=lambda member: "-".join(member.values()))
 def test_one_process_and_the_cluster_fit_the_same_model(spark: SparkSession, member: dict[str, Any]) -> None:
     """Held-out rows, a warm start, folding in and explaining: whatever a fit can do, and beyond it."""

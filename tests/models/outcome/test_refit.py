@@ -116,7 +116,9 @@ def refitted_twin(
     ("kind", "layout"),
     [
         ("doublyRobust", {"exchange": "local"}),
-        ("allPairs", {"exchange": "blocks", "numUserBlocks": 2, "numItemBlocks": 3}),
+        pytest.param(
+            "allPairs", {"exchange": "blocks", "numUserBlocks": 2, "numItemBlocks": 3}, marks=pytest.mark.blocks
+        ),
     ],
 )
 def test_a_fit_may_end_with_a_refit(

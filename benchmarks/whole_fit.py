@@ -88,9 +88,7 @@ POISMF_L2 = 1.0
 Means = tuple[np.ndarray, np.ndarray]
 
 
-def stage_1_against_peers(
-    ratings: DataFrame, rank: int, rounds: int, threads: int, names: Sequence[str] = ("hpfrec", "poismf")
-) -> dict[str, object]:
+def stage_1_against_peers(ratings: DataFrame, rank: int, rounds: int, threads: int) -> dict[str, object]:
     """Ours to within NEAR of where it ends, and each peer until the training exposures are as likely by its means.
 
     A peer's fits begin anew with some twice as many iterations, until one is there or has taken 80; that fit is timed.
@@ -107,11 +105,11 @@ def stage_1_against_peers(
         "hpfrec": partial(_hpfrec, pairs, rank, threads),
         "poismf": partial(_poismf, pairs, rank, threads),
     }
-    fits = {name: _until(peers[name], pairs, wanted) for name in names}
+    fits = {name: _until(peers[name], pairs, wanted) for name in peers}
     seconds = alternate(
         rounds,
         {"ours": lambda: _seconds(lambda: PoissonFactorization(rank=rank, maxIter=enough, tol=0.0).fit(ratings))},
-        {name: partial(_clocked, peers[name], int(fits[name][-1]["iterations"])) for name in names},
+        {name: partial(_clocked, peers[name], int(fits[name][-1]["iterations"])) for name in peers},
     )
     ours = {"iterations": enough, "elbo_at_the_end": round(end, 1), "log_likelihood": round(wanted, 1)}
     return {"ours": ours, **fits, **seconds}

@@ -50,6 +50,7 @@ test: $(READY)  ## Run the tests, in TESTERS=2 processes; ARGS="-k session" pick
 coverage: ARGS += --cov --cov-report=term
 coverage: test  ## Run the tests, and show which lines none of them reaches
 
+# Test by test: most are of one file, and share little.
 test-blocks: $(READY)  ## Run the tests of whole fits over Spark's blocks: heavy items, interrupted fits, intervals
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=load -m blocks $(ARGS)
 

@@ -5,7 +5,8 @@ against hpfrec and poismf, until either fits the training exposures as well.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from statistics import median
 from typing import Any
@@ -19,9 +20,11 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.speed import EXTENDED, Seconds, alternate, hpfrec_model
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
-from dcrec_spark.engine import half_step
+from dcrec_spark.engine import ascent, half_step
 from dcrec_spark.engine.turn import Kernel, Turn, Update
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps
+from dcrec_spark.models.fitting.driver_layout import DriverLayout
+from dcrec_spark.models.outcome import estimator as outcome_estimator
 
 # Relative distance from the converged ELBO that counts as there, and what counts as converged.
 NEAR, CONVERGED = 1e-4, 1e-7
@@ -332,8 +335,37 @@ def kernel_share(fit: Callable[[], Seconds]) -> float:
     return round(in_kernels / seconds, 3)
 
 
+# Calls of a fit that are no sweeps: what they are for, who has them, and their name there.
+NOT_SWEEPS: dict[str, tuple[Any, str]] = {
+    "users settle": (ascent, "_settle"),
+    "a_hat attached": (outcome_estimator, "attach_confounder"),
+    "tables made": (DriverLayout, "_table"),
+}
+
+
+@contextmanager
+def _noting_calls() -> Iterator[list[tuple[str, float, float]]]:
+    """Note of each call of ``NOT_SWEEPS`` what it was for, when it began, and its seconds."""
+    calls: list[tuple[str, float, float]] = []
+
+    def noted(what: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                calls.append((what, start, time.perf_counter() - start))
+
+        return noting
+
+    with ExitStack() as stack:
+        for what, (owner, name) in NOT_SWEEPS.items():
+            stack.enter_context(patch.object(owner, name, noted(what, getattr(owner, name))))
+        yield calls
+
+
 def course(ratings: DataFrame, rank: int) -> dict[str, float]:
-    """Where the seconds of a fit of both stages go, by what the listeners see; so many iterations and sweeps."""
+    """Where the seconds of a fit of both stages go, by what the listeners see, and by the calls that are no sweeps."""
     seen: list[tuple[str, float]] = []
 
     def note(stage: str, iteration: int, objective: float) -> None:
@@ -343,15 +375,32 @@ def course(ratings: DataFrame, rank: int) -> dict[str, float]:
     outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=5, tol=0.0)
     exposure.listener = outcome.listener = note
     start = time.perf_counter()
-    _seconds(lambda: outcome.fit(ratings))
+    with _noting_calls() as calls:
+        model = outcome.fit(ratings)
+    fitted = time.perf_counter()
+    _count(model)
     end = time.perf_counter()
+    model.release()
     one, two = ([at for stage, at in seen if stage == name] for name in ("exposure", "outcome"))
+
+    def taken(what: str, begins: float, ends: float) -> float:
+        times = [seconds for name, at, seconds in calls if name == what and begins <= at < ends]
+        if not times:
+            raise RuntimeError(f"{what}: no such call was seen; a fit in this process makes them elsewhere now")
+        return sum(times)
+
     parts = {
         "to the end of the first iteration": one[0] - start,
         "an iteration of stage 1": (one[-1] - one[0]) / (len(one) - 1),
         "from the last iteration to the end of the first sweep": two[0] - one[-1],
+        "of that: users settle": taken("users settle", one[-1], two[0]),
+        "of that: tables of stage 1": taken("tables made", one[-1], two[0]),
+        "of that: a_hat attached": taken("a_hat attached", one[-1], two[0]),
         "a sweep of stage 2": (two[-1] - two[0]) / (len(two) - 1),
         "after the last sweep": end - two[-1],
+        "of these: users settle": taken("users settle", two[-1], fitted),
+        "of these: tables": taken("tables made", two[-1], fitted),
+        "of these: Spark counts the rows of both tables": end - fitted,
     }
     return {name: round(seconds, 3) for name, seconds in parts.items()}
 
@@ -366,8 +415,13 @@ def _seconds(fit: Callable[[], Any]) -> Seconds:
     """From the call until the factors of both sides can be read."""
     start = time.perf_counter()
     model = fit()
-    model.userFactors.count(), model.itemFactors.count()
+    _count(model)
     seconds = time.perf_counter() - start
     if hasattr(model, "release"):
         model.release()
     return seconds
+
+
+def _count(model: Any) -> None:
+    """Have Spark read all rows of both sides' factors."""
+    model.userFactors.count(), model.itemFactors.count()

@@ -19,6 +19,9 @@ BY_FILE  := --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder
 QUICK_JVM := -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -XX:ReservedCodeCacheSize=240m \
 	-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote \
 	$(if $(filter Linux,$(shell uname)),-Djdk.lang.Process.launchMechanism=VFORK)
+# Of the classes that a night loads; written where many JVMs are to come, and taken wherever it is there.
+CLASSES  := $(VENV)/classes.jsa
+TAKE_CLASSES := -Xlog:disable -XX:SharedArchiveFile="$(abspath $(CLASSES))"
 # What make pack installs for executors, and for drivers that run on the cluster.
 PACKED   ?= fast,jobs,warehouse
 PACKAGE  := pyproject.toml conf/constraints.txt $(shell find dcrec_spark conf -name '*.py' -o -name '*.j2' -o -name '*.css' -o -path 'conf/*')
@@ -34,7 +37,10 @@ say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 .PHONY: help demo test coverage test-blocks test-clusters test-jobs test-processes test-docs test-warehouse test-schedulers two-weeks test-wheel jars lint audit format bench soak promises nine-rows reproduce pack submit docs docs-serve clean
 
 test coverage test-blocks test-clusters test-jobs test-processes test-docs test-warehouse test-wheel two-weeks promises: \
-	export JDK_JAVA_OPTIONS ?= $(QUICK_JVM)
+	export JDK_JAVA_OPTIONS ?= $(QUICK_JVM) $(TAKE_CLASSES)
+
+# Each of them starts JVMs by the dozen.
+test-clusters test-jobs test-processes test-docs test-warehouse promises: $(CLASSES)
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
@@ -177,6 +183,10 @@ $(VENV)/.warehouse: $(READY)
 	$(call say,Installing PostgreSQL$(comma) Redis$(comma) an S3 server and readers of Iceberg and Delta...)
 	@$(PIP) install --use-pep517 --constraint conf/constraints.txt --editable '.[dev,warehouse-test]'
 	@touch $@
+
+$(CLASSES): $(READY)
+	$(call say,Writing an archive of the classes that a night loads...)
+	@JDK_JAVA_OPTIONS='$(QUICK_JVM)' $(BIN)/python -m tests.class_archive $@
 
 # Debian splits off what makes an environment's pip; the machine's own pip can stand in for it.
 .PHONY: $(VENV)

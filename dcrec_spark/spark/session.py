@@ -33,6 +33,7 @@ _LOOPBACK = "127.0.0.1"
 _MIB = 2**20
 _PROPERTY = re.compile(r"^\s*([^\s#!=:]+)\s*[=:\s]\s*(.*?)\s*$", re.MULTILINE)
 _OF_EVERY_JVM = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+_DRIVER_OPTIONS, _EXECUTOR_OPTIONS = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
 _NAMES_A_COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 # Where a container's share of the machine is written, in cgroups version 2 and 1.
 _CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -109,7 +110,7 @@ def _settings(app_name: str, master: str | None, wanted: Mapping[str, str]) -> d
         "spark.app.name": app_name,
         **given,
         **wanted,
-        **(_collector({**given, **wanted}) if chosen.startswith("local") and not _is_submitted() else {}),
+        **({} if _is_submitted() else _java_options(chosen, {**given, **wanted})),
         "spark.master": chosen,
     }
 
@@ -175,18 +176,35 @@ def _local_settings() -> dict[str, str]:
     return settings
 
 
-def _collector(asked: Mapping[str, str]) -> dict[str, str]:
+def _java_options(master: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """Say what is told to the JVMs that are started here, after what was asked for them."""
+    ours = {
+        _DRIVER_OPTIONS: [_logging(), _collector(asked) if master.startswith("local") else ""],
+        # Other executors are not started here.
+        _EXECUTOR_OPTIONS: [_logging() if master.startswith("local-cluster") else ""],
+    }
+    said = {name: " ".join(filter(None, [asked.get(name), *options])) for name, options in ours.items()}
+    return {name: options for name, options in said.items() if options}
+
+
+def _logging() -> str:
+    """Choose the file that says what Spark logs, unless a folder of this machine's does.
+
+    It is named: with its folder on the class path Java takes no archive of loaded classes (-XX:SharedArchiveFile).
+    """
+    said_elsewhere = "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
+    return "" if said_elsewhere else f"-Dlog4j2.configurationFile={(conf_directory() / 'log4j2.properties').as_uri()}"
+
+
+def _collector(asked: Mapping[str, str]) -> str:
     """Choose the garbage collector of a local run, unless somebody has: two named together stop the JVM.
 
     Blocks are arrays of tens of megabytes, which G1 never moves: of 100M ratings it ran out of a heap of 6 GB, where
     Parallel went on.
     """
-    name = "spark.driver.defaultJavaOptions"
-    ours = asked.get(name, "")
-    said = [ours, asked.get("spark.driver.extraJavaOptions", ""), *(os.environ.get(v, "") for v in _OF_EVERY_JVM)]
-    if any(_NAMES_A_COLLECTOR.search(options) for options in said):
-        return {}
-    return {name: f"{ours} -XX:+UseParallelGC".strip()}
+    said = [asked.get(_DRIVER_OPTIONS, ""), asked.get("spark.driver.extraJavaOptions", "")]
+    said += [os.environ.get(name, "") for name in _OF_EVERY_JVM]
+    return "" if any(_NAMES_A_COLLECTOR.search(options) for options in said) else "-XX:+UseParallelGC"
 
 
 def _heap(memory: int) -> int:
@@ -217,8 +235,6 @@ def _prepare_process(settings: Mapping[str, str]) -> None:
     ensure_java()
     if settings["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
-    if "SPARK_HOME" not in os.environ:
-        os.environ.setdefault("SPARK_CONF_DIR", str(conf_directory()))
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:

@@ -16,6 +16,7 @@ from dcrec_spark.spark import session
 from dcrec_spark.spark.java import ensure_java
 
 ROOT = Path(__file__).resolve().parents[2]
+LOGGING = f"-Dlog4j2.configurationFile={(ROOT / 'conf' / 'log4j2.properties').as_uri()}"
 
 # Starts a session and tells, as the last line, what came of it: the driver's side, each worker's, and what a query
 # raised that fails.
@@ -131,7 +132,7 @@ def test_a_local_session_is_complete_by_itself(outside: pytest.MonkeyPatch) -> N
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "4096m",
         "spark.driver.maxResultSize": "0",
-        "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC",
+        "spark.driver.defaultJavaOptions": f"{LOGGING} -XX:+UseParallelGC",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "12",
         "spark.ui.showConsoleProgress": "false",
@@ -148,19 +149,32 @@ def test_a_local_session_is_complete_by_itself(outside: pytest.MonkeyPatch) -> N
 def test_who_names_a_collector_has_it(outside: pytest.MonkeyPatch) -> None:
     """Two collectors stop the JVM before it starts; that of the executors is another JVM's."""
 
-    def options(conf: dict[str, str]) -> str | None:
-        return session._settings("name", None, conf).get("spark.driver.defaultJavaOptions")
+    def options(conf: dict[str, str]) -> str:
+        return session._settings("name", None, conf)["spark.driver.defaultJavaOptions"].replace(f"{LOGGING} ", "")
 
     assert options({"spark.driver.extraJavaOptions": "-Xss4m"}) == "-XX:+UseParallelGC"
     assert options({"spark.executor.extraJavaOptions": "-XX:+UseZGC"}) == "-XX:+UseParallelGC"
     assert options({"spark.driver.defaultJavaOptions": "-Dx=y"}) == "-Dx=y -XX:+UseParallelGC"
-    assert options({"spark.driver.extraJavaOptions": "-Xss4m -XX:+UseZGC"}) is None
-    assert options({"spark.driver.defaultJavaOptions": "-XX:+UseG1GC"}) == "-XX:+UseG1GC"
+    assert options({"spark.driver.extraJavaOptions": "-Xss4m -XX:+UseZGC"}) == LOGGING
+    assert options({"spark.driver.defaultJavaOptions": "-XX:+UseG1GC"}) == f"-XX:+UseG1GC {LOGGING}"
     outside.setenv("PYSPARK_SUBMIT_ARGS", '--driver-java-options "-XX:+UseZGC" pyspark-shell')
-    assert options({}) is None
+    assert options({}) == LOGGING
     outside.delenv("PYSPARK_SUBMIT_ARGS")
     outside.setenv("JDK_JAVA_OPTIONS", "-XX:+UseSerialGC")
-    assert options({}) is None
+    assert options({}) == LOGGING
+
+
+def test_who_has_a_folder_of_settings_has_its_logging(outside: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without one, the executors that are started here log as their driver does."""
+    drivers, executors = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
+    settings = session._settings("name", "local-cluster[2,1,1024]", {executors: "-Dx=y"})
+    assert settings[executors] == f"-Dx=y {LOGGING}"
+    assert LOGGING in settings[drivers]
+
+    outside.setenv("SPARK_CONF_DIR", str(tmp_path))
+    settings = session._settings("name", "local-cluster[2,1,1024]", {})
+    assert executors not in settings
+    assert settings[drivers] == "-XX:+UseParallelGC"
 
 
 def test_what_the_jvm_may_take(spark: SparkSession) -> None:
@@ -175,8 +189,9 @@ def test_on_a_cluster_nothing_local_is_imposed() -> None:
     settings = session._settings("name", "spark://somewhere:7077", {})
 
     local_only = {"spark.driver.host", "spark.driver.memory", "spark.ui.enabled", "spark.pyspark.python"}
-    local_only |= {"spark.sql.shuffle.partitions", "spark.driver.defaultJavaOptions", "spark.driver.maxResultSize"}
+    local_only |= {"spark.sql.shuffle.partitions", "spark.executor.defaultJavaOptions", "spark.driver.maxResultSize"}
     assert settings["spark.master"] == "spark://somewhere:7077"
+    assert settings["spark.driver.defaultJavaOptions"] == LOGGING
     assert not local_only & settings.keys()
 
 

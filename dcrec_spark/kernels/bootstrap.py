@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.stats import poisson
+from scipy.special import pdtr
 
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.kernels.metrics import PerRow
@@ -25,7 +25,8 @@ Floats = NDArray[np.float64]
 
 # 16 random bits choose a weight. The probabilities are off by less than 2^-16, mean and variance by less than 1e-4.
 _BITS = 16
-_WEIGHT_OF: NDArray[np.uint8] = poisson.ppf((np.arange(1 << _BITS) + 0.5) / (1 << _BITS), 1.0).astype(np.uint8)
+_UP_TO = pdtr(np.arange(_BITS), 1.0)  # the probability of a weight of at most 0, 1, ...
+_WEIGHT_OF: NDArray[np.uint8] = np.searchsorted(_UP_TO, (np.arange(1 << _BITS) + 0.5) / (1 << _BITS)).astype(np.uint8)
 # A uniform number has 53 random bits: three draws of 16, the fourth word stays empty.
 _DRAWS = 3
 # Weights of rows and columns that are held as numbers at a time: 32 MB.

@@ -34,13 +34,13 @@ comma     := ,
 say       = @printf '$(BOLD)%s$(PLAIN)\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-blocks test-clusters test-jobs test-processes test-docs test-warehouse test-schedulers two-weeks test-wheel jars lint audit format bench soak promises nine-rows reproduce pack submit docs docs-serve clean
+.PHONY: help demo test coverage test-blocks test-clusters test-jobs test-processes test-docs test-warehouse test-schedulers two-weeks test-long test-wheel jars lint audit format bench soak promises nine-rows reproduce pack submit docs docs-serve clean
 
-test coverage test-blocks test-clusters test-jobs test-processes test-docs test-warehouse test-wheel two-weeks promises: \
+test coverage test-blocks test-clusters test-jobs test-processes test-docs test-warehouse test-long test-wheel two-weeks promises: \
 	export JDK_JAVA_OPTIONS ?= $(QUICK_JVM) $(TAKE_CLASSES)
 
 # Each of them starts JVMs by the dozen.
-test-clusters test-jobs test-processes test-docs test-warehouse promises: $(CLASSES)
+test-clusters test-jobs test-processes test-docs test-warehouse test-long promises: $(CLASSES)
 
 help:  ## Show this list
 	@printf '$(BOLD)dcrec-spark$(PLAIN): deconfounded recommendations on Apache Spark\n\n'
@@ -58,7 +58,7 @@ coverage: test  ## Run the tests, and show which lines none of them reaches
 
 # Test by test: most are of one file, and share little.
 test-blocks: $(READY)  ## Run the tests of whole fits over Spark's blocks: heavy items, interrupted fits, intervals
-	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=load -m blocks $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=load -m 'blocks and not long' $(ARGS)
 
 test-clusters: $(READY)  ## Run the tests on real executors: local-cluster, and a standalone cluster on loopback
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m 'cluster and not long' $(ARGS)
@@ -67,7 +67,7 @@ test-jobs: $(READY)  ## Run the tests of whole jobs, of the studies and of the d
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m job $(ARGS)
 
 test-processes: $(READY)  ## Run the tests that start, stop and kill jobs in processes of their own
-	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadgroup -m 'process and not long' $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m 'process and not long' $(ARGS)
 
 test-docs: $(READY)  ## Run every code block of README, documentation and docstrings, and the notebooks
 	@$(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile -m documentation $(ARGS)
@@ -80,6 +80,10 @@ test-warehouse: $(VENV)/.warehouse jars  ## Run the tests against real catalogs 
 
 test-schedulers: $(READY) build/schedulers/.ready  ## Run nights by Airflow, cron and MLflow, and check those of Kubernetes
 	@DCREC_SCHEDULERS=$(abspath build/schedulers) $(BIN)/python -m pytest -m scheduler tests/schedulers $(ARGS)
+
+test-long: $(VENV)/.warehouse jars  ## Run the tests that take minutes, of kinds that others try at every change (hours)
+	@$(BIN)/python -m pytest $(BY_FILE) -m 'long and not warehouse' $(ARGS)
+	@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest $(BY_FILE) -m 'warehouse and long' tests/warehouse $(ARGS)
 
 two-weeks: $(VENV)/.warehouse jars  ## Simulate two weeks of nights, and write docs/explanation/two-weeks.md
 	@DCREC_JARS=$(VENV)/jars DCREC_TWO_WEEKS=docs/explanation/two-weeks.md \

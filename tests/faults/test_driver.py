@@ -75,8 +75,16 @@ def staging(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Po
             process.wait(timeout=60)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("whom", ["the driver", "its process group"])
+# What schedulers send and what a terminal does, to whom each of them sends it; the other two by make test-long.
+@pytest.mark.parametrize(
+    ("whom", "number"),
+    [
+        ("the driver", signal.SIGTERM),
+        ("its process group", signal.SIGINT),
+        pytest.param("the driver", signal.SIGINT, marks=pytest.mark.long),
+        pytest.param("its process group", signal.SIGTERM, marks=pytest.mark.long),
+    ],
+)
 def test_a_run_that_is_stopped_while_it_stages_says_what_it_has_left(
     whom: str, number: signal.Signals, settings: dict[str, object], tmp_path: Path
 ) -> None:
@@ -117,7 +125,7 @@ def test_a_run_that_is_killed_while_it_stages_is_whole_when_it_is_run_again(
     assert names_in(output) == {"CURRENT", "run_id=old", directory.name}
 
 
-# Each takes a while: these are tried at every change, all of them by make promises.
+# Each takes a while: these are tried at every change, the others by make test-long.
 AT_EVERY_CHANGE = {"commit", "verify"}
 # Readers have the new run from its commit on.
 BEFORE_READERS_HAVE_IT = list(STEPS)[: list(STEPS).index("commit") + 1]

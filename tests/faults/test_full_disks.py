@@ -10,8 +10,6 @@ from tests.faults import programs
 from tests.faults.test_driver import RATINGS
 
 pytestmark = pytest.mark.process
-# In one process of pytest's, which makes what they share once.
-on_one_disk = pytest.mark.xdist_group("a small output")
 
 
 def told(folder: Path, which: str) -> dict[str, Any]:
@@ -27,7 +25,6 @@ def on_a_small_output(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
     return told(tmp_path_factory.mktemp("output"), "output")
 
 
-@on_one_disk
 @pytest.mark.parametrize("when", ["staging", "checkpointing"])
 def test_a_full_output_ends_with_7_and_keeps_the_tables_of_before(when: str, on_a_small_output: dict[str, Any]) -> None:
     """The message says so where it was a checkpoint of the fit that had no room."""
@@ -43,7 +40,6 @@ def test_a_full_output_ends_with_7_and_keeps_the_tables_of_before(when: str, on_
     assert [name for name in run["names"] if name.startswith((".staging", ".tmp"))] == []
 
 
-@on_one_disk
 def test_a_read_only_output_is_refused_before_anything_is_fitted(on_a_small_output: dict[str, Any]) -> None:
     run = on_a_small_output["read-only"]
     assert run["code"] == 2, run
@@ -52,7 +48,6 @@ def test_a_read_only_output_is_refused_before_anything_is_fitted(on_a_small_outp
     assert run["read"] == "old"
 
 
-@on_one_disk
 def test_the_same_command_publishes_when_there_is_room(on_a_small_output: dict[str, Any]) -> None:
     run = on_a_small_output["room again"]
     assert run["code"] == 0, run

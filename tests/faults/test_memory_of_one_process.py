@@ -9,7 +9,10 @@ from tests.faults.programs import told
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize(("ratings", "rank"), [(3_000_000, 10), (6_000_000, 10), (3_000_000, 50)])
+@pytest.mark.parametrize(
+    ("ratings", "rank"),
+    [(3_000_000, 50), *(pytest.param(ratings, 10, marks=pytest.mark.long) for ratings in (3_000_000, 6_000_000))],
+)
 def test_a_fit_takes_no_more_than_it_is_said_to_take(ratings: int, rank: int) -> None:
     """And not much less, else fits that have room would go to blocks."""
     memory = told([sys.executable, "-m", "tests.faults.in_one_process", str(ratings), str(rank)])

@@ -95,7 +95,7 @@ def files_below(folder: Path) -> list[Path]:
 
 LONG = {
     **ENDLESS,
-    "exposure.max_iter": 600,
+    "exposure.max_iter": 300,
     "exposure.rank": 8,
     "outcome.max_iter": 2,
     "model.checkpoint_seconds": 1,
@@ -119,7 +119,6 @@ def lists_of(run: Path) -> pd.DataFrame:
     return read_table(run, "recommendations")[columns].sort_values(columns[:2], ignore_index=True)
 
 
-@pytest.mark.xdist_group("undisturbed")  # the process of pytest's that has made that run
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
 def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_the_same(
     number: signal.Signals, undisturbed: tuple[dict[str, object], Path], tmp_path: Path

@@ -222,6 +222,7 @@ def test_the_main_job_runs_by_spark_submit_on_a_cluster(
     assert [path.name for path in (world / "work").glob("app-*/*/stderr")] == ["stderr"]
 
 
+@pytest.mark.long
 def test_an_executor_killed_on_a_standalone_cluster_changes_no_table(
     published: subprocess.CompletedProcess[str], master: str, world: Path
 ) -> None:

@@ -48,6 +48,7 @@ def settings(scratch: Path, postgresql: str) -> Path:
     return file
 
 
+@pytest.mark.long
 def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_takes_all_places_back(
     settings: Path,
     scratch: Path,

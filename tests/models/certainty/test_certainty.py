@@ -82,9 +82,12 @@ def unknowns_of(model: DeconfoundedMFModel) -> biased.Unknowns:
     )
 
 
-@pytest.mark.parametrize(
-    "kind", ["rated", "classical", *(pytest.param(kind, marks=pytest.mark.blocks) for kind in KINDS if kind != "rated")]
-)
+IN_BLOCKS = [pytest.mark.blocks]
+# What it differs in from "rated" is which offset the link has.
+MARKS = {**dict.fromkeys(KINDS, IN_BLOCKS), "rated": [], "classical": [], "offset": [*IN_BLOCKS, pytest.mark.long]}
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=marks) for kind, marks in MARKS.items()])
 def test_intervals_are_the_dense_twins(
     spark: SparkSession, stage_one: PoissonFactorizationModel, fitted: DeconfoundedMFModel, kind: str
 ) -> None:

@@ -101,6 +101,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "poisson, weighted": {"outcome": "poisson", "adjustment": "ipw"},
     "poisson, held out": {"outcome": "poisson", "validationIndicatorCol": "held", "acceleration": True, "maxIter": 6},
 }
+# All their terms are among those of others.
+PLAIN = {"weighted by ratings", "probabilistic", "poisson", "poisson, weighted"}
 
 
 def fit(estimator: DeconfoundedMF, spark: SparkSession) -> DeconfoundedMFModel:
@@ -128,7 +130,10 @@ def assert_same_outcome(one: DeconfoundedMFModel, other: DeconfoundedMFModel, to
 @pytest.mark.blocks
 @pytest.mark.parametrize(
     ("kind", "layout"),
-    [*((kind, BLOCKS) for kind in MODELS), *((kind, HELD) for kind in ("weighted, all terms", "poisson, gammas"))],
+    [
+        *(pytest.param(kind, BLOCKS, marks=pytest.mark.long if kind in PLAIN else []) for kind in MODELS),
+        *((kind, HELD) for kind in ("weighted, all terms", "poisson, gammas")),
+    ],
     ids=[*MODELS, "broadcast: weighted, all terms", "broadcast: poisson, gammas"],
 )
 def test_an_outcome_model(spark: SparkSession, kind: str, layout: dict[str, Any]) -> None:
@@ -179,7 +184,7 @@ def test_items_that_could_be_heavy_beyond_what_may_be_are_named(
 
 
 @pytest.mark.blocks
-@pytest.mark.parametrize("family", ["weighted", "poisson"])
+@pytest.mark.parametrize("family", [pytest.param("weighted", marks=pytest.mark.long), "poisson"])
 def test_a_warm_start_a_fold_in_and_a_saved_model(spark: SparkSession, tmp_path: Path, family: str) -> None:
     settings: dict[str, Any] = {"outcome": family, "maxIter": 2}
     first = fit(splitting(outcome(**settings, **BLOCKS)), spark)

@@ -31,7 +31,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("warehouses")
 
 
-@pytest.fixture(scope="session")
+# Before any test: jobs that run in this process would else start a Java that knows neither archives nor credentials.
+@pytest.fixture(scope="session", autouse=True)
 def spark(scratch: Path) -> Iterator[SparkSession]:
     """Hive, Delta, and Iceberg in a folder and behind SQLite."""
     os.environ |= CREDENTIALS

@@ -81,7 +81,7 @@ test-warehouse: $(VENV)/.warehouse jars  ## Run the tests against real catalogs 
 test-schedulers: $(READY) build/schedulers/.ready  ## Run nights by Airflow, cron and MLflow, and check those of Kubernetes
 	@DCREC_SCHEDULERS=$(abspath build/schedulers) $(BIN)/python -m pytest -m scheduler tests/schedulers $(ARGS)
 
-test-long: $(VENV)/.warehouse jars  ## Run the tests that take minutes, of kinds that others try at every change (hours)
+test-long: $(VENV)/.warehouse jars  ## Run the tests that take minutes, of kinds that others try at every change
 	@$(BIN)/python -m pytest $(BY_FILE) -m 'long and not warehouse' $(ARGS)
 	@DCREC_JARS=$(VENV)/jars $(BIN)/python -m pytest $(BY_FILE) -m 'warehouse and long' tests/warehouse $(ARGS)
 

@@ -83,7 +83,7 @@ def unknowns_of(model: DeconfoundedMFModel) -> biased.Unknowns:
 
 
 IN_BLOCKS = [pytest.mark.blocks]
-# What it differs in from "rated" is which offset the link has.
+# Others try what "offset" is made of: "long steps" a logarithm, "everywhere" blocks.
 MARKS = {**dict.fromkeys(KINDS, IN_BLOCKS), "rated": [], "classical": [], "offset": [*IN_BLOCKS, pytest.mark.long]}
 
 

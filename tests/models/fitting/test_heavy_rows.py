@@ -102,7 +102,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "poisson, held out": {"outcome": "poisson", "validationIndicatorCol": "held", "acceleration": True, "maxIter": 6},
 }
 # All their terms are among those of others.
-PLAIN = {"weighted by ratings", "probabilistic", "poisson", "poisson, weighted"}
+PLAIN = {"weighted by ratings", "probabilistic", "poisson"}
 
 
 def fit(estimator: DeconfoundedMF, spark: SparkSession) -> DeconfoundedMFModel:

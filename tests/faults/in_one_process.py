@@ -1,10 +1,13 @@
 """How much memory a fit in the driver's process takes, beside what it is allowed to: says both, in bytes."""
 
+import ctypes
+import gc
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF
@@ -32,6 +35,13 @@ def fit(ratings: DataFrame, rank: int) -> None:
     DeconfoundedMF(rank=rank, exposureRank=rank, maxIter=2, tol=0.0, exchange="local").fit(ratings).release()
 
 
+def give_back() -> None:
+    """Give the kernel what allocators keep of memory that was freed: how much that is depends on the moment."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    ctypes.CDLL(None).malloc_trim(0)
+
+
 def note_what_is_allowed() -> list[float]:
     """Have fits add to this list what they take to be their size, which decides whether they have room here."""
     allowed: list[float] = []
@@ -49,6 +59,7 @@ def main(number: int, rank: int) -> None:
     spark = build_session("memory", "local[2]", {"spark.driver.memory": "3g"})
     allowed = note_what_is_allowed()
     fit(drawn(spark, 600_000), rank)  # loops are compiled, libraries loaded
+    give_back()
     before = status("VmRSS")
     RESET.write_text("5")  # the largest size seen so far is forgotten
     fit(drawn(spark, number), rank)

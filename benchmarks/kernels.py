@@ -17,8 +17,9 @@ from dcrec_spark.kernels.cholesky import solve_rows
 from dcrec_spark.kernels.conjugate import descend
 from dcrec_spark.kernels.gamma import moments
 from dcrec_spark.kernels.poisson import CountBlock, rates, update_shape
-from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser, Shared, System, users_system
+from dcrec_spark.kernels.ridge import users_system
 from dcrec_spark.kernels.ridge_sums import item_sums
+from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
 from dcrec_spark.kernels.settle import settle_shape
 
 WAYS = {"NumPy": (False, 1), "loops, 1 thread": (True, 1), "loops, 2 threads": (True, 2)}

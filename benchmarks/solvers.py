@@ -20,15 +20,8 @@ from dcrec_spark.kernels import ridge_sums, threads
 from dcrec_spark.kernels.cholesky import solve_rows
 from dcrec_spark.kernels.conjugate import descend
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge import (
-    Design,
-    RatingBlock,
-    Regulariser,
-    Shared,
-    System,
-    items_system,
-    users_system,
-)
+from dcrec_spark.kernels.ridge import items_system, users_system
+from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
 
 DESIGN, REG, STEPS = Design(1.0, True), Regulariser(1.0, 1.0, 1.0, 1.0), 3
 Solver = Callable[[RatingBlock, System, Floats], Floats]

@@ -21,7 +21,7 @@ from dcrec_spark.kernels import csr
 from dcrec_spark.kernels.cholesky import assembled, gather, solve
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge import Array, Design, RatingBlock, Shared, System
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Shared, System
 
 
 class Spreads(NamedTuple):

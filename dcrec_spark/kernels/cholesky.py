@@ -8,7 +8,8 @@ from scipy.linalg.lapack import dposv, sposv
 from dcrec_spark.kernels.compiled import pays, plain
 from dcrec_spark.kernels.csr import pieces, row_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge import Array, Design, RatingBlock, Regulariser, Shared, System, items_system
+from dcrec_spark.kernels.ridge import items_system
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, Shared, System
 from dcrec_spark.kernels.threads import over_rows
 
 

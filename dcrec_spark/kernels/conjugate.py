@@ -13,12 +13,12 @@ import numpy as np
 from dcrec_spark.kernels.compiled import pays, plain
 from dcrec_spark.kernels.csr import inner_products, row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge import RatingBlock, System
+from dcrec_spark.kernels.ridge_terms import RatingBlock, System
 from dcrec_spark.kernels.threads import over_rows
 
 
 def descend(block: RatingBlock, system: System, start: Floats, steps: int) -> Floats:
-    """Take steps of conjugate gradients in each row's :class:`dcrec_spark.kernels.ridge.System`.
+    """Take steps of conjugate gradients in each row's :class:`dcrec_spark.kernels.ridge_terms.System`.
 
     A row stops where rounding leaves nothing to gain. A row whose matrix is seen not to be positive definite comes
     back as NaN.

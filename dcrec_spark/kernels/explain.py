@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dcrec_spark.kernels.cholesky import assembled, gather, solve
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
 from dcrec_spark.kernels.poisson import CountBlock, rates
-from dcrec_spark.kernels.ridge import RatingBlock, System
+from dcrec_spark.kernels.ridge_terms import RatingBlock, System
 
 # Contributions of one user that are formed at once: 32 MB of them.
 TABLE = 1 << 22

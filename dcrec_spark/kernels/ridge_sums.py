@@ -1,7 +1,7 @@
 """Sums over all pairs in the cost of both sides' rows, and what comes of them: shared terms, objective, held-out error.
 
 What the model says of any pair is a sum of terms, each a product of a part of the augmented row of its user and one of
-its item (:class:`dcrec_spark.kernels.ridge.Columns`)::
+its item (:class:`dcrec_spark.kernels.ridge_terms.Columns`)::
 
     preference  [theta_u, b_u, 1] . [beta_i, 1, c_i]          own     gamma_u pi_u . lambda_i
     one         1 . 1                                         common  pi_u . lambda_i
@@ -17,20 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dcrec_spark.kernels.compiled import pays, plain
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge import (
-    Array,
-    Columns,
-    Design,
-    OfPairs,
-    RatingBlock,
-    Regulariser,
-    Shared,
-    Sums,
-    confounder_curvature,
-)
-from dcrec_spark.kernels.threads import in_pieces
+from dcrec_spark.kernels.ridge import confounder_curvature
+from dcrec_spark.kernels.ridge_terms import Array, Columns, Design, RatingBlock, Regulariser, Shared, Sums
+from dcrec_spark.kernels.threads import in_pieces, over_rows
 
 # Users who all depart alike leave no variance to estimate: their regulariser, 1 / variance, ends here.
 LARGEST_REG = 1e12
@@ -124,7 +116,40 @@ def observed_sums(
     rows : of the block's items, (n, K (+ 1)), or users, (n, K (+ 1) (+ 1)). others : of the inbox.
     shared : the terms that the users were solved with.
     """
-    return _in_pieces(_observed_sums, block, rows, others, shared, design, is_user)
+    rank = (others if is_user else rows).shape[1] - design.biases
+    if pays(len(block.col) * rank):
+        return _by_loops(block, rows, others, rank, shared, design, is_user)
+    preference = _preference(block, rows, others, rank, design)
+    gammas = _gammas(block, rows, others, design, is_user)
+
+    def of_piece(first: int, last: int) -> Sums:
+        at = slice(first, last)
+        return _observed_sums(block.piece(first, last), preference[at], gammas(at), shared, design)
+
+    pieces = in_pieces(of_piece, len(block.col))
+    return {name: np.sum([piece[name] for piece in pieces], axis=0) for name in pieces[0]}
+
+
+def _by_loops(
+    block: RatingBlock, rows: Floats, others: Floats, rank: int, shared: Shared, design: Design, is_user: bool
+) -> Sums:
+    from dcrec_spark.kernels.loops import pairs as loops
+
+    departs = block.has_confounder and design.per_user
+    of_pairs = (block.rating, block.weight, block.a_hat, block.product, block.variance)
+    arrays = [plain(each) for each in (block.row_ptr, block.col, *of_pairs, rows, others)]
+    shape = rank, design.biases, departs and is_user, departs and not is_user
+    sums = np.empty((len(rows), 6))
+    given = (*arrays, *shape, float(shared.gamma), float(design.unobserved), design.everywhere, sums)
+    over_rows(lambda first, last: loops.scores(first, last, *given), block.row_ptr)
+    square, linear, linear_h, curve, curve_h, curve_hh = sums.sum(axis=0)
+    terms = 1 + (block.has_confounder and design.shares_gamma)
+    curvature = np.array([[curve, curve_h], [curve_h, curve_hh]])
+    return {
+        "square": square,
+        "linear": np.array([linear, linear_h])[:terms],
+        "curvature": curvature[:terms, :terms],
+    }
 
 
 def of_ratings(sums: Mapping[str, Array]) -> dict[str, Array]:
@@ -151,16 +176,9 @@ def held_out_sums(
     block: RatingBlock, rows: Floats, others: Floats, shared: Shared, design: Design, is_user: bool = False
 ) -> Sums:
     """Compute sum e^2, sum e d, sum d d' of held-out pairs, as :func:`observed_sums` has them (float64)."""
-    return _in_pieces(_held_out_sums, block, rows, others, shared, design, is_user)
-
-
-def _held_out_sums(block: RatingBlock, preference: Floats, gamma: Any, shared: Shared, design: Design) -> Sums:
-    pairs = _Residuals.of(block, preference, gamma, shared, design)
-    return {
-        "held_square": np.array(pairs.error @ pairs.error),
-        "held_linear": pairs.drawn @ pairs.error,
-        "held_curvature": pairs.drawn @ pairs.drawn.T,
-    }
+    alike = block._replace(weight=np.ones_like(block.weight), variance=block.variance[:0])
+    sums = observed_sums(alike, rows, others, shared, design._replace(unobserved=0.0), is_user)
+    return {f"held_{name}": total for name, total in sums.items()}
 
 
 def held_out_error(items: Mapping[str, Array], shared: Shared) -> float:
@@ -179,7 +197,7 @@ def _preference(block: RatingBlock, rows: Floats, others: Floats, rank: int, des
     return preference
 
 
-def _gammas(block: RatingBlock, rows: Floats, others: Floats, design: Design, is_user: bool) -> OfPairs:
+def _gammas(block: RatingBlock, rows: Floats, others: Floats, design: Design, is_user: bool) -> Callable[[slice], Any]:
     """Return the weight that each pair's user has for the confounder, where the users have them."""
     if not (block.has_confounder and design.per_user):
         return lambda _: 0.0
@@ -188,28 +206,6 @@ def _gammas(block: RatingBlock, rows: Floats, others: Floats, design: Design, is
         return lambda at: each[at]
     of_users = np.ascontiguousarray(others[:, -1])
     return lambda at: of_users[block.col[at]]
-
-
-def _in_pieces(
-    sums: Callable[..., Sums],
-    block: RatingBlock,
-    rows: Floats,
-    others: Floats,
-    shared: Shared,
-    design: Design,
-    is_user: bool,
-) -> Sums:
-    """Add up ``sums(pairs, preference, gamma, shared, design)`` of the pieces of a block's pairs."""
-    items = others if is_user else rows
-    preference = _preference(block, rows, others, items.shape[1] - design.biases, design)
-    gammas = _gammas(block, rows, others, design, is_user)
-
-    def of_piece(first: int, last: int) -> Sums:
-        at = slice(first, last)
-        return sums(block.piece(first, last), preference[at], gammas(at), shared, design)
-
-    pieces = in_pieces(of_piece, len(block.col))
-    return {name: np.sum([piece[name] for piece in pieces], axis=0) for name in pieces[0]}
 
 
 class _Residuals(NamedTuple):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dcrec_spark.kernels import certainty, csr, ridge, ridge_sums
 from dcrec_spark.kernels.certainty import Noise, Spreads
-from dcrec_spark.kernels.ridge import RatingBlock, Shared
+from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared
 from tests.kernels.test_ridge_sums import KINDS, Extended, problem_of, rows_of
 from tests.problems import assert_same
 from tests.problems import csr as entries_of
@@ -71,8 +71,8 @@ def test_variances_are_the_dense_twins(seed: int, kind: str) -> None:
 def test_biases_of_a_balanced_table_leave_the_freedom_of_two_ways() -> None:
     """Without regularisation rows and columns take U + I - 1 degrees of freedom, not U + I."""
     n_users, n_items, ones = 5, 7, np.ones((5, 7))
-    ratings, design = np.random.default_rng(1).normal(3.0, 1.0, ones.shape), ridge.Design(0.0, False, biases=True)
-    reg = ridge.Regulariser(1.0, 1.0, 1.0, 0.0, 1e-12, 1e-12)
+    ratings, design = np.random.default_rng(1).normal(3.0, 1.0, ones.shape), Design(0.0, False, biases=True)
+    reg = Regulariser(1.0, 1.0, 1.0, 0.0, 1e-12, 1e-12)
     leverages = []
     for table, setup in ((ratings, ridge.users_system), (ratings.T, ridge.items_system)):
         pairs, n, m = entries_of(np.ones(table.shape)), *table.shape
@@ -123,7 +123,7 @@ def test_rows_in_pieces_give_the_same(seed: int) -> None:
 
 def test_a_row_without_a_solution_is_nan() -> None:
     p = problem_of(3, "biases")
-    p = p._replace(reg=ridge.Regulariser(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    p = p._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
     of_users, _, _ = sides(p, p.start)
     assert np.isnan(of_users.solved[0]).all()
     assert np.isnan(of_users.pairs[: p.twin.ratings.shape[1]]).all()

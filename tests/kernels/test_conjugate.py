@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dcrec_spark.kernels import cholesky, ridge, ridge_sums
 from dcrec_spark.kernels.conjugate import descend
-from dcrec_spark.kernels.ridge import RatingBlock, Shared, System
+from dcrec_spark.kernels.ridge_terms import RatingBlock, Shared, System
 from tests.kernels import ways
 from tests.kernels.loops.problems import counts_of, system_of
 from tests.kernels.test_ridge_sums import KINDS, problem_of, rows_of

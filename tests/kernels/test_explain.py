@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dcrec_spark.kernels import cholesky, explain, ridge, ridge_sums
 from dcrec_spark.kernels.explain import Explained, UserGammas, Wanted, explain_poisson, explain_ridge
 from dcrec_spark.kernels.gamma import geometric_mean
-from dcrec_spark.kernels.ridge import Design, Shared
+from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
 from tests.problems import RatingProblem, assert_same, count_block, random_counts, rating_problem
 from tests.reference import explain as twin
 from tests.reference import poisson_outcome as outcome
@@ -33,7 +33,7 @@ def every_pair(n_users: int, n_items: int, nonzeros: int, reasons: int = 99) -> 
     return Wanted(np.arange(n_users + 1) * n_items, col, reasons, np.arange(nonzeros)[::-1])
 
 
-def system_of(p: RatingProblem) -> ridge.System:
+def system_of(p: RatingProblem) -> System:
     sums = ridge_sums.item_sums(p.factors.item_attribute, p.items.exposure, p.design)
     shared = Shared(p.factors.intercept, 0.0 if p.design.per_user else float(p.factors.confounder_weight[0]))
     return ridge.users_system(p.users, p.factors.item_attribute, sums, shared, p.design, p.reg)
@@ -201,9 +201,7 @@ def test_reasons_are_the_largest_first_and_the_rest_is_added_up(table: int, monk
 
 def test_of_equal_contributions_the_one_that_comes_first_in_the_order_is_named() -> None:
     """Three ratings of one user, of the same items to the last digit."""
-    block = ridge.RatingBlock(
-        np.array([0, 3]), np.zeros(3, np.int32), np.ones(3), np.ones(3), np.empty(0), np.empty((1, 0))
-    )
+    block = RatingBlock(np.array([0, 3]), np.zeros(3, np.int32), np.ones(3), np.ones(3), np.empty(0), np.empty((1, 0)))
     item = np.array([[1.0, 2.0]])
     p = ridge.users_system(
         block,
@@ -211,7 +209,7 @@ def test_of_equal_contributions_the_one_that_comes_first_in_the_order_is_named()
         ridge_sums.item_sums(item, np.empty((1, 0)), Design(0.0, False)),
         Shared(),
         Design(0.0, False),
-        ridge.Regulariser(1, 1, 1, 1),
+        Regulariser(1, 1, 1, 1),
     )
     found = explain_ridge(block, p, Wanted(np.array([0, 1]), np.zeros(1, np.int32), 2, np.array([5, 3, 4])))
     assert found.reason_at.tolist() == [1, 2]
@@ -220,7 +218,7 @@ def test_of_equal_contributions_the_one_that_comes_first_in_the_order_is_named()
 def test_a_user_without_a_solution_has_no_preference_and_no_reasons() -> None:
     """Nothing says where an unrated user should be, without a prior; another is as he is."""
     p = rating_problem(np.random.default_rng(4), Design(0.0, False), False)
-    p = p._replace(reg=ridge.Regulariser(0.0, 0.0, 0.0, 0.0))
+    p = p._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0))
     found = by_ridge(p)
     assert np.isnan(found.preference[: p.twin.ratings.shape[1]]).all()
     assert (found.n_reasons[: p.twin.ratings.shape[1]] == 0).all()

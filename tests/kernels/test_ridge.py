@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcrec_spark.kernels import cholesky, csr, ridge, ridge_sums
-from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser, Shared
+from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared
 from tests.kernels import ways
 from tests.problems import RatingProblem, assert_same, rating_problem, user_rows
 from tests.reference import ridge as dense

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcrec_spark.kernels import cholesky, ridge, ridge_sums
-from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser, Shared
+from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared
 from tests.problems import assert_same, csr, random_counts
 from tests.reference import biased
 from tests.reference.poisson import Array

@@ -45,6 +45,19 @@ def _ask_ahead(n: int, col: Places, cols: Numbers) -> None:
 
 
 @compiled
+def row_products(start: int, end: int, col: Places, own: Numbers, cols: Numbers, products: Numbers) -> None:
+    """products[n - start] = own . cols[i] of the nonzeros n from ``start`` to ``end``, as far as ``own`` is long."""
+    width, fours = len(own), end - (end - start) % ABREAST
+    for n in range(start, fours, ABREAST):
+        _ask_ahead(n, col, cols)
+        at = n - start
+        of_four = _products(own, width, cols, col[n], col[n + 1], col[n + 2], col[n + 3])
+        products[at], products[at + 1], products[at + 2], products[at + 3] = of_four
+    for n in range(fours, end):
+        products[n - start] = _product(own, width, cols, col[n])
+
+
+@compiled
 def inner_products(
     first: int, last: int, row_ptr: Places, col: Places, rows: Numbers, cols: Numbers, products: Numbers
 ) -> None:
@@ -55,13 +68,7 @@ def inner_products(
         for k in range(width):
             own[k] = rows[row, k]
         start, end = row_ptr[row], row_ptr[row + 1]
-        fours = end - (end - start) % ABREAST
-        for n in range(start, fours, ABREAST):
-            _ask_ahead(n, col, cols)
-            of_four = _products(own, width, cols, col[n], col[n + 1], col[n + 2], col[n + 3])
-            products[n], products[n + 1], products[n + 2], products[n + 3] = of_four
-        for n in range(fours, end):
-            products[n] = _product(own, width, cols, col[n])
+        row_products(start, end, col, own, cols, products[start:end])
 
 
 @compiled

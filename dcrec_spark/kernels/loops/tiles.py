@@ -4,9 +4,9 @@ Four rows of a product and up to three vectors of its columns are worked on at a
 registers however long the matrices are, and each number that is read counts three or four times. A vector is what 32
 bytes hold; LLVM makes of it what the processor has.
 
-Who changes this file removes what numba has cached of :mod:`dcrec_spark.kernels.loops.ridge` and of
-:mod:`dcrec_spark.kernels.loops.poisson`: functions of other files are part of that, and numba looks at its own file
-alone.
+Who changes this file removes what numba has cached of :mod:`dcrec_spark.kernels.loops.ridge`, of
+:mod:`dcrec_spark.kernels.loops.poisson` and of :mod:`dcrec_spark.kernels.loops.pairs`: functions of other files are
+part of that, and numba looks at its own file alone.
 """
 
 from collections.abc import Callable, Sequence

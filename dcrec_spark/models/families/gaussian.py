@@ -25,7 +25,7 @@ from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
 from dcrec_spark.kernels.relax import over_relaxed_rows
-from dcrec_spark.kernels.ridge import Design, RatingBlock, Regulariser, Shared
+from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
 from dcrec_spark.kernels.threads import made_in_pieces
 from dcrec_spark.models.families.base import (
     Assessor,
@@ -259,7 +259,7 @@ class GaussianSteps:
         """Return what a half-step leaves: where the next one begins at the rows, they are its memory too."""
         return Update(rows, sums, {"rows": rows} if self.remembers else {})
 
-    def moved(self, ratings: RatingBlock, system: ridge.System, before: Floats | None) -> Floats:
+    def moved(self, ratings: RatingBlock, system: System, before: Floats | None) -> Floats:
         """Return the rows of a system after a step from where they were; before is None where nothing was."""
         if self.gradients:
             begin = np.zeros_like(system.right) if before is None else before
@@ -391,7 +391,7 @@ def item_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
     return model.update(rows, sums)
 
 
-def _heavy_moved(turn: Turn, ratings: RatingBlock, system: ridge.System, model: GaussianSteps) -> Floats:
+def _heavy_moved(turn: Turn, ratings: RatingBlock, system: System, model: GaussianSteps) -> Floats:
     """Return the heavy items of a block after a step, by what the users' blocks have added up over their pairs."""
     before, none = turn.memory.get("rows"), ratings.piece(0, 0)
     moved = [

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.kernels.ridge import Design
+from dcrec_spark.kernels.ridge_terms import Design
 from dcrec_spark.models.families.base import Observed, TableColumn
 from dcrec_spark.models.families.gaussian import GaussianSteps, LeastSquares
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.poisson import CountBlock
-from dcrec_spark.kernels.ridge import System
+from dcrec_spark.kernels.ridge_terms import System
 
 
 def counts_of(

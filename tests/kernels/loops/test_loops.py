@@ -16,7 +16,7 @@ from dcrec_spark.kernels.loops.compiling import compiled
 from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
 from dcrec_spark.kernels.poisson import update_shape
 from dcrec_spark.kernels.relax import over_relaxed
-from dcrec_spark.kernels.ridge import RatingBlock, System
+from dcrec_spark.kernels.ridge_terms import RatingBlock, System
 from dcrec_spark.kernels.settle import settle_shape
 from tests.kernels import ways
 from tests.kernels.loops.problems import counts_of, factors_of, system_of

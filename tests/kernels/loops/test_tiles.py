@@ -6,7 +6,7 @@ import pytest
 from dcrec_spark.kernels.cholesky import solve_rows
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.loops.tiles import BEYOND, ROWS, add_products, whole_lines
-from dcrec_spark.kernels.ridge import RatingBlock, System
+from dcrec_spark.kernels.ridge_terms import RatingBlock, System
 from tests.kernels import ways
 from tests.kernels.loops.problems import counts_of, system_of
 

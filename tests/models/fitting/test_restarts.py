@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.engine.turn import Kernel
 from dcrec_spark.errors import FitError
-from dcrec_spark.kernels.ridge import Shared
+from dcrec_spark.kernels.ridge_terms import Shared
 from dcrec_spark.models.families.gaussian import GaussianSteps
 from dcrec_spark.models.fitting.restarts import best_of
 from tests.models.outcome.test_extended import KINDS

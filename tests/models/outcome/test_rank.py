@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import DataError
-from dcrec_spark.kernels.ridge import Shared
+from dcrec_spark.kernels.ridge_terms import Shared
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.outcome import rank, rank_here
 from dcrec_spark.models.outcome.tables import FactorTables, completed

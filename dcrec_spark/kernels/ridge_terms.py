@@ -1,0 +1,239 @@
+"""What least squares over all pairs is made of: the rated pairs of a block, which terms they carry, normal equations.
+
+:mod:`dcrec_spark.kernels.ridge` has the model, and sets the normal equations up.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcrec_spark.kernels.gamma import Floats
+
+Array = NDArray[Any]
+Sums = dict[str, NDArray[np.float64]]
+_NONE: Floats = np.empty(0)
+
+
+class RatingBlock(NamedTuple):
+    """Observed pairs of one block in row order; a_hat is zero-length where the model carries no confounder.
+
+    row_ptr (n + 1,), col (nnz,) places in the inbox, rating, weight (nnz,), a_hat (nnz,) or (0,): the confounder h.
+    exposure (n, L): the exposure factors of the rows, L = 0 without a confounder.
+    low_rank : (nnz,) the product of the exposures, where ``a_hat`` is another number; else (0,).
+    variance : (nnz,) the variance of h, where it counts; else (0,).
+    elsewhere : (n,) how many pairs each row has besides, in other blocks; (0,) where all are here.
+    """
+
+    row_ptr: NDArray[np.int64]
+    col: NDArray[np.int32]
+    rating: Floats
+    weight: Floats
+    a_hat: Floats
+    exposure: Floats
+    low_rank: Floats = _NONE
+    variance: Floats = _NONE
+    elsewhere: NDArray[np.int64] = np.empty(0, np.int64)
+
+    @property
+    def n_pairs(self) -> NDArray[np.int64]:
+        """How many pairs each row has, (n,)."""
+        here = np.diff(self.row_ptr)
+        return here + self.elsewhere if len(self.elsewhere) else here
+
+    @property
+    def has_confounder(self) -> bool:
+        """Whether the model has the term gamma h."""
+        return bool(self.exposure.shape[1] > 0)
+
+    @property
+    def product(self) -> Floats:
+        """What the sums over all pairs have in the place of h, (nnz,)."""
+        return self.low_rank if len(self.low_rank) else self.a_hat
+
+    def piece(self, first: int, last: int) -> "RatingBlock":
+        """Return some of the pairs, as if they were one row's."""
+        names = ("col", "rating", "weight", "a_hat", "low_rank", "variance")
+        return self._replace(row_ptr=np.array([0, last - first]), **{n: getattr(self, n)[first:last] for n in names})
+
+    @property
+    def weighted_variance(self) -> Floats:
+        """Weight times variance of h, (nnz,); zeros where it does not count."""
+        return self.weight * self.variance if len(self.variance) else np.zeros(len(self.col))
+
+
+class Design(NamedTuple):
+    """Which pairs and rows carry which term.
+
+    unobserved : w0, the weight of the unobserved pairs. everywhere : whether they carry the preference term (z).
+    per_user : whether each user has a confounder weight of his own; else one is shared by all.
+    pooled : whether the users' weights depart from a common one. biases : whether each row has one.
+    """
+
+    unobserved: float
+    everywhere: bool
+    per_user: bool = True
+    pooled: bool = False
+    biases: bool = False
+
+    @property
+    def on_preference(self) -> float:
+        """Weight z w0 of an unobserved pair in the preference term."""
+        return self.unobserved if self.everywhere else 0.0
+
+    @property
+    def shares_gamma(self) -> bool:
+        """Whether there is one gamma for all users, be it the users' only one or the one that theirs depart from."""
+        return self.pooled or not self.per_user
+
+
+class Regulariser(NamedTuple):
+    """1 / prior variance of each part, with unit noise; of factors and biases times the row's ratings if by_count.
+
+    common : of the gamma of all users; None: where it is the users' only one ``confounder``, where theirs depart from
+    it 0.
+    """
+
+    user: float
+    item: float
+    confounder: float
+    intercept: float
+    user_bias: float = 1.0
+    item_bias: float = 1.0
+    by_count: bool = False
+    common: float | None = None
+
+    def of_rows(self, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> NDArray[np.float64]:
+        """Return that of the factors and the bias of each row, (n, rank (+ 1)); a row without ratings counts as one."""
+        count, each = self._of(pairs, rank, is_user, design)
+        return np.asarray(count[:, None] * each)
+
+    def penalty(self, rows: Floats, pairs: NDArray[np.int64], is_user: bool, design: Design) -> float:
+        """Return that of all rows (n, rank (+ 1)), times their squares; as large as they are nothing else is made."""
+        count, each = self._of(pairs, rows.shape[1] - design.biases, is_user, design)
+        return float(count @ np.einsum("nk,nk,k->n", rows, rows, each))
+
+    def _of(self, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> tuple[Floats, Floats]:
+        """Return how often a row's regularisers count (n,), and those of each of its numbers (rank (+ 1),)."""
+        factor, bias = (self.user, self.user_bias) if is_user else (self.item, self.item_bias)
+        count = np.maximum(pairs, 1).astype(np.float64) if self.by_count else np.ones(len(pairs))
+        return count, np.array([factor] * rank + [bias] * design.biases)
+
+    def of_common_gamma(self, design: Design) -> float:
+        """Return that of the gamma of all users."""
+        if self.common is None:
+            return 0.0 if design.pooled else self.confounder
+        return self.common
+
+
+class Shared(NamedTuple):
+    """What all pairs share: beta_0, and gamma where there is one for all users (else 0).
+
+    confounder_reg : 1 / variance of the users' departures from it, where it is estimated; else 0.
+    moved : how far gamma has moved, and the users' weights with it, since they were solved.
+    """
+
+    intercept: float = 0.0
+    gamma: float = 0.0
+    confounder_reg: float = 0.0
+    moved: float = 0.0
+
+    def reg_of_departures(self, reg: Regulariser) -> float:
+        """Return 1 / prior variance of the users' confounder weights: as estimated, or as set."""
+        return self.confounder_reg or reg.confounder
+
+
+class Columns(NamedTuple):
+    """Where the terms stand in the augmented rows of a side, of whose Gram matrix all sums over all pairs are made.
+
+    users [theta, (b,) 1, (gamma pi,) (pi)]         items [beta, 1, (c,) lambda]
+
+    preference : what meets its like of the other side in m: [theta, b, 1] and [beta, 1, c], or the factors alone.
+    sources : what the other side's unknowns are multiplied with. one : the ones. other : the biases of this side.
+    weighted, exposure : gamma_u pi_u and pi_u; of items both are lambda_i. A term that there is not, is empty.
+    """
+
+    preference: slice
+    sources: list[int]
+    one: int
+    other: slice
+    weighted: slice
+    exposure: slice
+
+    @property
+    def terms(self) -> tuple[slice, slice, slice, slice]:
+        """Where preference, the rows' own weight of the confounder, the common one and the ones stand."""
+        return self.preference, self.weighted, self.exposure, slice(self.one, self.one + 1)
+
+    @classmethod
+    def of_users(cls, rank: int, exposure_rank: int, design: Design) -> "Columns":
+        """Locate the terms of users."""
+        one, end = rank + design.biases, rank + design.biases + 1
+        weighted = slice(end, end + exposure_rank * design.per_user)
+        common = slice(weighted.stop, weighted.stop + exposure_rank * design.shares_gamma)
+        sources = [*range(rank), *[one] * design.biases]
+        return cls(slice(end if design.biases else rank), sources, one, slice(rank, one), weighted, common)
+
+    @classmethod
+    def of_items(cls, rank: int, exposure_rank: int, design: Design) -> "Columns":
+        """Locate the terms of items."""
+        end = rank + 1 + design.biases
+        both = slice(end, end + exposure_rank)
+        sources = [*range(rank + design.biases)]
+        return cls(slice(end if design.biases else rank), sources, rank, slice(rank + 1, end), both, both)
+
+
+class System(NamedTuple):
+    """The normal equations of each row: (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull.
+
+    X : of each nonzero the factors of its source, a one for the bias, and h where there is a border.
+    sources : (m, rank or more) rows of the other side, factors first; what comes after them counts for nothing.
+    base : (F, F) the same for all rows. ridge : (n, F) the row's regularisers. border : (n, F) the last row of each
+    row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : factors, the first of the unknowns.
+    """
+
+    sources: Floats
+    curvature: Floats
+    pull: Floats
+    base: Floats
+    ridge: Floats
+    border: Floats
+    right: Floats
+    rank: int
+
+    @property
+    def is_bordered(self) -> bool:
+        """Whether the last of the unknowns is the weight of h."""
+        return bool(self.border.shape[1])
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether the unknown after the factors is a bias."""
+        return bool(len(self.base) - self.is_bordered > self.rank)
+
+    @property
+    def full_sources(self) -> Floats:
+        """The sources of all unknowns, (m, F), made anew: ones for the bias; zeros hold the place of h."""
+        beyond = np.zeros((len(self.sources), len(self.base) - self.rank), self.sources.dtype)
+        if self.has_bias:
+            beyond[:, 0] = 1
+        return np.hstack([self.sources[:, : self.rank], beyond])
+
+    def of_row(self, row: int, half: Floats, right: Floats) -> "System":
+        """Return the system of one row without nonzeros, whose sums over them are given.
+
+        half : (F (F + 1) / 2,) the lower triangle of X' diag(curvature) X, row by row. right : (F,) X' pull.
+        """
+        none, narrow = self.curvature[:0], self.right.dtype
+        matrix = np.zeros_like(self.base, np.float64)
+        lower = np.tril_indices(len(matrix))
+        matrix[lower] = half
+        matrix.T[lower] = half
+        return self._replace(
+            curvature=none,
+            pull=none,
+            base=(self.base + matrix).astype(narrow),
+            ridge=self.ridge[row : row + 1],
+            border=self.border[row : row + 1],
+            right=(self.right[row : row + 1] + right).astype(narrow),
+        )

@@ -1,4 +1,4 @@
-"""What each rated pair adds to the normal equations of its row: by NumPy of few pairs, of many by compiled loops."""
+"""What each rated pair weighs, and adds to the normal equations of its row: by NumPy of few, by loops of many."""
 
 from typing import Any, NamedTuple
 
@@ -8,11 +8,28 @@ from numpy.typing import NDArray
 from dcrec_spark.kernels.compiled import pays, plain
 from dcrec_spark.kernels.csr import row_sums
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge_terms import Design, RatingBlock
-from dcrec_spark.kernels.threads import made_in_pieces, over_rows
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock
+from dcrec_spark.kernels.threads import made_in_pieces, over, over_rows
 
 # NumPy takes as long for what is made of a pair as for so many multiplications.
 WORK = 16
+
+
+def ratings_and_weights(given: Array, factor: Array, alpha: float, dtype: Any) -> tuple[Floats, Floats]:
+    """Return ratings y as numbers of this type, and their weights (1 + alpha y) factor, (nnz,) each.
+
+    given : (nnz,) ratings as they are stored. factor : (nnz,), or (0,) where all are 1.
+    """
+    if not pays(WORK * len(given)):
+        rating, narrow = given.astype(dtype), np.dtype(dtype).type
+        weight = 1 + narrow(alpha) * rating
+        return rating, weight * factor.astype(dtype) if len(factor) else weight
+    from dcrec_spark.kernels.loops import pairs as loops
+
+    rating, weight = np.empty(len(given), dtype), np.empty(len(given), dtype)
+    arrays = plain(given), plain(factor)
+    over(lambda first, last: loops.weights(first, last, *arrays, float(alpha), rating, weight), len(given), len(given))
+    return rating, weight
 
 
 class Known(NamedTuple):

@@ -22,6 +22,19 @@ def _of_source(numbers: Numbers, source: int) -> float:
 
 
 @compiled
+def weights(
+    first: int, last: int, given: Numbers, factor: Numbers, alpha: float, rating: Numbers, weight: Numbers
+) -> None:
+    """rating = y, weight = (1 + alpha y) factor of each pair."""
+    for n in range(first, last):
+        y = np.float64(given[n])
+        rating[n], weight[n] = y, 1.0 + alpha * y
+    if len(factor) > 0:
+        for n in range(first, last):
+            weight[n] *= factor[n]
+
+
+@compiled
 def pulls(
     first: int,
     last: int,

@@ -24,9 +24,9 @@ from dcrec_spark.kernels import certainty, cholesky, conjugate, ridge, ridge_sum
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
+from dcrec_spark.kernels.pairs import ratings_and_weights
 from dcrec_spark.kernels.relax import over_relaxed_rows
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
-from dcrec_spark.kernels.threads import made_in_pieces
 from dcrec_spark.models.families.base import (
     Assessor,
     BlockCertainty,
@@ -449,11 +449,8 @@ def assess_rows(turn: Turn, *, model: GaussianSteps, shared: Shared, is_user: bo
 def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> RatingBlock:
     """Return the kernel's view of a block: of its nonzeros, or of its held-out pairs, which all count alike."""
     pairs = block.held_out if held_out else block.fitted
-    given, length, alpha = pairs.value("rating"), len(pairs.col), np.dtype(model.precision).type(model.alpha)
-    rating = made_in_pieces(lambda at: given[at], length, model.precision)
-    weight = made_in_pieces(lambda at: 1 + alpha * rating[at], length, model.precision)
-    if not held_out and pairs.has("weight"):
-        weight *= pairs.value("weight").astype(model.precision)
+    factor = pairs.value("weight") if not held_out and pairs.has("weight") else np.empty(0)
+    rating, weight = ratings_and_weights(pairs.value("rating"), factor, model.alpha, model.precision)
     confounders = [
         (pairs.value(name) if pairs.has(name) else np.empty(0)).astype(model.precision, copy=False)
         for name in ("a_hat", "a_hat_product", "a_hat_variance")

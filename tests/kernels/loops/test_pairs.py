@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dcrec_spark.kernels import ridge_sums
-from dcrec_spark.kernels.pairs import Known, confounder_sums, pulls
+from dcrec_spark.kernels.pairs import Known, confounder_sums, pulls, ratings_and_weights
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Shared
 from tests.kernels import ways
 from tests.kernels.loops.problems import counts_of
@@ -116,3 +116,19 @@ def test_the_number_of_threads_changes_no_bit(kernel: Kernel, model: str) -> Non
     for each in found[1:]:
         for ours, first in zip(each, found[0], strict=True):
             np.testing.assert_array_equal(ours, first)
+
+
+@pytest.mark.parametrize("stored", ["uint8", "float32", "float64"])
+@pytest.mark.parametrize("factors", [0, 1])
+@pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-15), ("float32", 2e-7)])
+def test_ratings_and_weights_however_ratings_are_stored(stored: str, factors: int, dtype: str, rtol: float) -> None:
+    rng = np.random.default_rng(6)
+    given, factor = rng.integers(0, 6, 50_001).astype(stored), rng.uniform(0.1, 3.0, 50_001 * factors)
+    with ways.numpy_only():
+        expected = ratings_and_weights(given, factor, 40.0, dtype)
+    for n_threads in (1, 2, 5):
+        with ways.loops(n_threads):
+            rating, weight = ratings_and_weights(given, factor, 40.0, dtype)
+        assert rating.dtype == weight.dtype == expected[1].dtype == dtype
+        np.testing.assert_array_equal(rating, expected[0])
+        np.testing.assert_allclose(weight, expected[1], rtol=rtol)

@@ -3,13 +3,13 @@
 A block in this process may have more pairs than is good to work on at once: what a kernel makes of each, its weight
 and its pull, would be 800 MB a time of a hundred million pairs, asked for anew, written and read back. So it is worked
 on in runs, of which each is a block: some of the rows, with the whole inbox. Their rows follow one another, their sums
-are added up, as those of a cluster's blocks are.
+are added up, as those of a cluster's blocks are. What a kernel makes of the inbox alone, it makes once for all runs.
 """
 
 from collections.abc import Callable
 from itertools import pairwise
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.posts import ROWS
 
+Made = TypeVar("Made")
 NO_PARTS: Arrays = MappingProxyType({})
-# How many pairs a run has at least; and for each row of the inbox, of which kernels copy columns.
-PAIRS_OF_A_RUN, PAIRS_OF_A_SOURCE = 2**20, 16
+# How many pairs a run has at least.
+PAIRS_OF_A_RUN = 2**20
 
 
 class Turn(NamedTuple):
@@ -30,6 +31,7 @@ class Turn(NamedTuple):
     inbox : (rows that the block needs, width) of the source; ``block.fitted.col`` points into it.
     source_sums : the source's sums over all of its blocks.
     parts : of the block's heavy rows, (h, ...) each, what the source's blocks have added up over their pairs.
+    made : what :meth:`once` has made, by its name, shared by the runs of a block; None where there are none.
     """
 
     block: Block
@@ -37,6 +39,16 @@ class Turn(NamedTuple):
     inbox: Array
     source_sums: Arrays
     parts: Arrays = NO_PARTS
+    made: dict[str, Any] | None = None
+
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """Return what is made of the inbox, the source's sums and the model alone, the same for each run of a block."""
+        if self.made is None:
+            return make()
+        if name not in self.made:
+            self.made[name] = make()
+        made: Made = self.made[name]
+        return made
 
     def of_rows(self, first: int, last: int) -> "Turn":
         """Return the turn of some rows, those from ``first`` to ``last``."""
@@ -70,9 +82,10 @@ def updated_in_runs(kernel: Kernel, turn: Turn) -> Update:
     ------
     ValueError : a memory of other than two dimensions differs between the runs.
     """
-    bounds = _bounds(turn.block.fitted.row_ptr, max(PAIRS_OF_A_RUN, PAIRS_OF_A_SOURCE * len(turn.inbox)))
+    bounds = _bounds(turn.block.fitted.row_ptr, PAIRS_OF_A_RUN)
     if len(bounds) <= 2:
         return kernel(turn)
+    turn = turn._replace(made={})
     whole: dict[str, Array] = {}
     sums: dict[str, Array] = {}
     for first, last in pairwise(bounds):

@@ -29,8 +29,46 @@ from dcrec_spark.kernels.pairs import Known, confounder_sums, pulls
 from dcrec_spark.kernels.ridge_terms import Array, Columns, Design, RatingBlock, Regulariser, Shared, System
 
 
+def known_by_items(items: Floats, has_confounder: bool, shared: Shared, design: Design) -> Known:
+    """Return what is known of each pair's mean before its user is solved, by its item, as :func:`users_system` has it.
+
+    items : (m, K (+ 1)).
+    """
+    known = Known(_of_preference(items, items.shape[1] - 1, shared, design))
+    return known._replace(gamma=_of_all(shared.gamma)) if has_confounder and not design.per_user else known
+
+
+def known_by_users(users: Floats, has_confounder: bool, shared: Shared, design: Design) -> Known:
+    """Return what is known of each pair's mean before its item is solved, by its user, as :func:`items_system` has it.
+
+    users : (m, K (+ 1) (+ 1)).
+    """
+    own_weight = has_confounder and design.per_user
+    known = Known(_of_preference(users, users.shape[1] - own_weight - 1, shared, design))
+    if own_weight:
+        return known._replace(gamma=np.ascontiguousarray(users[:, -1]))
+    return known._replace(gamma=_of_all(shared.gamma)) if has_confounder else known
+
+
+def _of_preference(others: Floats, bias: int, shared: Shared, design: Design) -> NDArray[np.float64]:
+    """Return the intercept and the other side's biases, which stand in this column where there are any."""
+    known = _of_all(shared.intercept)
+    return known + others[:, bias].astype(np.float64) if design.biases else known
+
+
+def _of_all(number: float) -> NDArray[np.float64]:
+    """Return what all sources have, in double precision beside any array: a number by itself would take the array's."""
+    return np.full(1, number, np.float64)
+
+
 def users_system(
-    block: RatingBlock, items: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
+    block: RatingBlock,
+    items: Floats,
+    sums: Mapping[str, Array],
+    shared: Shared,
+    design: Design,
+    reg: Regulariser,
+    known: Known | None = None,
 ) -> System:
     """Set up the normal equations of each user: of his preference and his confounder weight, jointly.
 
@@ -39,6 +77,7 @@ def users_system(
     block : the ratings of n users. items : (m, K (+ 1)), the items of the inbox.
     sums : of :func:`dcrec_spark.kernels.ridge_sums.item_sums`, over all items.
     shared : the terms of all pairs. design, reg : of the model.
+    known : of :func:`known_by_items`, where that is made already.
 
     Returns
     -------
@@ -48,20 +87,26 @@ def users_system(
     """
     rank, gram = items.shape[1] - design.biases, sums["augmented"]
     at = Columns.of_items(rank, block.exposure.shape[1], design)
-    known, everyones = _known_of_preference(block, items, gram, at, shared, design)
+    known = known or known_by_items(items, block.has_confounder, shared, design)
+    everyones = _everyones(block, gram, at, shared, design)
     own_weight = block.has_confounder and design.per_user
     if block.has_confounder and not own_weight:
         everyones += shared.gamma * (block.exposure @ gram[at.exposure, at.sources])
-        known = known._replace(gamma=_of_all(shared.gamma))
     ridge = reg.of_rows(block.n_pairs, rank, True, design)
-    system = _of_preference(block, items, gram, at, ridge, known, everyones, design)
+    system = _without_confounder(block, items, gram, at, ridge, known, everyones, design)
     if own_weight:
         system = _with_confounder(system, block, sums, known, shared, design, reg)
     return _in_precision(system, items.dtype)
 
 
 def items_system(
-    block: RatingBlock, users: Floats, sums: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
+    block: RatingBlock,
+    users: Floats,
+    sums: Mapping[str, Array],
+    shared: Shared,
+    design: Design,
+    reg: Regulariser,
+    known: Known | None = None,
 ) -> System:
     """Set up the normal equations of each item, given the users.
 
@@ -70,6 +115,7 @@ def items_system(
     block : the ratings of n items. users : (m, K (+ 1) (+ 1)) as :func:`users_system` has them.
     sums : :func:`dcrec_spark.kernels.ridge_sums.user_sums` over all users.
     shared : the terms of all pairs. design, reg : of the model.
+    known : of :func:`known_by_users`, where that is made already.
 
     Returns
     -------
@@ -79,41 +125,28 @@ def items_system(
     own_weight = block.has_confounder and design.per_user
     rank, gram = users.shape[1] - design.biases - own_weight, sums["augmented"]
     at = Columns.of_users(rank, block.exposure.shape[1], design)
-    known, everyones = _known_of_preference(block, users, gram, at, shared, design)
+    known = known or known_by_users(users, block.has_confounder, shared, design)
+    everyones = _everyones(block, gram, at, shared, design)
     if block.has_confounder:
         drawn = gram[at.weighted, at.sources] if own_weight else shared.gamma * gram[at.exposure, at.sources]
         everyones += block.exposure @ drawn
-        known = known._replace(gamma=users[:, -1] if own_weight else _of_all(shared.gamma))
     ridge = reg.of_rows(block.n_pairs, rank, False, design)
-    system = _of_preference(block, users, gram, at, ridge, known, everyones, design)
+    system = _without_confounder(block, users, gram, at, ridge, known, everyones, design)
     return _in_precision(system, users.dtype)
 
 
-def _known_of_preference(
-    block: RatingBlock, others: Floats, gram: Array, at: Columns, shared: Shared, design: Design
-) -> tuple[Known, Floats]:
-    """Return what is known of each mean, intercept and the other side's bias, and its sum over all pairs of each row.
+def _everyones(block: RatingBlock, gram: Array, at: Columns, shared: Shared, design: Design) -> Floats:
+    """Add up what is known of each mean, the confounder left out, times the sources, over all pairs; (n, K (+ 1)).
 
-    others : rows of the other side, with Gram matrix ``gram``, in which ``at`` says where what stands.
-
-    Returns
-    -------
-    Of pairs, and (n, K (+ 1)): times the sources.
+    gram : Gram matrix of the other side, in which ``at`` says where what stands.
     """
-    known, n_rows = _of_all(shared.intercept), len(block.row_ptr) - 1
     everyone = shared.intercept * gram[at.sources, at.one]
     if design.biases:
-        known = known + others[:, len(at.sources) - 1]
         everyone = everyone + gram[at.sources, at.other].sum(axis=1)
-    return Known(known), np.tile(everyone, (n_rows, 1))
+    return np.tile(everyone, (len(block.row_ptr) - 1, 1))
 
 
-def _of_all(number: float) -> NDArray[np.float64]:
-    """Return what all sources have, in double precision beside any array: a number by itself would take the array's."""
-    return np.full(1, number, np.float64)
-
-
-def _of_preference(
+def _without_confounder(
     block: RatingBlock,
     others: Floats,
     gram: Array,

@@ -51,7 +51,6 @@ TURN = Turn(
 @pytest.mark.parametrize("pairs", [1, 2, 3, 4, 6, 7])
 def test_runs_of_any_length_are_the_whole(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "PAIRS_OF_A_RUN", pairs)
-    monkeypatch.setattr(turn, "PAIRS_OF_A_SOURCE", 0)
     seen: list[int] = []
 
     def counted(now: Turn) -> Update:
@@ -69,24 +68,34 @@ def test_runs_of_any_length_are_the_whole(pairs: int, monkeypatch: pytest.Monkey
             np.testing.assert_array_equal(made[name], array)
 
 
-def test_a_large_inbox_makes_long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What kernels copy of it is copied once for each of them."""
+def test_what_is_made_of_the_inbox_alone_is_made_once_for_all_runs_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "PAIRS_OF_A_RUN", 1)
-    calls: list[Any] = []
-    updated_in_runs(lambda now: calls.append(now) or kernel(now), TURN)
-    assert len(calls) == 1
+    made: list[Any] = []
+
+    def doubled(now: Turn) -> Any:
+        made.append(2 * now.inbox)
+        return made[-1]
+
+    def careful(now: Turn) -> Update:
+        np.testing.assert_array_equal(now.once("doubled", lambda: doubled(now)), 2 * INBOX)
+        return kernel(now)
+
+    updated_in_runs(careful, TURN)
+    assert len(made) == 1
+    updated_in_runs(careful, TURN)
+    assert len(made) == 2  # the next turn has another inbox
+    careful(TURN)
+    assert len(made) == 3
 
 
 def test_a_number_of_each_row_has_two_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else nobody knows whether it belongs to the rows, and runs would leave that of the last."""
     monkeypatch.setattr(turn, "PAIRS_OF_A_RUN", 2)
-    monkeypatch.setattr(turn, "PAIRS_OF_A_SOURCE", 0)
     with pytest.raises(ValueError, match=r"memory 'key': found an array of 1 dimensions that differs .* give it two"):
         updated_in_runs(lambda now: Update(kernel(now).rows, {}, {"key": now.block.row_key}), TURN)
 
 
 def test_a_memory_named_rows_is_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "PAIRS_OF_A_RUN", 2)
-    monkeypatch.setattr(turn, "PAIRS_OF_A_SOURCE", 0)
     update = updated_in_runs(lambda now: Update(rows := kernel(now).rows, {}, {"rows": rows}), TURN)
     assert update.memory["rows"] is update.rows

@@ -240,7 +240,12 @@ def _settled(turn: Turn, block: CountBlock, model: GammaPoisson, is_user: bool) 
 
 def _cols(turn: Turn, model: GammaPoisson, is_user: bool) -> Floats:
     """Return the geometric means of the other side's factors, without its confounder weights."""
-    return np.ascontiguousarray(model.row_layout(not is_user).part(turn.inbox, Part.GEOMETRIC_MEAN))
+    return _of_sources(turn, model, is_user, Part.GEOMETRIC_MEAN)
+
+
+def _of_sources(turn: Turn, model: GammaPoisson, is_user: bool, part: Part) -> Floats:
+    """Return a part of the other side's rows, one after the other, copied once for all runs of a block."""
+    return turn.once(part.name, lambda: np.ascontiguousarray(model.row_layout(not is_user).part(turn.inbox, part)))
 
 
 def count_block(turn: Turn, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> CountBlock:
@@ -257,17 +262,17 @@ def count_block(turn: Turn, model: GammaPoisson, shared: SharedGammas, is_user: 
         if model.gamma_per_user and is_user:
             of_rows = a_hat
         else:
-            gamma = _gamma_of(turn.inbox, pairs.col, model, shared, Part.GAMMA_GEOMETRIC_MEAN)
+            gamma = _gamma_of(turn, pairs.col, model, shared, Part.GAMMA_GEOMETRIC_MEAN)
             part = (gamma * a_hat).astype(model.precision)
             offset = offset + part if len(offset) else part
     return CountBlock(pairs.row_ptr, pairs.col, count, of_rows, offset)
 
 
-def _gamma_of(inbox: Floats, col: Array, model: GammaPoisson, shared: SharedGammas, part: Part) -> Floats | float:
+def _gamma_of(turn: Turn, col: Array, model: GammaPoisson, shared: SharedGammas, part: Part) -> Floats | float:
     """Return the gamma of each pair's user, who is in the inbox, or the one of all users."""
     if model.gamma_per_user:
-        gamma_of_users: Floats = model.row_layout(is_user=True).part(inbox, part)[col, 0]
-        return gamma_of_users
+        of_users: Floats = _of_sources(turn, model, is_user=False, part=part)[:, 0]
+        return of_users[col]
     gamma = required(shared.gamma)
     return gamma.mean if part is Part.GAMMA_MEAN else gamma.geometric_mean
 
@@ -291,7 +296,7 @@ def _rates(turn: Turn, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floa
     rate = prior.rate + model.unobserved * turn.source_sums["mean"] / scale
     excess, pairs = _excess(turn.block, model), turn.block.fitted
     if excess is not None:
-        means = model.row_layout(not is_user).part(turn.inbox, Part.MEAN)
+        means = _of_sources(turn, model, is_user, Part.MEAN)
         rate = rate + weighted_sums(pairs.row_ptr, pairs.col, excess, means) / scale
         if turn.parts:
             rate[turn.block[heavy.ROW]] += turn.parts["excess"]
@@ -426,14 +431,14 @@ def _mean_rates(
     turn: Turn, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
 ) -> Floats:
     """Return the mean rate of each pair of a block whose rows have just moved to ``memory``; (nnz,), float64."""
-    others = np.ascontiguousarray(model.row_layout(not is_user).part(turn.inbox, Part.MEAN))
+    others = _of_sources(turn, model, is_user, Part.MEAN)
     rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], others).astype(np.float64)
     if model.confounder is not None:
         if is_user and model.gamma_per_user:
             own = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
             gamma: Floats | float = np.repeat(own, np.diff(pairs.row_ptr))
         else:
-            gamma = _gamma_of(turn.inbox, pairs.col, model, shared, Part.GAMMA_MEAN)
+            gamma = _gamma_of(turn, pairs.col, model, shared, Part.GAMMA_MEAN)
         rate += gamma * pairs.value("a_hat")
     if shared.intercept is not None:
         rate += shared.intercept.mean

@@ -348,7 +348,8 @@ def resume_users(turn: Turn, *, model: GaussianSteps) -> Update:
 def user_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
     """Users given the items."""
     ratings = rating_block(turn.block, model)
-    system = ridge.users_system(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg)
+    known = turn.once("known", lambda: ridge.known_by_items(turn.inbox, ratings.has_confounder, shared, model.design))
+    system = ridge.users_system(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg, known)
     rows = model.moved(ratings, system, _users_before(turn, ratings, model, shared))
     sums = ridge_sums.user_sums(rows, ratings.exposure, model.design)
     sums |= ridge_sums.penalty(rows, ratings, True, shared, model.design, model.reg)
@@ -378,7 +379,8 @@ def _users_before(turn: Turn, ratings: RatingBlock, model: GaussianSteps, shared
 def item_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
     """Items given the users, and what the observed pairs then add to the objective."""
     ratings = rating_block(turn.block, model)
-    system = ridge.items_system(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg)
+    known = turn.once("known", lambda: ridge.known_by_users(turn.inbox, ratings.has_confounder, shared, model.design))
+    system = ridge.items_system(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg, known)
     rows = model.moved(ratings, system, turn.memory.get("rows"))
     if turn.parts:
         rows[turn.block[heavy.ROW]] = _heavy_moved(turn, ratings, system, model)

@@ -220,7 +220,6 @@ def test_rows_in_runs_are_fitted_as_all_at_once(
     runs, of_rows = [], turn.Turn.of_rows
     monkeypatch.setattr(turn.Turn, "of_rows", lambda *of_run: (runs.append(of_run), of_rows(*of_run))[1])
     monkeypatch.setattr(turn, "PAIRS_OF_A_RUN", 7)
-    monkeypatch.setattr(turn, "PAIRS_OF_A_SOURCE", 0)
     in_runs = _facts(spark, ratings, "local", member)
     assert len(runs) > 10
     for name, values in in_runs.items():

@@ -189,16 +189,14 @@ def test_a_new_id_starts_from_the_smallest_ids_rate(spark: SparkSession, exchang
     assert memory["rate"][2:].tolist() == [[5.0]] * (len(NUMBERS.users) - 2)
 
 
-# Least squares is compared so in tests/models/outcome/test_extended.py, and all members with their dense twins.
-MEMBERS: list[dict[str, Any]] = [{"outcome": "poisson"}]
-
-
 @pytest.mark.blocks
-@pytest.mark.parametrize("member", MEMBERS, ids=lambda member: "-".join(member.values()))
-def test_one_process_and_the_cluster_fit_the_same_model(spark: SparkSession, member: dict[str, Any]) -> None:
-    """Held-out rows, a warm start, folding in and explaining: whatever a fit can do, and beyond it."""
+def test_one_process_and_the_cluster_fit_the_same_poisson_model(spark: SparkSession) -> None:
+    """Held-out rows, a warm start, folding in and explaining: whatever a fit can do, and beyond it.
+
+    Least squares is compared so in tests/models/outcome/test_extended.py, and all members with their dense twins.
+    """
     ratings = NAMES.frame(spark).withColumn("later", F.xxhash64("user", "item") % 5 == 0).cache()
-    facts = {exchange: _facts(spark, ratings, exchange, member) for exchange in ("local", "blocks")}
+    facts = {exchange: _facts(spark, ratings, exchange, {"outcome": "poisson"}) for exchange in ("local", "blocks")}
     for name, values in facts["local"].items():
         assert_same(values, facts["blocks"][name], 1e-7)
     ratings.unpersist()

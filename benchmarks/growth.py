@@ -15,13 +15,13 @@ from threading import Semaphore, Thread
 import click
 from pyspark.sql import SparkSession
 
-from benchmarks import data
 from benchmarks.run import versions
+from benchmarks.sizes import SIZES, Size, ratings_of
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.spark.session import build_session
 
 RESULTS = Path(__file__).parent / "results" / "growth.json"
-SMALL, LARGE = (70_000, 10_000, 10_000_000), (700_000, 50_000, 100_000_000)
+SMALL, LARGE = SIZES["10m-10-one-process"], SIZES["100m-10-one-process"]
 # Of stage 1, which is not measured here.
 ITERATIONS = 2
 
@@ -29,11 +29,11 @@ ITERATIONS = 2
 class Fit(Thread):
     """A fit of both stages that begins, and begins each sweep, when it is its turn; then the other one's comes."""
 
-    def __init__(self, spark: SparkSession, size: tuple[int, int, int], rank: int, sweeps: int) -> None:
+    def __init__(self, spark: SparkSession, size: Size, rank: int, sweeps: int) -> None:
         super().__init__()
         self.turn, self.other = Semaphore(0), self
         self.seconds: list[float] = []
-        self._ratings, self._begun = spark.read.parquet(str(data.synthetic(*size))), 0.0
+        self._ratings, self._begun = spark.read.parquet(str(ratings_of(size))), 0.0
         exposure = PoissonFactorization(rank=rank, maxIter=ITERATIONS, tol=0.0, exchange="auto")
         self._estimator = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=sweeps, tol=0.0, exchange="auto")
         self._estimator.listener = self._hand_over
@@ -67,7 +67,7 @@ def measured(rank: int, sweeps: int) -> dict[str, object]:
         fit.join()
     spark.stop()
     of_small, of_large = (
-        [seconds / size[2] * 1e9 for seconds in fit.seconds[1:]] for fit, size in ((small, SMALL), (large, LARGE))
+        [seconds / size.ratings * 1e9 for seconds in fit.seconds[1:]] for fit, size in ((small, SMALL), (large, LARGE))
     )
     ratios = sorted(of / to for to, of in zip(of_small, of_large, strict=True))
     return {

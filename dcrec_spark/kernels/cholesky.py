@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg.lapack import dposv, sposv
 
 from dcrec_spark.kernels.compiled import pays, plain
-from dcrec_spark.kernels.csr import pieces, row_products
+from dcrec_spark.kernels.csr import pieces, row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.ridge import items_system
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, Shared, System
@@ -40,7 +40,9 @@ def _is_one_matrix(system: System) -> bool:
 
 def _solve_together(block: RatingBlock, system: System) -> Floats:
     """Solve rows of one matrix at once: O(nnz F + n F^2)."""
-    drawn = row_products(block.row_ptr, block.col, system.pull, system.full_sources)
+    drawn = row_products(block.row_ptr, block.col, system.pull, system.sources[:, : system.rank])
+    if system.has_bias:
+        drawn = np.column_stack([drawn, row_sums(block.row_ptr, system.pull)])
     right = system.right + drawn.astype(system.right.dtype, copy=False)
     matrix = system.base + np.diag(system.ridge[0])
     return np.ascontiguousarray(solve(matrix, right.T).T)

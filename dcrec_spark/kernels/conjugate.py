@@ -36,10 +36,10 @@ def descend(block: RatingBlock, system: System, start: Floats, steps: int) -> Fl
         return _together(block, system, begin, steps)
     from dcrec_spark.kernels.loops import conjugate as loops
 
-    of_system = (system.full_sources, system.curvature, system.pull, system.base, system.ridge, system.border)
+    of_system = (system.sources, system.curvature, system.pull, system.base, system.ridge, system.border)
     numbers = [plain(each, begin.dtype) for each in (block.a_hat, *of_system, system.right)]
     pairs = plain(block.row_ptr), plain(block.col)
-    limits = steps, _negligible(begin)
+    limits = system.rank, steps, _negligible(begin)
     over_rows(lambda first, last: loops.descend_rows(first, last, *pairs, *numbers, *limits, begin), block.row_ptr)
     return begin
 

@@ -95,7 +95,9 @@ def rates(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats
 def weighted_sums(row_ptr: NDArray[np.int64], col: NDArray[np.int32], weight: Floats, means: Floats) -> Floats:
     """Add up weight_ui E[beta_i] over the nonzeros of each row; (n, K), float64. weight (nnz,), means (m, K)."""
     shape = len(row_ptr) - 1, len(means)
-    return np.asarray(csr_array((weight.astype(np.float64), col, row_ptr), shape=shape) @ means.astype(np.float64))
+    return np.asarray(
+        csr_array((weight.astype(np.float64), col, row_ptr), shape=shape) @ means.astype(np.float64, copy=False)
+    )
 
 
 def log_rates(block: CountBlock, rate: Floats) -> float:

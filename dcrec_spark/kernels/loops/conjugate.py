@@ -23,6 +23,7 @@ def descend_rows(
     ridge: Numbers,
     border: Numbers,
     right: Numbers,
+    rank: int,
     steps: int,
     negligible: float,
     x: Numbers,
@@ -53,6 +54,7 @@ def descend_rows(
             col,
             a_hat,
             sources,
+            rank,
             bordered,
             curvature,
             pull,
@@ -73,7 +75,9 @@ def descend_rows(
             if left <= negligible * size or not definite:
                 break
             _multiply_shared(base, ridge[row], border[row], has_base, direction, moved)
-            _add_product(start, end, col, a_hat, sources, bordered, curvature, direction, gathered, drawn, added, moved)
+            _add_product(
+                start, end, col, a_hat, sources, rank, bordered, curvature, direction, gathered, drawn, added, moved
+            )
             curve = 0.0
             for k in range(width):
                 curve += direction[k] * moved[k]
@@ -98,6 +102,7 @@ def _add_residual(
     col: Places,
     a_hat: Numbers,
     sources: Numbers,
+    rank: int,
     bordered: bool,
     curvature: Numbers,
     pull: Numbers,
@@ -111,7 +116,7 @@ def _add_residual(
     """Add to a row's diagonal and residual at x what its nonzeros bring, whose sources stay gathered if few."""
     for begin in range(start, end, PIECE):
         length = min(PIECE, end - begin)
-        _gather(begin, length, col, a_hat, sources, bordered, gathered)
+        _gather(begin, length, col, a_hat, sources, rank, bordered, gathered)
         np.dot(gathered[:length], x, drawn[:length])
         for n in range(length):
             curved = curvature[begin + n]
@@ -130,6 +135,7 @@ def _add_product(
     col: Places,
     a_hat: Numbers,
     sources: Numbers,
+    rank: int,
     bordered: bool,
     curvature: Numbers,
     x: Numbers,
@@ -142,7 +148,7 @@ def _add_product(
     for begin in range(start, end, PIECE):
         length = min(PIECE, end - begin)
         if end - start > PIECE:
-            _gather(begin, length, col, a_hat, sources, bordered, gathered)
+            _gather(begin, length, col, a_hat, sources, rank, bordered, gathered)
         np.dot(gathered[:length], x, drawn[:length])
         for n in range(length):
             drawn[n] *= curvature[begin + n]
@@ -153,14 +159,16 @@ def _add_product(
 
 @compiled
 def _gather(
-    begin: int, length: int, col: Places, a_hat: Numbers, sources: Numbers, bordered: bool, gathered: Numbers
+    begin: int, length: int, col: Places, a_hat: Numbers, sources: Numbers, rank: int, bordered: bool, gathered: Numbers
 ) -> None:
-    """Gather the sources of some nonzeros, a_hat in the last column where the system is bordered."""
+    """Gather the factors of some nonzeros' sources, a one for the bias, a_hat last where the system is bordered."""
     width = gathered.shape[1]
     for n in range(length):
         at = col[begin + n]
-        for k in range(width):
+        for k in range(rank):
             gathered[n, k] = sources[at, k]
+        if width - bordered > rank:
+            gathered[n, rank] = 1.0
         if bordered:
             gathered[n, width - 1] = a_hat[begin + n]
 

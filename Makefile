@@ -23,7 +23,7 @@ QUICK_JVM := -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -XX:ReservedCodeCac
 CLASSES  := $(VENV)/classes.jsa
 TAKE_CLASSES := -Xlog:disable -XX:SharedArchiveFile="$(abspath $(CLASSES))"
 # What make pack installs for executors, and for drivers that run on the cluster.
-PACKED   ?= fast,jobs,warehouse
+PACKED   ?= jobs,warehouse
 PACKAGE  := pyproject.toml conf/constraints.txt $(shell find dcrec_spark conf -name '*.py' -o -name '*.j2' -o -name '*.css' -o -path 'conf/*')
 CODE     := dcrec_spark jobs studies examples tests benchmarks docs/hooks
 

@@ -39,9 +39,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "adjustment": "deconfounded",
         "exposureRank": 5,
         "confounderWeight": "pooled",
-        "standardizeConfounder": True,
         "leaveOneOut": True,
-        "confounderVariance": True,
         "unobservedWeight": 0.0,
     },
 }
@@ -71,7 +69,7 @@ def chosen_reg(spark: SparkSession, ratings: pd.DataFrame, model: dict[str, Any]
     settings = {**FIT, **model}
     rank = settings.pop("exposureRank", None)
     exposure = None if rank is None else {"rank": rank, "seed": model["seed"]}
-    trials = [Trial({**settings, "userReg": reg, "itemReg": reg}, exposure) for reg in REGS]
+    trials = [Trial({**settings, "regParam": reg}, exposure) for reg in REGS]
     rating = parts.of["validation"]["rating"]
     errors = [np.mean((rating - found.scores["validation"]) ** 2) for found in Bench(spark, {"": parts}).run(trials)]
     return REGS[int(np.argmin(errors))]
@@ -116,7 +114,7 @@ def rows(
             for name, model in MODELS.items():
                 seeded = {**model, "seed": seed}
                 chosen = chosen_reg(spark, ratings, seeded) if reg is None else reg
-                measured = measure(spark, ratings, test, {**seeded, "userReg": chosen, "itemReg": chosen})
+                measured = measure(spark, ratings, test, {**seeded, "regParam": chosen})
                 yield {"world": world, "model": name, "seed": seed, "reg": chosen, **measured}
 
 

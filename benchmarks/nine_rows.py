@@ -30,12 +30,13 @@ from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.spark.session import build_session
 
 COMMON: dict[str, Any] = {"rank": 10, "maxIter": 50, "tol": 1e-5, "coldStartStrategy": "mean"}
-GAUSSIAN = {"userReg": 1.0, "itemReg": 100.0}
+# The paper's priors: variances 1 and 0.01 of the two sides, which predict as sqrt(1 * 100) on each.
+GAUSSIAN = {"regParam": 10.0, "confounderReg": 1.0, "leaveOneOut": False, "fitBiases": False}
 OUTCOMES: dict[str, dict[str, Any]] = {"weighted": {"alpha": 1.0, **GAUSSIAN}, "probabilistic": GAUSSIAN, "poisson": {}}
 ADJUSTMENTS: dict[str, dict[str, Any]] = {
     "none": {"adjustment": "none"},
     "ipw": {"adjustment": "ipw"},
-    "deconfounded": {},
+    "deconfounded": {"confounderWeight": "user"},
     "deconfounded-global": {"confounderWeight": "global"},
 }
 SHOWN = {"mse": "MSE", "mae": "MAE", "ndcg": "NDCG", "recall@5": "Recall@5"}

@@ -128,11 +128,11 @@ def measure(path: Path, rank: int, rank_of_ratings: int) -> dict[str, dict[str, 
     seen = np.array([table[name].to_numpy() for name in ("user", "item")], np.int64)
     exposure = PoissonFactorization(rank=rank, maxIter=ITERATIONS)
     models = {
-        f"weighted, rank {rank}": DeconfoundedMF(rank=rank, maxIter=SWEEPS, adjustment="none"),
-        f"weighted, rank {rank}, with the confounder": DeconfoundedMF(
-            rank=rank, maxIter=SWEEPS, exposureModel=exposure
-        ),
-        f"least squares with biases and the confounder, rank {rank_of_ratings}": DeconfoundedMF.forRatings(
+        f"weighted, rank {rank}": DeconfoundedMF.forCounts(rank=rank, maxIter=SWEEPS).setAdjustment("none"),
+        f"weighted, rank {rank}, with the confounder": DeconfoundedMF.forCounts(
+            rank=rank, maxIter=SWEEPS
+        ).setExposureModel(exposure),
+        f"least squares with biases and the confounder, rank {rank_of_ratings}": DeconfoundedMF(
             rank=rank_of_ratings, maxIter=SWEEPS
         ),
     }

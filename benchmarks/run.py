@@ -15,7 +15,7 @@ import click
 import pandas as pd
 from pyspark.sql import functions as F
 
-from benchmarks import data, indexed, kernels, memory, nights, plots, pruning, solvers, speed, warm_start, whole_fit
+from benchmarks import data, kernels, memory, nights, plots, pruning, solvers, speed, warm_start, whole_fit
 from dcrec_spark.spark.session import build_session
 
 RESULTS = Path(__file__).parent / "results"
@@ -53,20 +53,6 @@ def extended_sweep_1m(rounds: int) -> dict[str, object]:
         rounds,
         {"extended": lambda: speed.least_squares(ratings, RANK, 8, **speed.EXTENDED).per_iteration("outcome")},
         {"plain": lambda: speed.least_squares(ratings, RANK, 8).per_iteration("outcome")},
-    )
-
-
-def refit_1m(rounds: int) -> dict[str, object]:
-    """Sweep of a refit to all pairs, MovieLens 1M, against one of the extended model that it refits."""
-    ratings = speed.load(build_session("bench", "local[2]"), data.movielens_1m())
-    model = speed.to_be_refitted(ratings, RANK)
-    return speed.alternate(
-        rounds,
-        {
-            kind: lambda kind=kind: speed.refit(model, ratings, RANK, 8, kind).per_iteration("refit")
-            for kind in ("doublyRobust", "allPairs")
-        },
-        {"sweep": lambda: speed.least_squares(ratings, RANK, 8, **speed.EXTENDED).per_iteration("outcome")},
     )
 
 
@@ -136,16 +122,6 @@ def _top_n(path: Path, rounds: int) -> dict[str, object]:
         },
         {"MLlib": lambda: speed.written(lambda: peer.recommendForAllUsers(10))},
     )
-
-
-def index_200k(rounds: int) -> dict[str, object]:
-    """The ten best of 200,000 items for 4,000 users by an index, against the exact lists; and how many these share."""
-    return indexed.measure(200_000, RANK, rounds)
-
-
-def index_kernels(rounds: int) -> dict[str, object]:
-    """The same of 200,000 and of a million items for 500 users, on one core: its seconds, and those of building."""
-    return {f"{n} items": indexed.of_kernels(n, RANK, rounds) for n in (200_000, 1_000_000)}
 
 
 def pruning_1m(rounds: int) -> dict[str, object]:
@@ -309,12 +285,6 @@ def night_1m(rounds: int) -> dict[str, object]:
     )
 
 
-def sweeps_100k(rounds: int) -> dict[str, object]:
-    """Sweeps of stage 2 with long steps to the objective that plain ones have after so many, MovieLens 100K."""
-    ratings = speed.load(build_session("bench", "local[2]"), data.movielens_100k())
-    return {"sweeps": whole_fit.sweeps(ratings, most=80)}
-
-
 def kernels_1m(rounds: int) -> dict[str, object]:
     """The kernels of the users' half-steps, MovieLens 1M: milliseconds in NumPy, and by compiled loops."""
     return {"milliseconds": kernels.measure(data.movielens_1m(), RANK, rounds)}
@@ -348,7 +318,6 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "stage2-1m": stage2_1m,
     "stage2-10m": stage2_10m,
     "extended-sweep-1m": extended_sweep_1m,
-    "refit-1m": refit_1m,
     "exposure-fit-100k": exposure_fit_100k,
     "exposure-fit-1m": exposure_fit_1m,
     "exposure-whole-100k": exposure_whole_100k,
@@ -365,7 +334,6 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "both-stages-1m": both_stages_1m,
     "course-1m": course_1m,
     "course-10m": course_10m,
-    "sweeps-100k": sweeps_100k,
     "night-1m": night_1m,
     "kernels-1m": kernels_1m,
     "warm-start-100k": warm_start_100k,
@@ -373,8 +341,6 @@ BENCHMARKS: dict[str, Callable[[int], dict[str, object]]] = {
     "fold-in-1m": fold_in_1m,
     "top-n-1m": top_n_1m,
     "top-n-10m": top_n_10m,
-    "index-200k": index_200k,
-    "index-kernels": index_kernels,
     "pruning-1m": pruning_1m,
     "driver-memory": driver_memory,
 }

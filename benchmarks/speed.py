@@ -17,6 +17,16 @@ from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.settings import MetricSettings
 
 Seconds = float
+# Weighted factorization of all pairs, with a gamma for each user.
+WEIGHTED: dict[str, Any] = {
+    "outcome": "weighted",
+    "alpha": 40.0,
+    "confounderWeight": "user",
+    "leaveOneOut": False,
+    "fitBiases": False,
+    "regParam": 1.0,
+    "confounderReg": 1.0,
+}
 
 
 class Clock:
@@ -38,7 +48,8 @@ def ours(ratings: DataFrame, rank: int, exposure_iterations: int, sweeps: int, p
     """Both stages at ``rank``; a tolerance of 0 keeps them going."""
     clock = Clock()
     exposure = PoissonFactorization(rank=rank, maxIter=exposure_iterations, tol=0.0, precision=precision)
-    outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=sweeps, tol=0.0, precision=precision)
+    given = {"exposureModel": exposure, "maxIter": sweeps, "tol": 0.0, "precision": precision}
+    outcome = DeconfoundedMF(rank=rank, **WEIGHTED, **given)
     exposure.listener = outcome.listener = clock
     outcome.fit(ratings).release()
     return clock
@@ -48,12 +59,9 @@ def ours(ratings: DataFrame, rank: int, exposure_iterations: int, sweeps: int, p
 EXTENDED: dict[str, Any] = {
     "fitBiases": True,
     "regByCount": True,
-    "standardizeConfounder": True,
     "confounderWeight": "pooled",
     "leaveOneOut": True,
-    "confounderVariance": True,
-    "userReg": 0.1,
-    "itemReg": 0.1,
+    "regParam": 0.1,
 }
 
 
@@ -68,29 +76,15 @@ def least_squares(ratings: DataFrame, rank: int, sweeps: int, **extension: Any) 
 
 def _least_squares(rank: int, sweeps: int, **extension: Any) -> DeconfoundedMF:
     exposure = PoissonFactorization(rank=10, maxIter=10, tol=0.0)
-    plain = {"outcome": "probabilistic", "unobservedWeight": 0.0, "rank": rank, "maxIter": sweeps, "tol": 0.0}
-    return DeconfoundedMF(exposureModel=exposure, **plain, **extension)
-
-
-def to_be_refitted(ratings: DataFrame, rank: int) -> DeconfoundedMFModel:
-    """Fit the extended model as far as two sweeps take it: the work of a refit does not depend on more."""
-    return _least_squares(rank, 2, **EXTENDED).fit(ratings)
-
-
-def refit(model: DeconfoundedMFModel, ratings: DataFrame, rank: int, sweeps: int, kind: str) -> Clock:
-    """Refit a model to its predictions of all pairs."""
-    clock = Clock()
-    regs = dict.fromkeys(("userReg", "itemReg", "userBiasReg", "itemBiasReg"), 10.0)
-    estimator = DeconfoundedMF(rank=rank, maxIter=sweeps, tol=0.0, refit=kind, refitWeightCap=4.0, **regs)
-    estimator.listener = clock
-    estimator.refitModel(model, ratings).release()
-    return clock
+    plain = {"fitBiases": False, "confounderWeight": "user", "leaveOneOut": False, "regParam": 1.0}
+    fit = {"rank": rank, "maxIter": sweeps, "tol": 0.0}
+    return DeconfoundedMF(exposureModel=exposure, **{**plain, **fit, **extension})
 
 
 def fitted(ratings: DataFrame, rank: int) -> DeconfoundedMFModel:
     """A model as far as two sweeps take it: the work of a fold-in does not depend on more."""
     exposure = PoissonFactorization(rank=rank, maxIter=10, tol=0.0)
-    return DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=2, tol=0.0).fit(ratings)
+    return DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=2, tol=0.0, **WEIGHTED).fit(ratings)
 
 
 def fold_in(model: DeconfoundedMFModel, ratings: DataFrame) -> Seconds:
@@ -134,7 +128,7 @@ def mllib(ratings: DataFrame, rank: int, short: int, long: int, blocks: int) -> 
     def fit(iterations: int) -> Seconds:
         als = ALS(
             userCol="user", itemCol="item", ratingCol="rating", implicitPrefs=True, alpha=40.0, rank=rank,
-            maxIter=iterations, numUserBlocks=blocks, numItemBlocks=blocks, seed=0, checkpointInterval=-1,
+            maxIter=iterations, numBlocks=blocks, seed=0, checkpointInterval=-1,
         )  # fmt: skip
         start = time.perf_counter()
         model = als.fit(ratings)

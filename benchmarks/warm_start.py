@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 
 FAMILY: dict[str, dict[str, Any]] = {
-    "weighted": {"alpha": 1.0},
-    "probabilistic": {"userReg": 5.0, "itemReg": 5.0},
+    "weighted": {"alpha": 1.0, "regParam": 1.0},
+    "probabilistic": {"regParam": 5.0},
     "poisson": {},
 }
 RANK = 10

@@ -18,7 +18,7 @@ from pyspark.ml.recommendation import ALS
 from pyspark.sql import DataFrame
 from threadpoolctl import threadpool_limits
 
-from benchmarks.speed import EXTENDED, Seconds, alternate, hpfrec_model
+from benchmarks.speed import WEIGHTED, Seconds, alternate, hpfrec_model
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.engine import ascent, half_step
 from dcrec_spark.engine.turn import Kernel, Turn, Update
@@ -62,8 +62,8 @@ def _course(diary: Diary, best: float) -> dict[str, object]:
     return {"end": ended, "near_own_end": diary.arrival(last), "near_best_end": diary.arrival(best)}
 
 
-def _stage_1(ratings: DataFrame, rank: int, most: int, acceleration: bool) -> Diary:
-    estimator = PoissonFactorization(rank=rank, maxIter=most, tol=CONVERGED, acceleration=acceleration)
+def _stage_1(ratings: DataFrame, rank: int, most: int) -> Diary:
+    estimator = PoissonFactorization(rank=rank, maxIter=most, tol=CONVERGED)
     estimator.listener = diary = Diary()
     estimator.fit(ratings).release()
     return diary
@@ -97,7 +97,7 @@ def stage_1_against_peers(ratings: DataFrame, rank: int, rounds: int, threads: i
     A peer's fits begin anew with some twice as many iterations, until one is there or has taken 80; that fit is timed.
     Where it is not there the ratio is an upper bound.
     """
-    course = _stage_1(ratings, rank, 2000, acceleration=True).entries
+    course = _stage_1(ratings, rank, 2000).entries
     end = course[-1][1]
     enough = next(n for n, (_, elbo) in enumerate(course, 1) if _is_near(elbo, end))
     model = PoissonFactorization(rank=rank, maxIter=enough, tol=0.0).fit(ratings)
@@ -126,7 +126,7 @@ def stage_1_against_hpfrec_once(
     most : iterations of ours, whose last ELBO counts as the end. Where hpfrec's last fit is not as likely as ours, the
     ratio is an upper bound.
     """
-    course = _stage_1(ratings, rank, most, acceleration=True).entries
+    course = _stage_1(ratings, rank, most).entries
     end = course[-1][1]
     enough = next(n for n, (_, elbo) in enumerate(course, 1) if _is_near(elbo, end))
     start = time.perf_counter()
@@ -200,49 +200,21 @@ def _poismf(pairs: pd.DataFrame, rank: int, threads: int, iterations: int) -> Me
 
 
 def both_stages(ratings: DataFrame, rank: int, precision: str = "float64") -> tuple[Seconds, dict[str, int]]:
-    """The deconfounded weighted model, with long steps, both stages until they settle; and the iterations of each."""
+    """The deconfounded weighted model, both stages until they converge; and the iterations of each."""
     diary = Diary()
     exposure = PoissonFactorization(rank=rank, precision=precision)
-    outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=100, acceleration=True, precision=precision)
+    given = {"exposureModel": exposure, "maxIter": 100, "precision": precision}
+    outcome = DeconfoundedMF(rank=rank, **WEIGHTED, **given)
     exposure.listener = outcome.listener = diary
     seconds = _seconds(lambda: outcome.fit(ratings))
     stages = [stage for stage, _ in diary.stages]
     return seconds, {f"iterations of {stage}": stages.count(stage) for stage in ("exposure", "outcome")}
 
 
-# Models whose sweeps are counted with plain and with long steps.
-SWEPT: dict[str, dict[str, Any]] = {
-    "weighted, rank 50": {"rank": 50},
-    "probabilistic, rank 20": {"rank": 20, "outcome": "probabilistic"},
-    "extended, rank 20": {"rank": 20, "outcome": "probabilistic", "unobservedWeight": 0.0, **EXTENDED},
-}
-
-
-def sweeps(ratings: DataFrame, most: int) -> dict[str, object]:
-    """Count the sweeps with long steps to the objective that plain ones have after so many."""
-    exposure = PoissonFactorization(rank=20).fit(ratings)
-    counted = {name: _sweeps(ratings, most, exposureModel=exposure, **of) for name, of in SWEPT.items()}
-    exposure.release()
-    return counted
-
-
-def _sweeps(ratings: DataFrame, most: int, **settings: Any) -> dict[str, int]:
-    objectives = []
-    for acceleration in (False, True):
-        model = DeconfoundedMF(maxIter=most, tol=0.0, acceleration=acceleration, **settings).fit(ratings)
-        objectives.append(np.array(model.objectiveHistory))
-        model.release()
-    plain, long_steps = objectives
-
-    def as_far_as(plain_sweeps: int) -> int:
-        return next(n for n, objective in enumerate(long_steps, 1) if objective <= plain[plain_sweeps - 1])
-
-    return {f"{n} plain ones": as_far_as(n) for n in (10, 20, 40, most)}
-
-
 def classical(ratings: DataFrame, rank: int, sweeps: int, precision: str = "float64") -> Seconds:
     """The classical weighted model, so many sweeps."""
-    model = DeconfoundedMF(rank=rank, adjustment="none", maxIter=sweeps, tol=0.0, precision=precision)
+    given = {"adjustment": "none", "maxIter": sweeps, "tol": 0.0, "precision": precision}
+    model = DeconfoundedMF(rank=rank, **WEIGHTED, **given)
     return _seconds(lambda: model.fit(ratings))
 
 
@@ -250,7 +222,7 @@ def mllib(ratings: DataFrame, rank: int, iterations: int) -> Seconds:
     """MLlib's implicit ALS, so many iterations; it has no stopping rule."""
     als = ALS(
         userCol="user", itemCol="item", ratingCol="rating", implicitPrefs=True, alpha=40.0, rank=rank,
-        maxIter=iterations, numUserBlocks=2, numItemBlocks=2, seed=0, checkpointInterval=-1,
+        maxIter=iterations, numBlocks=2, seed=0, checkpointInterval=-1,
     )  # fmt: skip
     return _seconds(lambda: als.fit(ratings))
 
@@ -259,7 +231,7 @@ def explicit(rank: int, sweeps: int) -> DeconfoundedMF:
     """The loss of MLlib's explicit ALS: no intercept, regularisers by count."""
     return DeconfoundedMF(
         outcome="probabilistic", adjustment="none", rank=rank, maxIter=sweeps, tol=0.0, regByCount=True,
-        userReg=0.1, itemReg=0.1, fitIntercept=False,
+        regParam=0.1, fitIntercept=False, fitBiases=False,
     )  # fmt: skip
 
 
@@ -267,7 +239,7 @@ def explicit_mllib(rank: int, iterations: int) -> ALS:
     """MLlib's explicit ALS."""
     return ALS(
         userCol="user", itemCol="item", ratingCol="rating", regParam=0.1, rank=rank, maxIter=iterations,
-        numUserBlocks=2, numItemBlocks=2, seed=0, checkpointInterval=-1,
+        numBlocks=2, seed=0, checkpointInterval=-1,
     )  # fmt: skip
 
 
@@ -372,7 +344,7 @@ def course(ratings: DataFrame, rank: int) -> dict[str, float]:
         seen.append((stage, time.perf_counter()))
 
     exposure = PoissonFactorization(rank=rank, maxIter=10, tol=0.0)
-    outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=5, tol=0.0)
+    outcome = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=5, tol=0.0, **WEIGHTED)
     exposure.listener = outcome.listener = note
     start = time.perf_counter()
     with _noting_calls() as calls:

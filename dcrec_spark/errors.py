@@ -12,7 +12,6 @@ EXTRAS = {
     "warehouse": ("psycopg",),
     "mlflow": ("mlflow",),
     "redis": ("redis",),
-    "index": ("faiss",),
 }
 
 

@@ -81,33 +81,31 @@ def pulls(block: RatingBlock, known: Known, design: Design, dtype: Any) -> tuple
 
 
 def confounder_sums(
-    block: RatingBlock, known: Known, shown: Known, design: Design, by_weight: bool = False
+    block: RatingBlock, known: Known, shown: Known, design: Design
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return what the pairs add to the curvature and to the pull of the weight that each row has for the confounder.
 
-    Sums over the row's pairs of v h^2 - w0 p^2 + w Var(h) and of w0 shown p - z w0 known h, p the product of the
-    exposures; (n,) each.
+    Sums over the row's pairs of z w0 h^2 - w0 p^2 and of w0 shown p - z w0 known h, p the product of the exposures;
+    (n,) each.
 
     Parameters
     ----------
     known, shown : of the preference, on the pair and in the sums over all pairs; without a weight of the confounder.
-    by_weight : whether v is the pair's weight w; else it is z w0.
     """
     w0, z_w0 = design.unobserved, design.on_preference
     if pays(WORK * len(block.col)):
         from dcrec_spark.kernels.loops import pairs as loops
 
         sums = np.empty((len(block.row_ptr) - 1, 2))
-        of_pairs = (block.weight, block.a_hat, block.product, block.variance)
+        of_pairs = (block.a_hat, block.product)
         arrays = [plain(each) for each in (block.row_ptr, block.col, *of_pairs, known.of_source, shown.of_source)]
-        given = (*arrays, float(w0), float(z_w0), by_weight, sums)
+        given = (*arrays, float(w0), float(z_w0), sums)
         over_rows(lambda first, last: loops.confounder_sums(first, last, *given), block.row_ptr)
         return sums[:, 0], sums[:, 1]
 
     def curved(at: slice) -> Floats:
-        weight = block.weight[at] if by_weight else z_w0
-        square = weight * np.square(block.a_hat[at]) - w0 * np.square(block.product[at])
-        return square + block.weight[at] * block.variance[at] if len(block.variance) else square
+        square: Floats = z_w0 * np.square(block.a_hat[at]) - w0 * np.square(block.product[at])
+        return square
 
     def drawn(at: slice) -> Floats:
         piece = block.piece(at.start, at.stop)

@@ -12,9 +12,9 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from dcrec_spark.engine.cells import Array
-from dcrec_spark.errors import ConfigError, DataError, FitError
+from dcrec_spark.errors import DataError, FitError
 from dcrec_spark.local.data import Parts
-from dcrec_spark.local.fits import Exposure, Outcome, fit_and_fold_in, fit_exposure, fit_outcome, refit_outcome
+from dcrec_spark.local.fits import Exposure, Outcome, fit_and_fold_in, fit_exposure, fit_outcome
 from dcrec_spark.local.ratings import Ints, Ratings
 from dcrec_spark.local.side_by_side import Result, side_by_side
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
@@ -34,6 +34,7 @@ class Trial:
     exposure : of PoissonFactorization; None where the adjustment has no confounder.
     confounder : "fitted" a_hat; or a placebo: "permuted", each user's a_hat dealt out to other items (the same deal for
     all users, so that it stays of low rank); "popularity", the item's number of exposures, scaled to the mean of a_hat.
+    standardize : as in :func:`dcrec_spark.local.fits.fit_outcome`.
     """
 
     outcome: Mapping[str, Any]
@@ -43,12 +44,7 @@ class Trial:
     predict: tuple[str, ...] = ("validation",)
     fold_in: str = ""
     confounder: Confounder = "fitted"
-    refit: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what no trial can do."""
-        if self.fold_in and self.refit is not None:
-            raise ConfigError("a refit knows no new users: expected a trial without fold_in, or without refit")
+    standardize: bool = True
 
     @property
     def stage_one(self) -> str:
@@ -177,12 +173,9 @@ def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Expo
         first = None if trial.exposure is None else PoissonFactorization(**dict(trial.exposure))
         new = _Rows.of(parts.ratings(trial.fold_in), rows.items)
         replaced = partial(confounders, ratings=rows.ratings, kind=trial.confounder)
-        return fit_and_fold_in(rows.ratings, estimator, first, new.ratings, replaced), new
+        return fit_and_fold_in(rows.ratings, estimator, first, new.ratings, replaced, trial.standardize), new
     exposure = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
-    model = fit_outcome(rows.ratings, estimator, exposure)
-    if trial.refit is not None:
-        model = refit_outcome(rows.ratings, DeconfoundedMF(**dict(trial.refit)), model)
-    return model, rows
+    return fit_outcome(rows.ratings, estimator, exposure, trial.standardize), rows
 
 
 def _fitted(result: Result) -> Fitted | FitError:

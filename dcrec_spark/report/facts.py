@@ -235,8 +235,8 @@ class ReportFacts:
         A sentence says why there is none.
     outcome, adjustment, intercept : str, str, float
         Of the model that is judged.
-    unrated_are_zeros, refitted : bool
-        Whether predictions are scores below the scale of the ratings; whether the model has learned those of another.
+    unrated_are_zeros : bool
+        Whether predictions are scores below the scale of the ratings.
     k : int
         The longest cut of the lists.
     listed : pandas.DataFrame
@@ -272,4 +272,3 @@ class ReportFacts:
     audit: AuditFacts | str
     warnings: Sequence[str] = field(default_factory=tuple)
     unrated_are_zeros: bool = False
-    refitted: bool = False

@@ -7,11 +7,6 @@ from dcrec_spark.report.blocks import Block, Cell, Note, Picture, Pictures, Poin
 from dcrec_spark.report.facts import CheckFacts, Counts, ReportFacts, Stage
 from dcrec_spark.report.words import number, plural, share
 
-_ABOUT_REFITS = (
-    "This model was refitted: it has learned what the model that was fitted first predicts of all pairs, put right by "
-    "the ratings. The stages before the refit are those of the first model, by the record of the run; without a record "
-    "they are not known."
-)
 POWERS = "Each bar goes from its number to just below the next: 1, 2 to 3, 4 to 7, and so on."
 
 
@@ -84,9 +79,7 @@ def _counts(name: str, of: Counts) -> list[Cell]:
 def convergence(facts: ReportFacts) -> Section:
     """Objectives of both stages, and whether they settled."""
     blocks: list[Block] = [Points([settled(stage) for stage in facts.stages])]
-    if facts.refitted:
-        blocks.append(Text(_ABOUT_REFITS))
-    elif facts.adjustment != "deconfounded":
+    if facts.adjustment != "deconfounded":
         blocks.append(Text(f"This model has no exposure stage: its adjustment is {facts.adjustment}."))
     pictures = []
     for stage in facts.stages:

@@ -33,8 +33,7 @@ def _portable(facts: ReportFacts) -> ReportFacts:
 
 def title(facts: ReportFacts) -> str:
     """Say in words what was evaluated, and when."""
-    refitted = ", refitted" if facts.refitted else ""
-    return f"Evaluation: {kind_of_model(facts.outcome, facts.adjustment)}{refitted}, {day(facts.run_date)}"
+    return f"Evaluation: {kind_of_model(facts.outcome, facts.adjustment)}, {day(facts.run_date)}"
 
 
 def ids(facts: ReportFacts) -> str:

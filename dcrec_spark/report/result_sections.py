@@ -242,9 +242,6 @@ def _reliability_points(facts: ReportFacts) -> list[str]:
 def gamma(facts: ReportFacts) -> Section:
     """Weight of the confounder: how much each user's ratings go with the exposure."""
     name, title = "gamma", "Gamma: the weight of the confounder"
-    if facts.refitted:
-        sentence = "This model has no gamma: it has learned what another model predicts, whose confounder is in that."
-        return Section(name, title, [Note(sentence)])
     if facts.adjustment != "deconfounded":
         reason = (
             "weighs ratings by inverse propensities instead" if facts.adjustment == "ipw" else "adjusts for nothing"

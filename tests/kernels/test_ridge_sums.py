@@ -1,4 +1,4 @@
-"""Biases, a common confounder weight, its estimated spread: each step and J are those of the dense twin."""
+"""Biases, a common confounder weight, departures from it: each step and J are those of the dense reference."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -36,9 +36,6 @@ def extended(
     weight_of: str,
     by_count: bool,
     own_vote: bool,
-    unsure: bool,
-    estimates: bool,
-    common: float | None = None,
 ) -> Extended:
     """User 0 and the last item are unrated. Of an observed pair h may be another number than the product."""
     rng = np.random.default_rng(seed)
@@ -50,27 +47,24 @@ def extended(
     pi, lam = rng.normal(0.3, 1.0, (n_users, exposed)), rng.normal(0.3, 1.0, (n_items, exposed))
     product = pi @ lam.T
     h = np.where(observed & own_vote, product + rng.normal(0.0, 0.3, product.shape), product)
-    variance = np.where(observed & unsure, rng.uniform(0.1, 1.0, product.shape), 0.0)
     count = [np.maximum(observed.sum(axis=a), 1.0) if by_count else np.ones(observed.shape[1 - a]) for a in (1, 0)]
     regs = REG[:6]
     mask = np.where(observed, 1.0, float(design.everywhere))
-    twin = biased.Problem(
-        ratings, weights, mask, h, variance, weight_of, count[0], count[1], design.biases, *regs, estimates, common
-    )
+    twin = biased.Problem(ratings, weights, mask, h, weight_of, count[0], count[1], design.biases, *regs)
     begin = biased.start(twin, rng.standard_normal((n_items, RANK)), RANK, float(rng.standard_normal()))
-    tables = (observed, ratings, weights, h, product, variance)
-    users = block_of(tables, pi, own_vote, unsure)
-    items = block_of(tuple(table.T for table in tables), lam, own_vote, unsure)
-    return Extended(users, items, design, REG._replace(by_count=by_count, common=common), twin, begin)
+    tables = (observed, ratings, weights, h, product)
+    users = block_of(tables, pi, own_vote)
+    items = block_of(tuple(table.T for table in tables), lam, own_vote)
+    return Extended(users, items, design, REG._replace(by_count=by_count), twin, begin)
 
 
-def block_of(tables: tuple[Array, ...], exposure: Array, own_vote: bool, unsure: bool) -> RatingBlock:
+def block_of(tables: tuple[Array, ...], exposure: Array, own_vote: bool) -> RatingBlock:
     entries, none = csr(tables[0]), np.empty(0)
-    ratings, weights, h, product, variance = (table[entries.row, entries.col] for table in tables[1:])
+    ratings, weights, h, product = (table[entries.row, entries.col] for table in tables[1:])
     has = exposure.shape[1] > 0
     return RatingBlock(
         *(entries.row_ptr, entries.col, ratings, weights, h if has else none, exposure),
-        *(product if has and own_vote else none, variance if has and unsure else none),
+        product if has and own_vote else none,
     )
 
 
@@ -94,21 +88,18 @@ def unknowns_of(p: Extended, x: biased.Unknowns, users: Array, items: Array, sha
         item_bias=items[:, RANK] if biases else x.item_bias,
         intercept=shared.intercept,
         gamma=shared.gamma,
-        reg=shared.reg_of_departures(p.reg),
     )
 
 
 def sweep(p: Extended, x: biased.Unknowns) -> tuple[biased.Unknowns, float, Array]:
     """One sweep of the kernels from the twin's unknowns, J after it, and the users as they were solved."""
-    shared = Shared(x.intercept, x.gamma, x.reg if p.twin.estimates_reg else 0.0)
+    shared = Shared(x.intercept, x.gamma)
     of_items = ridge_sums.item_sums(rows_of(p, x)[1], p.items.exposure, p.design)
     users = cholesky.solve_rows(
         p.users, ridge.users_system(p.users, rows_of(p, x)[1], of_items, shared, p.design, p.reg)
     )
     of_users = ridge_sums.user_sums(users, p.users.exposure, p.design)
     of_users |= ridge_sums.penalty(users, p.users, True, shared, p.design, p.reg)
-    if p.twin.estimates_reg:
-        of_users |= ridge_sums.departure_variances(p.users, of_items, shared, p.design, p.reg)
     items = cholesky.solve_rows(p.items, ridge.items_system(p.items, users, of_users, shared, p.design, p.reg))
     of_items = ridge_sums.item_sums(items, p.items.exposure, p.design)
     of_items |= ridge_sums.observed_sums(p.items, items, users, shared, p.design)
@@ -121,19 +112,17 @@ def sweep(p: Extended, x: biased.Unknowns) -> tuple[biased.Unknowns, float, Arra
 
 
 KINDS = {
-    # w0, z, whose weight, biases, by count, own vote left out, variance, estimated (, regulariser of the common gamma)
-    "biases": (0.0, False, "none", True, False, False, False, False),
-    "biases-everywhere-by-count": (0.37, True, "none", True, True, False, False, False),
-    "biases-global": (0.37, False, "global", True, True, False, True, False),
-    "own": (1.0, True, "user", True, False, True, True, False),
-    "own-estimated": (0.37, False, "user", False, False, True, False, True),
-    "pooled": (0.37, False, "pooled", True, False, True, True, False),
-    "pooled-everywhere": (0.37, True, "pooled", True, True, True, True, True),
-    "pooled-rated-alone": (0.0, False, "pooled", True, True, True, True, True),
-    "pooled-without-biases": (1.0, False, "pooled", False, False, False, False, True),
-    "global-everywhere": (1.0, True, "global", True, False, True, True, False),
-    "global-held": (0.37, False, "global", True, False, False, False, False, 2.5),
-    "pooled-held": (0.37, True, "pooled", True, True, True, True, True, 2.5),
+    # w0, z, whose weight, biases, by count, own exposure left out
+    "biases": (0.0, False, "none", True, False, False),
+    "biases-everywhere-by-count": (0.37, True, "none", True, True, False),
+    "biases-global": (0.37, False, "global", True, True, False),
+    "own": (1.0, True, "user", True, False, True),
+    "own-without-biases": (0.37, False, "user", False, False, True),
+    "pooled": (0.37, False, "pooled", True, False, True),
+    "pooled-everywhere": (0.37, True, "pooled", True, True, True),
+    "pooled-rated-alone": (0.0, False, "pooled", True, True, True),
+    "pooled-without-biases": (1.0, False, "pooled", False, False, False),
+    "global-everywhere": (1.0, True, "global", True, False, True),
 }
 
 
@@ -155,14 +144,11 @@ def test_sweeps_are_the_twins_and_the_objective_never_rises(seed: int, kind: str
         before = x
         (x, value, users), twin = sweep(p, x), biased.sweep(p.twin, twin)
         assert_same(users, rows_of(p, biased.update_users(p.twin, before))[0], 1e-8)
-        posterior = 1.0 / (biased.curvature(p.twin) + before.reg)
-        assert value == pytest.approx(biased.objective(p.twin, replace(x, posterior=posterior)), rel=1e-10)
+        assert value == pytest.approx(biased.objective(p.twin, x), rel=1e-10)
         history.append(value)
     for mine, theirs in zip(rows_of(p, x), rows_of(p, twin), strict=True):
         assert_same(mine, theirs, 1e-7)
     assert (x.intercept, x.gamma) == pytest.approx((twin.intercept, twin.gamma), rel=1e-7, abs=1e-9)
-    if p.twin.estimates_reg:
-        assert x.reg == pytest.approx(twin.reg, rel=1e-7)
     assert (np.diff(history) <= 1e-10 * np.abs(history[:-1])).all()
 
 
@@ -179,24 +165,8 @@ def test_the_error_of_held_out_pairs_is_that_of_the_predictions(seed: int, kind:
     observed = np.zeros(p.twin.ratings.shape, bool)
     observed[p.items.col, np.repeat(np.arange(len(items)), np.diff(p.items.row_ptr))] = True
     error = (p.twin.ratings - biased.predict(p.twin, after))[observed]
-    found = ridge_sums.held_out_error(sums, Shared(after.intercept, after.gamma, 3.0))
+    found = ridge_sums.held_out_error(sums, Shared(after.intercept, after.gamma))
     assert found == pytest.approx(np.square(error).mean(), rel=1e-9)
-
-
-def test_departures_that_are_all_alike_end_at_the_largest_regulariser(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And J still never rises."""
-    monkeypatch.setattr(ridge_sums, "LARGEST_REG", 5.0)
-    p = problem_of(7, "pooled-rated-alone")
-    p = p._replace(
-        twin=replace(p.twin, estimates_reg=True), users=p.users._replace(rating=np.zeros_like(p.users.rating))
-    )
-    p = p._replace(items=p.items._replace(rating=np.zeros_like(p.items.rating)))
-    x, history = p.start, []
-    for _ in range(30):
-        x, value, _ = sweep(p, x)
-        history.append(value)
-    assert x.reg == 5.0
-    assert (np.diff(history) <= 1e-10 * np.abs(history[:-1])).all()
 
 
 def single(p: Extended) -> Extended:

@@ -23,8 +23,7 @@ from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.served_model import as_trained
 from dcrec_spark.models.explain.text import with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
-from dcrec_spark.models.families.poisson_exposure import PoissonExposure
-from dcrec_spark.models.families.registry import FAMILIES, family_of
+from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.report.facts import (
     AuditFacts,
@@ -84,13 +83,12 @@ def report_facts(config: EvaluateConfig, run: Run, findings: Findings) -> Report
         run_date=run.run_date.isoformat(),
         models=_models(comparison),
         data=_data(comparison),
-        stages=_stages(model, findings.record),
+        stages=_stages(model),
         check=_check(model, findings),
         metrics=_metrics(measurements),
         reliability=reliability(measurements.predictions, MODEL),
         outcome=model.getOrDefault("outcome"),
         adjustment=model.getOrDefault("adjustment"),
-        refitted=model.facts.refitted,
         gamma=_gamma(model),
         change=_change(comparison, measurements, findings.titles, k),
         strata=strata_facts(comparison, measurements.strata),
@@ -132,8 +130,6 @@ def _saved(name: str, saved: SavedModel) -> ModelFacts:
     if exposure is not None:
         weight = "a gamma for each user" if get("confounderWeight") == "user" else "one gamma for all"
         what += f", {weight}, exposure rank {exposure.getOrDefault('rank')}"
-    if saved.model.facts.refitted:
-        what += ", refitted to another model's predictions of all pairs"
     return ModelFacts(name, what, saved.source.model_version)
 
 
@@ -156,11 +152,8 @@ def _counts(ratings: DataFrame) -> Counts:
     return Counts(int(users), int(items), histogram(ratings, "rating"))
 
 
-def _stages(model: DeconfoundedMFModel, record: Mapping[str, Any] | None) -> list[Stage]:
-    """Gather all fits; those before a refit are in the record of its run alone."""
-    if model.facts.refitted:
-        before = [] if record is None else _recorded_stages(record)
-        return [*before, _stage("refit", model)]
+def _stages(model: DeconfoundedMFModel) -> list[Stage]:
+    """Gather the fits of both stages."""
     stages = []
     if (exposure := model.exposureModel) is not None:
         get = exposure.getOrDefault
@@ -171,17 +164,6 @@ def _stages(model: DeconfoundedMFModel, record: Mapping[str, Any] | None) -> lis
 def _stage(name: str, model: DeconfoundedMFModel) -> Stage:
     get, objective = model.getOrDefault, family_of(model).objective
     return Stage(name, *objective, model.objectiveHistory, get("tol"), get("maxIter"))
-
-
-def _recorded_stages(record: Mapping[str, Any]) -> list[Stage]:
-    """Read the fits of the model whose predictions a refitted one has learned."""
-    settings, objectives = record["configuration"], record["objectives"]
-    kinds = {"exposure": PoissonExposure.objective, "outcome": FAMILIES[settings["outcome"]["outcome"]].objective}
-    return [
-        Stage(name, *kind, objectives[name], settings[name]["tol"], settings[name]["max_iter"])
-        for name, kind in kinds.items()
-        if name in objectives
-    ]
 
 
 def _check(model: DeconfoundedMFModel, findings: Findings) -> CheckFacts | str:

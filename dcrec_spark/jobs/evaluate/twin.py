@@ -10,8 +10,6 @@ from pyspark.sql import DataFrame
 
 from dcrec_spark.errors import DataError
 from dcrec_spark.jobs.served_model import as_trained
-from dcrec_spark.models.families.gaussian import LeastSquares
-from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 
@@ -37,10 +35,7 @@ def fit_twin(model: DeconfoundedMFModel, training: DataFrame, resources: ExitSta
 
 
 def twin_of(model: DeconfoundedMFModel) -> DeconfoundedMF:
-    """Return the estimator of the twin. Unrated pairs weigh what they do in the model, for they move the intercept."""
-    fitted_with = {param.name: value for param, value in model.extractParamMap().items()}
-    family = family_of(model)
-    if isinstance(family, LeastSquares) and fitted_with["unobservedWeight"] is None:
-        fitted_with["unobservedWeight"] = family.default_unobserved_weight
-    without = {"adjustment": "none", "exposureModel": None, "initialModel": None, "validationIndicatorCol": None}
+    """Return the estimator of the twin: what was set for the model, without the confounder."""
+    fitted_with = {param.name: value for param, value in model._paramMap.items()}
+    without = {"adjustment": "none", "initialModel": None, "validationIndicatorCol": None}
     return DeconfoundedMF(**{**fitted_with, **without})

@@ -66,8 +66,8 @@ def small(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence
 def _obstacle(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence[str]) -> str | None:
     """Name what only the distributed fit has."""
     exposures = [c.exposure for c in candidates] + [config.exposure] * (config.tuning.weights == "exposure")
-    if any(exposure is not None and exposure.kind == "count" for exposure in exposures):
-        return "exposure.kind=count"
+    if "count" in columns and any(exposure is not None for exposure in exposures):
+        return "exposure counts (input.columns.count)"
     if "propensity" in columns and any(c.outcome.adjustment == "ipw" for c in candidates):
         return "propensities that are given (input.columns.propensity)"
     return None

@@ -67,26 +67,20 @@ def confounder_sums(
     last: int,
     row_ptr: Places,
     col: Places,
-    weight: Numbers,
     a_hat: Numbers,
     product: Numbers,
-    variance: Numbers,
     known: Numbers,
     shown: Numbers,
     unobserved: float,
     on_preference: float,
-    by_weight: bool,
     sums: Numbers,
 ) -> None:
-    """Add up v h^2 - w0 p^2 + w Var(h), v = w or z w0, and w0 shown p - z w0 known h, over each row's pairs."""
-    unsure = len(variance) > 0
+    """Add up z w0 h^2 - w0 p^2 and w0 shown p - z w0 known h over each row's pairs."""
     for row in range(first, last):
         square, drawn = 0.0, 0.0
         for n in range(row_ptr[row], row_ptr[row + 1]):
-            h, p, w = np.float64(a_hat[n]), np.float64(product[n]), np.float64(weight[n])
-            square += (w if by_weight else on_preference) * h * h - unobserved * p * p
-            if unsure:
-                square += w * variance[n]
+            h, p = np.float64(a_hat[n]), np.float64(product[n])
+            square += on_preference * h * h - unobserved * p * p
             drawn += unobserved * _of_source(shown, col[n]) * p - on_preference * _of_source(known, col[n]) * h
         sums[row, 0], sums[row, 1] = square, drawn
 
@@ -101,7 +95,6 @@ def scores(
     weight: Numbers,
     a_hat: Numbers,
     product: Numbers,
-    variance: Numbers,
     rows: Numbers,
     others: Numbers,
     rank: int,
@@ -117,7 +110,7 @@ def scores(
 
     rows, others : [factors (, bias) (, weight of the confounder)] of either side; whose has the weight, departs.
     """
-    confounded, unsure = len(a_hat) > 0, len(variance) > 0
+    confounded = len(a_hat) > 0
     own, products = np.zeros(rank), np.zeros(PIECE)
     for row in range(first, last):
         for k in range(rank):
@@ -144,10 +137,5 @@ def scores(
                 curve += w - unobserved
                 curve_h += w * h - unobserved * low_rank
                 curve_hh += w * h * h - unobserved * low_rank * low_rank
-                if unsure:
-                    spread = w * variance[n]
-                    square += spread * departure * departure
-                    linear_h -= spread * departure
-                    curve_hh += spread
         sums[row, 0], sums[row, 1], sums[row, 2] = square, linear, linear_h
         sums[row, 3], sums[row, 4], sums[row, 5] = curve, curve_h, curve_hh

@@ -38,7 +38,7 @@ def rank_of(candidate: Candidate) -> float:
 
 
 def test_a_grid_is_every_combination_once() -> None:
-    found = draw(config("space.exposure.rank=[2,3]", "space.outcome.alpha=[1,10,40]", "space.outcome.user_reg=[1]"))
+    found = draw(config("space.exposure.rank=[2,3]", "space.outcome.alpha=[1,10,40]", "space.outcome.reg_param=[1]"))
     expected = {(rank, alpha) for rank in (2, 3) for alpha in (1.0, 10.0, 40.0)}
     assert {(c.exposure.rank, c.outcome.alpha) for c in found if c.exposure} == expected
     assert [c.number for c in found] == list(range(6))
@@ -49,7 +49,7 @@ def test_a_grid_is_every_combination_once() -> None:
 def test_random_draws_are_those_of_the_seed_and_inside_the_space() -> None:
     space = [
         "space.outcome.rank={low: 2, high: 9, int: true}",
-        "space.outcome.user_reg={low: 0.1, high: 10, log: true}",
+        "space.outcome.reg_param={low: 0.1, high: 10, log: true}",
     ]
     asked = config(*space, "space.outcome.outcome=[weighted,probabilistic]", "trials=40", search="random")
     found = draw(asked)
@@ -57,8 +57,8 @@ def test_random_draws_are_those_of_the_seed_and_inside_the_space() -> None:
     other = asked.model_copy(update={"run": asked.run.model_copy(update={"seed": 7})})
     assert [c.parameters for c in found] != [c.parameters for c in draw(other)]
     assert {c.outcome.rank for c in found} == set(range(2, 10))
-    assert all(0.1 <= c.outcome.user_reg <= 10 for c in found)
-    assert sum(c.outcome.user_reg < 1 for c in found) == pytest.approx(20, abs=8)
+    assert all(0.1 <= c.outcome.reg_param <= 10 for c in found)
+    assert sum(c.outcome.reg_param < 1 for c in found) == pytest.approx(20, abs=8)
     assert {c.outcome.outcome for c in found} == {"weighted", "probabilistic"}
 
 

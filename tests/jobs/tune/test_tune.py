@@ -137,7 +137,7 @@ def test_run_again_it_goes_on_from_what_is_recorded(searched: Path, ratings: Pat
 def test_trials_that_fail_are_told_and_the_latest_ratings_can_choose(ratings: Path, tmp_path: Path) -> None:
     settings = {
         **{"input.path": ratings, "input.columns.timestamp": "time", "output.path": tmp_path / "out"},
-        **{"tuning.split": "time", "tuning.metric": "mse", "tuning.space.outcome.user_reg": "[1,1e12]"},
+        **{"tuning.split": "time", "tuning.metric": "mse", "tuning.space.outcome.reg_param": "[1,1e12]"},
     }
     outcome = run_job(Tune, {**SETTINGS, **settings})
     assert outcome.code == 0, outcome

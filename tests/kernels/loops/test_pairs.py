@@ -16,19 +16,19 @@ ROWS, COLS, RANK = 90, 300, 13
 SHARED = Shared(intercept=0.4, gamma=-0.7)
 Kernel = Callable[[RatingBlock, Design, Callable[[int, int], Array], bool], Array]
 # w0, z, a weight of the confounder for each user, one that they depart from, biases; then whether there is a
-# confounder, whether the sums over all pairs have another number for it, whether it has a variance.
+# confounder, whether the sums over all pairs have another number for it.
 MODELS = {
-    "rated pairs alone": (Design(0.0, False), False, False, False),
-    "all pairs": (Design(0.4, True), False, False, False),
-    "biases": (Design(0.4, True, biases=True), False, False, False),
-    "a weight for each user": (Design(0.4, True), True, False, False),
-    "biases, rated pairs' preference, own votes left out": (Design(0.4, False, biases=True), True, True, False),
-    "one weight for all users, not sure of the confounder": (Design(0.4, True, False), True, False, True),
-    "weights that depart from a common one, all terms": (Design(0.4, True, True, True, True), True, True, True),
+    "rated pairs alone": (Design(0.0, False), False, False),
+    "all pairs": (Design(0.4, True), False, False),
+    "biases": (Design(0.4, True, biases=True), False, False),
+    "a weight for each user": (Design(0.4, True), True, False),
+    "biases, rated pairs' preference, own votes left out": (Design(0.4, False, biases=True), True, True),
+    "one weight for all users": (Design(0.4, True, False), True, False),
+    "weights that depart from a common one, all terms": (Design(0.4, True, True, True, True), True, True),
 }
 
 
-def block_of(confounder: bool, low_rank: bool, unsure: bool, dtype: str) -> RatingBlock:
+def block_of(confounder: bool, low_rank: bool, dtype: str) -> RatingBlock:
     """Row 1 without pairs, row 2 with more than a piece of the loops."""
     rng, counts = np.random.default_rng(4), counts_of(0, ROWS, COLS, 0.1, dtype)
 
@@ -36,7 +36,7 @@ def block_of(confounder: bool, low_rank: bool, unsure: bool, dtype: str) -> Rati
         return rng.uniform(0.1, 2.0, len(counts.col) * there).astype(dtype)
 
     exposure = np.ones((ROWS, 2 * confounder), dtype)
-    of_pairs = (drawn(confounder), exposure, drawn(low_rank), drawn(unsure))
+    of_pairs = (drawn(confounder), exposure, drawn(low_rank))
     return RatingBlock(counts.row_ptr, counts.col, counts.counts, drawn(True), *of_pairs)
 
 
@@ -51,12 +51,10 @@ def those_of_all_alike(block: RatingBlock, design: Design, numbers: Callable[[in
     return np.concatenate(pulls(block, known, design, block.rating.dtype))
 
 
-def sums_of_the_confounder(
-    block: RatingBlock, design: Design, numbers: Callable[[int, int], Array], by_weight: bool
-) -> Array:
+def sums_of_the_confounder(block: RatingBlock, design: Design, numbers: Callable[[int, int], Array], _: bool) -> Array:
     of_sources = numbers(COLS, 2)
     known, shown = Known(of_sources[:, 0]), Known(of_sources[:, 1])
-    return np.concatenate(confounder_sums(block, known, shown, design, by_weight))
+    return np.concatenate(confounder_sums(block, known, shown, design))
 
 
 def sums_of_the_objective(
@@ -77,7 +75,7 @@ def computed(kernel: Kernel, model: str, dtype: str) -> list[Array]:
     design, *terms = MODELS[model]
     block = block_of(*terms, dtype)
     if kernel is sums_of_the_confounder and not block.has_confounder:
-        block = block_of(True, False, False, dtype)
+        block = block_of(True, False, dtype)
 
     def numbers(n: int, width: int) -> Array:
         return np.random.default_rng(n * width).standard_normal((n, width)).astype(dtype)

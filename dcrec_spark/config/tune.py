@@ -16,7 +16,7 @@ class TuningConfig(Section):
 
     space: dict[str, Any] = Field(  # of Choices
         default={},
-        description="settings and their choices, such as {exposure.rank: [5, 10], outcome.user_reg: [0.1, 1]}; random "
+        description="settings and their choices, such as {exposure.rank: [5, 10], outcome.reg_param: [1, 10]}; random "
         "and halving take ranges too: {outcome.rank: {low: 2, high: 50, log: true, int: true}}",
     )
     search: Literal["grid", "random", "halving"] = Field(

@@ -77,7 +77,7 @@ def test_settings_that_do_not_matter_make_no_other_candidate() -> None:
 def test_what_cannot_be_searched_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"setting tuning\.space: found no settings to try.*conf/tune\.yaml"):
         draw(config())
-    space = ["space.outcome.rank=[2]", "space.exposure.kind=[binary,count]"]
+    space = ["space.outcome.rank=[2]", "space.outcome.confounder_link=[log]"]
     with pytest.raises(ConfigError, match=r"exposure\.kind=count, outcome\.rank=2 exclude each other"):
         draw(config(*space))
     with pytest.raises(

@@ -161,8 +161,8 @@ def test_trials_that_fail_are_told_and_the_latest_ratings_can_choose(ratings: Pa
         ({"tuning.split": "time"}, "set input.columns.timestamp"),
         ({"tuning.weights": "exposure"}, "metric=mse or mae where weights=exposure: ndcg has no use for weights"),
         (
-            {"tuning.side_by_side": "true", "input.columns.count": "time", "exposure.kind": "count"},
-            "tuning.side_by_side: found true, expected auto or false for exposure.kind=count",
+            {"tuning.side_by_side": "true", "input.columns.count": "time"},
+            "tuning.side_by_side: found true, expected auto or false for exposure counts (input.columns.count)",
         ),
     ],
 )

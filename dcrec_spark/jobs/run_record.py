@@ -46,8 +46,7 @@ class Run:
     input_table_id : tells that table from an earlier one of its name, where its snapshots do not.
     lists : figures of the staged lists. compared : a metric of this model, of the last one and of a baseline, on
     held-out ratings. verdicts : of the audit. since : the run whose ratings those of this one were compared with.
-    unchanged_since : the run that stays, where this one found nothing new and ended. strata : of an evaluation, how
-    the model differs from what it is compared with, among users and items with few and many ratings.
+    unchanged_since : the run that stays, where this one found nothing new and ended.
     """
 
     run_id: str
@@ -71,7 +70,6 @@ class Run:
     input_table_id: str | None = None
     since: str | None = None
     unchanged_since: str | None = None
-    strata: list[dict[str, Any]] | None = None
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
@@ -211,7 +209,6 @@ class Run:
             "converged": {stage: fit.converged for stage, fit in self.fits.items()},
             "iterations": {stage: len(fit.values) for stage, fit in self.fits.items()},
             "exposure_check": self.exposure_check,
-            "strata": self.strata,
             "input_snapshot": self.input_snapshot,
             "input_table_id": self.input_table_id,
             "since": self.since,

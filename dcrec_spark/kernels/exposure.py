@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dcrec_spark.kernels.csr import pieces
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
+from dcrec_spark.kernels.threads import loop_input, over_rows
 
 
 class Form(NamedTuple):
@@ -85,14 +85,10 @@ def leave_one_out(
     What is left of a mean is never below 0: shapes settle to a tolerance only, and a row that is folded in may meet
     others that have not seen it.
     """
+    from dcrec_spark.kernels.loops import poisson
+
     a_hat = np.empty(len(col))
-    for row, start, end in pieces(row_ptr):
-        at = col[start:end]
-        share = rows.geometric_mean[row] * cols.geometric_mean[at]
-        share *= (count[start:end] / share.sum(axis=1))[:, None]
-        left_of_row = np.maximum(rows.mean[row] - share * rows.inverse_rate[row], 0.0)
-        left_of_col = np.maximum(cols.mean[at] - share * cols.inverse_rate[at], 0.0)
-        a_hat[start:end] = np.einsum("nl,nl->n", left_of_row, left_of_col)
+    over_rows(poisson.leave_one_out, row_ptr, *map(loop_input, (row_ptr, col, count, rows.rows(), cols.rows())), a_hat)
     return a_hat
 
 

@@ -68,8 +68,7 @@ def test_the_page_has_a_row_for_every_setting() -> None:
         "| `run_date` | date | `null` |",
         "| `warm_start` | text \\| null | `null` | a saved model to start from",
         "null: all users (only recommend) |",
-        "such as `{exposure.rank: [5, 10], outcome.reg_param: [1, 10]}`; random and halving",
-        "null: `output/studies/<profile>` |",
+        "such as `{exposure.rank: [5, 10], outcome.alpha: [1, 40]}`; a random",
     ],
 )
 def test_the_page_shows_type_range_and_default(row: str) -> None:

@@ -372,7 +372,7 @@ def item_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
 
 def _solve_heavy(turn: Turn, ratings: RatingBlock, system: System, model: GaussianSteps) -> Floats:
     """Return the heavy items of a block after a step, by what the users' blocks have added up over their pairs."""
-    before, none = turn.memory.get("rows"), ratings.piece(0, 0)
+    before, none = turn.memory.get("rows"), ratings.empty_row()
     solved = [
         model.solve(none, system.of_row(row, half, right), None if before is None else before[row : row + 1])
         for row, half, right in zip(turn.block[heavy.ROW], turn.parts["half"], turn.parts["right"], strict=True)

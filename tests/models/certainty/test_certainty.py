@@ -3,7 +3,6 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -83,9 +82,9 @@ def unknowns_of(model: DeconfoundedMFModel) -> biased.Unknowns:
     )
 
 
-IN_BLOCKS = [pytest.mark.blocks]
+IN_BLOCKS = [pytest.mark.long]
 # "log" has what others have: "rated" the logarithm, "everywhere" blocks.
-MARKS = {**dict.fromkeys(KINDS, IN_BLOCKS), "rated": [], "classical": [], "log": [*IN_BLOCKS, pytest.mark.long]}
+MARKS = {**dict.fromkeys(KINDS, IN_BLOCKS), "rated": [], "classical": []}
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=marks) for kind, marks in MARKS.items()])

@@ -12,12 +12,12 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from dcrec_spark.sizing.work import STAGES, Size, work
+from dcrec_spark.engine.sizing.work import STAGES, Size, work
 from scipy.optimize import nnls
 
 from benchmarks.run import versions
 from benchmarks.sizes import RESULTS, SIZES
-from dcrec_spark.sizing import estimate
+from dcrec_spark.engine.sizing import estimate
 
 COEFFICIENTS = Path(estimate.__file__).with_name("coefficients.json")
 HELD_OUT = ("300k-50", "2m-30", "5m-20", "10m-10", "wide", "skewed", "100m-10")

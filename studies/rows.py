@@ -184,9 +184,7 @@ def _plain(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any]
 
 def trial(row: AnyRow, of: Sample, **parts: Any) -> Trial:
     """One of a row's draws on some parts of a data set."""
-    outcome = dict(of[0])
-    refit = outcome.pop(REFIT, None)
-    return Trial(outcome, of[1], confounder=row.confounder, refit=refit, **parts)
+    return Trial(of[0], of[1], confounder=row.confounder, **parts)
 
 
 def _sampled(rng: np.random.Generator, space: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:

@@ -83,12 +83,11 @@ def test_nothing_lies_loose_at_the_top() -> None:
         ("storage", {"errors", "spark"}),
         ("engine", {"errors", "kernels", "spark"}),
         ("data", {"errors", "config", "spark"}),
-        ("models", {"errors", "version", "settings", "kernels", "spark", "engine", "data", "storage", "sizing"}),
+        ("models", {"errors", "version", "settings", "kernels", "spark", "engine", "data", "storage"}),
         ("publish", {"errors", "spark", "storage"}),
         ("evaluation", {"errors", "settings", "kernels", "spark", "engine", "data", "models"}),
         ("local", {"errors", "kernels", "spark", "engine", "models", "evaluation"}),
         ("report", {"errors", "evaluation", "models"}),
-        ("sizing", {"errors"}),
     ],
 )
 def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> None:

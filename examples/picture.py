@@ -6,9 +6,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dcrec_spark.evaluation.worlds import Confounding
 from dcrec_spark.report.figures import ACCENT, FILL, INK, style
 from examples.closeness import WORLDS, Closeness
+from studies.fair_simulation import Confounding
 
 
 def draw_closeness(results: Mapping[str, Mapping[Confounding, Closeness]], path: Path) -> Path:

@@ -83,12 +83,11 @@ def test_nothing_lies_loose_at_the_top() -> None:
         ("storage", {"errors", "spark"}),
         ("engine", {"errors", "kernels", "spark"}),
         ("data", {"errors", "config", "spark"}),
-        ("models", {"errors", "version", "settings", "kernels", "spark", "engine", "data", "storage", "sizing"}),
+        ("models", {"errors", "version", "settings", "kernels", "spark", "engine", "data", "storage"}),
         ("publish", {"errors", "spark", "storage"}),
         ("evaluation", {"errors", "settings", "kernels", "spark", "engine", "data", "models"}),
         ("local", {"errors", "kernels", "spark", "engine", "models", "evaluation"}),
         ("report", {"errors", "evaluation", "models"}),
-        ("sizing", {"errors"}),
     ],
 )
 def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> None:
@@ -161,7 +160,7 @@ def test_the_tests_mirror_the_tree() -> None:
     folders = {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")} - {"."}
     assert rooms - folders == set()
     beside_the_package = {
-        "benchmarks", "clusters", "docs", "examples", "faults", "packaging", "reference", "schedulers", "studies",
+        "clusters", "docs", "examples", "faults", "packaging", "reference", "schedulers", "studies",
         "warehouse",
     }  # fmt: skip
     assert folders - rooms == beside_the_package

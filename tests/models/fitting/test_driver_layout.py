@@ -189,7 +189,7 @@ def test_a_new_id_starts_from_the_smallest_ids_rate(spark: SparkSession, exchang
     assert memory["rate"][2:].tolist() == [[5.0]] * (len(NUMBERS.users) - 2)
 
 
-@pytest.mark.blocks
+@pytest.mark.long
 def test_one_process_and_the_cluster_fit_the_same_poisson_model(spark: SparkSession) -> None:
     """Held-out rows, a warm start, folding in and explaining: whatever a fit can do, and beyond it.
 
@@ -204,7 +204,7 @@ def test_one_process_and_the_cluster_fit_the_same_poisson_model(spark: SparkSess
 
 IN_RUNS: list[dict[str, Any]] = [
     {"outcome": "weighted"},
-    {"outcome": "probabilistic", "fitBiases": True, "leaveOneOut": True, "confounderVariance": True},
+    {"outcome": "probabilistic", "fitBiases": True, "leaveOneOut": True},
     {"outcome": "poisson"},
 ]
 

@@ -33,7 +33,7 @@ COLUMN_1, COLUMN_2, COLUMN_3 = np.uint64(1), np.uint64(2), np.uint64(3)
 
 @inline
 def add_products(
-    target: Numbers, to: int, sign: float, left: Numbers, at_left: int, right: Numbers, at_right: int,
+    target: Numbers, to: int, sign: Any, left: Numbers, at_left: int, right: Numbers, at_right: int,
     length: int, begin: int, end: int,
 ) -> None:  # fmt: skip
     """Add sign left' right to four rows of the target, in columns from ``begin`` to ``end`` of one panel.
@@ -60,7 +60,7 @@ def add_products(
 
 
 @inline
-def place(rows: int, row: int, k: Any) -> int:
+def place(rows: int, row: int, k: int) -> int:
     """Return where an entry of a matrix of so many rows is."""
     return (k // PANEL * rows + row) * PANEL + k % PANEL
 

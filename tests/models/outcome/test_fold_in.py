@@ -128,7 +128,7 @@ def test_a_new_item_is_where_its_users_hold_it(spark: SparkSession, fitted: Deco
     lam = item["exposure_shape"] / item["exposure_rate"]
     pi = users["exposure_shape"] / users["exposure_rate"]
     i = NAMES.items.index("10")
-    problem = NAMES.problem("weighted", np.tile(pi @ lam.T, (1, len(NAMES.items))))
+    problem = NAMES.problem("weighted", np.tile(pi @ lam.T, (1, len(NAMES.items))), form=fitted.facts.form)
     factors = dense.Factors(users["features"], np.zeros((7, 3)), users["gamma"], fitted.intercept)
     assert_same(item["features"][0], np.linalg.solve(*dense.item_system(problem, factors, i)), 1e-8)
 
@@ -158,7 +158,7 @@ def test_a_new_user_without_a_known_item_has_rated_nothing(spark: SparkSession, 
     items, idle = by_id(fitted.tables()[1]), np.zeros_like(NAMES.counts)
     lam = items["exposure_shape"] / items["exposure_rate"]
     drawn = np.tile(lam @ (folded["exposure_shape"] / folded["exposure_rate"])[0], (len(idle), 1))
-    problem = replace(NAMES, counts=idle, ratings=idle).problem("weighted", drawn)
+    problem = replace(NAMES, counts=idle, ratings=idle).problem("weighted", drawn, form=fitted.facts.form)
     factors = dense.Factors(np.zeros((len(idle), 3)), items["features"], np.zeros(len(idle)), fitted.intercept)
     solution = np.linalg.solve(*dense.user_system(problem, factors, 0))
     assert_same(np.append(folded["features"][0], folded["gamma"][0]), solution, 1e-8)

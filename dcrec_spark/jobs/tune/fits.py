@@ -52,9 +52,11 @@ class Split(NamedTuple):
 
 
 class Fits(Protocol):
-    """A way to fit candidates. wave : number of results that arrive, and are recorded, together."""
+    """A way to fit candidates."""
 
-    wave: int
+    @property
+    def wave(self) -> int:
+        """Number of results that arrive, and are recorded, together."""
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
         """Yield each candidate with its result, in any order."""

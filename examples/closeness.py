@@ -26,10 +26,8 @@ _SHARED = {
     "outcome": "probabilistic",
     "unobservedWeight": 0.0,
     "rank": 5,
-    "userReg": 10.0,
-    "itemReg": 10.0,
-    "userBiasReg": 3.0,
-    "itemBiasReg": 3.0,
+    "regParam": 10.0,
+    "biasReg": 3.0,
     "maxIter": 50,
     "tol": 1e-4,
 }
@@ -38,7 +36,6 @@ _CONFOUNDER = {
     "fitBiases": True,
     "confounderWeight": "pooled",
     "confounderReg": 30.0,
-    "standardizeConfounder": True,
 }
 EXPOSURE = {"rank": 5, "maxIter": 100}
 

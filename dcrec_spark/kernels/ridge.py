@@ -173,15 +173,6 @@ def _without_confounder(
     )
 
 
-def confounder_curvature(block: RatingBlock, sums: Mapping[str, Array], design: Design) -> NDArray[np.float64]:
-    """Compute what J curves in each user's confounder weight, without its regulariser; (n,).
-
-    sums : of :func:`dcrec_spark.kernels.ridge_sums.item_sums`, over all items.
-    """
-    none = Known(_of_all(0.0))
-    return _curvature_everywhere(block, sums, design) + confounder_sums(block, none, none, design, by_weight=True)[0]
-
-
 def _curvature_everywhere(block: RatingBlock, sums: Mapping[str, Array], design: Design) -> NDArray[np.float64]:
     """Compute what it would be if no pair of a user were observed."""
     exposure = block.exposure.astype(np.float64)
@@ -206,7 +197,7 @@ def _with_confounder(
     n, size = system.right.shape
     w0, z_w0, gram = design.unobserved, design.on_preference, sums["augmented"]
     at = Columns.of_items(system.rank, block.exposure.shape[1], design)
-    exposure, prior = block.exposure.astype(np.float64), shared.reg_of_departures(reg)
+    exposure, prior = block.exposure.astype(np.float64), reg.confounder
     border, right = np.empty((n, size + 1)), np.empty((n, size + 1))
     border[:, :size] = z_w0 * (exposure @ gram[at.exposure, at.sources])
     if len(block.low_rank) and z_w0:
@@ -237,3 +228,20 @@ def _last(gram: Array, width: int) -> Array:
 def _in_precision(system: System, dtype: Any) -> System:
     arrays = {name: value.astype(dtype, copy=False) for name, value in system._asdict().items() if name != "rank"}
     return system._replace(**arrays)
+
+
+def over_relaxed_rows(before: Floats | None, solved: Floats, length: float) -> Floats:
+    """Move each row ``length`` times as far as to its solution.
+
+    Below a length of 2 the loss of each row still falls: what it exceeds its minimum by shrinks to (1 - length)^2 of
+    that.
+
+    Parameters
+    ----------
+    before, solved : (n, F) rows before and after the step; before is None for steps without a start.
+    length : 1 gives ``solved``.
+    """
+    if length == 1.0 or before is None:
+        return solved
+    start = before.astype(solved.dtype, copy=False)
+    return np.asarray(start + solved.dtype.type(length) * (solved - start))

@@ -10,22 +10,15 @@ So the sum over all pairs of one term times another is the product of two blocks
 quadratic in the shared terms with numbers that these products give.
 """
 
-import math
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dcrec_spark.kernels.compiled import pays, plain
-from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge import confounder_curvature
 from dcrec_spark.kernels.ridge_terms import Array, Columns, Design, RatingBlock, Regulariser, Shared, Sums
-from dcrec_spark.kernels.threads import in_pieces, over_rows
-
-# Users who all depart alike leave no variance to estimate: their regulariser, 1 / variance, ends here.
-LARGEST_REG = 1e12
+from dcrec_spark.kernels.threads import loop_input, over_rows
 
 
 def item_sums(rows: Floats, exposure: Floats, design: Design) -> Sums:
@@ -86,21 +79,6 @@ def penalty(
     return sums
 
 
-def departure_variances(
-    block: RatingBlock, items: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
-) -> dict[str, Array]:
-    """Add up the posterior variances of the users' departures, and their logarithms, given all else (float64).
-
-    items : :func:`item_sums` over all items.
-    """
-    variance = 1.0 / (confounder_curvature(block, items, design) + shared.reg_of_departures(reg))
-    return {
-        "n_rows": np.array(float(len(variance))),
-        "departure_variance": np.array(variance.sum()),
-        "departure_log_variance": np.array(np.log(variance).sum()),
-    }
-
-
 def observed_sums(
     block: RatingBlock, rows: Floats, others: Floats, shared: Shared, design: Design, is_user: bool = False
 ) -> Sums:
@@ -108,40 +86,22 @@ def observed_sums(
 
     The shared terms are x = [beta_0 (, gamma)], delta_u = gamma_u - gamma is what a user has of his own. With
     d = [1 (, h)], e = y - p - delta_u h and q = delta_u h + z p these are sum (w e^2 - w0 q^2), sum (w e d + w0 q d),
-    sum (w - w0) d d', w0 meeting h as the product of the exposures; to which h, where it is not sure, adds
-    w Var (delta_u + gamma)^2 (float64).
+    sum (w - w0) d d', w0 meeting h as the product of the exposures (float64).
 
     Parameters
     ----------
     rows : of the block's items, (n, K (+ 1)), or users, (n, K (+ 1) (+ 1)). others : of the inbox.
     shared : the terms that the users were solved with.
     """
+    from dcrec_spark.kernels.loops import pairs
+
     rank = (others if is_user else rows).shape[1] - design.biases
-    if pays(len(block.col) * rank):
-        return _by_loops(block, rows, others, rank, shared, design, is_user)
-    preference = _preference(block, rows, others, rank, design)
-    gammas = _gammas(block, rows, others, design, is_user)
-
-    def of_piece(first: int, last: int) -> Sums:
-        at = slice(first, last)
-        return _observed_sums(block.piece(first, last), preference[at], gammas(at), shared, design)
-
-    pieces = in_pieces(of_piece, len(block.col))
-    return {name: np.sum([piece[name] for piece in pieces], axis=0) for name in pieces[0]}
-
-
-def _by_loops(
-    block: RatingBlock, rows: Floats, others: Floats, rank: int, shared: Shared, design: Design, is_user: bool
-) -> Sums:
-    from dcrec_spark.kernels.loops import pairs as loops
-
     departs = block.has_confounder and design.per_user
-    of_pairs = (block.rating, block.weight, block.a_hat, block.product, block.variance)
-    arrays = [plain(each) for each in (block.row_ptr, block.col, *of_pairs, rows, others)]
+    given = block.loop_inputs(), loop_input(rows), loop_input(others)
     shape = rank, design.biases, departs and is_user, departs and not is_user
     sums = np.empty((len(rows), 6))
-    given = (*arrays, *shape, float(shared.gamma), float(design.unobserved), design.everywhere, sums)
-    over_rows(lambda first, last: loops.scores(first, last, *given), block.row_ptr)
+    numbers = float(shared.gamma), float(design.unobserved), design.everywhere
+    over_rows(pairs.scores, block.row_ptr, *given, *shape, *numbers, sums)
     square, linear, linear_h, curve, curve_h, curve_hh = sums.sum(axis=0)
     terms = 1 + (block.has_confounder and design.shares_gamma)
     curvature = np.array([[curve, curve_h], [curve_h, curve_hh]])
@@ -157,26 +117,11 @@ def of_ratings(sums: Mapping[str, Array]) -> dict[str, Array]:
     return {name: sums[name] for name in ("square", "linear", "curvature")}
 
 
-def _observed_sums(block: RatingBlock, preference: Floats, gamma: Any, shared: Shared, design: Design) -> Sums:
-    pairs = _Residuals.of(block, preference, gamma, shared, design)
-    weight, w0 = block.weight.astype(np.float64, copy=False), design.unobserved
-    square = weight @ np.square(pairs.error) - w0 * (pairs.shown @ pairs.shown)
-    linear = pairs.drawn @ (weight * pairs.error) + w0 * (pairs.product @ pairs.shown)
-    curvature = (pairs.drawn * weight) @ pairs.drawn.T - w0 * (pairs.product @ pairs.product.T)
-    if len(block.variance):
-        unsure = block.weighted_variance
-        square += unsure @ np.square(pairs.departure)
-        if design.shares_gamma:
-            linear[1] -= unsure @ pairs.departure
-            curvature[1, 1] += unsure.sum()
-    return {"square": np.array(square), "linear": linear, "curvature": curvature}
-
-
 def held_out_sums(
     block: RatingBlock, rows: Floats, others: Floats, shared: Shared, design: Design, is_user: bool = False
 ) -> Sums:
     """Compute sum e^2, sum e d, sum d d' of held-out pairs, as :func:`observed_sums` has them (float64)."""
-    alike = block._replace(weight=np.ones_like(block.weight), variance=block.variance[:0])
+    alike = block._replace(weight=np.ones_like(block.weight))
     sums = observed_sums(alike, rows, others, shared, design._replace(unobserved=0.0), is_user)
     return {f"held_{name}": total for name, total in sums.items()}
 
@@ -188,50 +133,6 @@ def held_out_error(items: Mapping[str, Array], shared: Shared) -> float:
     return float(total / items["held_curvature"][0, 0])
 
 
-def _preference(block: RatingBlock, rows: Floats, others: Floats, rank: int, design: Design) -> Floats:
-    """Return what factors and biases say of each pair, (nnz,)."""
-    own = np.ascontiguousarray(rows[:, :rank])
-    preference = inner_products(block.row_ptr, block.col, own, others).astype(np.float64, copy=False)
-    if design.biases:
-        preference += others[block.col, rank] + np.repeat(rows[:, rank], np.diff(block.row_ptr))
-    return preference
-
-
-def _gammas(block: RatingBlock, rows: Floats, others: Floats, design: Design, is_user: bool) -> Callable[[slice], Any]:
-    """Return the weight that each pair's user has for the confounder, where the users have them."""
-    if not (block.has_confounder and design.per_user):
-        return lambda _: 0.0
-    if is_user:
-        each = np.repeat(rows[:, -1], np.diff(block.row_ptr))
-        return lambda at: each[at]
-    of_users = np.ascontiguousarray(others[:, -1])
-    return lambda at: of_users[block.col[at]]
-
-
-class _Residuals(NamedTuple):
-    """Of each pair e, q, delta_u, and the rows of d, (1, nnz) or (2, nnz): with h, or the product in its place."""
-
-    error: Array
-    shown: Array
-    departure: Array
-    drawn: Array
-    product: Array
-
-    @classmethod
-    def of(cls, block: RatingBlock, preference: Floats, gamma: Any, shared: Shared, design: Design) -> "_Residuals":
-        ones = np.ones((1, len(block.col)))
-        departure = np.zeros(len(block.col))
-        if not block.has_confounder:
-            return cls(block.rating - preference, preference * design.everywhere, departure, ones, ones)
-        if design.per_user:
-            departure = gamma - shared.gamma
-        error = block.rating - preference - departure * block.a_hat
-        shown = departure * block.product + preference * design.everywhere
-        if not design.shares_gamma:
-            return cls(error, shown, departure, ones, ones)
-        return cls(error, shown, departure, np.vstack([ones, block.a_hat]), np.vstack([ones, block.product]))
-
-
 def shared_and_objective(
     users: Mapping[str, Array],
     items: Mapping[str, Array],
@@ -239,44 +140,33 @@ def shared_and_objective(
     design: Design,
     reg: Regulariser,
     fit_intercept: bool,
-    fit_gamma: bool = True,
 ) -> tuple[Shared, float]:
     """Solve for the shared terms that minimise J given all else, and J there. J is quadratic in them.
 
     Parameters
     ----------
-    users : :func:`user_sums` of all users and their :func:`penalty`, with :func:`departure_variances` where their
-        variance is to be estimated. items : :func:`item_sums`, :func:`observed_sums`, :func:`penalty` of all items.
+    users : :func:`user_sums` of all users and their :func:`penalty`.
+    items : :func:`item_sums`, :func:`observed_sums`, :func:`penalty` of all items.
     shared : the terms that the rows were solved with.
-    design, reg : of the model. fit_intercept : whether beta_0 is free; else it is 0. fit_gamma : whether a common gamma
-        is free; else it stays as it is.
-
-    Notes
-    -----
-    Where the variance of the departures is estimated, J is the variational bound that their posterior variances v give
-    it: + sum v (curvature + r) - log(r v) - 1 over the users, r = 1 / variance. Then J falls with r, too.
+    design, reg : of the model. fit_intercept : whether beta_0 is free; else it is 0.
     """
     of_shared = _OfShared.of(users, items, shared, design, reg)
-    solution = np.array([0.0, 0.0 if fit_gamma else shared.gamma])[: len(of_shared.slope)]
-    free = np.flatnonzero([fit_intercept, fit_gamma][: len(solution)])
-    if len(free):
-        left = of_shared.slope[free] - of_shared.curvature[free] @ solution
-        solution[free] += np.linalg.lstsq(of_shared.curvature[np.ix_(free, free)], left)[0]
-    before = shared.reg_of_departures(reg)
-    after = _estimated_reg(users) if "departure_variance" in users else before
+    solution = np.zeros(len(of_shared.slope))
+    free = slice(0 if fit_intercept else 1, len(solution))
+    if len(solution[free]):
+        solution[free] = np.linalg.lstsq(of_shared.curvature[free, free], of_shared.slope[free])[0]
     intercept, gamma = [*map(float, solution), 0.0][:2]
     moved = gamma - shared.gamma if design.per_user else 0.0
-    best = Shared(intercept, gamma, after if "departure_variance" in users else shared.confounder_reg, moved)
-    return best, of_shared.at(solution) + _departures(users, before, after)
+    return Shared(intercept, gamma, moved), of_shared.at(solution) + _departures(users, reg)
 
 
 def objective(
     users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
 ) -> float:
     """Compute J where the shared terms are those that the rows were solved with, from the sums of both sides."""
-    of_shared, reg_of_departures = _OfShared.of(users, items, shared, design, reg), shared.reg_of_departures(reg)
+    of_shared = _OfShared.of(users, items, shared, design, reg)
     at = np.array([shared.intercept, shared.gamma])[: len(of_shared.slope)]
-    return of_shared.at(at) + _departures(users, reg_of_departures, reg_of_departures)
+    return of_shared.at(at) + _departures(users, reg)
 
 
 class _OfShared(NamedTuple):
@@ -310,19 +200,9 @@ class _OfShared(NamedTuple):
         return float(self.at_zero - 2.0 * terms @ self.slope + terms @ self.curvature @ terms)
 
 
-def _estimated_reg(users: Mapping[str, Array]) -> float:
-    """Return 1 / variance of the users' departures at which J is smallest."""
-    return min(float(users["n_rows"] / (users["departure_square"] + users["departure_variance"])), LARGEST_REG)
-
-
-def _departures(users: Mapping[str, Array], before: float, after: float) -> float:
-    """Return what the users' departures add to J, where their regulariser moves from one to the other."""
-    square = float(users.get("departure_square", 0.0))
-    if "departure_variance" not in users:
-        return after * square
-    # Before r moved, v (curvature + r) was 1 for each user.
-    unsure = (after - before) * float(users["departure_variance"]) - float(users["departure_log_variance"])
-    return after * square + unsure - float(users["n_rows"]) * math.log(after)
+def _departures(users: Mapping[str, Array], reg: Regulariser) -> float:
+    """Return what the users' departures add to J."""
+    return reg.confounder * float(users.get("departure_square", 0.0))
 
 
 def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: Design) -> NDArray[np.float64]:

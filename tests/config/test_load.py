@@ -5,13 +5,13 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from dcrec_spark.settings.presets import PRESETS
+from dcrec_spark.settings.setting import camel
 
 from dcrec_spark import DeconfoundedMF
 from dcrec_spark.config import AllSettings, ValidationConfig, load_config
 from dcrec_spark.config.names import known_settings
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.settings.presets import PRESETS
-from dcrec_spark.settings.setting import camel
 
 
 def write(folder: Path, text: str) -> Path:
@@ -47,10 +47,10 @@ def test_defaults_then_file_then_overrides_in_order(tmp_path: Path) -> None:
 
 
 def test_a_preset_stands_above_the_defaults_and_below_all_else(tmp_path: Path) -> None:
-    file = write(tmp_path, "run: {preset: ratings}\noutcome: {user_reg: 3}\n")
+    file = write(tmp_path, "run: {preset: ratings}\noutcome: {reg_param: 3}\n")
     config = load_config(AllSettings, file, ["outcome.item_reg=4"])
     assert (config.exposure.rank, config.outcome.outcome, config.outcome.fit_biases) == (2, "probabilistic", True)
-    assert (config.outcome.user_reg, config.outcome.item_reg, config.outcome.user_bias_reg) == (3, 4, 0.1)
+    assert (config.outcome.reg_param, config.outcome.item_reg, config.outcome.bias_reg) == (3, 4, 0.1)
     assert load_config(AllSettings, file, ["run.preset=null"]).outcome.fit_biases is False
     assert load_config(AllSettings, None, ["run.preset=ratings"]).outcome.confounder_reg == 100.0
 

@@ -68,7 +68,7 @@ def test_the_page_has_a_row_for_every_setting() -> None:
         "| `run_date` | date | `null` |",
         "| `warm_start` | text \\| null | `null` | a saved model to start from",
         "null: all users (only recommend) |",
-        "such as `{exposure.rank: [5, 10], outcome.user_reg: [0.1, 1]}`; random and halving",
+        "such as `{exposure.rank: [5, 10], outcome.reg_param: [0.1, 1]}`; random and halving",
     ],
 )
 def test_the_page_shows_type_range_and_default(row: str) -> None:

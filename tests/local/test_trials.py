@@ -75,9 +75,9 @@ def test_trials_are_fits_and_share_their_exposure_models(spark: SparkSession, pa
 def test_a_fit_that_fails_stands_in_its_place_and_ends_no_other(spark: SparkSession, parts: Parts) -> None:
     outcome = {"outcome": "weighted", "rank": 2, "maxIter": 2}
     # More factors than a user has ratings, and nothing that holds them.
-    unheld = dict.fromkeys(("userReg", "itemReg", "confounderReg", "interceptReg", "unobservedWeight"), 0.0)
+    unheld = dict.fromkeys(("regParam", "confounderReg", "unobservedWeight"), 0.0)
     hopeless = {**outcome, **unheld, "outcome": "probabilistic", "rank": 50}
-    trials = [Trial(hopeless, EXPOSURE), Trial(outcome, EXPOSURE), Trial({**outcome, "userReg": 1e12}, EXPOSURE)]
+    trials = [Trial(hopeless, EXPOSURE), Trial(outcome, EXPOSURE), Trial({**outcome, "regParam": 1e12}, EXPOSURE)]
     first, second, third = Bench(spark, {"": parts}).attempt(trials)
     assert isinstance(first, FitError)
     assert isinstance(second, Fitted)

@@ -20,11 +20,9 @@ from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.pace import REACHED, TO_THE_OPTIMUM, Stride
 from dcrec_spark.engine.rows import RowLayout
 from dcrec_spark.engine.turn import Turn, Update
-from dcrec_spark.kernels.csr import inner_products, row_sums
-from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise
-from dcrec_spark.kernels.poisson import CountBlock, drawn_counts, log_rates, rates, update_shape, weighted_sums
-from dcrec_spark.kernels.relax import over_relaxed
-from dcrec_spark.kernels.settle import settle_shape
+from dcrec_spark.kernels.csr import inner_products, row_products, row_sums
+from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise, over_relaxed
+from dcrec_spark.kernels.poisson import CountBlock, converge_shape, drawn_counts, log_rates, rates, update_shape
 
 Term = TypeVar("Term")
 
@@ -77,8 +75,9 @@ class Part(StrEnum):
 class GammaPoisson:
     """A Gamma-Poisson model of one array of counts.
 
-    count : the block's array of counts, "exposure_count" or "rating". confounder, intercept : priors of gamma and
-    beta_0, None where the model lacks them. per_user : whether each user has a gamma, not one gamma all users.
+    count : the block's array of counts, "exposure_count" or "rating". prior : of all factors.
+    confounder, intercept : priors of gamma and beta_0, None where the model lacks them.
+    per_user : whether each user has a gamma, not one gamma all users.
     n_pairs : U x I, what the intercept's rate adds up to. validates : whether there are held-out pairs.
     unobserved : w0, the weight of an unobserved pair. weighted : whether the observed pairs have weights of their own.
     accelerates : whether steps may go beyond the optimum. stride : how far they go.
@@ -88,8 +87,7 @@ class GammaPoisson:
     stage: str
     count: str
     rank: int
-    user_prior: GammaPrior
-    item_prior: GammaPrior
+    prior: GammaPrior
     seed: int
     precision: str = "float64"
     confounder: GammaPrior | None = None
@@ -131,7 +129,7 @@ def start(turn: Turn, *, model: GammaPoisson, is_user: bool) -> Update:
 
     With a memory, a row that it knows (finite) starts there.
     """
-    prior = model.user_prior if is_user else model.item_prior
+    prior = model.prior
     seed = model.seed if is_user else model.seed + 1
     shape = (prior.shape * (1.0 + noise(seed, turn.block.row_key, model.rank))).astype(model.precision)
     rate = np.full(model.rank, prior.rate, model.precision)
@@ -187,7 +185,7 @@ def heavy_parts(turn: Turn, update: Update, *, model: GammaPoisson, shared: Shar
     excess = _excess(met.block, model)
     if excess is not None:
         means = model.row_layout(is_user=True).part(update.rows, Part.MEAN)
-        parts["excess"] = weighted_sums(counts.row_ptr, counts.col, excess, means)
+        parts["excess"] = row_products(counts.row_ptr, counts.col, excess, means)
     return parts
 
 
@@ -235,7 +233,7 @@ def _settled(turn: Turn, block: CountBlock, model: GammaPoisson, is_user: bool) 
     full = np.broadcast_to(rate, (len(equal), model.rank))
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    return settle_shape(prior, block, equal, full, _cols(turn, model, is_user), SETTLED, MOST_ROUNDS), full
+    return converge_shape(prior, block, equal, full, _cols(turn, model, is_user), SETTLED, MOST_ROUNDS), full
 
 
 def _cols(turn: Turn, model: GammaPoisson, is_user: bool) -> Floats:
@@ -279,7 +277,7 @@ def _gamma_of(turn: Turn, col: Array, model: GammaPoisson, shared: SharedGammas,
 
 def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
     """(K,), or (K + 1,) where the rows have a gamma each."""
-    prior = [(model.user_prior if is_user else model.item_prior).shape] * model.rank
+    prior = [model.prior.shape] * model.rank
     if is_user and model.gamma_per_user:
         prior.append(required(model.confounder).shape)
     return np.array(prior, model.precision)
@@ -290,14 +288,14 @@ def _rates(turn: Turn, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floa
 
     The prior's, and all that they are multiplied with, by the weights of the pairs.
     """
-    prior = model.user_prior if is_user else model.item_prior
+    prior = model.prior
     # Items before they are divided by the scale; users as they have moved.
     scale = model.scale if is_user else 1.0
     rate = prior.rate + model.unobserved * turn.source_sums["mean"] / scale
     excess, pairs = _excess(turn.block, model), turn.block.fitted
     if excess is not None:
         means = _of_sources(turn, model, is_user, Part.MEAN)
-        rate = rate + weighted_sums(pairs.row_ptr, pairs.col, excess, means) / scale
+        rate = rate + row_products(pairs.row_ptr, pairs.col, excess, means) / scale
         if turn.parts:
             rate[turn.block[heavy.ROW]] += turn.parts["excess"]
     if not (is_user and model.gamma_per_user):
@@ -333,7 +331,7 @@ def _posterior(
     block: Block, model: GammaPoisson, is_user: bool, shape: Floats, rate: Floats, gamma: tuple[Floats, Floats] | None
 ) -> Update:
     """Return the rows that :meth:`GammaPoisson.row_layout` lays out, their sums, and the posterior as memory."""
-    prior = model.user_prior if is_user else model.item_prior
+    prior = model.prior
     mean = shape / rate
     geometric, far = moments(shape, rate, prior.shape, prior.rate)
     sums = {

@@ -10,8 +10,7 @@ from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.pace import Stride
 from dcrec_spark.engine.spread import PartsOf, ScoresOf
 from dcrec_spark.engine.turn import Kernel
-from dcrec_spark.kernels.gamma import divergence
-from dcrec_spark.kernels.scale import best_scale
+from dcrec_spark.kernels.gamma import best_scale, divergence
 from dcrec_spark.models.families.gamma_poisson import (
     Gamma,
     GammaPoisson,
@@ -52,10 +51,7 @@ class GammaPoissonSteps(GammaPoisson):
 
     def balanced(self, users: Arrays, items: Arrays) -> Self:
         """Return the same steps from where each factor has its best scale, by the sums of both sides."""
-        sides = [
-            (sums["mean"], float(sums["rows"]), prior.shape, prior.rate)
-            for sums, prior in ((users, self.user_prior), (items, self.item_prior))
-        ]
+        sides = [(sums["mean"], float(sums["rows"]), self.prior.shape, self.prior.rate) for sums in (users, items)]
         return replace(self, scale=best_scale(sides[0], sides[1]).astype(self.precision))
 
     def start_users(self) -> Kernel:

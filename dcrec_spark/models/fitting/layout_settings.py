@@ -148,6 +148,6 @@ def layout_settings(estimator: Params, width: int, splits: bool = False) -> Layo
         bytes.
     """
     get = estimator.getOrDefault
-    blocks = get("numUserBlocks"), get("numItemBlocks")
     heavy_pairs = (getattr(estimator, "heavyPairs", None) or pairs_of_a_row(width)) if splits else None
-    return LayoutSettings(*blocks, get("exchange"), get("precision"), width, heavy_pairs)
+    blocks = get("numBlocks")
+    return LayoutSettings(blocks, blocks, get("exchange"), get("precision"), width, heavy_pairs)

@@ -79,15 +79,18 @@ def test_a_grid_is_every_combination_once() -> None:
 
 
 def test_random_draws_are_those_of_the_seed_and_inside_the_space() -> None:
-    space = ["space.outcome.rank={low: 2, high: 9, int: true}", "space.outcome.alpha={low: 0.1, high: 10, log: true}"]
+    space = [
+        "space.outcome.rank={low: 2, high: 9, int: true}",
+        "space.outcome.reg_param={low: 0.1, high: 10, log: true}",
+    ]
     settings = config(*space, "space.outcome.outcome=[weighted,probabilistic]", "trials=40", kind="random")
     found = draw_candidates(settings)
     assert found == draw_candidates(settings)
     other = settings.model_copy(update={"run": settings.run.model_copy(update={"seed": 7})})
     assert [c.parameters for c in found] != [c.parameters for c in draw_candidates(other)]
     assert {c.outcome.rank for c in found} == set(range(2, 10))
-    assert all(0.1 <= c.outcome.alpha <= 10 for c in found)
-    assert sum(c.outcome.alpha < 1 for c in found) == pytest.approx(20, abs=8)
+    assert all(0.1 <= c.outcome.reg_param <= 10 for c in found)
+    assert sum(c.outcome.reg_param < 1 for c in found) == pytest.approx(20, abs=8)
     assert {c.outcome.outcome for c in found} == {"weighted", "probabilistic"}
 
 

@@ -29,7 +29,7 @@ def test_names_are_dotted_from_the_command_line_and_from_a_file() -> None:
     [
         ("exposure.rnk=[1]", ["found exposure.rnk", "did you mean exposure.rank?"]),
         ("recommend.top_n=[1]", ["settings of exposure or outcome", "found recommend.top_n"]),
-        ("refit.rank=[2,3]", ["settings of exposure or outcome", "found refit.rank"]),
+        ("engine.num_blocks=[2,3]", ["settings of exposure or outcome", "found engine.num_blocks"]),
         ("exposure.rank=[5,0]", ["values that exposure.rank takes", "found 0", "greater than or equal to 1"]),
         ("outcome.outcome=[weighty]", ["outcome.outcome", "found 'weighty'", "one of weighted"]),
         ("exposure.rank=5", ["a list of choices for exposure.rank", "found 5"]),

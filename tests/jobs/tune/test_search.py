@@ -108,8 +108,6 @@ def test_settings_that_make_no_difference_make_no_candidate() -> None:
 def test_what_cannot_be_searched_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"setting tuning\.space: found no settings to try.*conf/tune\.yaml"):
         draw_candidates(config())
-    with pytest.raises(ConfigError, match=r"exposure\.kind=count, outcome\.rank=2 exclude each other"):
-        draw_candidates(config("space.outcome.rank=[2]", "space.exposure.kind=[binary,count]"))
 
 
 def test_counts_and_given_propensities_are_fitted_on_the_cluster() -> None:

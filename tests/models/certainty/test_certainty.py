@@ -3,7 +3,6 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -275,15 +274,12 @@ def test_what_has_no_interval_is_named(spark: SparkSession, fitted: Deconfounded
 def test_models_that_cannot_say_how_sure_they_are_refuse(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     ratings, pairs = NAMES.frame(spark), all_pairs(spark)
     poisson = fitted.copy({fitted.outcome: "poisson"})
-    refitted, alone = fitted.copy(), fitted.copy()
-    refitted.facts, alone.exposureModel = replace(fitted.facts, refitted=True), None
-    for model, message in ((poisson, "outcome=poisson does not say how sure"), (refitted, "refitted .* intervals")):
-        with pytest.raises(ConfigError, match=message):
-            model.predictIntervals(pairs, ratings)
-        with pytest.raises(ConfigError, match=message):
-            model.sureRecommendations(2, ratings)
-    with pytest.raises(ConfigError, match="refitted"):
-        refitted.overlap(ratings)
+    alone = fitted.copy()
+    alone.exposureModel = None
+    with pytest.raises(ConfigError, match="outcome=poisson does not say how sure"):
+        poisson.predictIntervals(pairs, ratings)
+    with pytest.raises(ConfigError, match="outcome=poisson does not say how sure"):
+        poisson.sureRecommendations(2, ratings)
     with pytest.raises(
         ConfigError, match="overlap takes propensities from the exposure model, and this model has none"
     ):

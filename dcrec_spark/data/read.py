@@ -1,4 +1,4 @@
-"""Ratings from wherever they are, in the layout of :mod:`dcrec_spark.data.columns`; nothing is judged yet."""
+"""Readers of ratings in all formats, in the layout of :mod:`dcrec_spark.data.columns`; validation comes later."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -119,15 +119,15 @@ def _jdbc_options(config: InputConfig) -> dict[str, str]:
 
 
 def _read_csv(spark: SparkSession, config: InputConfig) -> DataFrame:
-    options = {**csv_options(config), **config.options}
-    return _csv(spark, _path(config), config.columns, options)
+    return _csv(spark, _path(config), config.columns, csv_options(config))
 
 
 def csv_options(config: InputConfig) -> dict[str, str]:
-    """Spell how CSV is written as Spark's reader does."""
-    layout = {"header": str(config.header).lower(), "sep": config.delimiter, "encoding": config.encoding.upper()}
+    """Return the options of Spark's reader: with a header unless input.options says otherwise."""
+    options = {"header": "true", **(config.options if config.format == "csv" else {})}
     # Spark cuts files into lines by their bytes, which only some encodings allow; in one piece it reads all of them.
-    return layout | ({"multiLine": "true"} if config.encoding == "utf-16" else {})
+    encoding = next((value for name, value in options.items() if name.lower() == "encoding"), "utf-8")
+    return {"multiLine": "true", **options} if encoding.lower() == "utf-16" else options
 
 
 def _csv(spark: SparkSession, path: str, columns: ColumnNames, options: dict[str, str]) -> DataFrame:

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dcrec_spark.config import EngineConfig, ExposureConfig, OutcomeConfig, RefitConfig
-from dcrec_spark.settings.setting import camel, in_section
+from dcrec_spark.config import EngineConfig, ExposureConfig, OutcomeConfig
+from dcrec_spark.settings.setting import in_section
 from dcrec_spark.settings.tables import SECTIONS
 
 
@@ -40,28 +40,6 @@ def outcome_params(outcome: OutcomeConfig, engine: EngineConfig, seed: int, colu
         **_common(engine, seed),
         **_params("outcome", outcome),
         "propensityCol": "propensity" if weighs else None,
-    }
-
-
-def refit_params(refit: RefitConfig, engine: EngineConfig, seed: int) -> dict[str, Any]:
-    """Give the parameters of the DeconfoundedMF whose ``refitModel`` makes the second fit.
-
-    Parameters
-    ----------
-    refit, engine : the sections of the configuration.
-    seed : what the start depends on, besides the ids.
-    """
-    return {
-        **_common(engine, seed),
-        "rank": refit.rank,
-        "refit": camel(refit.kind or "none"),
-        "refitWeightCap": refit.weight_cap,
-        "userReg": refit.user_reg,
-        "itemReg": refit.item_reg,
-        "userBiasReg": refit.user_bias_reg,
-        "itemBiasReg": refit.item_bias_reg,
-        "maxIter": refit.max_iter,
-        "tol": refit.tol,
     }
 
 

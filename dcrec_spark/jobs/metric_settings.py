@@ -6,4 +6,4 @@ from dcrec_spark.evaluation.settings import MetricSettings
 
 def metric_settings(given: MetricsConfig, seed: int, cuts: tuple[int, ...]) -> MetricSettings:
     """Return the configured variants, for lists of these lengths."""
-    return MetricSettings(cuts, given.relevant_from, given.gain, replications=given.bootstrap, seed=seed)
+    return MetricSettings(cuts, given.relevant_from, replications=given.bootstrap, seed=seed)

@@ -8,7 +8,7 @@ from dcrec_spark.config import EvaluateConfig
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
 from dcrec_spark.jobs.evaluate.comparison import Comparison
-from dcrec_spark.jobs.served_model import as_trained
+from dcrec_spark.jobs.inputs import as_trained
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.report.facts import CertaintyFacts
 

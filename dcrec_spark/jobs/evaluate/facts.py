@@ -18,9 +18,9 @@ from dcrec_spark.evaluation.samples import reasons_for, sample_lists
 from dcrec_spark.jobs.evaluate.comparison import COMPARED, MODEL, TWIN, Comparison
 from dcrec_spark.jobs.evaluate.measure import HELD_OUT_SHARE, Measurements
 from dcrec_spark.jobs.evaluate.strata import strata_facts
+from dcrec_spark.jobs.inputs import as_trained
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
-from dcrec_spark.jobs.served_model import as_trained
 from dcrec_spark.models.explain.text import with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure

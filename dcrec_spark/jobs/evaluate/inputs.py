@@ -10,11 +10,9 @@ from dcrec_spark.config import EvaluateConfig, InputConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.titles import read_titles_file
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.jobs.inputs import open_ratings
+from dcrec_spark.jobs.inputs import load_served_model, open_ratings, require_ids_of
 from dcrec_spark.jobs.job import Context
-from dcrec_spark.jobs.refit import refuse_refitted
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
-from dcrec_spark.jobs.served_model import load_served_model, require_ids_of
 
 T = TypeVar("T")
 
@@ -69,9 +67,6 @@ def open_inputs(context: Context[EvaluateConfig]) -> Inputs:
     """
     config, spark = context.config, context.spark
     saved, other = load_served_model(context), _second_model(context)
-    reasons = config.evaluation.reasons
-    if reasons and config.evaluation.sample_users:
-        refuse_refitted(saved, "evaluation.reasons", str(reasons), "0", "gives no reasons")
     training = open_ratings(context)
     test = naming_test(lambda: read_ratings(spark, test_input(config)))
     for model in filter(None, (saved, other)):

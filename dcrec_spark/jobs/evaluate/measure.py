@@ -16,9 +16,9 @@ from dcrec_spark.evaluation.strata import Stratum
 from dcrec_spark.evaluation.variants import one_list_for_all
 from dcrec_spark.jobs.evaluate.comparison import MODEL, Comparison
 from dcrec_spark.jobs.evaluate.strata import measure_strata, metric_rows
+from dcrec_spark.jobs.inputs import as_trained
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.metric_settings import metric_settings
-from dcrec_spark.jobs.served_model import as_trained
 from dcrec_spark.models.exposure.estimator import estimator_like
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.publish.schemas import metric_table

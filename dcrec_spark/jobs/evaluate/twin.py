@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pyspark.sql import DataFrame
 
 from dcrec_spark.errors import DataError
-from dcrec_spark.jobs.served_model import as_trained
+from dcrec_spark.jobs.inputs import as_trained
 from dcrec_spark.models.families.gaussian import LeastSquares
 from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF

@@ -18,11 +18,10 @@ from rich.console import RenderableType
 from dcrec_spark.config import TuneConfig
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.jobs.inputs import open_ratings
+from dcrec_spark.jobs.inputs import input_line, open_ratings
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
-from dcrec_spark.jobs.outputs import reject_table, text_file
 from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.jobs.summary import input_line
+from dcrec_spark.jobs.tables import reject_table, text_file
 from dcrec_spark.jobs.tune.candidates import Candidate, draw
 from dcrec_spark.jobs.tune.choice import Choice, choose
 from dcrec_spark.jobs.tune.entry import Entry

@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dcrec_spark.evaluation.plots import ACCENT, FILL, INK, dress
-from dcrec_spark.evaluation.worlds import Confounding
 from examples.closeness import WORLDS, Closeness
+from studies.fair_simulation import Confounding
 
 
 def draw_closeness(results: Mapping[str, Mapping[Confounding, Closeness]], path: Path) -> Path:

@@ -161,7 +161,7 @@ def test_the_tests_mirror_the_tree() -> None:
     folders = {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")} - {"."}
     assert rooms - folders == set()
     beside_the_package = {
-        "benchmarks", "clusters", "docs", "examples", "faults", "packaging", "reference", "schedulers", "studies",
+        "clusters", "docs", "examples", "faults", "packaging", "reference", "schedulers", "studies",
         "warehouse",
     }  # fmt: skip
     assert folders - rooms == beside_the_package

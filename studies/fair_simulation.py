@@ -1,16 +1,16 @@
-"""Fair worlds: confounded ratings in which no cheap rule is right for both signs of the confounding.
+"""Simulated ratings in which no cheap rule is right for both signs of the confounding.
 
-In the paper's simulation (:mod:`~dcrec_spark.evaluation.simulate`) a confounder can only raise exposure and rating
-together, so that "predict low where nobody looks" is always right. Here hidden segments decide what people come across,
-and what comes across may please or disappoint::
+In the paper's simulation (:mod:`~studies.paper_simulation`) a confounder can only raise exposure and rating together.
+"Predict low where nobody looks" is then always right. Here hidden segments decide what users are exposed to, and this
+may raise or lower their ratings::
 
     m_u, q_i ~ Dirichlet(concentration)                         hidden segments of users and items
     P(a_ui = 1) = 1 - exp(-activity_u popularity_i (floor + m_u . q_i))
     z_ui = m_u . q_i, standardised over all pairs               the confounder
     y_ui(1) = mean + b_u + c_i + theta_u . beta_i + effect z_ui + noise, rounded to 1, ..., 5
 
-Every kind of draw has a stream of its own: worlds of one seed share all but the effect, so what differs between them is
-the confounding alone. All pairs are held at once: these worlds are small, a thousand by a thousand takes 100 MB.
+Every kind of draw has a random stream of its own: data sets of one seed share all but the effect. All pairs are held in
+memory: 1,000 by 1,000 takes 100 MB.
 """
 
 from dataclasses import dataclass
@@ -22,23 +22,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from dcrec_spark.errors import ConfigError
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Confounding = Literal["raises", "lowers", "mixed", "none", "self-selection", "single-item"]
 
 LOWEST, HIGHEST = 1, 5
-MOST_PAIRS = 25_000_000
 # Mean of the ratings, and standard deviations of their parts, in stars.
 _MEAN, _USER_BIAS, _ITEM_BIAS, _TASTE, _NOISE = 3.2, 0.4, 0.4, 0.5, 0.9
 _TASTE_FACTORS = 3
 _ACTIVITY, _POPULARITY = 0.5, 0.8  # standard deviations of their logarithms
-_FLOOR = 0.05  # how often people come across what lies in none of their segments
+_FLOOR = 0.05  # exposure to items outside the user's segments
 
 
-class _Draw(IntEnum):
+class _Stream(IntEnum):
     """Purpose of a stream of random numbers, a part of its seed."""
 
     SEGMENTS = 0
@@ -53,22 +50,20 @@ class _Draw(IntEnum):
 
 
 @dataclass(frozen=True)
-class FairWorld:
-    """A drawn world, of which a recommender sees ``ratings``.
+class FairSimulation:
+    """A simulated data set, of which a recommender sees ``ratings``.
 
     Parameters
     ----------
     confounding : {"raises", "lowers", "mixed", "none", "self-selection", "single-item"}
-        "raises": people like what reaches them; "lowers": what is pushed at them disappoints; "mixed": half of the
-        users each; "none": the confounder moves the exposure alone. The last two break the method's assumptions:
-        "self-selection", people look at what they are going to like; "single-item", what moves exposure and rating is
-        another thing for each item, so no other item tells of it.
-    n_users, n_items : int
-        Size of the world.
-    n_segments : int
-        Hidden segments.
+        What exposure does to ratings. "mixed": raises those of half of the users, lowers those of the others. "none":
+        the confounder moves exposure alone. The last two break the method's assumptions. "self-selection": users look
+        at what they are going to like. "single-item": a different confounder for each item, so that no other item
+        carries information about it.
+    n_users, n_items, n_segments : int
+        Sizes.
     effect : float
-        Stars that one standard deviation of the confounder adds (or takes), at least 0.
+        Stars that one standard deviation of the confounder adds or takes, at least 0.
     rated : float
         Share of the pairs that are exposed, in (0, 1).
     concentration : float
@@ -80,7 +75,7 @@ class FairWorld:
 
     Raises
     ------
-    ConfigError
+    ValueError
         Naming the setting that is out of its range.
     """
 
@@ -95,23 +90,22 @@ class FairWorld:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        kinds = get_args(Confounding)
-        self._require("confounding", f"one of {', '.join(kinds)}", holds=self.confounding in kinds)
-        for name in ("n_users", "n_items", "n_segments"):
-            self._require(name, "at least 1", holds=getattr(self, name) >= 1)
-        self._require("n_users", f"at most {MOST_PAIRS:,} pairs", holds=self.n_users * self.n_items <= MOST_PAIRS)
-        self._require("effect", "a finite number from 0", holds=0 <= self.effect < np.inf)
-        self._require("rated", "a share between 0 and 1", holds=0 < self.rated < 1)
-        self._require("concentration", "a finite number above 0", holds=0 < self.concentration < np.inf)
-        enough = 0 <= self.test_pairs_per_user <= self.n_items
-        self._require("test_pairs_per_user", f"from 0 to n_items = {self.n_items}", holds=enough)
-        self._require("seed", "at least 0", holds=self.seed >= 0)
+        allowed = {
+            "confounding": self.confounding in get_args(Confounding),
+            "n_users": self.n_users >= 1,
+            "n_items": self.n_items >= 1,
+            "n_segments": self.n_segments >= 1,
+            "effect": 0 <= self.effect < np.inf,
+            "rated": 0 < self.rated < 1,
+            "concentration": 0 < self.concentration < np.inf,
+            "test_pairs_per_user": 0 <= self.test_pairs_per_user <= self.n_items,
+            "seed": self.seed >= 0,
+        }
+        for name, holds in allowed.items():
+            if not holds:
+                raise ValueError(f"{name} is {getattr(self, name)!r}, out of its range")
 
-    def _require(self, name: str, expected: str, *, holds: bool) -> None:
-        if not holds:
-            raise ConfigError(f"setting {name} of a fair world is {getattr(self, name)!r}; expected {expected}")
-
-    # ---- what a recommender may see, and what it is judged by
+    # ---- what a recommender sees, and what it is evaluated on
 
     @cached_property
     def ratings(self) -> dict[str, Any]:
@@ -125,7 +119,7 @@ class FairWorld:
         return {**pairs, "unseen": ~self.exposed[pairs["user"], pairs["item"]]}
 
     def expected(self, user: Ints, item: Ints) -> Floats:
-        """Compute the expected potential rating of pairs, (n,): what rounding and noise leave of the truth."""
+        """Compute the expected potential rating of pairs, (n,)."""
         return expected_of_rounded(self.level[user, item], _NOISE)
 
     def _pairs(self, chosen: Flags) -> dict[str, Any]:
@@ -141,7 +135,7 @@ class FairWorld:
 
     @cached_property
     def level(self) -> Floats:
-        """What the rating is before noise and rounding."""
+        """Rating before noise and rounding."""
         return self._without_confounder + self._effects
 
     @cached_property
@@ -151,32 +145,32 @@ class FairWorld:
 
     @cached_property
     def exposed(self) -> Flags:
-        """Pairs that somebody came across."""
-        uniform = self._stream(_Draw.EXPOSURE).random((self.n_users, self.n_items))
-        return uniform < -np.expm1(-_scaled_to(self._rate, self.rated))
+        """Pairs that users were exposed to."""
+        uniform = self._stream(_Stream.EXPOSURE).random((self.n_users, self.n_items))
+        return uniform < -np.expm1(-_scale_to_share(self._rate, self.rated))
 
     @cached_property
     def in_test(self) -> Flags:
-        """Pairs that are drawn at random, so many of each user."""
-        rank = self._stream(_Draw.TEST).random((self.n_users, self.n_items)).argsort(axis=1)
+        """Random test pairs of each user."""
+        rank = self._stream(_Stream.TEST).random((self.n_users, self.n_items)).argsort(axis=1)
         chosen = np.zeros((self.n_users, self.n_items), np.bool_)
         np.put_along_axis(chosen, rank[:, : self.test_pairs_per_user], True, axis=1)
         return chosen
 
-    # ---- how it is drawn
+    # ---- draws
 
-    def _stream(self, draw: _Draw) -> np.random.Generator:
-        return np.random.default_rng((self.seed, int(draw)))
+    def _stream(self, stream: _Stream) -> np.random.Generator:
+        return np.random.default_rng((self.seed, int(stream)))
 
     @cached_property
     def _affinity(self) -> Floats:
-        stream = self._stream(_Draw.SEGMENTS)
+        stream = self._stream(_Stream.SEGMENTS)
         prior = np.full(self.n_segments, self.concentration)
         return np.asarray(stream.dirichlet(prior, self.n_users) @ stream.dirichlet(prior, self.n_items).T)
 
     @cached_property
     def _without_confounder(self) -> Floats:
-        biases, taste = self._stream(_Draw.BIASES), self._stream(_Draw.TASTE)
+        biases, taste = self._stream(_Stream.BIASES), self._stream(_Stream.TASTE)
         user = biases.normal(0.0, _USER_BIAS, (self.n_users, 1))
         item = biases.normal(0.0, _ITEM_BIAS, (1, self.n_items))
         theta = taste.normal(size=(self.n_users, _TASTE_FACTORS))
@@ -185,12 +179,11 @@ class FairWorld:
 
     @cached_property
     def _noise(self) -> Floats:
-        return self._stream(_Draw.NOISE).normal(0.0, _NOISE, (self.n_users, self.n_items))
+        return self._stream(_Stream.NOISE).normal(0.0, _NOISE, (self.n_users, self.n_items))
 
     @cached_property
-    def _of_single_items(self) -> Floats:
-        """What moves a user's exposure to one item, and says nothing of any other."""
-        return self._stream(_Draw.SINGLE_ITEM).normal(size=(self.n_users, self.n_items))
+    def _single_item_confounder(self) -> Floats:
+        return self._stream(_Stream.SINGLE_ITEM).normal(size=(self.n_users, self.n_items))
 
     @cached_property
     def _effects(self) -> Floats:
@@ -200,43 +193,29 @@ class FairWorld:
             case "lowers":
                 return -self.effect * self.confounder
             case "mixed":
-                sign = self._stream(_Draw.SIGNS).choice([-1.0, 1.0], (self.n_users, 1))
+                sign = self._stream(_Stream.SIGNS).choice([-1.0, 1.0], (self.n_users, 1))
                 return self.effect * sign * self.confounder
             case "single-item":
-                return self.effect * self._of_single_items
+                return self.effect * self._single_item_confounder
             case _:
                 return np.zeros((self.n_users, self.n_items))
 
     @cached_property
     def _rate(self) -> Floats:
-        stream = self._stream(_Draw.RATES)
+        stream = self._stream(_Stream.RATES)
         activity = stream.lognormal(0.0, _ACTIVITY, (self.n_users, 1))
         popularity = stream.lognormal(0.0, _POPULARITY, (1, self.n_items))
-        rate = activity * popularity * (_FLOOR + self._affinity)
+        rate = np.asarray(activity * popularity * (_FLOOR + self._affinity))
         if self.confounding == "self-selection":
-            return np.asarray(rate * np.exp(self.effect * standardised(self.level + self._noise)))
-        if self.confounding == "single-item":
-            return np.asarray(rate * np.exp(self._of_single_items))
-        return np.asarray(rate)
+            return rate * np.exp(self.effect * standardised(self.level + self._noise))
+        return rate * np.exp(self._single_item_confounder) if self.confounding == "single-item" else rate
 
 
 def expected_of_rounded(level: Floats, noise: float) -> Floats:
-    """Compute the mean of a normal variable that is rounded to 1, ..., 5.
+    """Compute the mean of a normal variable that is rounded to 1, ..., 5: 1 + sum_k P(rounded >= k), k = 2, ..., 5.
 
-    Parameters
-    ----------
-    level : float array
-        Means before rounding, any shape.
-    noise : float
-        Standard deviation.
+    level : means before rounding, any shape. noise : standard deviation.
 
-    Returns
-    -------
-    float array
-        1 + sum_k P(rounded >= k), k = 2, ..., 5; same shape.
-
-    Examples
-    --------
     >>> expected_of_rounded(np.array([3.0, -9.0, 9.0]), 0.9).round(6).tolist()
     [3.0, 1.0, 5.0]
     """
@@ -245,19 +224,13 @@ def expected_of_rounded(level: Floats, noise: float) -> Floats:
 
 
 def standardised(values: Floats) -> Floats:
-    """Shift and scale to mean 0 and standard deviation 1; constants become 0.
-
-    Examples
-    --------
-    >>> standardised(np.array([1.0, 3.0])).tolist()
-    [-1.0, 1.0]
-    """
+    """Shift and scale to mean 0 and standard deviation 1; constants become 0."""
     spread = values.std()
     return np.asarray((values - values.mean()) / (spread if spread > 0 else 1.0))
 
 
-def _scaled_to(rate: Floats, share: float) -> Floats:
-    """Return the rates times the one factor that makes ``share`` of the pairs exposed, on average."""
+def _scale_to_share(rate: Floats, share: float) -> Floats:
+    """Multiply the rates by the one factor that makes ``share`` of the pairs exposed, on average."""
     low, high = 0.0, 1.0
     while -np.expm1(-high * rate).mean() < share:
         high *= 2.0

@@ -1,16 +1,15 @@
-"""A whole night, cold: from the command to the tables, ours beside what a script with MLlib's ALS does.
+"""A whole nightly run, cold, from the command to the tables: ours, and a script with MLlib's ALS.
 
-    python -m benchmarks.nights RATINGS FOLDER RANK     the script: read, fit, recommend, write
+    python -m benchmarks.nightly RATINGS FOLDER RANK     the script: read, fit, recommend, write
 
-Ours validates the ratings, fits, ranks without what was seen, audits, checks what it wrote, and publishes whole or not
-at all. The script reads, fits ten iterations, ranks all items, and writes.
+Ours validates the ratings, fits, ranks without what was seen, audits, checks what it wrote, and publishes
+atomically. The script reads, fits ten iterations, ranks all items, and writes.
 """
 
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from pyspark.ml.recommendation import ALS
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.speed import Seconds
+from benchmarks.measure import Seconds, clock
 
 ITERATIONS, LENGTH = 10, 10
 
@@ -39,22 +38,18 @@ def ours(ratings: Path, rank: int, adjustment: str) -> Seconds:
 
 def mllib(ratings: Path, rank: int) -> Seconds:
     """Take the time of the script."""
-    return _seconds(lambda folder: ["-m", "benchmarks.nights", str(ratings), str(folder), str(rank)])
+    return _seconds(lambda folder: ["-m", "benchmarks.nightly", str(ratings), str(folder), str(rank)])
 
 
 def _seconds(arguments: Callable[[Path], list[str]]) -> Seconds:
     with tempfile.TemporaryDirectory() as scratch:
         command = [sys.executable, *arguments(Path(scratch) / "tables")]
-        start = time.perf_counter()
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()})
-        seconds = time.perf_counter() - start
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")
-    return seconds
+        environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+        return clock(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=True, env=environment))
 
 
 def script(ratings: str, folder: str, rank: int) -> None:
-    """Do the night of somebody who has MLlib."""
+    """Run once with MLlib: read, fit, recommend, write."""
     spark = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g").getOrCreate()
     columns = "user int, item int, rating double, time long"
     train = spark.read.csv(ratings, schema=columns, sep="::").drop("time")

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings
+from dcrec_spark.config.load import read_yaml
 from dcrec_spark.config.names import jobs_with, section_type
 from dcrec_spark.config.types import OutcomeName
 from dcrec_spark.settings.kinds import number_text
@@ -67,7 +68,7 @@ def documented(model: type[BaseModel], prefix: str) -> Iterator[Documented]:
 
 def as_yaml(value: Any) -> str:
     """Write a value on one line of YAML."""
-    if isinstance(value, str) and re.fullmatch(r"[\w/][\w /^()-]*", value):
+    if isinstance(value, str) and re.fullmatch(r"[\w/][\w /^()-]*", value) and read_yaml(value) == value:
         return value
     return json.dumps(value)
 

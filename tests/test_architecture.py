@@ -68,7 +68,7 @@ def test_the_package_is_found() -> None:
 
 def test_nothing_lies_loose_at_the_top() -> None:
     files = {path.name for path in PACKAGE.iterdir() if path.is_file()}
-    assert files == {"__init__.py", "errors.py", "version.py", "py.typed"}
+    assert files == {"__init__.py", "errors.py", "sizing.py", "version.py", "py.typed"}
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,7 @@ class Run:
     check. source : the model that is served, or that the fit starts from. input_snapshot : of the table of ratings.
     input_table_id : tells a Delta table from an earlier one of its name. lists : figures of the staged lists.
     compared : a metric of this model, of the last one and of a baseline, on held-out ratings. unchanged_since : the run
-    that stays published because the input has not changed. strata : of an evaluation, differences between models among
-    users and items with few and many ratings.
+    that stays published because the input has not changed.
     """
 
     run_id: str
@@ -133,7 +132,6 @@ class Run:
     verdicts: Verdicts = field(default_factory=Verdicts)
     input_table_id: str | None = None
     unchanged_since: str | None = None
-    strata: list[dict[str, Any]] | None = None
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
@@ -273,7 +271,6 @@ class Run:
             "converged": {stage: fit.converged for stage, fit in self.fits.items()},
             "iterations": {stage: len(fit.values) for stage, fit in self.fits.items()},
             "exposure_check": self.exposure_check,
-            "strata": self.strata,
             "input_snapshot": self.input_snapshot,
             "input_table_id": self.input_table_id,
             "unchanged_since": self.unchanged_since,

@@ -12,7 +12,7 @@ from dcrec_spark.errors import EXTRAS
 from dcrec_spark.spark.java import ensure_java
 from dcrec_spark.version import __version__
 
-pytestmark = pytest.mark.packaging
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).resolve().parents[2]
 FIT = """

@@ -20,11 +20,9 @@ from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.pace import REACHED, TO_THE_OPTIMUM, Stride
 from dcrec_spark.engine.rows import RowLayout
 from dcrec_spark.engine.turn import Turn, Update
-from dcrec_spark.kernels.csr import inner_products, row_sums
-from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise
-from dcrec_spark.kernels.poisson import CountBlock, drawn_counts, log_rates, rates, update_shape, weighted_sums
-from dcrec_spark.kernels.relax import over_relaxed
-from dcrec_spark.kernels.settle import settle_shape
+from dcrec_spark.kernels.csr import inner_products, row_products, row_sums
+from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise, over_relaxed
+from dcrec_spark.kernels.poisson import CountBlock, converge_shape, drawn_counts, log_rates, rates, update_shape
 
 Term = TypeVar("Term")
 
@@ -187,7 +185,7 @@ def heavy_parts(turn: Turn, update: Update, *, model: GammaPoisson, shared: Shar
     excess = _excess(met.block, model)
     if excess is not None:
         means = model.row_layout(is_user=True).part(update.rows, Part.MEAN)
-        parts["excess"] = weighted_sums(counts.row_ptr, counts.col, excess, means)
+        parts["excess"] = row_products(counts.row_ptr, counts.col, excess, means)
     return parts
 
 
@@ -235,7 +233,7 @@ def _settled(turn: Turn, block: CountBlock, model: GammaPoisson, is_user: bool) 
     full = np.broadcast_to(rate, (len(equal), model.rank))
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    return settle_shape(prior, block, equal, full, _cols(turn, model, is_user), SETTLED, MOST_ROUNDS), full
+    return converge_shape(prior, block, equal, full, _cols(turn, model, is_user), SETTLED, MOST_ROUNDS), full
 
 
 def _cols(turn: Turn, model: GammaPoisson, is_user: bool) -> Floats:
@@ -297,7 +295,7 @@ def _rates(turn: Turn, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floa
     excess, pairs = _excess(turn.block, model), turn.block.fitted
     if excess is not None:
         means = _of_sources(turn, model, is_user, Part.MEAN)
-        rate = rate + weighted_sums(pairs.row_ptr, pairs.col, excess, means) / scale
+        rate = rate + row_products(pairs.row_ptr, pairs.col, excess, means) / scale
         if turn.parts:
             rate[turn.block[heavy.ROW]] += turn.parts["excess"]
     if not (is_user and model.gamma_per_user):

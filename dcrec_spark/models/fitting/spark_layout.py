@@ -21,7 +21,7 @@ from dcrec_spark.models.fitting.factors import factor_frame, place_factors
 from dcrec_spark.models.fitting.layout import Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.sizing.work import block_count, least_blocks
+from dcrec_spark.sizing import block_count, least_blocks
 from dcrec_spark.spark.lineage import cache_while_used, cores, fixed_placement
 from dcrec_spark.spark.planning import few_partitions
 

@@ -189,7 +189,7 @@ def test_a_new_id_starts_from_the_smallest_ids_rate(spark: SparkSession, exchang
     assert memory["rate"][2:].tolist() == [[5.0]] * (len(NUMBERS.users) - 2)
 
 
-@pytest.mark.blocks
+@pytest.mark.long
 def test_one_process_and_the_cluster_fit_the_same_poisson_model(spark: SparkSession) -> None:
     """Held-out rows, a warm start, folding in and explaining: whatever a fit can do, and beyond it.
 

@@ -58,7 +58,7 @@ def assert_same_exposure(one: PoissonFactorizationModel, other: PoissonFactoriza
             assert_same(mine[column], theirs[column], 1e-7)
 
 
-@pytest.mark.blocks
+@pytest.mark.long
 @pytest.mark.parametrize("layout", [BLOCKS, HELD], ids=["blocks", "broadcast"])
 @pytest.mark.parametrize(
     "settings", [{"countCol": "count"}, {"acceleration": True, "maxIter": 14}, {"validationIndicatorCol": "held"}]
@@ -127,7 +127,7 @@ def assert_same_outcome(one: DeconfoundedMFModel, other: DeconfoundedMFModel, to
             assert_same(*filled, tolerance)
 
 
-@pytest.mark.blocks
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "layout"),
     [
@@ -145,7 +145,7 @@ def test_an_outcome_model(spark: SparkSession, kind: str, layout: dict[str, Any]
         model.release()
 
 
-@pytest.mark.blocks
+@pytest.mark.long
 def test_single_precision_adds_the_parts_up_in_double(spark: SparkSession) -> None:
     settings = {"outcome": "weighted", "fitBiases": True, "precision": "float32"}
     whole = fit(outcome(**settings), spark)
@@ -183,7 +183,7 @@ def test_items_that_could_be_heavy_beyond_what_may_be_are_named(
 # What comes before and after a fit
 
 
-@pytest.mark.blocks
+@pytest.mark.long
 @pytest.mark.parametrize("family", [pytest.param("weighted", marks=pytest.mark.long), "poisson"])
 def test_a_warm_start_a_fold_in_and_a_saved_model(spark: SparkSession, tmp_path: Path, family: str) -> None:
     settings: dict[str, Any] = {"outcome": family, "maxIter": 2}
@@ -203,7 +203,7 @@ def test_a_warm_start_a_fold_in_and_a_saved_model(spark: SparkSession, tmp_path:
         model.release()
 
 
-@pytest.mark.blocks
+@pytest.mark.long
 def test_a_refit(spark: SparkSession) -> None:
     """To predictions of all pairs, with weights by the exposure model."""
     model = fit(outcome(outcome="probabilistic", standardizeConfounder=True), spark)
@@ -215,7 +215,7 @@ def test_a_refit(spark: SparkSession) -> None:
         each.release()
 
 
-@pytest.mark.blocks
+@pytest.mark.long
 def test_an_interrupted_fit_goes_on(spark: SparkSession) -> None:
     """In stage 2, after its last sweep too, where only settling follows."""
     settings: dict[str, Any] = {"outcome": "poisson", "adjustment": "none", "maxIter": 3}

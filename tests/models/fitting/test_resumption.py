@@ -56,7 +56,7 @@ def numbers(model: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.concatenate([np.hstack(row) for table in tables for row in table.to_numpy()])
 
 
-@pytest.mark.parametrize("exchange", ["local", pytest.param("blocks", marks=pytest.mark.blocks)])
+@pytest.mark.parametrize("exchange", ["local", pytest.param("blocks", marks=pytest.mark.long)])
 def test_momentum_goes_on_where_it_was(ratings: DataFrame, exchange: str) -> None:
     """What it starts from is kept beside the factors, of which the last sweep has taken the one beyond the other."""
 
@@ -81,7 +81,7 @@ def test_momentum_goes_on_where_it_was(ratings: DataFrame, exchange: str) -> Non
         ("probabilistic", "user", "local", {}, [1, 3, 4, 6]),
         ("weighted", "global", "local", {}, [4]),
         ("weighted", "user", "local", {"acceleration": True}, [5]),
-        pytest.param("weighted", "pooled", "blocks", {"solver": "cg"}, [5], marks=pytest.mark.blocks),
+        pytest.param("weighted", "pooled", "blocks", {"solver": "cg"}, [5], marks=pytest.mark.long),
         ("poisson", "user", "local", {"acceleration": True}, [5]),
     ],
 )

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from dcrec_spark.kernels.compiled import Numbers, Places
-from dcrec_spark.kernels.loops.compiling import compiled
+from dcrec_spark.kernels.loops.jit import jit
+from dcrec_spark.kernels.threads import Numbers, Places
 
 # Scores that are compared at once; few rows of them hold one that counts.
 RUN = 32
 
 
-@compiled
+@jit
 def candidates(scores: Numbers, n: int, of_row: Numbers, of_col: Numbers, more: Numbers) -> tuple[Places, Places]:
     """Find (row, col) of all finite scores that may be among the n best of their row, in the order of the table.
 
@@ -48,7 +48,7 @@ def candidates(scores: Numbers, n: int, of_row: Numbers, of_col: Numbers, more: 
     return at[0, :found].copy(), at[1, :found].copy()
 
 
-@compiled
+@jit
 def _any_reaches(run: Numbers, bar: float) -> bool:
     """Whether a number is no less than the bar; all are compared, several at a time, not as many as it takes."""
     reached = 0
@@ -57,7 +57,7 @@ def _any_reaches(run: Numbers, bar: float) -> bool:
     return reached > 0
 
 
-@compiled
+@jit
 def _replace_smallest(heap: Numbers, value: float) -> None:
     """Put a value in the place of the smallest, which is first: no entry is larger than the two that it leads to."""
     place, size = 0, len(heap)

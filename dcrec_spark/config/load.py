@@ -26,8 +26,8 @@ from dcrec_spark.config.secrets import (
 )
 from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.settings.kinds import number_text
-from dcrec_spark.settings.presets import PRESETS
+from dcrec_spark.settings.domains import number_text
+from dcrec_spark.settings.tables import PRESETS
 
 _log = structlog.get_logger()
 C = TypeVar("C", bound=JobConfig)
@@ -61,7 +61,7 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     preset = _own(merged, kind)[0].get("run", {}) or {}
     name = _resolve(preset.get("preset"), "run.preset") if isinstance(preset, Mapping) else None
     if isinstance(name, str) and name in PRESETS:  # validation refuses another name
-        merged, sources = _merge([(f"preset {name}", PRESETS[name]), *layers])
+        merged, sources = _merge([(f"preset {name}", {"outcome": PRESETS[name]}), *layers])
     values = _own(merged, kind)[0]
     as_written = {name: text for name, text in texts.items() if "${" in text}
     try:

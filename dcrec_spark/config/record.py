@@ -14,7 +14,7 @@ _NO_INFLUENCE: dict[str, Any] = {
     "run": {"name", "run_date", "preset", "metrics_file"},
     "spark": True,
     "input": {"path": True, "table": True, "snapshot": True, "unchanged": True},
-    "engine": {"num_user_blocks", "num_item_blocks", "exchange", "checkpoint_interval"},
+    "engine": {"num_blocks", "exchange", "checkpoint_interval"},
     "model": True,
     "recommend": {"users", "catalogue", "exclude", "extra"},
     "audit": set(RetrainAuditConfig.model_fields) - {"held_out_share"},

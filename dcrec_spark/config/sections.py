@@ -25,7 +25,6 @@ from dcrec_spark.config.types import (
     TextMap,
     Whole,
 )
-from dcrec_spark.settings.tables import OUTCOME
 
 Extra = Literal["intervals", "overlap", "fallback", "similar_items", "vectors", "changes"]
 
@@ -40,9 +39,9 @@ class RunSection(Section):
         description="Day of the tables, YYYY-MM-DD; null: today in UTC.",
     )
     seed: Whole = Field(default=42, ge=0, le=2**63 - 1, description="Random seed.")
-    preset: Literal["ratings"] | None = Field(
+    preset: Literal["counts"] | None = Field(
         default=None,
-        description="Other defaults of exposure and outcome; ratings: for stars from 1 to 5.",
+        description="Defaults of outcome; counts: for plays and clicks; null: for ratings on a scale.",
     )
     metrics_file: Place | None = Field(
         default=None, description="Local file *.prom for Prometheus' textfile collector; null: none."
@@ -70,9 +69,7 @@ class ColumnNames(Section):
     user: Text = Field(default="user", description="User ids.")
     item: Text = Field(default="item", description="Item ids.")
     rating: Text = Field(default="rating", description="Ratings, or numbers of events (validation.kind=counts).")
-    count: Text | None = Field(
-        default=None, description="Number of times the user was shown the item, > 0 (exposure.kind=count)."
-    )
+    count: Text | None = Field(default=None, description="Exposure counts: how often the user was shown the item, > 0.")
     propensity: Text | None = Field(
         default=None, description="Probability that the pair is rated, in (0, 1] (outcome.adjustment=ipw)."
     )
@@ -426,23 +423,6 @@ class FittingConfig(ReadingConfig):
     exposure: ExposureConfig = ExposureConfig()
     outcome: OutcomeConfig = OutcomeConfig()
     engine: EngineConfig = EngineConfig()
-
-    @model_validator(mode="after")
-    def _outcome_leaves_them_free(self) -> Self:
-        outcome = self.outcome.outcome
-        for setting in OUTCOME:
-            fixed = setting.fixed.get(outcome)
-            if fixed is not None and getattr(self.outcome, setting.name) not in (setting.default, fixed.value):
-                value = "null" if setting.default is None else str(setting.default).lower()
-                raise ValueError(f"outcome.{setting.name} {value} for outcome.outcome={outcome}, {fixed.reason}")
-        return self
-
-    @model_validator(mode="after")
-    def _counts_are_there(self) -> Self:
-        brings_counts = self.validation.kind == "counts" or self.input.columns.count is not None
-        if self.exposure.kind == "count" and not brings_counts:
-            raise ValueError("input.columns.count set, or validation.kind=counts, for exposure.kind=count")
-        return self
 
 
 class ServingConfig(ReadingConfig):

@@ -26,14 +26,15 @@ from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previou
 from dcrec_spark.jobs.tables import factor_tables, list_tables, model_folder, reject_table, require_exposure
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import Assessing
-from dcrec_spark.models.families.registry import family_of
+from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish.current import current_directory, read_record
-from dcrec_spark.settings.tables import RANK
 
 PREVIOUS = "previous"
+# Up to this rank any number of users and items is accepted.
+_ANY_RANK = 10
 # Facts of a record that tell whether its input has changed.
 _COMPARED = {"job", "run_id", "versions", "configuration", "config_hash"} | {
     *("data_fingerprint", "input_snapshot", "input_table_id")
@@ -159,12 +160,12 @@ def _require_fillable_ranks(config: RetrainConfig, ratings: DataFrame) -> None:
     ConfigError : names the settings. Up to the default rank any number of users and items is accepted.
     """
     ranks = {"exposure.rank": config.exposure.rank, "outcome.rank": config.outcome.rank}
-    large = {name: rank for name, rank in ranks.items() if rank > RANK.default}
+    large = {name: rank for name, rank in ranks.items() if rank > _ANY_RANK}
     if not large:
         return
     sizes = ratings.agg(*(F.countDistinct(f"{side}_id").alias(f"{side}s") for side in ("user", "item"))).collect()[0]
     fewest = min(sizes.asDict(), key=lambda name: sizes[name])
-    most = max(RANK.default, sizes[fewest])
+    most = max(_ANY_RANK, sizes[fewest])
     for name, rank in large.items():
         if rank > most:
             raise ConfigError(
@@ -223,14 +224,13 @@ def _estimators(
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
     initial = None if start is None else start.model
     outcome = DeconfoundedMF(**outcome_params(config.outcome, *shared), exposureModel=exposure, initialModel=initial)
-    if "intervals" in config.recommend.extra and not isinstance(family_of(outcome), Assessing):
+    family = consistent_family_of(outcome)
+    if "intervals" in config.recommend.extra and not isinstance(family, Assessing):
         raise ConfigError(
             "setting recommend.extra: found intervals, expected a list without it for outcome.outcome="
             f"{config.outcome.outcome}, which has no intervals of scores"
         )
-    require_exposure(
-        config.recommend, family_of(outcome).uses_exposure, f"outcome.adjustment={config.outcome.adjustment}"
-    )
+    require_exposure(config.recommend, family.has_confounder, f"outcome.adjustment={config.outcome.adjustment}")
     try:
         outcome.checkInitialModel(ratings)
     except ConfigError as error:

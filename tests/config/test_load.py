@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from dcrec_spark import DeconfoundedMF
 from dcrec_spark.config import AllSettings, RetrainConfig, ValidationConfig, load_config
 from dcrec_spark.config.load import read_yaml
 from dcrec_spark.config.names import known_settings
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.settings.tables import PRESETS, camel_case
 
 
 def write(folder: Path, text: str) -> Path:
@@ -68,6 +70,22 @@ def test_defaults_then_file_then_overrides_in_order(tmp_path: Path) -> None:
     config = load_config(AllSettings, file, ["exposure.rank=30", "exposure.rank=40"])
     assert (config.exposure.rank, config.exposure.max_iter) == (40, 7)
     assert config.recommend == AllSettings().recommend
+
+
+def test_a_preset_is_above_the_defaults_and_below_all_else(tmp_path: Path) -> None:
+    file = write(tmp_path, "run: {preset: counts}\noutcome: {reg_param: 3}\n")
+    outcome = load_config(AllSettings, file, ["outcome.rank=4"]).outcome
+    assert (outcome.outcome, outcome.alpha, outcome.fit_biases) == ("weighted", 40.0, False)
+    assert (outcome.reg_param, outcome.rank) == (3, 4)
+    assert load_config(AllSettings, file, ["run.preset=null"]).outcome.fit_biases is True
+    with pytest.raises(ConfigError, match=r"run\.preset.*'stars'.*counts"):
+        load_config(AllSettings, None, ["run.preset=stars"])
+
+
+def test_a_preset_is_the_same_for_jobs_and_in_python() -> None:
+    config, estimator = load_config(AllSettings, None, ["run.preset=counts"]), DeconfoundedMF.forCounts()
+    for name, value in PRESETS["counts"].items():
+        assert estimator.getOrDefault(camel_case(name)) == getattr(config.outcome, name) == value
 
 
 def test_an_empty_file_and_an_empty_section_set_nothing(tmp_path: Path) -> None:
@@ -140,7 +158,6 @@ def test_configuration_is_immutable() -> None:
         ("warehouses.other.redis=3", ["setting warehouses.other.redis", "found 3", "names with their values"]),
         ("validation.duplicates=sum", ["setting validation", "kind=counts"]),
         ("validation.duplicates=last", ["input.columns.timestamp"]),
-        ("exposure.kind=count", ["input.columns.count", "validation.kind=counts"]),
         ("output.path=${env:DCREC_NOT_SET}", ["setting output.path", "variable DCREC_NOT_SET is not set"]),
         ("output.path=${HOME}", ["setting output.path", "expected ${env:VARIABLE}"]),
         ("output.path=${env:HOME", ["setting output.path", "begins no variable"]),

@@ -57,7 +57,7 @@ def test_the_page_has_a_row_for_every_setting() -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        "| `rank` | whole number from 1 to 4096 | `10` |",
+        "| `rank` | whole number from 1 to 4096 | `5` |",
         "| `outcome` | weighted \\| probabilistic \\| poisson |",
         "| `validation_share` | number > 0 and < 1 | `0.2` |",
         "| `columns.user` | text | `user` | User ids. |",

@@ -78,7 +78,7 @@ def test_a_cell_that_would_be_too_large_is_refused_with_the_way_out(monkeypatch:
     monkeypatch.setattr(cells, "MAX_CELL_BYTES", size)
     assert len(pack(contents)) == size
     monkeypatch.setattr(cells, "MAX_CELL_BYTES", size - 1)
-    with pytest.raises(ValueError, match=rf"{size:,} bytes.*at most {size - 1:,}.*numUserBlocks"):
+    with pytest.raises(ValueError, match=rf"{size:,} bytes.*at most {size - 1:,}.*numBlocks"):
         pack(contents)
 
 

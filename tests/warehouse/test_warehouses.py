@@ -225,7 +225,7 @@ def test_what_is_refused_or_taken_back_leaves_the_old_tables(place: Place, spark
 @pytest.mark.parametrize("place", SINKS, indirect=True)
 def test_other_columns_and_folders_are_refused_by_name(place: Place, spark: SparkSession) -> None:
     tables = place.tables(spark, "monday")
-    with pytest.raises(ConfigError, match="a warehouse holds tables only; found the folders .*model"):
+    with pytest.raises(ConfigError, match=r"a warehouse holds tables only; found the folders .*model"):
         place.warehouse.stage("monday", tables, {"model": lambda uri: uri})
     with pytest.raises(ConfigError, match="table is"):
         place.warehouse.stage("monday", {'x"; drop table runs; --': tables["recommendations"]}, {})

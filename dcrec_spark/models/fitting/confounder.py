@@ -8,9 +8,9 @@ import numpy as np
 from dcrec_spark.engine.half_step import State, half_step, rebuild
 from dcrec_spark.engine.turn import Turn, Update
 from dcrec_spark.kernels.exposure import Form
-from dcrec_spark.models.families.exposure_term import ExposureTerm
+from dcrec_spark.models.families.base import ExposureTerm
 from dcrec_spark.models.fitting.confounder_form import fit_form
-from dcrec_spark.models.fitting.exposure_term import a_hats, means_of, products, sent, variance_of
+from dcrec_spark.models.fitting.exposure_term import a_hats, means_of, products, sent
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.scope import FitScope
 
@@ -34,7 +34,7 @@ def attach_confounder(
 
     Raises
     ------
-    DataError : the confounder is to be standardised, and the same for all pairs.
+    DataError : the confounder is the same for all pairs, so that it can't be standardised.
     """
     with layout.at_work():
         user_means = scope.add(half_step(layout.users, partial(sent, term=term), previous=user_exposure))
@@ -60,8 +60,6 @@ def add_confounder(turn: Turn, *, term: ExposureTerm, form: Form, is_user: bool)
         contents[pairs.named("a_hat")] = form.of(a_hat)
         if is_fitted and term.leave_one_out and term.over_all_pairs:
             contents["a_hat_product"] = form.of(products(turn, pairs, term))
-        if is_fitted and term.variance:
-            contents["a_hat_variance"] = form.variance(products(turn, pairs, term), variance_of(turn, pairs))
     means = means_of(turn)
     contents["exposure"] = form.row_vectors(means, is_user)
     return Update(np.empty((len(means), 0)), {}, contents)

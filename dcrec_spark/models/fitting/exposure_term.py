@@ -1,13 +1,15 @@
-"""a_hat of the pairs of a block: as it is, without the pair's own vote, and how sure it is."""
+"""a_hat and propensities of the pairs of a block, with or without the pair's own exposure."""
 
 import numpy as np
 
 from dcrec_spark.engine.blocks import Pairs
 from dcrec_spark.engine.turn import Turn, Update
 from dcrec_spark.kernels.csr import inner_products
-from dcrec_spark.kernels.exposure import Posterior, leave_one_out, variances
+from dcrec_spark.kernels.exposure import Posterior, leave_one_out
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.models.families.exposure_term import ExposureTerm
+from dcrec_spark.models.families.base import ExposureTerm
+
+LEAVE_ONE_OUT = ExposureTerm(leave_one_out=True)
 
 
 def sent(turn: Turn, *, term: ExposureTerm) -> Update:
@@ -17,7 +19,7 @@ def sent(turn: Turn, *, term: ExposureTerm) -> Update:
     """
     mean = means_of(turn)
     sums = {"total": mean.sum(axis=0, dtype=np.float64), "second": (mean.T @ mean).astype(np.float64)}
-    return Update(posterior_of(turn).rows() if term.needs_posterior else mean, sums, {})
+    return Update(posterior_of(turn).rows() if term.leave_one_out else mean, sums, {})
 
 
 def means_of(turn: Turn) -> Floats:
@@ -31,7 +33,7 @@ def posterior_of(turn: Turn) -> Posterior:
 
 
 def a_hats(turn: Turn, pairs: Pairs, term: ExposureTerm, is_fitted: bool) -> Floats:
-    """Return a_hat of some pairs, (nnz,): those of a fit without their own vote, where the term asks for that."""
+    """Return a_hat of some pairs, (nnz,): those of a fit without their own exposure, if the term says so."""
     if not (is_fitted and term.leave_one_out):
         return products(turn, pairs, term)
     count = pairs.value("exposure_count").astype(np.float64)
@@ -40,10 +42,13 @@ def a_hats(turn: Turn, pairs: Pairs, term: ExposureTerm, is_fitted: bool) -> Flo
 
 def products(turn: Turn, pairs: Pairs, term: ExposureTerm) -> Floats:
     """Return E[pi_u] . E[lambda_i] of some pairs, (nnz,)."""
-    cols = np.ascontiguousarray(Posterior.of_rows(turn.inbox).mean) if term.needs_posterior else turn.inbox
+    cols = np.ascontiguousarray(Posterior.of_rows(turn.inbox).mean) if term.leave_one_out else turn.inbox
     return inner_products(pairs.row_ptr, pairs.col, means_of(turn), cols)
 
 
-def variance_of(turn: Turn, pairs: Pairs) -> Floats:
-    """Return Var(a_hat) of some pairs, (nnz,)."""
-    return variances(pairs.row_ptr, pairs.col, posterior_of(turn), Posterior.of_rows(turn.inbox))
+def propensities(turn: Turn, pairs: Pairs, is_fitted: bool) -> Floats:
+    """Return p = 1 - exp(-a_hat) of some pairs, (nnz,). The inbox is what the other side sends for LEAVE_ONE_OUT.
+
+    is_fitted : whether they are rated, and p is without their own exposure.
+    """
+    return np.asarray(-np.expm1(-a_hats(turn, pairs, LEAVE_ONE_OUT, is_fitted)))

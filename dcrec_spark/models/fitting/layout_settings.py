@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from pyspark.ml.param import Params
 
+from dcrec_spark.engine.sizing import most_heavy, pairs_of_a_row
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.sizing import most_heavy, pairs_of_a_row
 
 # Below this many bytes of factors a side's results are held by the driver and broadcast; above they stay placed.
 HELD_BYTES = 64 * 2**20
@@ -148,6 +148,6 @@ def layout_settings(estimator: Params, width: int, splits: bool = False) -> Layo
         bytes.
     """
     get = estimator.getOrDefault
-    blocks = get("numUserBlocks"), get("numItemBlocks")
     heavy_pairs = (getattr(estimator, "heavyPairs", None) or pairs_of_a_row(width)) if splits else None
-    return LayoutSettings(*blocks, get("exchange"), get("precision"), width, heavy_pairs)
+    blocks = get("numBlocks")
+    return LayoutSettings(blocks, blocks, get("exchange"), get("precision"), width, heavy_pairs)

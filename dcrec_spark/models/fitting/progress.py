@@ -20,7 +20,7 @@ from dcrec_spark.engine.convergence import Listener
 
 SWITCH = "DCREC_PROGRESS"
 _RUNNING = "{desc} {bar} {n_fmt}/{total_fmt}{postfix} [{elapsed}, at most {remaining} left]"
-_SETTLED = "{desc}: {n_fmt} iterations{postfix} [{elapsed}]"
+_CONVERGED = "{desc}: {n_fmt} iterations{postfix} [{elapsed}]"
 
 _WIDEST = 100
 
@@ -60,8 +60,7 @@ def listening(estimator: Params, stage: str) -> Iterator[Listener]:
     Parameters
     ----------
     estimator : Params
-        Has ``listener``, ``maxIter`` and ``restarts``. A listener other than :func:`log_iteration` is handed on as it
-        is.
+        Has ``listener`` and ``maxIter``. A listener other than :func:`log_iteration` is handed on as it is.
     stage : str
         What is fitted, at the head of the bar.
     """
@@ -70,45 +69,19 @@ def listening(estimator: Params, stage: str) -> Iterator[Listener]:
     if make is None:
         yield listener
         return
-    bars = _Bars(make, stage, estimator.getOrDefault("maxIter"), estimator.getOrDefault("restarts"))
-    try:
-        yield bars.update
-        bars.settle()
-    finally:
-        bars.close()
+    bar = make(total=estimator.getOrDefault("maxIter"), desc=stage, bar_format=_RUNNING)
 
-
-class _Bars:
-    """The bars of one stage, one for each restart."""
-
-    def __init__(self, make: Callable[..., Any], stage: str, iterations: int, restarts: int) -> None:
-        self._make, self._stage, self._iterations, self._restarts = make, stage, iterations, restarts
-        self._number = 0
-        self._bar = self._next()
-
-    def _next(self) -> Any:
-        self._number += 1
-        of = f" ({self._number} of {self._restarts})" if self._restarts > 1 else ""
-        return self._make(total=self._iterations, desc=f"{self._stage}{of}", bar_format=_RUNNING)
-
-    def update(self, stage: str, iteration: int, objective: float) -> None:
-        """Move on by one iteration; a first one after others belongs to the next restart."""
+    def update(stage: str, iteration: int, objective: float) -> None:
         log_iteration(stage, iteration, objective)
-        if iteration == 1 and self._bar.n:
-            self.settle()
-            self.close()
-            self._bar = self._next()
-        self._bar.set_postfix_str(f"objective {objective:,.1f}", refresh=False)
-        self._bar.update()
+        bar.set_postfix_str(f"objective {objective:,.1f}", refresh=False)
+        bar.update()
 
-    def settle(self) -> None:
-        """Say how many iterations it took: mostly fewer than were allowed."""
-        self._bar.total, self._bar.bar_format = self._bar.n, _SETTLED
-        self._bar.refresh()
-
-    def close(self) -> None:
-        """Leave the bar as it stands, on a line of its own."""
-        self._bar.close()
+    try:
+        yield update
+        bar.total, bar.bar_format = bar.n, _CONVERGED  # mostly fewer iterations than were allowed
+        bar.refresh()
+    finally:
+        bar.close()
 
 
 def _bar_maker() -> Callable[..., Any] | None:

@@ -17,7 +17,6 @@ from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.engine.half_step import State, half_step
 from dcrec_spark.models.families.base import Family
 from dcrec_spark.models.fitting.layout import Layout
-from dcrec_spark.models.fitting.restarts import best_of
 from dcrec_spark.models.fitting.resumption import resumption_of
 from dcrec_spark.models.fitting.scope import FitScope
 
@@ -31,28 +30,22 @@ def stopping(estimator: Params) -> Stopping:
 def fit_factors(
     estimator: Params, family: Family, layout: Layout, listener: Listener, start: Start | None = None
 ) -> Fit:
-    """Fit one stage to the blocks, as often as the estimator restarts; the best fit.
+    """Fit one stage to the blocks.
 
     Parameters
     ----------
-    start : where the first of the fits begins; the others, and all without it, begin at their seeds. A fit that was
-        interrupted goes on instead, if its estimator has ``checkpoints``.
+    start : where the fit begins; None: at its seed. A fit that was interrupted resumes instead, if its estimator has
+        ``checkpoints``.
 
     Raises
     ------
-    FitError : all fits went astray.
+    FitError : the objective moves the wrong way, or a factor is not finite.
     """
     stop, resumption = stopping(estimator), resumption_of(estimator, family, layout)
-
-    def fit(restart: int) -> Fit:
-        steps = family.steps(layout, restart)
-        begin = resumed or (start if restart == 0 else None)
-        return alternate(layout.users, layout.items, steps, stop, listener, begin, after_sweep)
-
     with FitScope() as scope, layout.at_work():
-        resumed = None if resumption is None else resumption.start(scope)
+        begin = (resumption.start(scope) if resumption else None) or start
         after_sweep = None if resumption is None else resumption.after_sweep
-        return best_of(estimator.getOrDefault("restarts"), fit, family.seed_of, family.objective.rises)
+        return alternate(layout.users, layout.items, family.steps(layout), stop, listener, begin, after_sweep)
 
 
 def warm_start(family: Family, layout: Layout, users: Any, items: Any, shared: Any, scope: FitScope) -> Start:

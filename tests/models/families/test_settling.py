@@ -8,7 +8,7 @@ from dcrec_spark.engine.ascent import Fit, Stopping, alternate
 from dcrec_spark.engine.half_step import half_step, held_memory, memory_of
 from dcrec_spark.local.layout import LocalLayout, lay_out
 from dcrec_spark.local.ratings import Ratings
-from dcrec_spark.models.families.exposure_term import ExposureTerm
+from dcrec_spark.models.families.base import ExposureTerm
 from dcrec_spark.models.families.gamma_poisson import GammaPrior
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps
 from dcrec_spark.models.fitting.confounder import attach_confounder
@@ -28,7 +28,7 @@ def ratings(seed: int) -> LocalLayout:
 
 
 def steps(layout: LocalLayout, seed: int, **of: bool) -> GammaPoissonSteps:
-    return GammaPoissonSteps("outcome", "rating", 4, PRIOR, PRIOR, seed, intercept=PRIOR, n_pairs=layout.n_pairs, **of)
+    return GammaPoissonSteps("outcome", "rating", 4, PRIOR, seed, intercept=PRIOR, n_pairs=layout.n_pairs, **of)
 
 
 def fit(layout: LocalLayout, model: GammaPoissonSteps, sweeps: int, tol: float = 0.0) -> Fit:
@@ -80,7 +80,7 @@ def test_the_elbo_at_rest_is_the_dense_twins_where_pairs_weigh_differently(per_u
     keys = rng.integers(-(2**62), 2**62, 15)
     layout = lay_out(Ratings(user, item, rating, keys[:9], keys[9:]), {"rating": rating, "weight": weight}, "float64")
     of = {"confounder": PRIOR, "per_user": per_user, "intercept": PRIOR, "unobserved": 0.3, "weighted": True}
-    model = GammaPoissonSteps("outcome", "rating", 3, PRIOR, PRIOR, 1, n_pairs=layout.n_pairs, **of)
+    model = GammaPoissonSteps("outcome", "rating", 3, PRIOR, 1, n_pairs=layout.n_pairs, **of)
     with FitScope() as scope:
         means = [held_memory({"shape": side, "rate": np.ones_like(side)}) for side in (pi, lam)]
         attached, _ = attach_confounder(layout, means[0], means[1], ExposureTerm(), scope)

@@ -204,7 +204,7 @@ def test_one_process_and_the_cluster_fit_the_same_poisson_model(spark: SparkSess
 
 IN_RUNS: list[dict[str, Any]] = [
     {"outcome": "weighted"},
-    {"outcome": "probabilistic", "fitBiases": True, "leaveOneOut": True, "confounderVariance": True},
+    {"outcome": "probabilistic", "fitBiases": True, "leaveOneOut": True},
     {"outcome": "poisson"},
 ]
 

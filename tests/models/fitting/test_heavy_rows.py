@@ -14,8 +14,8 @@ from tests.models.fitting.test_resumption import Memory
 from tests.models.world import NAMES, by_id, exposure, outcome
 from tests.problems import assert_same
 
-BLOCKS: dict[str, Any] = {"numUserBlocks": 2, "numItemBlocks": 3, "exchange": "blocks"}
-HELD: dict[str, Any] = {"numUserBlocks": 3, "numItemBlocks": 2, "exchange": "broadcast"}
+BLOCKS: dict[str, Any] = {"numBlocks": 2, "exchange": "blocks"}
+HELD: dict[str, Any] = {"numBlocks": 3, "exchange": "broadcast"}
 MOST = 3
 PAIRS_OF_ITEMS = (NAMES.counts > 0).sum(axis=0)
 
@@ -60,9 +60,7 @@ def assert_same_exposure(one: PoissonFactorizationModel, other: PoissonFactoriza
 
 @pytest.mark.long
 @pytest.mark.parametrize("layout", [BLOCKS, HELD], ids=["blocks", "broadcast"])
-@pytest.mark.parametrize(
-    "settings", [{"countCol": "count"}, {"acceleration": True, "maxIter": 14}, {"validationIndicatorCol": "held"}]
-)
+@pytest.mark.parametrize("settings", [{"countCol": "count"}, {"maxIter": 14}, {"validationIndicatorCol": "held"}])
 def test_an_exposure_model(spark: SparkSession, settings: dict[str, Any], layout: dict[str, Any]) -> None:
     """Plain steps; long ones and momentum, from balanced factors; judged by held-out pairs."""
     whole = exposure(**settings).fit(marked(spark))
@@ -76,13 +74,9 @@ def test_an_exposure_model(spark: SparkSession, settings: dict[str, Any], layout
 
 ALL: dict[str, Any] = {
     "fitBiases": True,
-    "userBiasReg": 0.9,
-    "itemBiasReg": 1.7,
+    "biasReg": 0.9,
     "confounderWeight": "pooled",
-    "standardizeConfounder": True,
     "leaveOneOut": True,
-    "confounderVariance": True,
-    "estimateConfounderReg": True,
 }
 MODELS: dict[str, dict[str, Any]] = {
     "weighted by ratings": {"outcome": "weighted", "adjustment": "ipw"},
@@ -93,13 +87,13 @@ MODELS: dict[str, dict[str, Any]] = {
     "weighted by exposure": {"outcome": "probabilistic", "adjustment": "ipw", "propensitySource": "exposure"},
     "one gamma": {"outcome": "probabilistic", "confounderWeight": "global"},
     "held out": {"outcome": "weighted", "validationIndicatorCol": "held", "fitBiases": True},
-    "long steps": {"outcome": "weighted", "acceleration": True, "maxIter": 8},
-    "gradients": {"outcome": "weighted", "solver": "cg", "cgSteps": 3, "fitBiases": True},
+    "long steps": {"outcome": "weighted", "maxIter": 8},
+    "gradients": {"outcome": "weighted", "solver": "cg", "fitBiases": True},
     "poisson": {"outcome": "poisson", "adjustment": "none"},
     "poisson, gammas": {"outcome": "poisson", "unobservedWeight": 0.2},
     "poisson, one gamma": {"outcome": "poisson", "confounderWeight": "global", "maxIter": 4},
     "poisson, weighted": {"outcome": "poisson", "adjustment": "ipw"},
-    "poisson, held out": {"outcome": "poisson", "validationIndicatorCol": "held", "acceleration": True, "maxIter": 6},
+    "poisson, held out": {"outcome": "poisson", "validationIndicatorCol": "held", "maxIter": 6},
 }
 # All their terms are among those of others.
 PLAIN = {"weighted by ratings", "probabilistic", "poisson"}
@@ -201,18 +195,6 @@ def test_a_warm_start_a_fold_in_and_a_saved_model(spark: SparkSession, tmp_path:
         assert_same(one[column], other[column], 1e-6)
     for model in (first, loaded, whole, split):
         model.release()
-
-
-@pytest.mark.long
-def test_a_refit(spark: SparkSession) -> None:
-    """To predictions of all pairs, with weights by the exposure model."""
-    model = fit(outcome(outcome="probabilistic", standardizeConfounder=True), spark)
-    settings: dict[str, Any] = {"refit": "doublyRobust", "maxIter": 3}
-    whole = outcome(**settings).refitModel(model, NAMES.frame(spark))
-    split = splitting(outcome(**settings, **BLOCKS)).refitModel(model, NAMES.frame(spark))
-    assert_same_outcome(split, whole)
-    for each in (model, whole, split):
-        each.release()
 
 
 @pytest.mark.long

@@ -80,9 +80,9 @@ def test_momentum_goes_on_where_it_was(ratings: DataFrame, exchange: str) -> Non
     [
         ("probabilistic", "user", "local", {}, [1, 3, 4, 6]),
         ("weighted", "global", "local", {}, [4]),
-        ("weighted", "user", "local", {"acceleration": True}, [5]),
+        ("weighted", "user", "local", {}, [5]),
         pytest.param("weighted", "pooled", "blocks", {"solver": "cg"}, [5], marks=pytest.mark.long),
-        ("poisson", "user", "local", {"acceleration": True}, [5]),
+        ("poisson", "user", "local", {}, [5]),
     ],
 )
 def test_an_interrupted_fit_ends_as_one_that_was_not(
@@ -108,7 +108,7 @@ def test_an_interrupted_fit_ends_as_one_that_was_not(
 
 
 def test_several_seeds_begin_anew(ratings: DataFrame) -> None:
-    exposure = PoissonFactorization(**{**EXPOSURE, "maxIter": 2, "restarts": 2})
+    exposure = PoissonFactorization(**{**EXPOSURE, "maxIter": 2})
     exposure.checkpoints = memory = Memory()
     exposure.fit(ratings).release()
     assert memory.sweeps == {}

@@ -116,7 +116,7 @@ DAMAGED: dict[str, tuple[list[str], dict[str, int]]] = {
 def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole_and_publishes_the_same(
     which: str, settings: dict[str, Any], whole: Path, stopped: Path, tmp_path: Path
 ) -> None:
-    """A stage without one begins anew."""
+    """A stage without one starts from scratch."""
     names, gone_on = DAMAGED[which]
     shutil.copytree(stopped, tmp_path / "out")
     for name in names:

@@ -1,7 +1,6 @@
-"""Five recommenders in fair worlds of known truth: whose predictions of what nobody looked at are close?
+"""Five recommenders compared on simulated data of either sign, whose truth is known.
 
-Fits run in one process each, side by side. Settings are the same for all rows; they were picked by trial on other seeds
-of these worlds, not tuned for a row.
+Fits run in one process each, side by side. Settings are the same for all rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +16,9 @@ from dcrec_spark.local.trial import Bench, Confounder, Trial
 from studies.fair_simulation import Confounding, FairSimulation
 
 WORLDS: dict[Confounding, str] = {
-    "lowers": "what is pushed\nat people disappoints",
-    "none": "it moves\nnobody's rating",
-    "raises": "people like\nwhat reaches them",
+    "lowers": "exposure\nlowers ratings",
+    "none": "exposure\nchanges no rating",
+    "raises": "exposure\nraises ratings",
 }
 SEEDS = (0, 1, 2)
 _SHARED = {"rank": 5, "fitBiases": False, "maxIter": 50, "tol": 1e-4}
@@ -45,7 +44,7 @@ ROWS: dict[str, Row] = {
 
 @dataclass(frozen=True)
 class Closeness:
-    """Of one row in the worlds of one kind, a number for each seed.
+    """Errors of one row on data of one kind, a number for each seed.
 
     squared_error : mean squared error on random pairs. bias : mean of prediction minus truth, of the unseen among them.
     """

@@ -1,6 +1,6 @@
-"""The first five minutes: worlds of known truth, five recommenders, and whose predictions are close to it.
+"""The first five minutes: simulated data of known truth, and the errors of five recommenders.
 
-python -m examples.demo                       simulated worlds
+python -m examples.demo                       simulated data
 python -m examples.demo --data u.data         a MovieLens file
 """
 
@@ -34,25 +34,24 @@ from studies.fair_simulation import Confounding, FairSimulation
 OUTPUT = Path("output/demo")
 SIZE = 600
 MODELS = {"deconfounded": {"outcome.adjustment": "deconfounded"}, "classical": {"outcome.adjustment": "none"}}
-# The world whose tables are published and shown.
+# The data set whose tables are published and shown.
 SHOWN: tuple[Confounding, int] = ("lowers", 0)
 SHOWN_USERS, SHOWN_ITEMS = 3, 5
 
 _STORY = """\
-Ratings exist only where somebody came across an item, and what brings people to items may also shape what they \
-think of them: it confounds the ratings. This demo draws worlds in which that is so, in either direction or not at \
-all, and in which, unlike in yours, the truth is known: what every user would have rated every item. Five \
-recommenders learn from the same ratings, with the same settings. Who is close to the truth, without being told \
-which world it is?
+Users rate what they choose to look at, and what makes them look also shapes their ratings: it confounds them. This \
+demo simulates ratings in which exposure raises ratings, lowers them, or changes none. Unlike in yours, the truth is \
+known: what each user would have rated each item. Five recommenders learn from the same ratings, with the same \
+settings. Which one is close to the truth, without knowing the sign?
 
-    {size} users x {size} items, {ratings:,} ratings in each world ({share:.0%} of all pairs), {seeds} draws of each
+    {size} users x {size} items, {ratings:,} ratings in each data set ({share:.0%} of all pairs), {seeds} of each kind
     {test:,} random pairs of each are withheld, with their true ratings"""
 
 _ROWS = """\
-intercept-free   matrix factorization, as in the paper: expects 0 where nothing is known
-classical        with an intercept: expects the usual rating
-biased           with a bias of each user and each item: what is usual for them
-deconfounded     biased, and with the substitute confounder: how likely the user was to come across the item
+intercept-free   matrix factorization, as in the paper: predicts 0 for unknown pairs
+classical        with an intercept: predicts the usual rating
+biased           with a bias for each user and item
+deconfounded     biased, with the substitute confounder: how likely the user was to see the item
 shuffled         the same, with the confounder's items shuffled: a placebo"""
 
 
@@ -70,13 +69,13 @@ def demo(data: Path | None) -> None:
 
 
 def _show_worlds(reporter: Reporter) -> None:
-    with reporter.step("draw the worlds"):
+    with reporter.step("simulate the ratings"):
         spark = start_session(_config({}))
         worlds = draw_worlds(SIZE)
         story = _STORY.format(**_sizes(worlds))
     reporter.show(Panel(story, title="What would people rate, if they were made to look?", border_style="cyan"))
     reporter.show(Panel(_ROWS, title="Who predicts", border_style="cyan"))
-    results = compare(spark, worlds, reporter.counter("fit five recommenders in each world", 5 * len(worlds)))
+    results = compare(spark, worlds, reporter.counter("fit five recommenders to each data set", 5 * len(worlds)))
     reporter.show(_against_truth(results, worlds))
     reporter.show(_conclusion(results))
     picture = draw_closeness(results, OUTPUT / "closeness.svg")
@@ -102,11 +101,11 @@ def _write(spark: SparkSession, world: FairSimulation) -> str:
 def _against_truth(
     results: Mapping[str, Mapping[Confounding, Closeness]], worlds: Mapping[tuple[Confounding, int], FairSimulation]
 ) -> Table:
-    """Error and mean error of each row in each kind of world, and the worst of the kinds."""
+    """Error and mean error of each row in each kind of data, and the worst of the kinds."""
     table = Table(
         title="Against the truth",
         caption=f"random pairs that no model saw, ratings from 1 to 5, means of {len(SEEDS)} draws; mean error: of the "
-        "pairs among them that nobody had come across",
+        "pairs among them that were not seen",
     )
     table.add_column("mean squared error\n(mean error)")
     for what in WORLDS.values():
@@ -136,7 +135,7 @@ def _worst(of: Mapping[Confounding, Closeness]) -> float:
 
 
 def _noise(world: FairSimulation) -> float:
-    """Error of the expected rating itself: nobody can do better."""
+    """Error of the expected rating itself: no model can be better."""
     user, item, rating = (world.test[name] for name in ("user", "item", "rating"))
     return float(np.mean((world.expected(user, item) - rating) ** 2))
 
@@ -148,11 +147,11 @@ def _conclusion(results: Mapping[str, Mapping[Confounding, Closeness]]) -> str:
         change = _change(results, kind, "deconfounded", "biased")
         placebo = _change(results, kind, "shuffled", "biased")
         lines.append(
-            f"  Where {what.replace(chr(10), ' ')}: the confounder changes the error of the biased model by "
+            f"  If {what.replace(chr(10), ' ')}: the confounder changes the error of the biased model by "
             f"{change:+.1%}, its placebo by {placebo:+.1%}."
         )
     first = min(results, key=lambda name: _worst(results[name]))
-    lines.append(f"  Whoever does not know which world is his: the smallest worst error is that of the {first} model.")
+    lines.append(f"  If the sign is not known: the smallest worst error is that of the {first} model.")
     return "\n".join(lines)
 
 
@@ -162,7 +161,7 @@ def _change(results: Mapping[str, Mapping[Confounding, Closeness]], kind: Confou
 
 
 def _show_movielens(data: Path, reporter: Reporter) -> None:
-    reporter.show(f"Ratings from {data}; no truth is known here, so look at what the two models recommend.")
+    reporter.show(f"Ratings from {data}; the truth is not known here, so compare what the two models recommend.")
     runs = {name: _run(name, {"input.path": str(data), "input.format": "movielens"}, reporter) for name in MODELS}
     spark = start_session(_config({}))
     titles = read_titles(spark, data)

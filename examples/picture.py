@@ -1,4 +1,4 @@
-"""The demo's table as a picture: one panel for each kind of world."""
+"""The demo's table as a picture: one panel for each kind of data."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from studies.fair_simulation import Confounding
 
 
 def draw_closeness(results: Mapping[str, Mapping[Confounding, Closeness]], path: Path) -> Path:
-    """Save bars of the mean squared errors, a point for each draw, with the mean error of unseen pairs beside them."""
+    """Save bars of the mean squared errors, a point for each draw, with the mean error of unseen pairs next to them."""
     figure = Figure(figsize=(10.0, 3.2), layout="constrained")
     figure.patch.set_alpha(0.0)
     panels = figure.subplots(1, len(WORLDS), sharey=True)
@@ -21,7 +21,9 @@ def draw_closeness(results: Mapping[str, Mapping[Confounding, Closeness]], path:
         axes.set_title(what.replace("\n", " "), fontsize=10)
         style(axes)
     panels[0].invert_yaxis()
-    figure.supxlabel("mean squared error on random pairs; beside it, mean error on unseen ones", color=INK, fontsize=9)
+    figure.supxlabel(
+        "mean squared error on random pairs, next to it the mean error on unseen ones", color=INK, fontsize=9
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     return path

@@ -20,10 +20,10 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.speed import EXTENDED, Seconds, alternate, hpfrec_model
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
-from dcrec_spark.engine import ascent, half_step
-from dcrec_spark.engine.turn import Kernel, Turn, Update
+from dcrec_spark.engine import ascent, process
+from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps
-from dcrec_spark.models.fitting.driver_layout import DriverLayout
+from dcrec_spark.models.fitting.process_layout import ProcessLayout
 from dcrec_spark.models.outcome import estimator as outcome_estimator
 
 # Relative distance from the converged ELBO that counts as there, and what counts as converged.
@@ -318,15 +318,17 @@ def kernel_share(fit: Callable[[], Seconds]) -> float:
     """Of the seconds of a fit in one process, the part that its kernels take: the update of rows, without Spark."""
     in_kernels = 0.0
 
-    def timed(kernel: Kernel, turn: Turn) -> Update:
+    def timed(kernel: Kernel, inputs: KernelInput) -> Update:
         nonlocal in_kernels
         start = time.perf_counter()
-        update = kernel(turn)
+        update = kernel(inputs)
         in_kernels += time.perf_counter() - start
         return update
 
-    in_runs = half_step.updated_in_runs
-    with patch.object(half_step, "updated_in_runs", lambda kernel, turn: in_runs(partial(timed, kernel), turn)):
+    in_runs = process.update_in_runs
+    with patch.object(
+        process, "update_in_runs", lambda kernel, inputs, pairs: in_runs(partial(timed, kernel), inputs, pairs)
+    ):
         seconds = fit()
     if not in_kernels:
         raise RuntimeError(
@@ -339,7 +341,7 @@ def kernel_share(fit: Callable[[], Seconds]) -> float:
 NOT_SWEEPS: dict[str, tuple[Any, str]] = {
     "users settle": (ascent, "_settle"),
     "a_hat attached": (outcome_estimator, "attach_confounder"),
-    "tables made": (DriverLayout, "_table"),
+    "tables made": (ProcessLayout, "_table"),
 }
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.engine.build import local_side
+from dcrec_spark.engine.build import build_process_side
 from dcrec_spark.engine.cells import unpack
-from dcrec_spark.engine.heavy import Heavy
+from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.sizing.work import (
     BYTES_OF_A_PAIR,
     BYTES_TO_BUILD_A_PAIR,
@@ -83,7 +83,7 @@ def test_blocks_take_so_many_bytes() -> None:
     pair = rng.choice(users * items, n, replace=False)
     numbers = {"rating": rng.integers(1, 6, n).astype(float), "a_hat": rng.random(n)}
     sides = [
-        local_side(
+        build_process_side(
             "user",
             {"row": pair // items, "col": pair % items, **numbers},
             np.arange(users),
@@ -91,7 +91,7 @@ def test_blocks_take_so_many_bytes() -> None:
             [*numbers],
             "float64",
         ),
-        local_side(
+        build_process_side(
             "item",
             {"row": pair % items, "col": pair // items, **numbers},
             np.arange(items),

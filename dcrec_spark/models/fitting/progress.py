@@ -1,6 +1,6 @@
-"""What a person sees of a fit: a bar with stage, iteration and objective, and at most how long it still takes.
+"""Progress bar of a fit: stage, iteration, objective, and the longest time that it may still take.
 
-Shown on a terminal and in notebooks; silent elsewhere, where each iteration is a log record of level INFO.
+Shown on a terminal and in notebooks. Elsewhere each iteration is a log record of level INFO.
 """
 
 import logging
@@ -20,7 +20,7 @@ from dcrec_spark.engine.convergence import Listener
 
 SWITCH = "DCREC_PROGRESS"
 _RUNNING = "{desc} {bar} {n_fmt}/{total_fmt}{postfix} [{elapsed}, at most {remaining} left]"
-_SETTLED = "{desc}: {n_fmt} iterations{postfix} [{elapsed}]"
+_FINISHED = "{desc}: {n_fmt} iterations{postfix} [{elapsed}]"
 
 _WIDEST = 100
 
@@ -55,13 +55,12 @@ def log_iteration(stage: str, iteration: int, objective: float) -> None:
 
 @contextmanager
 def listening(estimator: Params, stage: str) -> Iterator[Listener]:
-    """Hand a fit its listener, and show a bar while it runs where somebody may be looking.
+    """Return the listener of a fit, which shows a bar on a terminal and in notebooks.
 
     Parameters
     ----------
     estimator : Params
-        Has ``listener``, ``maxIter`` and ``restarts``. A listener other than :func:`log_iteration` is handed on as it
-        is.
+        Has ``listener`` and ``maxIter``. A listener other than :func:`log_iteration` is handed on as it is.
     stage : str
         What is fitted, at the head of the bar.
     """
@@ -70,49 +69,23 @@ def listening(estimator: Params, stage: str) -> Iterator[Listener]:
     if make is None:
         yield listener
         return
-    bars = _Bars(make, stage, estimator.getOrDefault("maxIter"), estimator.getOrDefault("restarts"))
+    bar = make(total=estimator.getOrDefault("maxIter"), desc=stage, bar_format=_RUNNING)
+
+    def update(name: str, iteration: int, objective: float) -> None:
+        log_iteration(name, iteration, objective)
+        bar.set_postfix_str(f"objective {objective:,.1f}", refresh=False)
+        bar.update()
+
     try:
-        yield bars.update
-        bars.settle()
+        yield update
+        bar.total, bar.bar_format = bar.n, _FINISHED  # mostly fewer iterations than maxIter
+        bar.refresh()
     finally:
-        bars.close()
-
-
-class _Bars:
-    """The bars of one stage, one for each restart."""
-
-    def __init__(self, make: Callable[..., Any], stage: str, iterations: int, restarts: int) -> None:
-        self._make, self._stage, self._iterations, self._restarts = make, stage, iterations, restarts
-        self._number = 0
-        self._bar = self._next()
-
-    def _next(self) -> Any:
-        self._number += 1
-        of = f" ({self._number} of {self._restarts})" if self._restarts > 1 else ""
-        return self._make(total=self._iterations, desc=f"{self._stage}{of}", bar_format=_RUNNING)
-
-    def update(self, stage: str, iteration: int, objective: float) -> None:
-        """Move on by one iteration; a first one after others belongs to the next restart."""
-        log_iteration(stage, iteration, objective)
-        if iteration == 1 and self._bar.n:
-            self.settle()
-            self.close()
-            self._bar = self._next()
-        self._bar.set_postfix_str(f"objective {objective:,.1f}", refresh=False)
-        self._bar.update()
-
-    def settle(self) -> None:
-        """Say how many iterations it took: mostly fewer than were allowed."""
-        self._bar.total, self._bar.bar_format = self._bar.n, _SETTLED
-        self._bar.refresh()
-
-    def close(self) -> None:
-        """Leave the bar as it stands, on a line of its own."""
-        self._bar.close()
+        bar.close()
 
 
 def _bar_maker() -> Callable[..., Any] | None:
-    """tqdm, for the terminal or the notebook that this is; None where nobody looks."""
+    """Return tqdm for the terminal or the notebook that this process has; None without either."""
     notebook = _in_notebook()
     if not (notebook or sys.stderr.isatty()):
         return None

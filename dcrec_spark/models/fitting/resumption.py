@@ -5,7 +5,6 @@ objectives so far. A later fit with the same settings and data asks for them, pl
 model's, and sweeps on: its result is that of a fit that was never interrupted, beyond rounding.
 """
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,13 +13,11 @@ from pyspark.ml.param import Params
 from pyspark.sql import DataFrame
 
 from dcrec_spark.engine.ascent import Past, Start
-from dcrec_spark.engine.half_step import State
+from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.base import Family, OnItsWay, OutcomeFamily
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.scope import FitScope
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ class Resumption:
     def after_sweep(self, users: State | None, items: State, shared: Any, past: Past) -> None:
         """Keep the sweep, if it is time."""
         family, layout = self._family, self._layout
-        is_last = past.settled or len(past.objective) >= self._max_iter
+        is_last = past.converged or len(past.objective) >= self._max_iter
         if not self._checkpoints.is_due(family.stage, is_last):
             return
         states, rows = {"users": users, "items": items}, OnItsWay(family)
@@ -86,13 +83,9 @@ class Resumption:
 def resumption_of(estimator: Params, family: Family, layout: Layout) -> Resumption | None:
     """Return the resumption of a fit whose estimator has checkpoints; None for all others.
 
-    Of several restarts, and of a fit that is judged by held-out rows, no single sweep says where it was: these begin
-    anew.
+    A fit that is judged by held-out rows depends on more than its last sweep, and begins anew.
     """
     checkpoints: FitCheckpoints | None = getattr(estimator, "checkpoints", None)
     if checkpoints is None or layout.held_out:
-        return None
-    if estimator.getOrDefault("restarts") > 1:
-        _log.info("%s: fits from several seeds are not kept on the way", family.stage)
         return None
     return Resumption(checkpoints, family, layout, estimator.getOrDefault("maxIter"))

@@ -14,10 +14,9 @@ from pyspark.ml.param import Params
 
 from dcrec_spark.engine.ascent import Fit, Start, Stopping, alternate
 from dcrec_spark.engine.convergence import Listener
-from dcrec_spark.engine.half_step import State, half_step
+from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.base import Family
 from dcrec_spark.models.fitting.layout import Layout
-from dcrec_spark.models.fitting.restarts import best_of
 from dcrec_spark.models.fitting.resumption import resumption_of
 from dcrec_spark.models.fitting.scope import FitScope
 
@@ -31,28 +30,23 @@ def stopping(estimator: Params) -> Stopping:
 def fit_factors(
     estimator: Params, family: Family, layout: Layout, listener: Listener, start: Start | None = None
 ) -> Fit:
-    """Fit one stage to the blocks, as often as the estimator restarts; the best fit.
+    """Fit one stage to the blocks.
 
     Parameters
     ----------
-    start : where the first of the fits begins; the others, and all without it, begin at their seeds. A fit that was
-        interrupted goes on instead, if its estimator has ``checkpoints``.
+    start : where the fit begins; without it, at the family's seed. An interrupted fit whose estimator has
+        ``checkpoints`` continues instead.
 
     Raises
     ------
-    FitError : all fits went astray.
+    FitError : the objective moved the wrong way, or a factor is NaN or infinite.
     """
-    stop, resumption = stopping(estimator), resumption_of(estimator, family, layout)
-
-    def fit(restart: int) -> Fit:
-        steps = family.steps(layout, restart)
-        begin = resumed or (start if restart == 0 else None)
-        return alternate(layout.users, layout.items, steps, stop, listener, begin, after_sweep)
-
-    with FitScope() as scope, layout.at_work():
+    resumption, steps = resumption_of(estimator, family, layout), family.steps(layout)
+    with FitScope() as scope, layout.environment():
         resumed = None if resumption is None else resumption.start(scope)
         after_sweep = None if resumption is None else resumption.after_sweep
-        return best_of(estimator.getOrDefault("restarts"), fit, family.seed_of, family.objective.rises)
+        begin = resumed or start
+        return alternate(layout.users, layout.items, steps, stopping(estimator), listener, begin, after_sweep)
 
 
 def warm_start(family: Family, layout: Layout, users: Any, items: Any, shared: Any, scope: FitScope) -> Start:
@@ -80,9 +74,9 @@ def fold_in(
     """
     steps = family.steps(layout)
     sides = {True: layout.users, False: layout.items}
-    with layout.at_work():
+    with layout.environment():
         memory = scope.add(layout.place(not new_is_user, fitted_table, family))
         start = steps.start_items() if new_is_user else steps.start_users()
-        fitted = scope.add(half_step(sides[not new_is_user], start, previous=memory))
-        new = scope.add(half_step(sides[new_is_user], steps.settle(shared, new_is_user), fitted))
+        fitted = scope.add(sides[not new_is_user].half_step(start, previous=memory))
+        new = scope.add(sides[new_is_user].half_step(steps.converge(shared, new_is_user), fitted))
     return {new_is_user: new, not new_is_user: fitted}

@@ -29,8 +29,8 @@ from dcrec_spark.models.fitting.checks import (
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.exposure_propensity import attach_weights
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
-from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
-from dcrec_spark.models.fitting.layout import Part
+from dcrec_spark.models.fitting.lay_out import lay_out
+from dcrec_spark.models.fitting.layout import Layout, Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, fit_propensity
@@ -205,7 +205,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         super().__init__()
         self.listener: Listener = log_iteration
         self.checkpoints: FitCheckpoints | None = None
-        self.heavyPairs: int | None = None
         initialise(self)
 
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
@@ -328,7 +327,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         exposure: Exposure | None,
         propensity: Propensity | None,
         scope: FitScope,
-    ) -> AnyLayout:
+    ) -> Layout:
         get = self.getOrDefault
         dataset, values = weighted_ratings(dataset, get("ratingCol"), propensity)
         # A stage 1 that is fitted already has its factors, and needs the counts for what is left out of them alone.
@@ -345,19 +344,19 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         leaves_out = family.exposure_term.leave_one_out or family.weighs_by_exposure
         return isinstance(exposure, PoissonFactorization) or leaves_out
 
-    def _stage_one(self, exposure: Exposure, layout: AnyLayout, scope: FitScope) -> ExposureFit:
+    def _stage_one(self, exposure: Exposure, layout: Layout, scope: FitScope) -> ExposureFit:
         """Return the exposure model, fitted to these blocks or given, and its factors where the blocks need them."""
         if isinstance(exposure, PoissonFactorization):
             return fit_exposure(exposure, layout, scope)
         family = PoissonExposure.of(exposure)
         require_all_known(layout.user_ids, exposure.userFactors, "user")
         require_all_known(layout.item_ids, exposure.itemFactors, "item")
-        with layout.at_work():
+        with layout.environment():
             users = scope.add(layout.place(True, exposure.userFactors, family))
             items = scope.add(layout.place(False, exposure.itemFactors, family))
         return ExposureFit(users, items, exposure)
 
-    def _start(self, family: OutcomeFamily, layout: AnyLayout, scope: FitScope) -> Start | None:
+    def _start(self, family: OutcomeFamily, layout: Layout, scope: FitScope) -> Start | None:
         """Return the states of ``initialModel`` on these blocks, to begin with."""
         warm = self.getOrDefault("initialModel")
         if warm is None:
@@ -370,7 +369,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
     def _model(
         self,
         family: OutcomeFamily,
-        layout: AnyLayout,
+        layout: Layout,
         fit: Fit,
         propensity: Propensity | None,
         stage_one: ExposureFit | None,
@@ -389,7 +388,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
 
     @staticmethod
     def _table(
-        is_user: bool, family: OutcomeFamily, layout: AnyLayout, fit: Fit, stage_one: ExposureFit | None
+        is_user: bool, family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None
     ) -> DataFrame:
         """Return all that is known of the rows of a side: outcome factors and exposure factors."""
         state = fit.users if is_user else fit.items

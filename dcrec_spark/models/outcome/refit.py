@@ -14,7 +14,8 @@ from dcrec_spark.models.fitting.checks import require_all_known, require_columns
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.exposure_propensity import attach_weights
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
-from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
+from dcrec_spark.models.fitting.lay_out import lay_out
+from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening
 from dcrec_spark.models.fitting.propensity import PropensitySettings
@@ -81,7 +82,7 @@ def refit_model(estimator: OutcomeParams, model: DeconfoundedMFModel, ratings: D
         layout = _lay_out(estimator, family, model, ratings, doubly_robust, scope)
         if stage_one is not None and doubly_robust:
             exposures = PoissonExposure.of(stage_one)
-            with layout.at_work():
+            with layout.environment():
                 users = scope.add(layout.place(True, stage_one.userFactors, exposures))
                 items = scope.add(layout.place(False, stage_one.itemFactors, exposures))
             settings = PropensitySettings.of_refit(estimator)
@@ -106,7 +107,7 @@ def _lay_out(
     ratings: DataFrame,
     doubly_robust: bool,
     scope: FitScope,
-) -> AnyLayout:
+) -> Layout:
     """Return the blocks of the ratings, with the exposures that the propensities need; all ids are the model's."""
     get = estimator.getOrDefault
     ids, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
@@ -130,11 +131,11 @@ def _widths(model: DeconfoundedMFModel) -> tuple[int, int]:
     return (0, 0) if row is None else (len(row["preference"]), len(row["confounder"]))
 
 
-def _with_predictions(layout: AnyLayout, model: DeconfoundedMFModel, scope: FitScope) -> AnyLayout:
+def _with_predictions(layout: Layout, model: DeconfoundedMFModel, scope: FitScope) -> Layout:
     """Return the layout with the model's prediction in the confounder's place."""
     vectors = model.scoringVectors()
     predictions = Predictions(_widths(model), vectors.intercept)
-    with layout.at_work():
+    with layout.environment():
         users = scope.add(layout.place(True, vectors.users, predictions))
         items = scope.add(layout.place(False, vectors.items, predictions))
     layout, _ = attach_confounder(layout, users, items, ExposureTerm(), scope)

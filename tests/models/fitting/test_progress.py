@@ -59,17 +59,6 @@ def test_while_it_runs_the_bar_says_how_long_at_most(terminal: Callable[[], Term
     assert "0/20 [00:00, at most ? left]" in first
 
 
-def test_each_restart_has_a_bar(terminal: Callable[[], Terminal]) -> None:
-    screen = terminal()
-    with listening(PoissonFactorization(restarts=2), "exposure") as listener:
-        for iteration, objective in [(1, -9.0), (2, -8.0), (1, -9.5)]:
-            listener("exposure", iteration, objective)
-    assert screen.lines() == [
-        "exposure (1 of 2): 2 iterations, objective -8.0 [00:00]",
-        "exposure (2 of 2): 1 iterations, objective -9.5 [00:00]",
-    ]
-
-
 def test_a_fit_that_fails_leaves_its_bar_where_it_was(terminal: Callable[[], Terminal]) -> None:
     screen = terminal()
 

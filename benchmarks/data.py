@@ -3,18 +3,10 @@
 import os
 import tempfile
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-
-from dcrec_spark.config import InputConfig, ValidationConfig
-from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.validation.validate import validate
-from dcrec_spark.evaluation.splits import split_pairs
 
 CACHE = Path(tempfile.gettempdir()) / "dcrec-benchmarks"
 _AT_ONCE, _LEFT = 5_000_000, 0.01
@@ -98,20 +90,3 @@ def _dense(ids: np.ndarray) -> np.ndarray:
     """Number the ids that occur from 0 on, in their order."""
     occurs = np.bincount(ids) > 0
     return (np.cumsum(occurs) - 1).astype(np.int32)[ids]
-
-
-def coat(spark: SparkSession, folder: Path) -> list[DataFrame]:
-    """Training, and a test of items drawn at random, without the 366 cells that are in both."""
-    train, test = (_ratings(spark, "coat", folder / "coat" / f"{part}.ascii") for part in ("train", "test"))
-    return [train, test.join(train, ["user", "item"], "left_anti")]
-
-
-def movielens_100k_split(spark: SparkSession, folder: Path) -> list[DataFrame]:
-    """Four fifths and one, by the hash of user and item."""
-    return split_pairs(_ratings(spark, "movielens", folder / "ml-100k" / "u.data"), (0.8, 0.2))
-
-
-def _ratings(spark: SparkSession, kind: Literal["coat", "movielens"], path: Path) -> DataFrame:
-    raw = read_ratings(spark, InputConfig(format=kind, path=str(path)))
-    ratings = validate(raw, ValidationConfig(scale_min=1, scale_max=5)).ratings
-    return ratings.select(F.col("user_id").alias("user"), F.col("item_id").alias("item"), "rating")

@@ -15,7 +15,7 @@ from threading import Semaphore, Thread
 import click
 from pyspark.sql import SparkSession
 
-from benchmarks.run import versions
+from benchmarks.measure import versions
 from benchmarks.sizes import SIZES, Size, ratings_of
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.spark.session import build_session

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dcrec_spark.evaluation.plots import ACCENT, FILL, INK, dress
+from dcrec_spark.report.figures import ACCENT, FILL, INK, style
 
 RESULTS = Path(__file__).parent / "results"
 PICTURE = Path(__file__).parent.parent / "docs" / "img" / "benchmarks.svg"
@@ -60,7 +60,7 @@ def draw(path: Path = PICTURE) -> Path:
     _draw_ratios(ratios, [row for row in ROWS if found(row.result)])
     _draw_growth(growth)
     for axes in (ratios, growth):
-        dress(axes)
+        style(axes)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
     return path

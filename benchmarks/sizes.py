@@ -1,10 +1,10 @@
-"""What a fit of both stages takes at sizes far apart: seconds by stage, memory of all processes, bytes exchanged.
+"""Fits of both stages by data size: seconds by stage, memory of all processes, bytes exchanged.
 
     python -m benchmarks.sizes NAME...      measures these, each in a fresh process; without a name all but the large
     python -m benchmarks.sizes --list       the names
 
-Each adds itself to benchmarks/results/sizes.json, from which benchmarks.cost fits the cost model of ``dcrec plan``.
-Those whose master is "standalone" bring a cluster of two workers, of a core each, on loopback.
+Each adds itself to benchmarks/results/sizes.json. Those whose master is "standalone" start a cluster of two workers
+on loopback, with one core each.
 """
 
 import json
@@ -26,7 +26,7 @@ import click
 from pyspark.sql import SparkSession
 
 from benchmarks import data
-from benchmarks.run import versions
+from benchmarks.measure import versions
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.spark.session import build_session
 from tests.spark.standalone import daemon, free_port, spark_home, wait_for_worker
@@ -50,29 +50,17 @@ class Size(NamedTuple):
 
 
 SIZES = {
-    "300k-10": Size("power law", 6_000, 3_000, 300_000, 10),
-    "300k-50": Size("power law", 6_000, 3_000, 300_000, 50),
     "1m-10": Size("power law", 20_000, 5_000, 1_000_000, 10),
     "1m-50": Size("power law", 20_000, 5_000, 1_000_000, 50),
     "1m-100": Size("power law", 20_000, 5_000, 1_000_000, 100),
-    "1m-50-one-core": Size("power law", 20_000, 5_000, 1_000_000, 50, "local[1]"),
-    "2m-30": Size("power law", 60_000, 10_000, 2_000_000, 30),
-    "3m-50": Size("power law", 30_000, 8_000, 3_000_000, 50),
     "3m-50-many-users": Size("power law", 300_000, 20_000, 3_000_000, 50),
-    "5m-20": Size("power law", 70_000, 10_000, 5_000_000, 20),
-    "10m-50": Size("power law", 70_000, 10_000, 10_000_000, 50),
-    "wide": Size("power law", 1_000_000, 1_000_000, 20_000_000, 10, iterations=2),
-    "skewed": Size("skewed", 300_000, 250_000, 20_000_000, 50),
     "10m-10": Size("power law", 70_000, 10_000, 10_000_000, 10),
-    "100m-10": Size("power law", 700_000, 50_000, 100_000_000, 10),
-    "skewed-one-process": Size("skewed", 300_000, 250_000, 20_000_000, 50, exchange="auto"),
+    "10m-50": Size("power law", 70_000, 10_000, 10_000_000, 50),
     "10m-10-one-process": Size("power law", 70_000, 10_000, 10_000_000, 10, exchange="auto"),
     "100m-10-one-process": Size("power law", 700_000, 50_000, 100_000_000, 10, exchange="auto"),
-    "10m-50-one-process": Size("power law", 70_000, 10_000, 10_000_000, 50, exchange="auto"),
     "100m-50-one-process": Size("power law", 700_000, 50_000, 100_000_000, 50, exchange="auto"),
     "wide-standalone": Size("power law", 1_000_000, 1_000_000, 20_000_000, 10, "standalone", iterations=2),
     "skewed-standalone": Size("skewed", 300_000, 250_000, 20_000_000, 50, "standalone", iterations=2),
-    "10m-10-standalone": Size("power law", 70_000, 10_000, 10_000_000, 10, "standalone", iterations=2),
     "100m-10-standalone": Size("power law", 700_000, 50_000, 100_000_000, 10, "standalone", iterations=2),
 }
 # Spark's own page counts what is sent; by default it forgets all stages but the last thousand.

@@ -1,13 +1,13 @@
-"""Night after night on data that grow: does anything else grow?
+"""Repeated runs on data that grow, to find what else grows.
 
-    python -m benchmarks.soak --nights 50                     all in one process, as a service would run them
-    python -m benchmarks.soak --nights 50 --own-processes     each in a process of its own, as a scheduler does
+    python -m benchmarks.soak --runs 50                     all in one process, as a service would run them
+    python -m benchmarks.soak --runs 50 --own-processes     each in a process of its own, as a scheduler does
 
-A night is the job retrain with a warm start from the night before. After each night, when both collectors of garbage
-have run, it is looked at what the process holds: memory, open files, blocks that Spark keeps (cached rows and
-broadcasts), cached frames, entries in the temporary directories, and what lies in the output besides the runs.
+A run is the job retrain with a warm start from the run before. After each run and garbage collection the process is
+measured: memory, open files, blocks that Spark keeps (cached rows and broadcasts), cached frames, entries in the
+temporary directories, and entries of the output other than runs.
 
-``grown`` compares the nights after the warm-up, the last half of them with the half before, by medians.
+``growth_of`` compares the runs after the warm-up, the last half of them with the half before, by medians.
 """
 
 import gc
@@ -26,7 +26,7 @@ import click
 from pyspark import SparkContext
 from rich.console import Console
 
-from benchmarks.run import RESULTS, versions
+from benchmarks.measure import RESULTS, versions
 from dcrec_spark.config import RetrainConfig, load_config
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.retrain import Retrain
@@ -44,7 +44,7 @@ SETTINGS: dict[str, object] = {
     "model.checkpoint_seconds": 1,
     "spark.master": "local[2]",
 }
-# What a night may add, by the median of many; memory is the operating system's and the collectors' to decide.
+# What a run may add, by the median of many; memory is up to the operating system and the garbage collectors.
 ALLOWED = {
     "python_mb": 2.0,
     "jvm_mb": 6.0,
@@ -56,32 +56,32 @@ ALLOWED = {
     "temporary_entries": 0.0,
     "leftovers": 0.0,
 }
-_ONE_NIGHT = """
+_ONE_RUN = """
 import sys
 from pathlib import Path
-from benchmarks.soak import run_night
+from benchmarks.soak import run_once
 
-run_night(Path(sys.argv[1]), int(sys.argv[2]))
+run_once(Path(sys.argv[1]), int(sys.argv[2]))
 """
 _MB = 2**20
 Look = dict[str, float]
 
 
-def rated(night: int) -> list[tuple[int, int]]:
-    """Each night some users more, most of whom rate; the ratings of those of before stay."""
-    users = range(USERS + NEW_USERS * night)
+def rated(number: int) -> list[tuple[int, int]]:
+    """Pairs of a run: some more users than in the run before, and all of its pairs."""
+    users = range(USERS + NEW_USERS * number)
     return [(user, item) for user in users for item in range(ITEMS) if (7 * user + 11 * item + user * item) % 5 < 2]
 
 
-def write_ratings(path: Path, night: int) -> None:
-    """Write the ratings that there are on a night."""
-    rows = [f"{user},{item},{1 + user * item % 5}" for user, item in rated(night)]
+def write_ratings(path: Path, number: int) -> None:
+    """Write the ratings of a run."""
+    rows = [f"{user},{item},{1 + user * item % 5}" for user, item in rated(number)]
     path.write_text("\n".join(["user,item,rating", *rows]), encoding="utf-8")
 
 
-def run_night(folder: Path, night: int) -> None:
+def run_once(folder: Path, number: int) -> None:
     """Run the job once, in this process."""
-    write_ratings(folder / "ratings.csv", night)
+    write_ratings(folder / "ratings.csv", number)
     places = {
         "input.path": folder / "ratings.csv",
         "output.path": folder / "out",
@@ -93,11 +93,11 @@ def run_night(folder: Path, night: int) -> None:
 
 
 def look(folder: Path) -> Look:
-    """What this process and its JVM hold after a night."""
+    """What this process and its JVM hold after a run."""
     gc.collect()
     context = SparkContext._active_spark_context
     if context is None:
-        raise RuntimeError("a night leaves its session open")
+        raise RuntimeError("a run leaves its session open")
     jvm: Any = context._jvm
     blocks = jvm.org.apache.spark.SparkEnv.get().blockManager().blockInfoManager()
     wait_for_cleaning(jvm.System.gc, blocks.size)
@@ -116,9 +116,9 @@ def look(folder: Path) -> Look:
 
 
 def wait_for_cleaning(collect: Callable[[], None], blocks: Callable[[], int], still: float = 1.0) -> None:
-    """Wait until Spark's cleaner, which hears of garbage from the collector, has let go of its blocks.
+    """Wait until Spark's cleaner, which the garbage collector triggers, has released its blocks.
 
-    It works beside us and says nothing when it is done: it is, when two collections in a row left as many blocks.
+    The cleaner does not report its end. It is done when two collections in a row leave as many blocks.
     """
     before, now = -1, blocks()
     while now != before:
@@ -143,76 +143,76 @@ def resident_mb(process: int | str) -> float:
     return int(line.split()[1]) / 1024
 
 
-def grown(looks: Sequence[Look]) -> Look:
-    """How much each thing grew in a night, after a warm-up of a third of the nights."""
-    settled = looks[len(looks) // 3 :]
-    half = len(settled) // 2
-    before, after = settled[:half], settled[-half:]
-    nights = len(settled) - half
+def growth_of(looks: Sequence[Look]) -> Look:
+    """Growth of each quantity in a run, after a warm-up of a third of the runs."""
+    measured = looks[len(looks) // 3 :]
+    half = len(measured) // 2
+    before, after = measured[:half], measured[-half:]
+    runs = len(measured) - half
     return {
-        name: round((median(look[name] for look in after) - median(look[name] for look in before)) / nights, 3)
-        for name in settled[0]
+        name: round((median(look[name] for look in after) - median(look[name] for look in before)) / runs, 3)
+        for name in measured[0]
     }
 
 
 def too_much(growth: Mapping[str, float]) -> list[str]:
     """Name what grew more than it may."""
     return [
-        f"{name} grew by {growth[name]:g} a night, allowed {ALLOWED[name]:g}"
+        f"{name} grew by {growth[name]:g} a run, allowed {ALLOWED[name]:g}"
         for name in growth
         if growth[name] > ALLOWED[name]
     ]
 
 
-def in_one_process(folder: Path, nights: int) -> list[Look]:
-    """Run the nights here, and look after each."""
+def in_one_process(folder: Path, runs: int) -> list[Look]:
+    """Do all runs here, and look after each."""
     (folder / "python").mkdir()
     tempfile.tempdir = str(folder / "python")
     looks = []
-    for night in range(nights):
+    for number in range(runs):
         start = time.monotonic()
-        run_night(folder, night)
+        run_once(folder, number)
         looks.append({**look(folder), "seconds": round(time.monotonic() - start, 1)})
-        _show(night, looks[-1])
+        _show(number, looks[-1])
     return looks
 
 
-def in_own_processes(folder: Path, nights: int) -> list[Look]:
-    """Run each night in a process of its own; what stays is what lies on disk."""
+def in_own_processes(folder: Path, runs: int) -> list[Look]:
+    """Do each run in a process of its own, and look at the disk after each."""
     (folder / "python").mkdir()
     looks = []
-    for night in range(nights):
+    for number in range(runs):
         start = time.monotonic()
         environment = {**os.environ, "TMPDIR": str(folder / "python")}
-        subprocess.run([sys.executable, "-c", _ONE_NIGHT, folder, str(night)], env=environment, check=True)
+        subprocess.run([sys.executable, "-c", _ONE_RUN, folder, str(number)], env=environment, check=True)
         looks.append({**left_in(folder), "seconds": round(time.monotonic() - start, 1)})
-        _show(night, looks[-1])
+        _show(number, looks[-1])
     return looks
 
 
-def _show(night: int, seen: Look) -> None:
-    sys.stderr.write(f"night {night}: {json.dumps({name: round(value, 1) for name, value in seen.items()})}\n")
+def _show(number: int, seen: Look) -> None:
+    sys.stderr.write(f"run {number}: {json.dumps({name: round(value, 1) for name, value in seen.items()})}\n")
 
 
-def soak(folder: Path, nights: int, own_processes: bool) -> dict[str, Any]:
-    """All nights, what was seen after each, and what grew."""
-    looks = (in_own_processes if own_processes else in_one_process)(folder, nights)
-    growth = grown([{name: value for name, value in look.items() if name != "seconds"} for look in looks])
+def soak(folder: Path, runs: int, own_processes: bool) -> dict[str, Any]:
+    """All runs: measurements after each, and what grew."""
+    looks = (in_own_processes if own_processes else in_one_process)(folder, runs)
+    growth = growth_of([{name: value for name, value in look.items() if name != "seconds"} for look in looks])
     users = current_run(str(folder / "out")).record["counts"]["users"]
-    return {"nights": nights, "users": users, "growth": growth, "too_much": too_much(growth), "looks": looks}
+    return {"runs": runs, "users": users, "growth": growth, "too_much": too_much(growth), "looks": looks}
 
 
 @click.command()
-@click.option("--nights", default=50, show_default=True)
-@click.option("--own-processes", is_flag=True, help="Each night in a process of its own.")
+@click.option("--runs", default=50, show_default=True)
+@click.option("--own-processes", is_flag=True, help="Each run in a process of its own.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where the result goes; by default benchmarks/results.")
-def main(nights: int, own_processes: bool, out: Path | None) -> None:
-    """Run the nights, write what was seen, and end with 1 where something grew that may not."""
+def main(runs: int, own_processes: bool, out: Path | None) -> None:
+    """Do the runs, write the measurements, and exit with 1 where something grew too much."""
     own, name = (" --own-processes", "own-processes") if own_processes else ("", "one-process")
     with tempfile.TemporaryDirectory(prefix="dcrec-soak-") as folder:
-        result = soak(Path(folder), nights, own_processes)
+        result = soak(Path(folder), runs, own_processes)
     (out or RESULTS / f"soak-{name}.json").write_text(
-        json.dumps({**versions(f"python -m benchmarks.soak --nights {nights}{own}"), **result}, indent=1) + "\n",
+        json.dumps({**versions(f"python -m benchmarks.soak --runs {runs}{own}"), **result}, indent=1) + "\n",
         encoding="utf-8",
     )
     Console().print(result["growth"], *result["too_much"])

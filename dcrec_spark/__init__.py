@@ -6,7 +6,6 @@ from dcrec_spark.evaluation.evaluator import RatingEvaluator
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking, join_predictions
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
-from dcrec_spark.evaluation.simulate import Simulation, simulate
 from dcrec_spark.evaluation.splits import HeldOut, hold_out_users, split_by_time, split_pairs, split_within_users
 from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
 from dcrec_spark.evaluation.weights import weigh_by_exposure
@@ -38,7 +37,6 @@ __all__ = [
     "PredictiveCheck",
     "PublishedRun",
     "RatingEvaluator",
-    "Simulation",
     "Stratum",
     "__version__",
     "build_session",
@@ -52,7 +50,6 @@ __all__ = [
     "read_current",
     "reasons_text",
     "show_progress",
-    "simulate",
     "split_by_time",
     "split_pairs",
     "split_within_users",

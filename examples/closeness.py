@@ -12,9 +12,9 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from dcrec_spark.engine.cells import Array
-from dcrec_spark.evaluation.worlds import Confounding, FairWorld
 from dcrec_spark.local.data import Parts
 from dcrec_spark.local.trial import Bench, Confounder, Trial
+from studies.fair_simulation import Confounding, FairSimulation
 
 WORLDS: dict[Confounding, str] = {
     "lowers": "what is pushed\nat people disappoints",
@@ -70,18 +70,18 @@ class Closeness:
     bias: Array
 
 
-def draw_worlds(size: int) -> dict[tuple[Confounding, int], FairWorld]:
+def draw_worlds(size: int) -> dict[tuple[Confounding, int], FairSimulation]:
     """(kind, seed) -> world of ``size`` users and as many items."""
     tested = min(40, size // 2)
     return {
-        (kind, seed): FairWorld(kind, n_users=size, n_items=size, test_pairs_per_user=tested, seed=seed)
+        (kind, seed): FairSimulation(kind, n_users=size, n_items=size, test_pairs_per_user=tested, seed=seed)
         for kind in WORLDS
         for seed in SEEDS
     }
 
 
 def compare(
-    spark: SparkSession, worlds: Mapping[tuple[Confounding, int], FairWorld], done: Callable[[str], None]
+    spark: SparkSession, worlds: Mapping[tuple[Confounding, int], FairSimulation], done: Callable[[str], None]
 ) -> dict[str, dict[Confounding, Closeness]]:
     """Row -> kind of world -> how close its predictions are. ``done`` is called with a note after each fit."""
     data = {f"{kind}-{seed}": parts_of(world) for (kind, seed), world in worlds.items()}
@@ -96,13 +96,13 @@ def compare(
     return {name: {kind: Closeness(*np.array(results[name, kind]).T) for kind in _kinds(worlds)} for name in ROWS}
 
 
-def parts_of(world: FairWorld) -> Parts:
+def parts_of(world: FairSimulation) -> Parts:
     """Hold a world as a fit in one process takes it; test pairs whose user or item has no rating are left out."""
     pairs = {"train": world.ratings, "test": world.test}
     return Parts.of_indices(world.n_users, world.n_items, pairs).known("test", ("train",))
 
 
-def _kinds(worlds: Mapping[tuple[Confounding, int], FairWorld]) -> Iterator[Confounding]:
+def _kinds(worlds: Mapping[tuple[Confounding, int], FairSimulation]) -> Iterator[Confounding]:
     yield from dict.fromkeys(kind for kind, _ in worlds)
 
 
@@ -114,6 +114,6 @@ def _trial(row: Row, key: tuple[Confounding, int]) -> Trial:
     return Trial(outcome, exposure, f"{kind}-{seed}", predict=("test",), confounder=chosen)
 
 
-def _errors(world: FairWorld, pairs: Mapping[str, Array], scores: Array) -> tuple[float, float]:
+def _errors(world: FairSimulation, pairs: Mapping[str, Array], scores: Array) -> tuple[float, float]:
     error = np.clip(scores, 1.0, 5.0) - pairs["rating"]
     return float(np.mean(error**2)), float(np.mean(error[~world.exposed[pairs["user"], pairs["item"]]]))

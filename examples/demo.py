@@ -18,7 +18,6 @@ from rich.table import Table
 from dcrec_spark.config import RetrainConfig, load_config
 from dcrec_spark.data.titles import read_titles
 from dcrec_spark.errors import DcrecError
-from dcrec_spark.evaluation.worlds import Confounding, FairWorld
 from dcrec_spark.jobs.cli import configure_logging
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.job import Finished
@@ -30,6 +29,7 @@ from dcrec_spark.publish.current import read_current
 from dcrec_spark.spark.session import conf_directory
 from examples.closeness import SEEDS, WORLDS, Closeness, compare, draw_worlds
 from examples.picture import draw_closeness
+from studies.fair_simulation import Confounding, FairSimulation
 
 OUTPUT = Path("output/demo")
 SIZE = 600
@@ -86,21 +86,21 @@ def _show_worlds(reporter: Reporter) -> None:
     reporter.show(_next_steps(picture))
 
 
-def _sizes(worlds: Mapping[tuple[Confounding, int], FairWorld]) -> dict[str, float]:
+def _sizes(worlds: Mapping[tuple[Confounding, int], FairSimulation]) -> dict[str, float]:
     world = worlds[SHOWN]
     ratings = len(world.ratings["user"])
     share = float(np.mean([w.exposed.mean() for w in worlds.values()]))
     return {"size": SIZE, "ratings": ratings, "share": share, "seeds": len(SEEDS), "test": len(world.test["user"])}
 
 
-def _write(spark: SparkSession, world: FairWorld) -> str:
+def _write(spark: SparkSession, world: FairSimulation) -> str:
     path = str(OUTPUT / "ratings")
     spark.createDataFrame(pa.table(world.ratings)).write.mode("overwrite").parquet(path)
     return path
 
 
 def _against_truth(
-    results: Mapping[str, Mapping[Confounding, Closeness]], worlds: Mapping[tuple[Confounding, int], FairWorld]
+    results: Mapping[str, Mapping[Confounding, Closeness]], worlds: Mapping[tuple[Confounding, int], FairSimulation]
 ) -> Table:
     """Error and mean error of each row in each kind of world, and the worst of the kinds."""
     table = Table(
@@ -135,7 +135,7 @@ def _worst(of: Mapping[Confounding, Closeness]) -> float:
     return float(max(close.squared_error.mean() for close in of.values()))
 
 
-def _noise(world: FairWorld) -> float:
+def _noise(world: FairSimulation) -> float:
     """Error of the expected rating itself: nobody can do better."""
     user, item, rating = (world.test[name] for name in ("user", "item", "rating"))
     return float(np.mean((world.expected(user, item) - rating) ** 2))
@@ -186,7 +186,7 @@ def _run(name: str, settings: Mapping[str, str], reporter: Reporter) -> Finished
 
 
 def _recommendations(
-    spark: SparkSession, run: Finished[DeconfoundedMFModel], titles: DataFrame | None, world: FairWorld | None
+    spark: SparkSession, run: Finished[DeconfoundedMFModel], titles: DataFrame | None, world: FairSimulation | None
 ) -> Table:
     """Show the best items of a few users, with the two parts of each score."""
     name = "deconfounded" if run.result.exposureModel is not None else "classical"

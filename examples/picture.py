@@ -6,9 +6,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dcrec_spark.evaluation.plots import ACCENT, FILL, INK, dress
-from dcrec_spark.evaluation.worlds import Confounding
+from dcrec_spark.report.figures import ACCENT, FILL, INK, style
 from examples.closeness import WORLDS, Closeness
+from studies.fair_simulation import Confounding
 
 
 def draw_closeness(results: Mapping[str, Mapping[Confounding, Closeness]], path: Path) -> Path:
@@ -19,7 +19,7 @@ def draw_closeness(results: Mapping[str, Mapping[Confounding, Closeness]], path:
     for axes, (kind, what) in zip(panels, WORLDS.items(), strict=True):
         _draw_kind(axes, {name: of[kind] for name, of in results.items()})
         axes.set_title(what.replace("\n", " "), fontsize=10)
-        dress(axes)
+        style(axes)
     panels[0].invert_yaxis()
     figure.supxlabel("mean squared error on random pairs; beside it, mean error on unseen ones", color=INK, fontsize=9)
     path.parent.mkdir(parents=True, exist_ok=True)

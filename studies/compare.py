@@ -21,8 +21,7 @@ from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.strata import bounds_of
 from dcrec_spark.local.data import Parts
-from dcrec_spark.local.trial import Bench, Trial
-from dcrec_spark.local.weights import weights_of
+from dcrec_spark.local.trial import Bench, Trial, weights_of
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from studies.baselines import ALS_ROW, ALS_SETTINGS, baselines, mllib_als
 from studies.datasets import REGULAR, REWEIGHTED

@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 from dcrec_spark.config import InputConfig, ValidationConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import validate
-from dcrec_spark.evaluation.simulate import Simulation, simulate
 from dcrec_spark.evaluation.splits import is_held_out, split_within_users
 from dcrec_spark.local.data import Parts, gather
+from studies.paper_simulation import Simulation, simulate
 
 # Tests of a fit that has several: pairs that users chose, and these as if items were come across equally often.
 REGULAR, REWEIGHTED = "regular", "reweighted"

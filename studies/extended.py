@@ -17,8 +17,6 @@ import numpy as np
 import structlog
 from pyspark.sql import SparkSession
 
-from dcrec_spark.evaluation.simulate import Simulation
-from dcrec_spark.evaluation.worlds import Confounding, FairWorld
 from dcrec_spark.jobs.cli import configure_logging
 from dcrec_spark.local.data import Parts
 from dcrec_spark.spark.session import build_session
@@ -37,6 +35,8 @@ from studies.extended_rows import (
     WITHOUT_BIASES_ROWS,
     ExtendedRow,
 )
+from studies.fair_simulation import Confounding, FairSimulation
+from studies.paper_simulation import Simulation
 from studies.rows import Budget
 from studies.run import run_units
 from studies.simulation import OUTCOME, PREFERENCE
@@ -77,7 +77,7 @@ class Study:
 
 def fair_world(kind: Confounding, size: int, spark: SparkSession, data: Path, seed: int) -> Parts:
     """Draw a world, and split its ratings 80/20 into training and validation."""
-    world = FairWorld(kind, n_users=size, n_items=size, seed=seed)
+    world = FairSimulation(kind, n_users=size, n_items=size, seed=seed)
     ratings = world.ratings
     fits = np.random.default_rng(seed).random(len(ratings["user"])) < 0.8
     pairs = {

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from dcrec_spark.evaluation.plots import ACCENT, FILL, INK
+from dcrec_spark.report.figures import ACCENT, FILL, INK
 from studies.compare import Cell
 from studies.paper import ADJUSTMENTS, OUTCOMES
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dcrec_spark.evaluation.simulate import Reading
 from studies.compare import Cell
 from studies.figures import sweep_figure
 from studies.paper import EXISTING_USERS, NEW_USERS, OUTCOMES, PER_ITEM, RANDOM_TEST, REGULAR_TEST, ROWS
 from studies.paper import Figures as PaperFigures
+from studies.paper_simulation import Reading
 from studies.profiles import OfSimulation, Profile
 from studies.rows import PLACEBOS, PLAIN_RANK, described, plain_rows
 from studies.simulation import SPREAD, SWEEPS, Point, spread_rows, truth

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from dcrec_spark.evaluation.simulate import Reading
+from studies.paper_simulation import Reading
 from studies.rows import Budget
 
 

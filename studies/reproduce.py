@@ -8,17 +8,40 @@ load         README.md, tables and pictures under output.path; run.json under st
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar, Literal
 
+from pydantic import Field
 from rich.console import RenderableType
 from rich.text import Text
 
-from dcrec_spark.config import ReproduceConfig
+from dcrec_spark.config import JobConfig
+from dcrec_spark.config.section import Section
+from dcrec_spark.config.types import Text as Words
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.publish.manifest import RECORD, to_json
 from studies.profiles import PROFILES, YAHOO, Profile
 from studies.run import chosen_units, run_units, write_results
 from studies.units import Unit, read
+
+
+class StudiesConfig(Section):
+    """Studies to run and their data; page, tables and pictures go to output.path."""
+
+    data: Words | None = Field(
+        default=None, description="folder of coat/, ml-100k/, ml-1m/, and yahoo-r3/ if you have it"
+    )
+    profile: Literal["quick", "full"] = Field(default="quick", description="quick: minutes; full: hours")
+    only: tuple[Words, ...] = Field(default=(), description="beginnings of the units to run, such as [coat, plain-5]")
+    work: Words | None = Field(default=None, description="folder of finished units; null: output/studies/<profile>")
+
+
+class ReproduceConfig(JobConfig):
+    """Everything that jobs/reproduce.py can be given."""
+
+    job: ClassVar[str] = "reproduce"
+
+    studies: StudiesConfig = StudiesConfig()
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from pyspark.sql import SparkSession
 
-from dcrec_spark.evaluation.simulate import HIGHEST_RATING, Simulation, draw_block, draw_items, expected_rating
 from studies.compare import CHOICES, Advance, Cell, Comparison, compare
 from studies.datasets import simulated
+from studies.paper_simulation import HIGHEST_RATING, Simulation, draw_block, draw_items, expected_rating
 from studies.profiles import OfSimulation
 from studies.rows import Row, plain_rows, rows
 
@@ -30,7 +30,7 @@ class Point:
 
     def settings(self, of: OfSimulation) -> Simulation:
         """Describe the world: runs of a sweep share no random number, points of a run all they can."""
-        world = Simulation(
+        data = Simulation(
             n_users=of.size,
             n_items=of.size,
             n_factors=of.n_factors,
@@ -41,7 +41,8 @@ class Point:
             seed=self.run,
         )
         # The paper's tests may be of pairs that are in the ratings too; where density is the question, none is.
-        return replace(world, gamma_spread=self.at, test_pairs="withheld") if self.sweep == SPREAD else world
+        sparser = {"gamma_spread": self.at, "test_pairs": "withheld"}
+        return data.model_copy(update=sparser) if self.sweep == SPREAD else data
 
 
 def points(of: OfSimulation) -> Iterator[Point]:

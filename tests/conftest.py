@@ -1,4 +1,4 @@
-"""What every test may ask for: one small local Spark, and the folder with the public data sets."""
+"""Fixtures of all tests: one small local Spark session, and the folder with the public data sets."""
 
 import os
 from collections.abc import Iterator
@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.config import forget_secrets
 from dcrec_spark.spark.session import build_session
-from tests.markers import may_hold
-from tests.promises import Noting
+from tests.promises import Recorder
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -21,21 +20,15 @@ settings.load_profile("house")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what notes how often each fault was tried."""
-    parser.addoption("--promises", type=Path, metavar="FILE", help="note there how often each fault was tried")
+    """Add the option that records results by test."""
+    parser.addoption("--promises", type=Path, metavar="FILE", help="record results by test there")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Note it, where that is asked for."""
+    """Record results if requested."""
     file = config.getoption("--promises")
     if file is not None:
-        config.pluginmanager.register(Noting(file), "promises")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import what holds none of the tests that are asked for."""
-    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
-    return True if is_test and not may_hold(collection_path, str(config.getoption("markexpr"))) else None
+        config.pluginmanager.register(Recorder(file), "promises")
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +75,7 @@ def plain(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def plans_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
-    """No test leaves the session planning in another way: which test comes next is chance."""
+    """Check that no test leaves the session with other settings: the order of tests is random."""
     if "spark" not in request.fixturenames:
         yield
         return
@@ -96,7 +89,7 @@ def plans_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    """The data sets, which are not part of the repository: beside it, or where DCREC_DATA says."""
+    """The data sets, which are not part of the repository: next to it, or where DCREC_DATA says."""
     folder = Path(os.environ.get("DCREC_DATA") or ROOT.parent / "shared" / "data")
     if not folder.is_dir():
         pytest.skip(f"no data sets in {folder}; DCREC_DATA may name another folder")
@@ -105,11 +98,6 @@ def data_folder() -> Path:
 
 @pytest.fixture(autouse=True)
 def no_known_secrets() -> Iterator[None]:
-    """What one test took from the environment is no secret of the next."""
+    """Forget the secrets that a test took from the environment."""
     yield
     forget_secrets()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Clusters first: they are few and slow, and would keep one process waiting for the other at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("cluster") is None)

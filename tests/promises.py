@@ -1,8 +1,9 @@
-"""How often each fault of docs/reference/promises.md was tried, and with what result: noted by the tests themselves.
+"""Results of the tests that docs/reference/promises.md names, recorded by the tests themselves.
 
-    pytest --promises=FILE ...                  adds what it has tried to FILE
+    pytest --promises=FILE ...                  adds its results to FILE
     python -m tests.promises named [warehouse]  lists the tests that the page names
     python -m tests.promises write FILE         fills the page's columns "tried" and "result" from FILE
+    python -m tests.promises write-all FILE     does so, and writes date and counts of make test-all
 
 A test is one try, unless it says otherwise by ``record_property("tried", number)``.
 """
@@ -10,6 +11,8 @@ A test is one try, unless it says otherwise by ``record_property("tried", number
 import json
 import re
 import sys
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,39 +21,45 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "promises.md"
 NAME = re.compile(r"`(tests/[\w/.]+)::(\w+)`")
-TRIED = "tried"
+LAST = re.compile(r"^Last `make test-all`: .*$", re.MULTILINE)
+TRIED, COUNTS = "tried", "counts"
 HELD, BROKEN, UNTRIED = "held", "**broken**", "-"
-Notes = dict[str, dict[str, Any]]
+Results = dict[str, dict[str, Any]]
 
 
-class Noting:
-    """A plugin of pytest's that notes each test's tries and outcome, by the name of its function."""
+class Recorder:
+    """A plugin of pytest's that records each test's tries and outcome, by the name of its function, and all counts."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.notes: Notes = {}
+        self.results: Results = {}
+        self.counts: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test that has run, and one that failed before it could."""
+        if report.when == "call" or report.outcome != "passed":
+            self.counts[report.outcome] += 1
         if report.skipped or (report.when != "call" and report.passed):
             return
-        note = self.notes.setdefault(report.nodeid.partition("[")[0], {TRIED: 0, "held": True})
-        note["held"] &= report.passed
+        result = self.results.setdefault(report.nodeid.partition("[")[0], {TRIED: 0, "held": True})
+        result["held"] &= report.passed
         if report.when == "call":
-            note[TRIED] += dict(report.user_properties).get(TRIED, 1)
+            result[TRIED] += dict(report.user_properties).get(TRIED, 1)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Add the notes to those of earlier runs; the controller of several processes does, for all."""
+        """Add the results to those of earlier runs; with several processes the controller does."""
         if hasattr(session.config, "workerinput"):
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        self.file.write_text(json.dumps({**read(self.file), **self.notes}, indent=1) + "\n", encoding="utf-8")
+        before = read(self.file)
+        counts = Counter(before.get(COUNTS, {})) + self.counts
+        self.file.write_text(json.dumps({**before, **self.results, COUNTS: counts}, indent=1) + "\n", encoding="utf-8")
 
 
-def read(file: Path) -> Notes:
-    """Notes of earlier runs."""
-    notes: Notes = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return notes
+def read(file: Path) -> Results:
+    """Results of earlier runs."""
+    results: Results = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return results
 
 
 def named(page: str) -> list[str]:
@@ -58,30 +67,40 @@ def named(page: str) -> list[str]:
     return [f"{file}::{name}" for file, name in NAME.findall(page)]
 
 
-def filled(page: str, notes: Notes) -> str:
-    """The page, with the last two columns of each row that names a test as the notes have them."""
-    return "\n".join(_filled_line(line, notes) for line in page.split("\n"))
+def fill(page: str, results: Results) -> str:
+    """Fill the last two columns of each row that names a test."""
+    return "\n".join(_fill_line(line, results) for line in page.split("\n"))
 
 
-def _filled_line(line: str, notes: Notes) -> str:
+def _fill_line(line: str, results: Results) -> str:
     found = NAME.search(line)
     if found is None or not line.startswith("|"):
         return line
     promise, fault, test = (cell.strip() for cell in line.strip("|").split("|")[:3])
-    note = notes.get(f"{found[1]}::{found[2]}")
-    result = (UNTRIED, UNTRIED) if note is None else (f"{note[TRIED]:,}", HELD if note["held"] else BROKEN)
-    return f"| {' | '.join([promise, fault, test, *result])} |"
+    result = results.get(f"{found[1]}::{found[2]}")
+    columns = (UNTRIED, UNTRIED) if result is None else (f"{result[TRIED]:,}", HELD if result["held"] else BROKEN)
+    return f"| {' | '.join([promise, fault, test, *columns])} |"
+
+
+def fill_counts(page: str, results: Results, day: str) -> str:
+    """Write date and counts of a run of all tests."""
+    counts = results.get(COUNTS, {})
+    shown = ", ".join(f"{counts.get(outcome, 0):,} {outcome}" for outcome in ("passed", "failed", "skipped"))
+    return LAST.sub(f"Last `make test-all`: {day}, {shown}.", page)
 
 
 def main(command: str, *given: str) -> None:
     """See the module."""
     page = PAGE.read_text(encoding="utf-8")
-    if command == "write":
-        PAGE.write_text(filled(page, read(Path(given[0]))), encoding="utf-8")
-    else:
+    if command == "named":
         warehouse = "warehouse" in given
-        tests = [test for test in named(page) if test.startswith("tests/warehouse/") == warehouse]
-        sys.stdout.write(" ".join(tests))
+        sys.stdout.write(" ".join(t for t in named(page) if t.startswith("tests/warehouse/") == warehouse))
+        return
+    results = read(Path(given[0]))
+    page = fill(page, results)
+    if command == "write-all":
+        page = fill_counts(page, results, datetime.now(UTC).date().isoformat())
+    PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

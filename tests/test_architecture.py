@@ -68,7 +68,7 @@ def test_the_package_is_found() -> None:
 
 def test_nothing_lies_loose_at_the_top() -> None:
     files = {path.name for path in PACKAGE.iterdir() if path.is_file()}
-    assert files == {"__init__.py", "errors.py", "version.py", "py.typed"}
+    assert files == {"__init__.py", "errors.py", "sizing.py", "version.py", "py.typed"}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_the_tests_mirror_the_tree() -> None:
     folders = {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")} - {"."}
     assert rooms - folders == set()
     beside_the_package = {
-        "benchmarks", "clusters", "docs", "examples", "faults", "packaging", "reference", "schedulers", "studies",
+        "clusters", "docs", "examples", "faults", "packaging", "reference", "schedulers", "studies",
         "warehouse",
     }  # fmt: skip
     assert folders - rooms == beside_the_package

@@ -21,7 +21,6 @@ WITHOUT = {
     "hold_out_users",
     "join_predictions",
     "read_current",
-    "simulate",
     "split_by_time",
     "split_pairs",
     "split_within_users",

@@ -15,7 +15,6 @@ from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings, ModelConfig
 from dcrec_spark.config.load import load_config
 from dcrec_spark.config.record import config_hash, resolved
 from dcrec_spark.config.refit import RefitConfig
-from dcrec_spark.config.reproduce import ReproduceConfig, StudiesConfig
 from dcrec_spark.config.retrain import RetrainConfig, WarmStartConfig
 from dcrec_spark.config.secrets import forget_secrets, mask_known, mask_secrets, masked_all
 from dcrec_spark.config.serve import FoldInConfig, RecommendConfig, RecommendJobConfig
@@ -36,7 +35,6 @@ from dcrec_spark.config.shared import (
     SparkConfig,
     ValidationConfig,
 )
-from dcrec_spark.config.simulate import SimulateConfig, SimulationConfig
 from dcrec_spark.config.space import Range
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
 from dcrec_spark.config.tune import TuneConfig, TuningConfig
@@ -68,16 +66,12 @@ __all__ = [
     "RecommendConfig",
     "RecommendJobConfig",
     "RefitConfig",
-    "ReproduceConfig",
     "RetrainAuditConfig",
     "RetrainConfig",
     "RunSection",
     "ServedModelConfig",
     "ServingConfig",
-    "SimulateConfig",
-    "SimulationConfig",
     "SparkConfig",
-    "StudiesConfig",
     "TuneConfig",
     "TuningConfig",
     "ValidationConfig",

@@ -4,11 +4,9 @@ from dcrec_spark.config.audit import RetrainAuditConfig, WithAudit
 from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
 from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.refit import RefitConfig
-from dcrec_spark.config.reproduce import ReproduceConfig, StudiesConfig
 from dcrec_spark.config.retrain import RetrainConfig, RetrainInputConfig, WarmStartConfig
 from dcrec_spark.config.serve import FoldInConfig, RecommendConfig, RecommendJobConfig
 from dcrec_spark.config.shared import FittingConfig, JobConfig, ServedModelConfig
-from dcrec_spark.config.simulate import SimulateConfig, SimulationConfig
 from dcrec_spark.config.tune import TuneConfig, TuningConfig
 from dcrec_spark.config.warehouses import WithWarehouses
 
@@ -18,8 +16,6 @@ JOB_CONFIGS: tuple[type[JobConfig], ...] = (
     FoldInConfig,
     EvaluateConfig,
     TuneConfig,
-    SimulateConfig,
-    ReproduceConfig,
 )
 
 
@@ -36,7 +32,5 @@ class AllSettings(WithAudit, WithWarehouses, FittingConfig):
     refit: RefitConfig = RefitConfig()
     recommend: RecommendConfig = RecommendConfig()
     audit: RetrainAuditConfig = RetrainAuditConfig()
-    simulation: SimulationConfig = SimulationConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     tuning: TuningConfig = TuningConfig()
-    studies: StudiesConfig = StudiesConfig()

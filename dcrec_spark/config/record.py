@@ -25,7 +25,6 @@ _NO_INFLUENCE: dict[str, Any] = {
     },
     "audit": _LIMITS,
     "evaluation": {"test_path", "titles_path", "compare_with"},
-    "tuning": {"side_by_side"},
     "studies": {"data", "work"},
     "output": True,
     "warehouses": True,

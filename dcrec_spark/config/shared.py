@@ -309,12 +309,9 @@ class ListsConfig(RankingConfig):
 
 
 class MetricsConfig(Section):
-    """What makes a recommendation a good one, and how sure the figures are."""
+    """Definition of a relevant item, and of the intervals."""
 
     relevant_from: NonNegativeReal = Field(default=3.0, description="a test rating from here on makes an item relevant")
-    gain: Literal["2^rel-1", "2^(rel-1)", "rel"] = Field(
-        default="2^rel-1", description="what a test rating, rel, is worth in NDCG"
-    )
     bootstrap: Natural = Field(default=200, description="resamples behind each interval; 0: no intervals")
 
 

@@ -8,7 +8,7 @@ from dcrec_spark.config.section import Section
 from dcrec_spark.config.shared import FittingConfig, MetricsConfig
 from dcrec_spark.config.space import Choices, Range, read_space
 from dcrec_spark.config.stages import ExposureConfig, OutcomeConfig
-from dcrec_spark.config.types import AtLeastTwo, Metric, Part, Positive
+from dcrec_spark.config.types import Metric, Part, Positive
 
 
 class TuningConfig(Section):
@@ -16,15 +16,13 @@ class TuningConfig(Section):
 
     space: dict[str, Any] = Field(  # of Choices
         default={},
-        description="settings and their choices, such as {exposure.rank: [5, 10], outcome.user_reg: [0.1, 1]}; random "
-        "and halving take ranges too: {outcome.rank: {low: 2, high: 50, log: true, int: true}}",
+        description="settings and their choices, such as {exposure.rank: [5, 10], outcome.alpha: [1, 40]}; a random "
+        "search takes ranges too: {outcome.rank: {low: 2, high: 50, log: true, int: true}}",
     )
-    search: Literal["grid", "random", "halving"] = Field(
-        default="grid",
-        description="grid: every combination; random: some of them; halving: random ones, of which the best go on to "
-        "more sweeps",
+    search: Literal["grid", "random"] = Field(
+        default="grid", description="grid: every combination; random: a random choice of them"
     )
-    trials: Positive = Field(default=30, description="how many candidates random and halving draw, by run.seed")
+    trials: Positive = Field(default=30, description="number of trials of a random search, by run.seed")
     metric: Metric = Field(
         default="ndcg",
         description="ndcg, ndcg@k, recall@k, precision@k, map@k, mse, mae, item_mse or item_mae; errors are made small",
@@ -40,17 +38,6 @@ class TuningConfig(Section):
         "by input.columns.timestamp",
     )
     validation_share: Part = Field(default=0.2, description="share of the ratings that is held out to choose by")
-    side_by_side: Literal["auto", True, False] = Field(
-        default="auto",
-        description="true: each trial is one task, its data in memory; false: one after the other, each on the whole "
-        "cluster; auto: by the number of ratings",
-    )
-    reduction_factor: AtLeastTwo = Field(
-        default=3, description="halving: one candidate in so many goes on, to so many times the sweeps"
-    )
-    min_iter: Positive = Field(
-        default=5, description="halving: outcome.max_iter of the first round; the last round has outcome.max_iter"
-    )
 
     @field_validator("space", mode="before")
     @classmethod
@@ -61,9 +48,7 @@ class TuningConfig(Section):
     def _search_fits_its_space(self) -> Self:
         ranges = [name for name, choices in self.space.items() if isinstance(choices, Range)]
         if self.search == "grid" and ranges:
-            raise ValueError(f"search=random or halving for the range of {ranges[0]}: a grid is made of lists")
-        if self.search == "halving" and "outcome.max_iter" in self.space:
-            raise ValueError("no outcome.max_iter in space where search=halving, which sets it itself")
+            raise ValueError(f"search=random for the range of {ranges[0]}: a grid is made of lists")
         if self.weights != "none" and self.metric not in ("mse", "mae"):
             raise ValueError(f"metric=mse or mae where weights={self.weights}: {self.metric} has no use for weights")
         return self

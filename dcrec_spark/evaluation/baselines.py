@@ -3,8 +3,12 @@
 Frames have ``user_id, item_id, rating``. An item without training ratings has the mean of all, and popularity 0.
 """
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+
+from dcrec_spark.models.outcome.vectors import ScoringVectors
 
 RANDOM, GLOBAL_MEAN, ITEM_MEAN, POPULARITY = "random", "global mean", "item mean", "popularity"
 BASELINES = (RANDOM, GLOBAL_MEAN, ITEM_MEAN, POPULARITY)
@@ -46,3 +50,29 @@ def with_baselines(test: DataFrame, training: DataFrame, seed: int = 0) -> DataF
 def item_statistics(training: DataFrame) -> DataFrame:
     """Count and average each item's training ratings: item_id, ratings: long, mean_rating: double."""
     return training.groupBy("item_id").agg(F.count("*").alias("ratings"), F.avg("rating").alias("mean_rating"))
+
+
+def one_list_for_all(vectors: ScoringVectors, scores: DataFrame) -> ScoringVectors:
+    """Rank a model's users and items by a score of the items alone.
+
+    The vectors share the cached tables of the model, which has to outlive them.
+
+    Parameters
+    ----------
+    vectors : ScoringVectors
+        Of the model.
+    scores : DataFrame
+        item_id, score. An item that is missing scores 0.
+
+    Returns
+    -------
+    ScoringVectors
+        Score = the item's score plus the model's intercept.
+    """
+    users = vectors.users.withColumns(
+        {"preference": F.array(F.lit(1.0)), "confounder": F.transform("confounder", lambda x: x * 0.0)}
+    )
+    known = vectors.items.join(scores.select(F.col("item_id").alias("id"), "score"), "id", "left")
+    preference = F.array(F.coalesce("score", F.lit(0.0)).cast("double"))
+    items = known.withColumn("preference", preference).select(*vectors.items.columns)
+    return replace(vectors, users=users, items=items)

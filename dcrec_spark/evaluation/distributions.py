@@ -1,17 +1,16 @@
-"""Histograms and other small summaries of frames that may be large; what comes back is a few dozen rows of pandas."""
+"""Histograms of columns of large frames, as a few dozen rows of pandas."""
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 
-# With at most so many different values each of them has a bar of its own.
-FEW_VALUES = 20
+# A column with at most so many distinct values has a bar for each; others have so many bins of equal width.
 BINS = 20
-_DEVIATIONS = 3.0
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,8 @@ class Histogram:
     highest: float
 
 
-def histogram(frame: DataFrame, column: str, bins: int = BINS) -> Histogram:
-    """Histogram of a column of numbers.
+def histogram(frame: DataFrame, column: str) -> Histogram:
+    """Count a column of numbers by value, or in 20 bins of equal width if it has more than 20 values.
 
     Parameters
     ----------
@@ -38,8 +37,6 @@ def histogram(frame: DataFrame, column: str, bins: int = BINS) -> Histogram:
         Has the column, and one row or more.
     column : str
         Name of the column.
-    bins : int
-        Bins of equal width; a column of at most 20 different values has a bar for each instead.
 
     Returns
     -------
@@ -48,26 +45,19 @@ def histogram(frame: DataFrame, column: str, bins: int = BINS) -> Histogram:
     value = quoted(column).cast("double")
     moments = F.count(value), F.avg(value), F.stddev_pop(value), F.min(value), F.max(value)
     n, mean, deviation, lowest, highest = frame.agg(*moments).collect()[0]
-    few = frame.select(value.alias("low")).groupBy("low").count().limit(FEW_VALUES + 1).toPandas()
-    if len(few) <= FEW_VALUES:
+    few = frame.select(value.alias("low")).groupBy("low").count().limit(BINS + 1).toPandas()
+    if len(few) <= BINS:
         bars = few.sort_values("low", ignore_index=True).rename(columns={"count": "n"})
         bars.insert(1, "high", bars.low)
     else:
-        bars = _bars(frame, value, lowest, highest, bins)
+        width = (highest - lowest) / BINS
+        place = F.least(F.lit(BINS - 1), F.floor((value - F.lit(lowest)) / F.lit(width))).cast("long").alias("bin")
+        counts = frame.groupBy(place).count().toPandas().set_index("bin")["count"]
+        low = lowest + width * np.arange(BINS)
+        bars = pd.DataFrame(
+            {"low": low, "high": low + width, "n": counts.reindex(range(BINS), fill_value=0).to_numpy()}
+        )
     return Histogram(bars, int(n), float(mean), float(deviation), float(lowest), float(highest))
-
-
-def _bars(frame: DataFrame, value: Column, lowest: float, highest: float, bins: int) -> pd.DataFrame:
-    width = (highest - lowest) / bins
-    number = _bin(value, lowest, width, bins)
-    counts = frame.groupBy(number).count().toPandas().set_index("bin")["count"]
-    return pd.DataFrame(
-        {
-            "low": [lowest + width * b for b in range(bins)],
-            "high": [lowest + width * (b + 1) for b in range(bins)],
-            "n": counts.reindex(range(bins), fill_value=0).to_numpy(),
-        }
-    )
 
 
 def counts_in_powers(frame: DataFrame, column: str) -> pd.DataFrame:
@@ -98,59 +88,3 @@ def counts_in_powers(frame: DataFrame, column: str) -> pd.DataFrame:
             "n": counts.reindex(powers, fill_value=0).to_numpy(),
         }
     )
-
-
-@dataclass(frozen=True)
-class Reliability:
-    """Ratings by prediction.
-
-    bins : prediction, rating (means), deviation (of the ratings), n; by prediction, without empty ones.
-    slope : of the line of ratings over predictions; NaN where predictions are all the same.
-    bias : mean of prediction - rating.
-    """
-
-    bins: pd.DataFrame
-    slope: float
-    bias: float
-
-
-def reliability(predictions: DataFrame, column: str, bins: int = 15) -> Reliability:
-    """Means of ratings and predictions where predictions are alike.
-
-    Parameters
-    ----------
-    predictions : DataFrame
-        The column, and ``rating``; one row or more.
-    column : str
-        Name of the column of predictions.
-    bins : int
-        Of equal widths, that span three standard deviations on both sides of the mean; what lies beyond is in the
-        first and the last.
-
-    Returns
-    -------
-    Reliability
-    """
-    value = quoted(column)
-    moments = predictions.agg(
-        F.avg(value), F.stddev_pop(value), F.min(value), F.max(value), F.covar_pop(value, "rating"), F.avg("rating")
-    ).collect()[0]
-    mean, deviation, lowest, highest, covariance, rating = map(float, moments)
-    low, high = max(lowest, mean - _DEVIATIONS * deviation), min(highest, mean + _DEVIATIONS * deviation)
-    number = _bin(value, low, (high - low) / bins, bins)
-    table = predictions.groupBy(number).agg(
-        F.avg(value).alias("prediction"),
-        F.avg("rating").alias("rating"),
-        F.stddev_samp("rating").alias("deviation"),
-        F.count("*").alias("n"),
-    )
-    binned = table.toPandas().sort_values("bin", ignore_index=True).drop(columns="bin")
-    slope = covariance / deviation**2 if deviation > 0 else float("nan")
-    return Reliability(binned, slope, mean - rating)
-
-
-def _bin(value: Column, low: float, width: float, bins: int) -> Column:
-    if width <= 0:
-        return F.lit(0).cast("long").alias("bin")
-    place = F.floor((value - F.lit(low)) / F.lit(width)).cast("long")
-    return F.greatest(F.lit(0), F.least(F.lit(bins - 1), place)).cast("long").alias("bin")

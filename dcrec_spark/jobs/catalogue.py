@@ -122,17 +122,4 @@ JOBS = (
         ),
         examples=("dcrec tune --config conf/tune.yaml --set input.path=ratings.parquet --set output.path=search",),
     ),
-    JobEntry(
-        command="simulate",
-        place="dcrec_spark.jobs.simulate:Simulate",
-        purpose="Try out",
-        summary="Draw ratings from a confounded world whose truth is known.",
-        reads=("nothing",),
-        writes=(
-            "ratings            what a recommender gets to see",
-            "test               potential outcomes of random pairs",
-            "users, items       the truth",
-        ),
-        examples=("dcrec simulate --set output.path=world --set simulation.n_users=1000",),
-    ),
 )

@@ -101,48 +101,36 @@ def _doctor(config: Path | None, overrides: tuple[str, ...]) -> None:
         doctor.require_health(findings)
 
 
-@dcrec.command("plan", short_help="Say how long a fit of so many ratings takes, and what cluster it needs.")
-@click.option("--ratings", type=click.IntRange(1), required=True, help="How many pairs of user and item.")
-@click.option("--users", type=click.IntRange(2), required=True, help="How many users.")
-@click.option("--items", type=click.IntRange(2), required=True, help="How many items.")
-@click.option("--heaviest", type=click.IntRange(0), default=0, help="How many has the user or item that has most.")
-@click.option("--exposure-rank", type=click.IntRange(1), default=10, show_default=True, help="exposure.rank.")
-@click.option("--outcome-rank", type=click.IntRange(1), default=10, show_default=True, help="outcome.rank.")
-@click.option("--iterations", type=click.IntRange(1), default=300, show_default=True, help="Of stage 1.")
-@click.option("--sweeps", type=click.IntRange(1), default=20, show_default=True, help="Of stage 2.")
-@click.option(
-    "--checkpoint-interval", type=click.IntRange(1), default=10, show_default=True, help="engine.checkpoint_interval."
-)
-@click.option("--cores", type=click.IntRange(1), help="Of the whole cluster; by default as few as --hours allow.")
-@click.option("--hours", type=click.FloatRange(0, min_open=True), default=4.0, show_default=True, help="For a night.")
-@click.option("--executor-cores", type=click.IntRange(1), default=4, show_default=True, help="Of each executor.")
+@dcrec.command("plan", short_help="Print the --conf lines of a cluster that a fit of so many ratings needs.")
+@click.option("--ratings", type=click.IntRange(1), required=True, help="Number of pairs of a user and an item.")
+@click.option("--users", type=click.IntRange(2), required=True, help="Number of users.")
+@click.option("--items", type=click.IntRange(2), required=True, help="Number of items.")
+@click.option("--rank", type=click.IntRange(1), default=10, show_default=True, help="outcome.rank.")
+@click.option("--exposure-rank", type=click.IntRange(1), default=5, show_default=True, help="exposure.rank.")
+@click.option("--precision", type=click.Choice(["float64", "float32"]), default="float64", show_default=True)
+@click.option("--executor-cores", type=click.IntRange(1), default=4, show_default=True, help="Cores of each executor.")
+@click.option("--executors", type=click.IntRange(1), help="By default few enough to cache 8 GB each.")
 def _plan(
     ratings: int,
     users: int,
     items: int,
-    heaviest: int,
+    rank: int,
     exposure_rank: int,
-    outcome_rank: int,
-    iterations: int,
-    sweeps: int,
-    checkpoint_interval: int,
-    cores: int | None,
-    hours: float,
+    precision: str,
     executor_cores: int,
+    executors: int | None,
 ) -> None:
-    """Say how long a fit of both stages and the ranking take, stage by stage, and what memory they need.
+    """Print the memory of executors and driver for spark-submit, and the local disk that a fit needs.
 
     \b
-    dcrec plan --ratings 10000000000 --users 100000000 --items 1000000 --outcome-rank 50
-    dcrec plan --ratings 25000000 --users 160000 --items 60000 --cores 16 --heaviest 80000
-
-    By coefficients that were measured on one machine; the last lines say how far they were off, and what lies beyond.
+    dcrec plan --ratings 10000000000 --users 100000000 --items 1000000 --rank 50
     """
-    with reported_errors() as reporter:
-        plan = import_module("dcrec_spark.sizing.plan")
-        size = plan.Size(users, items, ratings, exposure_rank, outcome_rank, heaviest)
-        course = plan.Course(iterations, sweeps, checkpoint_interval)
-        reporter.show(plan.planned(size, course, cores, hours, executor_cores))
+    sizing = import_module("dcrec_spark.sizing")
+    size = sizing.Size(users, items, ratings, rank, exposure_rank, 8 if precision == "float64" else 4)
+    plan = sizing.plan_cluster(size, executor_cores, executors)
+    for name, value in plan.conf().items():
+        click.echo(f"--conf {name}={value} \\")
+    click.echo(f"# local disk of each executor (spark.local.dir): {plan.disk / sizing.GB:,.1f} GB")
 
 
 @dcrec.command("settings", short_help="Print every setting with its default, as YAML.")

@@ -11,13 +11,12 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.config import RetrainConfig
 from dcrec_spark.errors import DataError
-from dcrec_spark.evaluation.baselines import POPULARITY, item_statistics
+from dcrec_spark.evaluation.baselines import POPULARITY, item_statistics, one_list_for_all
 from dcrec_spark.evaluation.measures import Kind, Measure
 from dcrec_spark.evaluation.metrics import evaluate_ranking
 from dcrec_spark.evaluation.result import Estimate, Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.splits import split_pairs
-from dcrec_spark.evaluation.variants import one_list_for_all
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.saved_model import load_model, previous_run
 from dcrec_spark.jobs.verdicts import Verdict

@@ -47,8 +47,7 @@ class Run:
     lists : figures of the staged lists. compared : a metric of this model, of the last one and of a baseline, on
     held-out ratings. verdicts : of the audit. since : the run whose ratings those of this one were compared with.
     unchanged_since : the run that stays, where this one found nothing new and ended. refit : its kind, where the
-    published model was refitted to the predictions of the one that was fitted first. strata : of an evaluation, how
-    the model differs from what it is compared with, among users and items with few and many ratings.
+    published model was refitted to the predictions of the one that was fitted first.
     """
 
     run_id: str
@@ -73,7 +72,6 @@ class Run:
     since: str | None = None
     unchanged_since: str | None = None
     refit: str | None = None
-    strata: list[dict[str, Any]] | None = None
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
@@ -220,7 +218,6 @@ class Run:
             "iterations": {stage: len(fit.values) for stage, fit in self.fits.items()},
             "refit": self.refit,
             "exposure_check": self.exposure_check,
-            "strata": self.strata,
             "input_snapshot": self.input_snapshot,
             "input_table_id": self.input_table_id,
             "since": self.since,

@@ -17,11 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from dcrec_spark.kernels import csr
-from dcrec_spark.kernels.cholesky import assembled, gather, solve
+from dcrec_spark.kernels.cholesky import assemble, gather, solve
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Shared, System
+
+# Pairs of a row whose sources are gathered at a time.
+PIECE = 1 << 15
 
 
 class Spreads(NamedTuple):
@@ -53,7 +55,7 @@ def spreads(block: RatingBlock, system: System, wanted: RatingBlock) -> Spreads:
     """
     sources, bordered, size = system.full_sources, system.is_bordered, system.right.shape[1]
     spread, leverage, solved = np.empty(len(wanted.col)), 0.0, np.empty_like(system.right)
-    for row, (matrix, right) in enumerate(assembled(block, system)):
+    for row, (matrix, right) in enumerate(assemble(block, system)):
         solution = solve(matrix, np.column_stack([np.eye(size, dtype=right.dtype), right]))
         inverse, solved[row] = solution[:, :size], solution[:, size]
         for start, end in _pieces_of(block, row):
@@ -66,8 +68,8 @@ def spreads(block: RatingBlock, system: System, wanted: RatingBlock) -> Spreads:
 
 def _pieces_of(block: RatingBlock, row: int) -> Iterator[tuple[int, int]]:
     begin, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
-    for start in range(begin, end, csr.PIECE):
-        yield start, min(end, start + csr.PIECE)
+    for start in range(begin, end, PIECE):
+        yield start, min(end, start + PIECE)
 
 
 def _quadratic(designs: Floats, matrix: Floats) -> Floats:

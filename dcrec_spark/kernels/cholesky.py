@@ -1,34 +1,28 @@
-"""The normal equations of :mod:`dcrec_spark.kernels.ridge` formed row by row, and solved by Cholesky's method."""
+"""Normal equations of :mod:`dcrec_spark.kernels.ridge`, assembled row by row and solved by Cholesky's method."""
 
 from collections.abc import Iterator
 
 import numpy as np
 from scipy.linalg.lapack import dposv, sposv
 
-from dcrec_spark.kernels.compiled import pays, plain
-from dcrec_spark.kernels.csr import pieces, row_products, row_sums
+from dcrec_spark.kernels.csr import row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.ridge import items_system
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, Shared, System
 from dcrec_spark.kernels.threads import over_rows
 
+# Numbers of matrices that are assembled at a time: 8 MB of them.
+MATRICES = 1 << 20
+
 
 def solve_rows(block: RatingBlock, system: System) -> Floats:
-    """Solve each row's :class:`System`. A row whose matrix is not positive definite comes back as NaN."""
+    """Solve each row's :class:`System`. A row whose matrix is not positive definite becomes NaN."""
     if _is_one_matrix(system):
         return _solve_together(block, system)
-    solved = np.empty_like(system.right)
-    if pays(len(block.col) * system.base.size):
-        from dcrec_spark.kernels.loops import ridge as loops
+    from dcrec_spark.kernels.loops import ridge
 
-        of_system = (system.sources, system.curvature, system.pull, system.base, system.ridge, system.border)
-        numbers = [plain(each, solved.dtype) for each in (block.a_hat, *of_system, system.right)]
-        pairs = plain(block.row_ptr), plain(block.col)
-        given = (*pairs, *numbers, system.rank)
-        over_rows(lambda first, last: loops.solve_rows(first, last, *given, solved), block.row_ptr)
-        return solved
-    for row, (matrix, right) in enumerate(assembled(block, system)):
-        solved[row] = solve(matrix, right)
+    solved = np.empty_like(system.right)
+    over_rows(ridge.solve_rows, block.row_ptr, system.with_pairs(block), solved)
     return solved
 
 
@@ -48,32 +42,19 @@ def _solve_together(block: RatingBlock, system: System) -> Floats:
     return np.ascontiguousarray(solve(matrix, right.T).T)
 
 
-def assembled(block: RatingBlock, system: System) -> Iterator[tuple[Floats, Floats]]:
-    """Assemble each row's matrix, lower triangle, and right-hand side, in arrays that the next row overwrites."""
-    _, curvature, pull, base, ridge, border, right, _ = system
-    sources, bordered = system.full_sources, system.is_bordered
-    matrix, row_right = np.empty_like(base, order="C"), np.empty_like(right[:1])[0]
-    diagonal = matrix.reshape(-1)[:: len(base) + 1]
-    scale = np.sqrt(curvature) if len(curvature) == 0 or curvature.min() >= 0 else None
-    walk = pieces(block.row_ptr)
-    piece = next(walk, None)
-    for row in range(len(right)):
-        matrix[:] = base
-        diagonal += ridge[row]
-        row_right[:] = right[row]
-        if bordered:
-            matrix[-1] += border[row]
-        while piece is not None and piece[0] == row:
-            start, end = piece[1], piece[2]
-            gathered = gather(sources, block, start, end, bordered)
-            row_right += pull[start:end] @ gathered
-            if scale is None:
-                matrix += gathered.T @ (gathered * curvature[start:end, None])
-            else:
-                gathered *= scale[start:end, None]
-                matrix += gathered.T @ gathered
-            piece = next(walk, None)
-        yield matrix, row_right
+def assemble(block: RatingBlock, system: System) -> Iterator[tuple[Floats, Floats]]:
+    """Assemble each row's matrix, (F, F) with its lower triangle, and right-hand side, (F,)."""
+    from dcrec_spark.kernels.loops import ridge
+
+    given = system.with_pairs(block)
+    n_rows, size = system.right.shape
+    at_once = max(1, MATRICES // size**2)
+    for begin in range(0, n_rows, at_once):
+        end = min(n_rows, begin + at_once)
+        matrices = np.zeros((end - begin, size, size), system.right.dtype)
+        rights = np.empty((end - begin, size), system.right.dtype)
+        ridge.assemble_rows(begin, end, given, matrices, rights)
+        yield from zip(matrices, rights, strict=True)
 
 
 def sums_over_pairs(
@@ -95,7 +76,7 @@ def sums_over_pairs(
     n, size = system.right.shape
     lower = np.tril_indices(size)
     halves, rights = np.empty((n, len(lower[0]))), np.empty((n, size))
-    for row, (matrix, right) in enumerate(assembled(block, system)):
+    for row, (matrix, right) in enumerate(assemble(block, system)):
         halves[row], rights[row] = matrix[lower], right
     return halves, rights
 
@@ -103,7 +84,7 @@ def sums_over_pairs(
 def solve(matrix: Floats, right: Floats) -> Floats:
     """Solve matrix x = right, (F,) or (F, P), from the lower triangle of ``matrix``, which is overwritten.
 
-    NaN where the matrix is not positive definite.
+    NaN if the matrix is not positive definite.
     """
     posv = dposv if matrix.dtype == np.float64 else sposv
     # The transpose hands LAPACK its own order, and reads the last row as the last column.
@@ -112,7 +93,7 @@ def solve(matrix: Floats, right: Floats) -> Floats:
 
 
 def gather(sources: Floats, block: RatingBlock, start: int, end: int, bordered: bool) -> Floats:
-    """Gather the sources of some nonzeros, a_hat in the last column where the system is bordered."""
+    """Gather the sources of some nonzeros, a_hat in the last column if the system is bordered."""
     gathered = sources[block.col[start:end]]
     if bordered:
         gathered[:, -1] = block.a_hat[start:end]

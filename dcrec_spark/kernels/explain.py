@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dcrec_spark.kernels.cholesky import assembled, gather, solve
+from dcrec_spark.kernels.cholesky import assemble, gather, solve
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
 from dcrec_spark.kernels.poisson import CountBlock, rates
 from dcrec_spark.kernels.ridge_terms import RatingBlock, System
@@ -90,7 +90,7 @@ def explain_poisson(block: CountBlock, users: UserGammas, cols: Floats, means: F
 
 def _ridge_parts(block: RatingBlock, system: System, wanted: Wanted) -> Iterator[_Parts]:
     sources, bordered = system.full_sources, system.is_bordered
-    for row, (matrix, _) in enumerate(assembled(block, system)):
+    for row, (matrix, _) in enumerate(assemble(block, system)):
         start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
         sought = np.zeros((len(wanted.of_row(row)), len(matrix)), matrix.dtype)
         sought[:, : system.rank] = sources[wanted.of_row(row), : system.rank]

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dcrec_spark.kernels.csr import pieces
+from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
+from dcrec_spark.kernels.threads import loop_input, over_rows
 
 
 class Form(NamedTuple):
@@ -101,26 +102,17 @@ def leave_one_out(
     What is left of a mean is never below 0: shapes settle to a tolerance only, and a row that is folded in may meet
     others that have not seen it.
     """
+    from dcrec_spark.kernels.loops import poisson
+
     a_hat = np.empty(len(col))
-    for row, start, end in pieces(row_ptr):
-        at = col[start:end]
-        share = rows.geometric_mean[row] * cols.geometric_mean[at]
-        share *= (count[start:end] / share.sum(axis=1))[:, None]
-        left_of_row = np.maximum(rows.mean[row] - share * rows.inverse_rate[row], 0.0)
-        left_of_col = np.maximum(cols.mean[at] - share * cols.inverse_rate[at], 0.0)
-        a_hat[start:end] = np.einsum("nl,nl->n", left_of_row, left_of_col)
+    over_rows(poisson.leave_one_out, row_ptr, *map(loop_input, (row_ptr, col, count, rows.rows(), cols.rows())), a_hat)
     return a_hat
 
 
 def variances(row_ptr: NDArray[np.int64], col: NDArray[np.int32], rows: Posterior, cols: Posterior) -> Floats:
     """Compute Var(a_hat) of each nonzero, (nnz,); parameters as for :func:`leave_one_out`."""
-    variance = np.empty(len(col))
-    row_second, col_second = rows.second_moment, cols.second_moment
-    row_square, col_square = np.square(rows.mean), np.square(cols.mean)
-    for row, start, end in pieces(row_ptr):
-        at = col[start:end]
-        variance[start:end] = col_second[at] @ row_second[row] - col_square[at] @ row_square[row]
-    return variance
+    of_rows = np.hstack([rows.second_moment, np.square(rows.mean)])
+    return inner_products(row_ptr, col, of_rows, np.hstack([cols.second_moment, -np.square(cols.mean)]))
 
 
 # The confounder is a_hat itself: no link, not standardised.

@@ -1,38 +1,28 @@
-"""Gamma variational factors: their moments, their divergence from the prior, their seeded start.
+"""Gamma variational factors: moments, divergence from the prior, long steps, scale between the sides, seeded start.
 
 In the paper these are pi_u, lambda_i (exposure), and theta_u, beta_i for the Poisson outcome. ``rate`` is a rate,
-never a scale; where all pairs weigh the same it is the same for every row of a side, and has one entry per component.
+never a scale. If all pairs weigh the same, the rows of a side share one rate, with one entry for each component.
 """
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, gammaln
+from scipy.special import gammaln
 
-from dcrec_spark.kernels.compiled import pays, plain
-from dcrec_spark.kernels.threads import Work, over
+from dcrec_spark.kernels.threads import loop_input, over
 
 Floats = NDArray[np.floating]
 
-# Multiplications that a logarithm of the Gamma function, or its slope, comes to.
-LOGARITHM = 32
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def geometric_mean(shape: Floats, rate: Floats) -> Floats:
     """Compute exp(E[log x]) of Gamma(shape, rate); (n, L) and (L,) or (n, L) give (n, L), and (n,) gives (n,)."""
+    from dcrec_spark.kernels.loops import gamma
+
+    if shape.ndim == 1:
+        return geometric_mean(shape[:, None], np.broadcast_to(rate, shape.shape)[:, None])[:, 0]
     means = np.empty(shape.shape, np.result_type(shape, rate))
-    if shape.ndim == 2 and pays(LOGARITHM * shape.size):
-        from dcrec_spark.kernels.loops import gamma as loops
-
-        numbers = plain(shape), plain(np.atleast_2d(rate))
-        over(lambda first, last: loops.geometric_means(first, last, *numbers, means), len(shape), shape.size)
-        return means
-    rates = np.broadcast_to(rate, shape.shape)
-
-    def work(first: int, last: int) -> None:
-        np.divide(np.exp(digamma(shape[first:last])), rates[first:last], out=means[first:last])
-
-    over(work, len(shape), shape.size)
+    over(gamma.geometric_means, len(shape), shape.size, loop_input(shape), loop_input(np.atleast_2d(rate)), means)
     return means
 
 
@@ -46,36 +36,72 @@ def divergence(shape: Floats, rate: Floats, prior_shape: float, prior_rate: floa
 
 def moments(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) -> tuple[Floats, float]:
     """Compute :func:`geometric_mean` and :func:`divergence` of the same factors, their logarithms once."""
+    from dcrec_spark.kernels.loops import gamma
+
     means, far = np.empty_like(shape), np.empty(len(shape))
-    over(_moments_of(shape, rate, prior_shape, prior_rate, means, far), len(shape), shape.size)
+    given = loop_input(shape), loop_input(np.atleast_2d(rate)), float(prior_shape), float(prior_rate), means, far
+    over(gamma.moments, len(shape), shape.size, *given)
     repeated = shape.size / rate.size if rate.size else 0.0
     of_rates = repeated * prior_shape * (np.log(rate.astype(np.float64)) - np.log(prior_rate)).sum()
     return means, float(far.sum() + of_rates + shape.size * gammaln(prior_shape))
 
 
-def _moments_of(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float, means: Floats, far: Floats) -> Work:
-    """Return what fills the geometric means of a range of rows, and what of their divergence depends on the shapes."""
-    if pays(LOGARITHM * shape.size):
-        from dcrec_spark.kernels.loops import gamma as loops
+def over_relaxed(before: Floats, updated: Floats, prior: Floats, length: float) -> Floats:
+    """Move each shape ``length`` times as far as its update did, on a logarithmic scale.
 
-        numbers = plain(shape), plain(np.atleast_2d(rate)), float(prior_shape), float(prior_rate)
-        return lambda first, last: loops.moments(first, last, *numbers, means, far)
-    rates = np.broadcast_to(rate, shape.shape)
+    A shape stays at or above its prior. A row's shapes add up to what they add up to after the update: an update
+    divides the row's count among the components, and so does a longer step.
 
-    def work(first: int, last: int) -> None:
-        s, r = (each[first:last].astype(np.float64, copy=False) for each in (shape, rates))
-        expected_log = digamma(s)
-        means[first:last] = np.exp(expected_log) / r
-        far[first:last] = ((s - prior_shape) * expected_log - gammaln(s) + s * (prior_rate / r - 1.0)).sum(axis=1)
+    Parameters
+    ----------
+    before, updated : (n, F) shapes before and after an update; the second at least the prior.
+    prior : (F,). length : 1 gives ``updated``.
 
-    return work
+    Returns
+    -------
+    (n, F), of the type of ``updated``.
+    """
+    if length == 1.0:
+        return updated
+    from dcrec_spark.kernels.loops import gamma
+
+    moved = np.empty_like(updated)
+    over(gamma.relaxed, len(updated), updated.size, *map(loop_input, (before, updated, prior)), float(length), moved)
+    return moved
+
+
+def best_scale(users: tuple[Floats, float, float, float], items: tuple[Floats, float, float, float]) -> Floats:
+    """Compute the factor c by which to multiply the users' factors and divide the items', for the largest ELBO.
+
+    Coordinate ascent finds this scale only slowly. The products of factors, and with them the likelihood, do not
+    change. Of priors and entropies remains, for a component with sums S of posterior means, U users and I items,
+
+        (U a - I a') log c - b S_users c - b' S_items / c
+
+    It is concave in log c. Its only stationary point is the positive root of
+    b S_users c^2 - (U a - I a') c - b' S_items.
+
+    Parameters
+    ----------
+    users, items : sums of posterior means (K,), number of rows, shape and rate of the prior.
+
+    Returns
+    -------
+    c, (K,). It is 1 where coordinate ascent has converged.
+    """
+    (users_mean, n_users, a, b), (items_mean, n_items, a_items, b_items) = users, items
+    balance = n_users * a - n_items * a_items
+    of_users, of_items = 2.0 * b * users_mean, 2.0 * b_items * items_mean
+    root = np.sqrt(balance**2 + of_users * of_items)
+    # Of the two forms of the root, the one that does not cancel.
+    return np.asarray((balance + root) / of_users if balance > 0.0 else of_items / (root - balance))
 
 
 def noise(seed: int, row_key: NDArray[np.int64], width: int) -> Floats:
     """Draw uniform numbers in [0, 1) that depend on (seed, key of the row's id, component) and on nothing else.
 
-    row_key : (n,) hashes of the ids. Returns (n, width). SplitMix64 (Steele et al. 2014), used as a counter-based
-    generator: the same row gets the same numbers in whatever block it lies.
+    row_key : (n,) hashes of the ids. Returns (n, width). SplitMix64 (Steele et al. 2014) as a counter-based generator:
+    a row gets the same numbers in any block.
     """
     with np.errstate(over="ignore"):
         start = _mix(row_key.view(np.uint64) ^ _mix(np.array([seed & (2**64 - 1)], np.uint64)))

@@ -11,18 +11,16 @@ quadratic in the shared terms with numbers that these products give.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dcrec_spark.kernels.compiled import pays, plain
-from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.ridge import confounder_curvature
 from dcrec_spark.kernels.ridge_terms import Array, Columns, Design, RatingBlock, Regulariser, Shared, Sums
-from dcrec_spark.kernels.threads import in_pieces, over_rows
+from dcrec_spark.kernels.threads import loop_input, over_rows
 
 # Users who all depart alike leave no variance to estimate: their regulariser, 1 / variance, ends here.
 LARGEST_REG = 1e12
@@ -116,32 +114,15 @@ def observed_sums(
     rows : of the block's items, (n, K (+ 1)), or users, (n, K (+ 1) (+ 1)). others : of the inbox.
     shared : the terms that the users were solved with.
     """
+    from dcrec_spark.kernels.loops import pairs
+
     rank = (others if is_user else rows).shape[1] - design.biases
-    if pays(len(block.col) * rank):
-        return _by_loops(block, rows, others, rank, shared, design, is_user)
-    preference = _preference(block, rows, others, rank, design)
-    gammas = _gammas(block, rows, others, design, is_user)
-
-    def of_piece(first: int, last: int) -> Sums:
-        at = slice(first, last)
-        return _observed_sums(block.piece(first, last), preference[at], gammas(at), shared, design)
-
-    pieces = in_pieces(of_piece, len(block.col))
-    return {name: np.sum([piece[name] for piece in pieces], axis=0) for name in pieces[0]}
-
-
-def _by_loops(
-    block: RatingBlock, rows: Floats, others: Floats, rank: int, shared: Shared, design: Design, is_user: bool
-) -> Sums:
-    from dcrec_spark.kernels.loops import pairs as loops
-
     departs = block.has_confounder and design.per_user
-    of_pairs = (block.rating, block.weight, block.a_hat, block.product, block.variance)
-    arrays = [plain(each) for each in (block.row_ptr, block.col, *of_pairs, rows, others)]
+    given = block.loop_inputs(), loop_input(rows), loop_input(others)
     shape = rank, design.biases, departs and is_user, departs and not is_user
     sums = np.empty((len(rows), 6))
-    given = (*arrays, *shape, float(shared.gamma), float(design.unobserved), design.everywhere, sums)
-    over_rows(lambda first, last: loops.scores(first, last, *given), block.row_ptr)
+    numbers = float(shared.gamma), float(design.unobserved), design.everywhere
+    over_rows(pairs.scores, block.row_ptr, *given, *shape, *numbers, sums)
     square, linear, linear_h, curve, curve_h, curve_hh = sums.sum(axis=0)
     terms = 1 + (block.has_confounder and design.shares_gamma)
     curvature = np.array([[curve, curve_h], [curve_h, curve_hh]])
@@ -155,21 +136,6 @@ def _by_loops(
 def of_ratings(sums: Mapping[str, Array]) -> dict[str, Array]:
     """Pick what :func:`observed_sums` computed."""
     return {name: sums[name] for name in ("square", "linear", "curvature")}
-
-
-def _observed_sums(block: RatingBlock, preference: Floats, gamma: Any, shared: Shared, design: Design) -> Sums:
-    pairs = _Residuals.of(block, preference, gamma, shared, design)
-    weight, w0 = block.weight.astype(np.float64, copy=False), design.unobserved
-    square = weight @ np.square(pairs.error) - w0 * (pairs.shown @ pairs.shown)
-    linear = pairs.drawn @ (weight * pairs.error) + w0 * (pairs.product @ pairs.shown)
-    curvature = (pairs.drawn * weight) @ pairs.drawn.T - w0 * (pairs.product @ pairs.product.T)
-    if len(block.variance):
-        unsure = block.weighted_variance
-        square += unsure @ np.square(pairs.departure)
-        if design.shares_gamma:
-            linear[1] -= unsure @ pairs.departure
-            curvature[1, 1] += unsure.sum()
-    return {"square": np.array(square), "linear": linear, "curvature": curvature}
 
 
 def held_out_sums(
@@ -186,50 +152,6 @@ def held_out_error(items: Mapping[str, Array], shared: Shared) -> float:
     x = np.array(shared)[: len(items["held_linear"])]
     total = items["held_square"] - 2.0 * x @ items["held_linear"] + x @ items["held_curvature"] @ x
     return float(total / items["held_curvature"][0, 0])
-
-
-def _preference(block: RatingBlock, rows: Floats, others: Floats, rank: int, design: Design) -> Floats:
-    """Return what factors and biases say of each pair, (nnz,)."""
-    own = np.ascontiguousarray(rows[:, :rank])
-    preference = inner_products(block.row_ptr, block.col, own, others).astype(np.float64, copy=False)
-    if design.biases:
-        preference += others[block.col, rank] + np.repeat(rows[:, rank], np.diff(block.row_ptr))
-    return preference
-
-
-def _gammas(block: RatingBlock, rows: Floats, others: Floats, design: Design, is_user: bool) -> Callable[[slice], Any]:
-    """Return the weight that each pair's user has for the confounder, where the users have them."""
-    if not (block.has_confounder and design.per_user):
-        return lambda _: 0.0
-    if is_user:
-        each = np.repeat(rows[:, -1], np.diff(block.row_ptr))
-        return lambda at: each[at]
-    of_users = np.ascontiguousarray(others[:, -1])
-    return lambda at: of_users[block.col[at]]
-
-
-class _Residuals(NamedTuple):
-    """Of each pair e, q, delta_u, and the rows of d, (1, nnz) or (2, nnz): with h, or the product in its place."""
-
-    error: Array
-    shown: Array
-    departure: Array
-    drawn: Array
-    product: Array
-
-    @classmethod
-    def of(cls, block: RatingBlock, preference: Floats, gamma: Any, shared: Shared, design: Design) -> "_Residuals":
-        ones = np.ones((1, len(block.col)))
-        departure = np.zeros(len(block.col))
-        if not block.has_confounder:
-            return cls(block.rating - preference, preference * design.everywhere, departure, ones, ones)
-        if design.per_user:
-            departure = gamma - shared.gamma
-        error = block.rating - preference - departure * block.a_hat
-        shown = departure * block.product + preference * design.everywhere
-        if not design.shares_gamma:
-            return cls(error, shown, departure, ones, ones)
-        return cls(error, shown, departure, np.vstack([ones, block.a_hat]), np.vstack([ones, block.product]))
 
 
 def shared_and_objective(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.kernels.threads import loop_input
 
 Array = NDArray[Any]
 Sums = dict[str, NDArray[np.float64]]
@@ -46,20 +47,20 @@ class RatingBlock(NamedTuple):
         """Whether the model has the term gamma h."""
         return bool(self.exposure.shape[1] > 0)
 
+    def loop_inputs(self) -> "RatingBlock":
+        """Return the block as loops take it: ``low_rank`` is filled, the exposures are left out."""
+        filled = self._replace(low_rank=self.product, exposure=self.exposure[:0], elsewhere=self.elsewhere[:0])
+        return RatingBlock(*map(loop_input, filled))
+
+    def empty_row(self) -> "RatingBlock":
+        """Return a block of one row without pairs."""
+        names = ("col", "rating", "weight", "a_hat", "low_rank", "variance")
+        return self._replace(row_ptr=np.zeros(2, np.int64), **{name: getattr(self, name)[:0] for name in names})
+
     @property
     def product(self) -> Floats:
         """What the sums over all pairs have in the place of h, (nnz,)."""
         return self.low_rank if len(self.low_rank) else self.a_hat
-
-    def piece(self, first: int, last: int) -> "RatingBlock":
-        """Return some of the pairs, as if they were one row's."""
-        names = ("col", "rating", "weight", "a_hat", "low_rank", "variance")
-        return self._replace(row_ptr=np.array([0, last - first]), **{n: getattr(self, n)[first:last] for n in names})
-
-    @property
-    def weighted_variance(self) -> Floats:
-        """Weight times variance of h, (nnz,); zeros where it does not count."""
-        return self.weight * self.variance if len(self.variance) else np.zeros(len(self.col))
 
 
 class Design(NamedTuple):
@@ -183,6 +184,22 @@ class Columns(NamedTuple):
         return cls(slice(end if design.biases else rank), sources, rank, slice(rank + 1, end), both, both)
 
 
+class RowSystems(NamedTuple):
+    """The pairs of a block and their :class:`System`, one argument of the loops over rows."""
+
+    row_ptr: NDArray[np.integer]
+    col: NDArray[np.integer]
+    a_hat: Floats
+    sources: Floats
+    curvature: Floats
+    pull: Floats
+    base: Floats
+    ridge: Floats
+    border: Floats
+    right: Floats
+    rank: int
+
+
 class System(NamedTuple):
     """The normal equations of each row: (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull.
 
@@ -218,6 +235,12 @@ class System(NamedTuple):
         if self.has_bias:
             beyond[:, 0] = 1
         return np.hstack([self.sources[:, : self.rank], beyond])
+
+    def with_pairs(self, block: RatingBlock) -> "RowSystems":
+        """Return the pairs and the numbers of the system as the loops over rows take them, all numbers of one type."""
+        numbers = (block.a_hat, self.sources, self.curvature, self.pull, self.base, self.ridge, self.border, self.right)
+        arrays = [loop_input(each, self.right.dtype) for each in numbers]
+        return RowSystems(loop_input(block.row_ptr), loop_input(block.col), *arrays, self.rank)
 
     def of_row(self, row: int, half: Floats, right: Floats) -> "System":
         """Return the system of one row without nonzeros, whose sums over them are given.

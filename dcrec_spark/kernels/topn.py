@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dcrec_spark.kernels.compiled import pays, plain
 from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.kernels.threads import loop_input
 
 # Scores held at a time, whatever the size of the catalogue: 2 MB, or 4 of doubles, which stay in the caches of a core.
 SCORES = 1 << 19
@@ -127,7 +127,6 @@ def top_n(
     parts = (preference, confounder) if link is None else (preference,)
     of_rows, of_cols = (np.hstack([part[side] for part in parts]) for side in (0, 1))
     rows, cols, slack = _scanned(of_rows, of_cols, intercept, link)
-    is_compiled = pays(rows.size * cols.shape[1])
     at_once = max(1, SCORES // max(1, cols.shape[1]))
     ranked_pieces = []
     for start in range(0, max(1, len(rows)), at_once):
@@ -139,9 +138,7 @@ def top_n(
             scores += link.block(slice(start, end))
         seen = seen_col[seen_ptr[start] : seen_ptr[end]]
         scores[np.repeat(np.arange(end - start), np.diff(seen_ptr[start : end + 1])), seen] = -np.inf
-        ranking = _Block(
-            scores, slack.of_rows(slice(start, end)), is_compiled, start, preference, confounder, link, intercept
-        )
+        ranking = _Block(scores, slack.of_rows(slice(start, end)), start, preference, confounder, link, intercept)
         ranked_pieces.append(ranking.best(n) if cap is None else _capped(ranking, n, cap))
     return joined(ranked_pieces)
 
@@ -182,10 +179,6 @@ class Slack(NamedTuple):
         """Return that of some rows."""
         return Slack(self.of_row[rows], self.of_col, self.more[rows])
 
-    def most(self) -> Floats:
-        """Return that of the column for which it is largest, (rows,)."""
-        return np.asarray(self.of_row * self.of_col.max(initial=0.0) + self.more)
-
 
 def _scanned(rows: Floats, cols: Floats, intercept: float, link: Link | None) -> tuple[Floats, Floats, Slack]:
     """Return the factors whose product is scanned, (rows, K) and (K, cols), and how far it may be off.
@@ -210,19 +203,11 @@ def _scanned(rows: Floats, cols: Floats, intercept: float, link: Link | None) ->
     return rows, by_col, Slack(width * float(kind.eps) * lengths[0], lengths[1], more)
 
 
-def _candidates(scores: Floats, n: int, slack: Slack, is_compiled: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _candidates(scores: Floats, n: int, slack: Slack) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find (row, col) of all finite scores that may be among the n best of their row, in the order of the table."""
-    if is_compiled:
-        from dcrec_spark.kernels.loops import best
+    from dcrec_spark.kernels.loops import topn
 
-        found: tuple[NDArray[np.int64], NDArray[np.int64]] = best.candidates(plain(scores), n, *map(plain, slack))
-        return found
-    width = scores.shape[1]
-    candidate = scores > -np.inf
-    if n < width:
-        bar = np.partition(scores, width - n, axis=1)[:, width - n]
-        candidate &= scores >= (bar - 2.0 * slack.most())[:, None]
-    row, col = np.nonzero(candidate)
+    row, col = topn.candidates(loop_input(scores), n, *map(loop_input, slack))
     return row, col
 
 
@@ -237,7 +222,6 @@ class _Block(NamedTuple):
 
     scores: Floats
     slack: Slack
-    is_compiled: bool
     start: int
     preference: tuple[Floats, Floats]
     confounder: tuple[Floats, Floats]
@@ -247,9 +231,9 @@ class _Block(NamedTuple):
     def best(self, n: int, rows: NDArray[np.int64] | None = None) -> Ranked:
         """Rank the n best of each row, or of some, pair by pair: a product's rounding depends on places."""
         if rows is None:
-            place, col = _candidates(self.scores, n, self.slack, self.is_compiled)
+            place, col = _candidates(self.scores, n, self.slack)
         else:
-            place, col = _candidates(self.scores[rows], n, self.slack.of_rows(rows), self.is_compiled)
+            place, col = _candidates(self.scores[rows], n, self.slack.of_rows(rows))
             place = rows[place]
         return rank_pairs(n, place + self.start, col, self.preference, self.confounder, self.intercept, self.link)
 

@@ -50,7 +50,7 @@ class Parts:
 
     @classmethod
     def of_indices(cls, n_users: int, n_items: int, of: Mapping[str, Mapping[str, Array]]) -> "Parts":
-        """Parts whose ids are the indices themselves, as those of a world that was drawn."""
+        """Parts whose ids are the indices themselves, as those of simulated data."""
         users, items = np.arange(n_users), np.arange(n_items)
         named = {name: _sorted({c: pairs[c] for c in ("user", "item", "rating")}) for name, pairs in of.items()}
         return cls(pa.array(users), pa.array(items), users, items, named)
@@ -89,21 +89,18 @@ class Parts:
         return evaluate_arrays(table, predictions, settings, size)
 
 
-def gather(frames: Mapping[str, DataFrame], columns: Columns = _PLAIN) -> Parts:
+def gather(frames: Mapping[str, DataFrame], columns: Columns = _PLAIN, most: int = MOST_RATINGS) -> Parts:
     """Bring the parts of one data set to the driver, where they have room.
 
     Raises
     ------
-    ConfigError : together they have more than ``MOST_RATINGS`` ratings.
+    ConfigError : together they have more than ``most`` ratings.
     """
     named = [_plain(frame, columns).withColumn("part", F.lit(name)) for name, frame in frames.items()]
     rows = reduce(DataFrame.unionByName, named)
-    table = rows.limit(MOST_RATINGS + 1).toArrow()
-    if table.num_rows > MOST_RATINGS:
-        raise ConfigError(
-            f"more than {MOST_RATINGS:,} ratings are too many for fits that run side by side, one in each task: "
-            "fit on the cluster, one after the other"
-        )
+    table = rows.limit(most + 1).toArrow()
+    if table.num_rows > most:
+        raise ConfigError(f"more than {most:,} ratings are too many for a task: fit on the cluster")
     users, items = _index(table, "user"), _index(table, "item")
     columns_of = {"user": users.place, "item": items.place, "rating": table["rating"].to_numpy()}
     part = table["part"].to_numpy(zero_copy_only=False)

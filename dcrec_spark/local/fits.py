@@ -6,7 +6,7 @@ find, up to rounding; the estimators stand here for their parameters alone.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.local.ratings import Ints, Ratings, lay_out
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import OutcomeFamily
-from dcrec_spark.models.families.exposure_term import ExposureTerm
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
-from dcrec_spark.models.families.refit import Refit
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.exposure_propensity import attach_weights
@@ -30,7 +28,6 @@ from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors, fold_in
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
-from dcrec_spark.models.outcome.refit import DOUBLY_ROBUST
 
 
 @dataclass(frozen=True)
@@ -95,18 +92,6 @@ class Outcome:
             else preference + self.gamma[user] * self.form.of(self.exposure.at(user, item))
         )
 
-    def vectors(self) -> tuple[Floats, Floats]:
-        """Rows whose products are the scores of all pairs, of users and of items; of a confounder of low rank."""
-        of_one = np.ones((len(self.users), 1)), np.ones((len(self.items), 1))
-        users, items = [self.users, self.intercept * of_one[0]], [self.items, of_one[1]]
-        if self.user_bias is not None and self.item_bias is not None:
-            users += [self.user_bias[:, None], of_one[0]]
-            items += [of_one[1], self.item_bias[:, None]]
-        if self.exposure is not None:
-            users.append(self.gamma[:, None] * self.form.row_vectors(self.exposure.users, True))
-            items.append(self.form.row_vectors(self.exposure.items, False))
-        return np.hstack(users), np.hstack(items)
-
 
 def fit_exposure(ratings: Ratings, estimator: PoissonFactorization) -> Exposure:
     """Fit stage 1; every rating is one exposure."""
@@ -129,36 +114,6 @@ def fit_outcome(ratings: Ratings, estimator: DeconfoundedMF, exposure: Exposure 
         layout, form, _ = _with_exposure(layout, estimator, family, exposure, scope)
         fit = fit_factors(estimator, family, layout, _quiet)
         return _outcome(layout, family, fit.users, fit.items, fit, FitFacts.of(family, layout, fit), exposure, form)
-
-
-def refit_outcome(ratings: Ratings, estimator: DeconfoundedMF, model: Outcome) -> Outcome:
-    """Fit matrix factorization with biases to a model's predictions of all pairs.
-
-    See :meth:`DeconfoundedMF.refitModel`.
-
-    Raises
-    ------
-    ConfigError : refit is "none", or the model has a link, or no exposure model to take propensities from.
-    """
-    kind = estimator.getOrDefault("refit")
-    if kind == "none":
-        raise ConfigError("refit=none: expected allPairs or doublyRobust, for a model to be refitted")
-    doubly_robust = kind == DOUBLY_ROBUST
-    if not model.form.is_low_rank:
-        raise ConfigError(f"confounderLink={model.form.link}: expected identity, for a refit to all pairs")
-    if doubly_robust and (model.exposure is None or model.exposure.user_rate is None):
-        raise ConfigError("a doubly robust refit takes propensities from the exposure model, and this model has none")
-    family = Refit.of(estimator)
-    with FitScope() as scope:
-        layout = _outcome_layout(ratings, estimator, None)
-        if doubly_robust and model.exposure is not None:
-            settings = PropensitySettings.of_refit(estimator)
-            layout, _ = attach_weights(layout, *model.exposure.memories(), settings, scope, mean_weight=1.0)
-        layout, _ = attach_confounder(layout, *Exposure(*model.vectors()).memories(), ExposureTerm(), scope)
-        fit = fit_factors(estimator, family, layout, _quiet)
-        facts = FitFacts.of(family, layout, fit)
-        fit = replace(fit, shared=fit.shared._replace(gamma=0.0))  # that of the predictions, which are no part of it
-        return _outcome(layout, family, fit.users, fit.items, fit, facts, None, PLAIN)
 
 
 def fit_and_fold_in(
@@ -261,8 +216,8 @@ def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> Outco
     if family.uses_exposure != (exposure is not None):
         given = "none" if exposure is None else "an exposure model"
         raise ConfigError(f"adjustment={get('adjustment')} with {given}: deconfounded needs one, the others have none")
-    names = ("propensityCol", "initialModel", "validationIndicatorCol", "refit")
-    beyond = [name for name in names if get(name) not in (None, "none")]
+    names = ("propensityCol", "initialModel", "validationIndicatorCol")
+    beyond = [name for name in names if get(name) is not None]
     if beyond:
         raise ConfigError(f"{beyond[0]}: a fit in memory has none; fit with the estimator itself")
     return family

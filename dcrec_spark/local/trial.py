@@ -1,26 +1,35 @@
-"""One trial: settings of both stages, fitted to some parts of the data, asked for its scores of others."""
+"""Trials side by side: settings of both stages, fitted to parts of the data in one task each, and their scores."""
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import SparkSession
+from threadpoolctl import threadpool_limits
 
-from dcrec_spark.engine.cells import Array
-from dcrec_spark.errors import ConfigError, DataError, FitError
+from dcrec_spark.engine.cells import Array, pack, unpack
+from dcrec_spark.errors import DataError, FitError
+from dcrec_spark.evaluation.weights import weights_by_exposure
 from dcrec_spark.local.data import Parts
-from dcrec_spark.local.fits import Exposure, Outcome, fit_and_fold_in, fit_exposure, fit_outcome, refit_outcome
+from dcrec_spark.local.fits import Exposure, Outcome, fit_and_fold_in, fit_exposure, fit_outcome
 from dcrec_spark.local.ratings import Ints, Ratings
-from dcrec_spark.local.side_by_side import Result, side_by_side
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
+from dcrec_spark.spark.lineage import broadcast, cores
 
+Shared = TypeVar("Shared")
+Work = TypeVar("Work")
+Result = Mapping[str, Array]
+
+# Tasks for each core in one Spark job: results return, and can be recorded, when a job ends.
+ROUNDS = 4
 Confounder = Literal["fitted", "permuted", "popularity"]
 
 
@@ -43,12 +52,6 @@ class Trial:
     predict: tuple[str, ...] = ("validation",)
     fold_in: str = ""
     confounder: Confounder = "fitted"
-    refit: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what no trial can do."""
-        if self.fold_in and self.refit is not None:
-            raise ConfigError("a refit knows no new users: expected a trial without fold_in, or without refit")
 
     @property
     def stage_one(self) -> str:
@@ -179,10 +182,7 @@ def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Expo
         replaced = partial(confounders, ratings=rows.ratings, kind=trial.confounder)
         return fit_and_fold_in(rows.ratings, estimator, first, new.ratings, replaced), new
     exposure = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
-    model = fit_outcome(rows.ratings, estimator, exposure)
-    if trial.refit is not None:
-        model = refit_outcome(rows.ratings, DeconfoundedMF(**dict(trial.refit)), model)
-    return model, rows
+    return fit_outcome(rows.ratings, estimator, exposure), rows
 
 
 def _fitted(result: Result) -> Fitted | FitError:
@@ -221,3 +221,49 @@ def confounders(known: Exposure, folded: Exposure, ratings: Ratings, kind: Confo
     placebo = confounder(known, ratings, kind)
     users = folded.users if kind == "permuted" else np.ones((len(folded.users), 1))
     return placebo, Exposure(users, placebo.items)
+
+
+def weights_of(parts: Parts, part: str, train: str, estimator: PoissonFactorization) -> Array:
+    """Weights by which the pairs of ``part`` represent all pairs, (n,).
+
+    They come from an exposure model that is fitted to ``train``, which has all users and items of ``part``.
+    """
+    rows, pairs = _Rows.of(parts.ratings(train)), parts.of[part]
+    exposure = fit_exposure(rows.ratings, estimator)
+    user, item = np.searchsorted(rows.users, pairs["user"]), np.searchsorted(rows.items, pairs["item"])
+    return weights_by_exposure(exposure.at(user, item))
+
+
+def side_by_side(
+    spark: SparkSession,
+    shared: Shared,
+    works: Sequence[Work],
+    function: Callable[[Shared, Work], Result],
+    rounds: int = ROUNDS,
+) -> Generator[Result, None, None]:
+    """Yield ``function(shared, work)`` for each of ``works``, in their order, each computed by one task.
+
+    Results arrive a few for each core at a time, so that the caller can record them. An error ends the job; the
+    caller has the results before it.
+
+    shared, works : can be pickled; Spark sends ``shared`` to each executor once. rounds : tasks for each core in a job.
+    """
+    shared_value = broadcast(spark, (shared, list(works)))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch["id"].to_pylist():
+                everything, all_works = shared_value.value
+                with threadpool_limits(1):  # each core has a task
+                    cell = pack(function(everything, all_works[number]))
+                yield pa.RecordBatch.from_pydict({"id": [number], "data": pa.array([cell], pa.binary())})
+
+    wave = rounds * cores(spark)
+    try:
+        for start in range(0, len(works), wave):
+            end = min(start + wave, len(works))
+            results = spark.range(start, end, 1, end - start).mapInArrow(run, "id long, data binary").toArrow()
+            for row in results.sort_by("id").to_pylist():
+                yield unpack(row["data"])
+    finally:
+        shared_value.destroy()

@@ -194,17 +194,14 @@ REJECTS = StructType(
     ]
 )
 
-# One row for each trial of a search, and for each round that it was in.
+# One row for each trial of a search.
 TRIALS = StructType(
     [
         StructField("search", StringType(), nullable=False),  # the same for the same data, split and metric
         StructField("key", StringType(), nullable=False),  # of the search and all settings of the trial
         StructField("run_id", StringType(), nullable=False),  # the run that fitted it
         StructField("trial", IntegerType(), nullable=False),
-        StructField("rung", IntegerType(), nullable=False),
-        StructField("max_iter", IntegerType(), nullable=False),
         StructField("parameters", StringType(), nullable=False),  # JSON of what was varied
-        StructField("exposure", StringType(), nullable=False),  # that of stage 1; equal where stage 1 is shared
         StructField("status", StringType(), nullable=False),  # done | failed
         StructField("error", StringType(), nullable=True),
         StructField("metric", StringType(), nullable=False),

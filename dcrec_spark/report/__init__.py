@@ -1,4 +1,4 @@
-"""The report of an evaluation, one page of HTML. Needs the extra ``report``."""
+"""The HTML report of an evaluation: facts, figures, page. Needs the extra ``report``."""
 
 from dcrec_spark.errors import require_extra
 

@@ -1,275 +1,173 @@
-"""What a report is made from: a few small frames and numbers, whatever the size of the data."""
+"""Contents of a report: numbers, short texts and small frames, whatever the size of the data."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dcrec_spark.evaluation.distributions import Histogram, Reliability
-from dcrec_spark.evaluation.ranking_change import RankingChange
+from dcrec_spark.evaluation.distributions import Histogram
+from dcrec_spark.evaluation.result import Estimate
+from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 
 
-def rows_of(frame: pd.DataFrame) -> list[Any]:
-    """Rows of a small frame, each with its columns as attributes.
-
-    Examples
-    --------
-    >>> [row.n for row in rows_of(pd.DataFrame({"low": [1, 2], "n": [30, 40]}))]
-    [30, 40]
-    """
-    return list(frame.itertuples())
-
-
-@dataclass(frozen=True)
-class ModelFacts:
-    """A row of the comparison: its name, what it is, and its version if it is saved."""
+class Part(NamedTuple):
+    """One set of ratings: training or test."""
 
     name: str
-    what: str
-    version: str | None = None
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Size of a set of ratings; ``ratings`` is the distribution of their values."""
-
     users: int
     items: int
     ratings: Histogram
 
 
-@dataclass(frozen=True)
-class DataFacts:
-    """Ratings that the model learned from, and ratings that it is judged by.
+class DataFacts(NamedTuple):
+    """Ratings that were used, and test ratings that were left out.
 
-    Parameters
-    ----------
-    training, test : Counts
-        Both sets.
-    overlap : int
-        Test ratings dropped, as their pairs are in training too.
-    unknown : int
-        Test ratings left out, as a model does not know their user or item.
-    per_user, per_item : pandas.DataFrame
-        How many users, or items, have so many training ratings: low, high, n.
-    items_missing : int
-        Test items left out with all of their ratings.
+    overlap : test ratings whose pair is in training. unknown : test ratings of users or items that a model lacks.
+    items_missing : test items that lost all of their ratings. per_user, per_item : how many users, or items, have how
+    many training ratings (low, high, n).
     """
 
-    training: Counts
-    test: Counts
+    training: Part
+    test: Part
     overlap: int
     unknown: int
+    items_missing: int
     per_user: pd.DataFrame
     per_item: pd.DataFrame
-    items_missing: int = 0
-
-    @property
-    def density(self) -> float:
-        """Share of all pairs of a user and an item that is rated in training."""
-        return self.training.ratings.n / (self.training.users * self.training.items)
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Objective of a fit after each iteration. rises : an ELBO rises, a loss falls."""
+class Stage(NamedTuple):
+    """Objective of one stage of the fit after each iteration."""
 
     name: str
     objective: str
-    rises: bool
     values: Sequence[float]
     tol: float
     max_iter: int
 
+    @property
+    def changes(self) -> list[float]:
+        """Relative change by each iteration but the first; at least 1e-16, for a logarithmic axis."""
+        pairs = zip(self.values, self.values[1:], strict=False)
+        return [max(abs(new - old) / abs(old), 1e-16) for old, new in pairs]
 
-@dataclass(frozen=True)
-class CheckFacts:
-    """Predictive check, with the number of users whose p-values lie in each equal part of 0 to 1.
+    @property
+    def converged(self) -> bool:
+        """Whether the last iteration changed the objective by less than the tolerance.
 
-    share : of the training exposures, held out for the check.
+        Examples
+        --------
+        >>> Stage("outcome", "J", [100.0, 50.0, 49.999], 1e-4, 20).converged
+        True
+        """
+        return len(self.values) > 1 and self.changes[-1] < self.tol
+
+
+class StratumFacts(NamedTuple):
+    """Differences of the model from the one it is compared with, for some users or some items.
+
+    side : "user" or "item". ratings : the number of training ratings of each, in words. members : how many they are.
     """
 
-    result: PredictiveCheck
-    p_values: Sequence[int]
-    share: float
+    side: str
+    ratings: str
+    members: int
+    differences: Mapping[str, Estimate]
 
 
-@dataclass(frozen=True)
-class MetricFacts:
-    """Metrics of all models, and differences of the first model from each other one.
+class CertaintyFacts(NamedTuple):
+    """Uncertainty of the lists.
 
-    Parameters
-    ----------
-    estimates, differences : pandas.DataFrame
-        model, measure, value, low, high, n; low and high are NaN where there is no interval. In ``differences`` the
-        model is the one that the first is compared with.
-    gain : str
-        Worth of a rating in NDCG.
-    relevance : float
-        Rating from which on an item is relevant.
-    confidence, replications : float, int
-        Of the bootstrap's intervals.
-    """
-
-    estimates: pd.DataFrame
-    differences: pd.DataFrame
-    gain: str
-    relevance: float
-    confidence: float
-    replications: int
-
-
-@dataclass(frozen=True)
-class StrataFacts:
-    """Differences of the first model from the one called ``other``, for users and for items by their training ratings.
-
-    differences : side ("user" or "item"), ratings (their numbers, in words), members, measure, value, low, high, n.
-    """
-
-    other: str
-    differences: pd.DataFrame
-
-
-@dataclass(frozen=True)
-class GammaFacts:
-    """Users' confounder weights: ``values``, or ``common`` where there is one for all; both None where there is none.
-
-    negative : users whose weight is below 0.
-    """
-
-    values: Histogram | None
-    common: float | None
-    negative: int = 0
-
-
-@dataclass(frozen=True)
-class CertaintyFacts:
-    """How sure the lists are.
-
-    Parameters
-    ----------
-    coverage : float
-        What the intervals promise.
-    widths : Histogram
-        Of the intervals of all places.
-    extrapolating : float or None
-        Share of the places that extrapolate; None without an exposure model.
-    odds : tuple of float
-        The quarter, the half and three quarters of the users have lists whose first place takes more to change.
-    effective : pandas.DataFrame or None
-        Users by effective number of ratings: low, high, n; None without an exposure model.
-    few : float
-        Share of the users with an effective number below ``least``.
+    coverage : nominal coverage of the intervals. widths : of the intervals of all listed items. extrapolating : share
+    of the listed items that extrapolate; None without an exposure model. odds : quartiles over users of the odds ratio
+    that would change the first item. few : share of users with an effective number of ratings below 5; None without
+    an exposure model.
     """
 
     coverage: float
     widths: Histogram
     extrapolating: float | None
-    odds: tuple[float, float, float]
-    effective: pd.DataFrame | None
-    few: float = 0.0
-    least: ClassVar[int] = 5
+    odds: Sequence[float]
+    few: float | None
 
 
-@dataclass(frozen=True)
-class LimitFacts:
-    """What the audit found beside a limit that the settings draw.
+class GammaFacts(NamedTuple):
+    """Confounder weights of the users. negative : how many are below 0."""
 
-    check : the setting, without ``audit.``. about : the sentence that says so. low, high : interval of what was found,
-    where there is one. forced : whether it was published beyond the limit.
-    """
-
-    check: str
-    found: float
-    limit: float
-    passed: bool
-    about: str
-    low: float | None = None
-    high: float | None = None
-    forced: bool = False
-
-
-@dataclass(frozen=True)
-class AuditFacts:
-    """Audit of the run that fitted the model.
-
-    limits : all that were looked at. metric : that models were compared by, on ratings held out of the fit; None where
-    nothing was compared. compared : its value, and its interval, by model.
-    """
-
-    limits: Sequence[LimitFacts]
-    metric: str | None = None
-    compared: Mapping[str, tuple[float, float | None, float | None]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ChangeFacts:
-    """How lists change from those of the model called ``before``. titles : by id, of the items in ``change``."""
-
-    change: RankingChange
-    before: str
-    titles: Mapping[Any, str]
-
-
-@dataclass(frozen=True)
-class SampleUser:
-    """List of one user. rows : rank, title, score, preference, confounder, reasons_text (None: not asked for)."""
-
-    user: str
-    rows: pd.DataFrame
+    values: Histogram
+    negative: int
 
 
 @dataclass(frozen=True)
 class ReportFacts:
-    """All that the report says.
+    """All that a report shows.
 
     Parameters
     ----------
-    run_id, run_date : str
-        Of the evaluation; the date as 2026-01-31.
-    models : sequence of ModelFacts
-        The first is the one that is judged.
-    check, change, strata, certainty, audit : CheckFacts, ChangeFacts, StrataFacts, CertaintyFacts, AuditFacts or str
-        A sentence says why there is none.
-    outcome, adjustment, intercept : str, str, float
-        Of the model that is judged.
-    unrated_are_zeros, refitted : bool
-        Whether predictions are scores below the scale of the ratings; whether the model has learned those of another.
-    k : int
-        The longest cut of the lists.
-    listed : pandas.DataFrame
-        In how many users' first ``k`` places an item is: low, high, n.
-    timings, fit_timings : dict
-        Seconds by step, of this run, and of the run that fitted the model, if one did.
-    configuration : dict
-        With secrets masked. Paths in it, and in ``warnings``, are shortened by the report.
+    run_id, run_date
+        Of the evaluation.
+    version
+        Of the saved model.
+    models
+        Name -> description. The first is the evaluated model, the others are compared with it.
+    outcome, adjustment, intercept
+        Of the evaluated model.
+    unrated_are_zeros
+        Whether predictions are scores below the rating scale.
+    problems
+        Sentences that a reader has to see first.
+    data, stages
+        Ratings, and both fits.
+    check
+        Predictive check; or a sentence on why there is none.
+    p_values
+        Number of users in each of equal bins of the p-value.
+    settings
+        Variants of the metrics and the bootstrap.
+    estimates, differences
+        Model -> measure -> estimate. ``differences`` are of the evaluated model minus the named one.
+    strata, certainty
+        Or a sentence on why there are none.
+    gamma
+        None without a confounder.
+    samples
+        User -> rows with rank, title, score, preference, confounder, reasons_text (may be empty).
+    no_reasons
+        Why the samples have no reasons; empty where they have some.
+    k, listed
+        The longest cut, and in how many users' first ``k`` places an item is (low, high, n).
+    timings, fit_timings
+        Seconds by step, of this run and of the run that fitted the model.
+    versions
+        Package -> version.
     """
 
     run_id: str
-    run_date: str
-    models: Sequence[ModelFacts]
-    data: DataFacts
-    stages: Sequence[Stage]
-    check: CheckFacts | str
-    metrics: MetricFacts
-    reliability: Reliability
+    run_date: date
+    version: str | None
+    models: Mapping[str, str]
     outcome: str
     adjustment: str
-    gamma: GammaFacts
-    change: ChangeFacts | str
-    strata: StrataFacts | str
-    samples: Sequence[SampleUser]
     intercept: float
+    unrated_are_zeros: bool
+    problems: Sequence[str]
+    data: DataFacts
+    stages: Sequence[Stage]
+    check: PredictiveCheck | str
+    p_values: Sequence[int]
+    settings: MetricSettings
+    estimates: Mapping[str, Mapping[str, Estimate]]
+    differences: Mapping[str, Mapping[str, Estimate]]
+    strata: Sequence[StratumFacts] | str
+    certainty: CertaintyFacts | str
+    gamma: GammaFacts | None
+    samples: Mapping[str, Sequence[Any]]
+    no_reasons: str
     k: int
     listed: pd.DataFrame
     timings: Mapping[str, float]
-    fit_timings: Mapping[str, float] | None
+    fit_timings: Mapping[str, float]
     versions: Mapping[str, str]
-    configuration: Mapping[str, Any]
-    certainty: CertaintyFacts | str
-    audit: AuditFacts | str
-    warnings: Sequence[str] = field(default_factory=tuple)
-    unrated_are_zeros: bool = False
-    refitted: bool = False

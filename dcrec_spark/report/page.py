@@ -1,107 +1,50 @@
-"""The report: facts in, one HTML page out that needs nothing but itself."""
+"""The HTML page of a report: one file that loads nothing.
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+The words are in ``templates/report.html.j2``. This module formats numbers, judges intervals and draws the figures.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib.figure import Figure
 
-from dcrec_spark.report import (
-    audit_section,
-    certainty_section,
-    fit_sections,
-    list_sections,
-    result_sections,
-    strata_section,
-)
-from dcrec_spark.report.blocks import Block, Note, Points, Section
-from dcrec_spark.report.facts import CheckFacts, ReportFacts
-from dcrec_spark.report.paths import shortened, without_paths
-from dcrec_spark.report.words import day, kind_of_model
+from dcrec_spark.evaluation.measures import Kind, Measure
+from dcrec_spark.evaluation.result import Estimate
+from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
+from dcrec_spark.report import figures
+from dcrec_spark.report.facts import CertaintyFacts, ReportFacts, Stage
 
-_TEMPLATE = "report.html.j2"
-
-
-def _portable(facts: ReportFacts) -> ReportFacts:
-    """Return the facts without the folders of the machine that made them."""
-    output = facts.configuration.get("output", {}).get("path")
-    return replace(
-        facts,
-        configuration=without_paths(facts.configuration, output),
-        warnings=[shortened(warning, output) for warning in facts.warnings],
-    )
+DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
+BETTER, WORSE, NONE, UNKNOWN = "better", "worse", "no difference shown", "no interval"
+_ADJUSTMENTS = {"deconfounded": "deconfounded {}", "none": "classical {}", "ipw": "{} by inverse propensities"}
+_LABELS = {Kind.NDCG: "NDCG", Kind.MAP: "MAP", Kind.MSE: "MSE", Kind.MAE: "MAE"}
+_LABELS |= {Kind.ITEM_MSE: "MSE per item", Kind.ITEM_MAE: "MAE per item"}
 
 
-def title(facts: ReportFacts) -> str:
-    """Say in words what was evaluated, and when."""
-    refitted = ", refitted" if facts.refitted else ""
-    return f"Evaluation: {kind_of_model(facts.outcome, facts.adjustment)}{refitted}, {day(facts.run_date)}"
+class Picture(NamedTuple):
+    """A figure as markup, its title, and a sentence on how to read it."""
+
+    svg: Markup
+    title: str
+    reading: str
 
 
-def ids(facts: ReportFacts) -> str:
-    """Name the model and the run as tables and logs do."""
-    version = facts.models[0].version
-    return f"Run {facts.run_id}" if version is None else f"Model {version}, run {facts.run_id}"
+class Group(NamedTuple):
+    """Measures that share a table."""
+
+    caption: str
+    measures: Sequence[str]
 
 
-def in_short(facts: ReportFacts) -> Section:
-    """Say what a hurried reader should know."""
-    test = facts.data.test
-    points = [
-        f"The model: {facts.models[0].what}.",
-        f"It is judged by {test.ratings.n:,} held-out ratings of {test.users:,} users and {test.items:,} items.",
-        *result_sections.in_short(facts),
-    ]
-    doubts = [fit_sections.settled(stage) for stage in facts.stages if not fit_sections.has_settled(stage)]
-    points += [fit_sections.settled(stage) for stage in facts.stages if fit_sections.has_settled(stage)]
-    if isinstance(facts.check, CheckFacts):
-        of_check = points if facts.check.result.passed else doubts
-        of_check.append(f"Exposure predictive check: {facts.check.result.verdict}.")
-    doubts += audit_section.beyond(facts)
-    blocks: list[Block] = [Points(points), *(Note(doubt) for doubt in [*doubts, *facts.warnings])]
-    return Section("short", "In short", blocks)
+def render(facts: ReportFacts) -> str:
+    """Render the page as HTML.
 
-
-# First what came out, then whether it is to be trusted, last how it was made.
-SECTIONS: tuple[Callable[[ReportFacts], Section], ...] = (
-    in_short,
-    result_sections.metrics,
-    result_sections.reliability,
-    strata_section.strata,
-    result_sections.change,
-    list_sections.samples,
-    list_sections.coverage,
-    certainty_section.certainty,
-    audit_section.audit,
-    fit_sections.data,
-    fit_sections.convergence,
-    fit_sections.check,
-    result_sections.gamma,
-    list_sections.limits,
-    list_sections.timings,
-    list_sections.making,
-)
-
-
-def render(facts: ReportFacts, sections: Sequence[Callable[[ReportFacts], Section]] = SECTIONS) -> str:
-    """Render the whole page, or the sections of it that are named.
-
-    Every text is escaped, whatever it holds; only figures are markup. Absolute paths in settings and warnings are cut
-    down to their last names. The page forbids itself, by its content security policy, to load anything or to run
-    scripts.
-
-    Parameters
-    ----------
-    facts : ReportFacts
-        All that the page says.
-    sections : sequence of callables
-        What makes each section of the facts, in order.
-
-    Returns
-    -------
-    str
-        HTML, some 200 kB for all sections.
+    Every text is escaped, whatever it contains; only figures are markup. The content security policy of the page
+    forbids it to load anything or to run scripts.
     """
-    portable = _portable(facts)
     environment = Environment(
         loader=PackageLoader("dcrec_spark.report"),
         autoescape=True,
@@ -109,5 +52,251 @@ def render(facts: ReportFacts, sections: Sequence[Callable[[ReportFacts], Sectio
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made = [section(portable) for section in sections]
-    return environment.get_template(_TEMPLATE).render(title=title(portable), ids=ids(portable), sections=made)
+    environment.filters |= {"number": number, "signed": signed, "share": share, "interval": interval, "label": label}
+    environment.globals |= {"verdict": verdict, "convergence_of": convergence_of}
+    return environment.get_template("report.html.j2").render(
+        facts=facts,
+        model=next(iter(facts.models)),
+        title=f"Evaluation: {describe(facts.outcome, facts.adjustment)}, {facts.run_date:%-d %B %Y}",
+        problems=problems(facts),
+        groups=measure_groups(facts.estimates),
+        shown=headlines(facts),
+        covered=[m for m in _measures(facts.estimates) if Measure.parse(m).kind is Kind.COVERAGE],
+        pictures=_pictures(facts),
+        with_check=isinstance(facts.check, PredictiveCheck),
+        with_strata=not isinstance(facts.strata, str),
+        with_certainty=isinstance(facts.certainty, CertaintyFacts),
+        DASH=DASH,
+    )
+
+
+# ---- words
+
+
+def describe(outcome: str, adjustment: str) -> str:
+    """Name a model in words.
+
+    Examples
+    --------
+    >>> describe("weighted", "ipw")
+    'weighted matrix factorization by inverse propensities'
+    """
+    model = "Poisson factorization" if outcome == "poisson" else f"{outcome} matrix factorization"
+    return _ADJUSTMENTS[adjustment].format(model)
+
+
+def label(name: str) -> str:
+    """Heading for a measure.
+
+    Examples
+    --------
+    >>> label("catalogue_ndcg@5")
+    'NDCG@5'
+    """
+    measure = Measure.parse(name)
+    cut = "" if measure.k is None else f"@{measure.k}"
+    return _LABELS.get(measure.kind, measure.kind.capitalize()) + cut
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Format a number: decimals for small ones, thousands separators for large ones, a dash for undefined ones.
+
+    Examples
+    --------
+    >>> number(0.12345), number(1234567.8)
+    ('0.123', '1,234,568')
+    """
+    if value is None or math.isnan(value):
+        return DASH
+    if abs(value) >= 100:
+        return f"{value:,.{0 if abs(value) >= 10_000 else 1}f}".replace("-", MINUS)
+    return f"{value:.{digits}f}".replace("-", MINUS)
+
+
+def signed(value: float) -> str:
+    """Format a number with its sign.
+
+    Examples
+    --------
+    >>> signed(0.5)
+    '+0.500'
+    """
+    return f"+{number(value)}" if value >= 0 else number(value)
+
+
+def share(value: float) -> str:
+    """Format a share in per cent.
+
+    Examples
+    --------
+    >>> share(0.95), share(0.125)
+    ('95 %', '12.5 %')
+    """
+    return f"{100 * value:.1f}".removesuffix(".0") + " %"
+
+
+def interval(estimate: Estimate) -> str:
+    """Format both ends of an interval; empty where there is none."""
+    _, low, high, _ = estimate
+    return "" if low is None or high is None else f"{number(low)} to {number(high)}"
+
+
+def verdict(measure: str, difference: Estimate) -> str:
+    """Judge a difference by its interval; where 0 lies inside, no difference is shown.
+
+    Examples
+    --------
+    >>> verdict("ndcg", Estimate(0.15, 0.1, 0.2, 9)), verdict("mse", Estimate(0.0, -0.1, 0.1, 9))
+    ('better', 'no difference shown')
+    """
+    _, low, high, _ = difference
+    if low is None or high is None:
+        return UNKNOWN
+    if low <= 0 <= high:
+        return NONE
+    return BETTER if (low > 0) != Measure.parse(measure).is_error else WORSE
+
+
+def convergence_of(stage: Stage) -> str:
+    """Say in a sentence whether a fit converged."""
+    head = f"{stage.name.capitalize()} stage: {len(stage.values)} iterations"
+    if len(stage.values) < 2:
+        return f"{head}, too few to judge convergence."
+    if stage.converged:
+        return f"{head}. Converged: the last relative change is {stage.changes[-1]:.1e}, tol is {stage.tol:g}."
+    return (
+        f"{head}. NOT converged: the last relative change is {stage.changes[-1]:.1e}, above tol = {stage.tol:g} "
+        f"(max_iter = {stage.max_iter})."
+    )
+
+
+def problems(facts: ReportFacts) -> list[str]:
+    """Sentences that a reader has to see first: a failed check, a fit that did not converge, what the runs warn of."""
+    failed = [convergence_of(stage) for stage in facts.stages if not stage.converged]
+    if isinstance(facts.check, PredictiveCheck) and not facts.check.passed:
+        failed.insert(0, f"Exposure predictive check FAILED (p = {facts.check.pValue:.3f}): {facts.check.verdict}.")
+    return [*failed, *facts.problems]
+
+
+# ---- measures
+
+
+def _measures(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
+    return list(dict.fromkeys(measure for of_model in estimates.values() for measure in of_model))
+
+
+def measure_groups(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[Group]:
+    """Measures by table: rankings of test items, lists from the whole catalogue, errors."""
+    parsed = [Measure.parse(name) for name in _measures(estimates)]
+    ranked = [measure for measure in parsed if measure.kind is not Kind.COVERAGE and not measure.is_error]
+    groups = [
+        Group("Ranking of each user's test items", [m for m in ranked if not m.over_catalogue]),
+        Group("Lists of unseen items from the whole catalogue", [m for m in ranked if m.over_catalogue]),
+        Group("Errors of predicted ratings (smaller is better)", [m for m in parsed if m.is_error]),
+    ]
+    return [group for group in groups if group.measures]
+
+
+def headlines(facts: ReportFacts) -> list[str]:
+    """Measures that have a figure and a sentence."""
+    wanted = [Measure(Kind.NDCG), Measure(Kind.NDCG, facts.k, over_catalogue=True), Measure(Kind.MSE)]
+    measured = _measures(facts.estimates)
+    return [measure for measure in wanted if measure in measured]
+
+
+# ---- figures
+
+
+def _pictures(facts: ReportFacts) -> dict[str, list[Picture]]:
+    """Figures of each section."""
+    data, k = facts.data, facts.k
+    drawn: dict[str, list[tuple[Figure, str, str]]] = {
+        "metrics": [_forest_of(facts, measure) for measure in headlines(facts)],
+        "coverage": [
+            (
+                figures.powers(facts.listed, f"lists (first {k} places) with the item, from", "items"),
+                "Lists that contain each item",
+                "At 0 are the items that nobody is shown.",
+            )
+        ],
+        "data": [
+            (figures.histogram(data.training.ratings, "rating", "ratings"), "Training ratings", "Number by value."),
+            (
+                figures.histogram(data.test.ratings, "rating", "ratings"),
+                "Test ratings",
+                "Another shape than in training means that the test was collected in another way.",
+            ),
+            (
+                figures.powers(data.per_user, "training ratings of a user, from", "users"),
+                "Activity of users",
+                "The model knows little of the users on the left.",
+            ),
+            (
+                figures.powers(data.per_item, "training ratings of an item, from", "items"),
+                "Popularity of items",
+                "A long tail means that few items get most ratings.",
+            ),
+        ],
+        "convergence": [
+            (
+                figures.convergence(stage),
+                f"{stage.name.capitalize()} stage",
+                f"Relative change of the objective ({stage.objective}) by each iteration. Below the line the fit has "
+                "converged.",
+            )
+            for stage in facts.stages
+            if len(stage.values) > 1
+        ],
+    }
+    if not isinstance(facts.strata, str):
+        drawn["strata"] = [_strata_forest(facts, measure) for measure in (Measure(Kind.NDCG), Measure(Kind.MSE))]
+    if isinstance(facts.certainty, CertaintyFacts):
+        widths = figures.histogram(facts.certainty.widths, "width of the interval", "listed items")
+        drawn["certainty"] = [(widths, "Widths of the intervals", "In units of the rating.")]
+    if isinstance(facts.check, PredictiveCheck):
+        drawn["check"] = [
+            (
+                figures.p_values(facts.check, facts.p_values),
+                "Users' p-values",
+                "Flat along the line is right. Many on the left: too confident. Many on the right: exposures are "
+                "spread over too many items.",
+            ),
+            (
+                figures.log_likelihoods(facts.check),
+                "Likelihood of the held-out exposures",
+                "The line is observed, the bars are replicated by the model. The line should lie among the bars.",
+            ),
+        ]
+    if facts.gamma is not None:
+        figure = figures.histogram(facts.gamma.values, "gamma", "users")
+        drawn["gamma"] = [(figure, "Confounder weight of each user", "At 0 there is no adjustment.")]
+    return {
+        section: [
+            Picture(figures.inline_svg(figure, f"{section}-{place}", f"{title}. {reading}"), title, reading)
+            for place, (figure, title, reading) in enumerate(of_section)
+        ]
+        for section, of_section in drawn.items()
+    }
+
+
+def _forest_of(facts: ReportFacts, measure: str) -> tuple[Figure, str, str]:
+    rows = {name: of[measure] for name, of in facts.estimates.items() if measure in of}
+    parsed = Measure.parse(measure)
+    name = f"{label(measure)} over the catalogue" if parsed.over_catalogue else label(measure)
+    side = "left" if parsed.is_error else "right"
+    return figures.forest(rows, name), name, f"Value and interval. Further {side} is better."
+
+
+def _strata_forest(facts: ReportFacts, measure: Measure) -> tuple[Figure, str, str]:
+    rows = {
+        f"{stratum.side}s, {stratum.ratings}": stratum.differences[measure]
+        for stratum in facts.strata
+        if not isinstance(stratum, str) and measure in stratum.differences
+    }
+    model, other = list(facts.models)[:2]
+    title, side = f"{label(measure)}: {model} minus {other}", "Left" if measure.is_error else "Right"
+    return (
+        figures.forest(rows, title, zero=True),
+        title,
+        f"{side} of the line the model is better.",
+    )

@@ -1,6 +1,6 @@
 """YARN on loopback: the command of docs/how-to/run-on-a-cluster.md in cluster mode, and the same in client mode.
 
-They take a quarter of an hour: make test-clusters ARGS="-m cluster tests/clusters/test_yarn.py".
+They take a quarter of an hour: pytest -m cluster tests/clusters/test_yarn.py.
 """
 
 import subprocess

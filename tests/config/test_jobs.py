@@ -12,9 +12,7 @@ from dcrec_spark.config import (
     FoldInConfig,
     JobConfig,
     RecommendJobConfig,
-    ReproduceConfig,
     RetrainConfig,
-    SimulateConfig,
     TuneConfig,
     config_hash,
     load_config,
@@ -28,7 +26,7 @@ SHARED_FILE = """
 input: {path: ratings.parquet}
 outcome: {rank: 7}
 tuning: {trials: 5}
-studies: {data: "${oc.env:DCREC_NOT_SET}"}
+evaluation: {test_path: "${oc.env:DCREC_NOT_SET}"}
 model: {path: saved, warm_start: previous}
 """
 
@@ -62,8 +60,6 @@ def shared_file(folder: Path, text: str = SHARED_FILE) -> Path:
         (FoldInConfig, ["input", "validation", "model", "recommend"]),
         (EvaluateConfig, ["input", "validation", "model", "recommend", "evaluation"]),
         (TuneConfig, ["input", "validation", "exposure", "outcome", "engine", "evaluation", "tuning"]),
-        (SimulateConfig, ["simulation"]),
-        (ReproduceConfig, ["studies"]),
     ],
 )
 def test_a_job_has_and_records_the_sections_that_it_uses(kind: type[JobConfig], sections: list[str]) -> None:
@@ -116,7 +112,7 @@ def test_jobs_share_a_file_and_each_takes_its_own_settings(tmp_path: Path) -> No
             "event": "settings of other jobs are left aside",
             "log_level": "info",
             "file": str(tmp_path / "shared.yaml"),
-            "settings": ["tuning.trials", "studies.data", "model.path"],
+            "settings": ["tuning.trials", "evaluation.test_path", "model.path"],
         }
     ]
 
@@ -127,23 +123,22 @@ def test_a_setting_may_be_taken_from_one_of_another_job(tmp_path: Path) -> None:
 
 
 def test_a_setting_that_no_job_has_is_refused_in_a_shared_file_too(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"unknown setting studies\.profil"):
-        load_config(ReproduceConfig, shared_file(tmp_path, "studies: {profil: full}"))
+    with pytest.raises(ConfigError, match=r"unknown setting exposure\.rnk"):
+        load_config(RetrainConfig, shared_file(tmp_path, "exposure: {rnk: 3}"))
     with pytest.raises(ConfigError, match=r"unknown setting nonsense: conf/base\.yaml lists all settings"):
-        load_config(ReproduceConfig, shared_file(tmp_path, "nonsense: {profile: full}"))
+        load_config(RetrainConfig, shared_file(tmp_path, "nonsense: {rank: 3}"))
 
 
 @pytest.mark.parametrize(
     ("kind", "override", "jobs"),
     [
         (RetrainConfig, "tuning.trials=3", "tune"),
-        (RetrainConfig, "studies.data=/data", "reproduce"),
         (RetrainConfig, "model.path=saved", "recommend, fold_in and evaluate"),
         (FoldInConfig, "model.warm_start=previous", "retrain"),
         (FoldInConfig, "recommend.users=some.csv", "recommend"),
         (FoldInConfig, "exposure.rank=3", "retrain and tune"),
         (TuneConfig, "evaluation.cuts=[3]", "evaluate"),
-        (SimulateConfig, "input={path: x}", "retrain, recommend, "),
+        (RecommendJobConfig, "engine={exchange: local}", "retrain and tune"),
     ],
 )
 def test_the_command_line_names_settings_of_its_own_job_only(kind: type[JobConfig], override: str, jobs: str) -> None:
@@ -153,10 +148,10 @@ def test_the_command_line_names_settings_of_its_own_job_only(kind: type[JobConfi
 
 
 def test_the_hash_of_a_nightly_run_does_not_know_what_other_jobs_have(tmp_path: Path) -> None:
-    with_others = load_config(RetrainConfig, shared_file(tmp_path, "tuning: {trials: 5}\nsimulation: {n_users: 3}"))
+    with_others = load_config(RetrainConfig, shared_file(tmp_path, "tuning: {trials: 5}\nevaluation: {cuts: [3]}"))
     assert config_hash(with_others) == config_hash(load_config(RetrainConfig))
 
 
 def test_the_hash_sees_what_the_job_is_about() -> None:
-    for kind, override in ((SimulateConfig, "simulation.n_users=3"), (EvaluateConfig, "evaluation.cuts=[3]")):
+    for kind, override in ((RetrainConfig, "exposure.rank=3"), (EvaluateConfig, "evaluation.cuts=[3]")):
         assert config_hash(load_config(kind, None, [override])) != config_hash(load_config(kind))

@@ -69,7 +69,6 @@ def test_the_page_has_a_row_for_every_setting() -> None:
         "| `warm_start` | text \\| null | `null` | a saved model to start from",
         "null: all users (only recommend) |",
         "such as `{exposure.rank: [5, 10], outcome.user_reg: [0.1, 1]}`; random and halving",
-        "null: `output/studies/<profile>` |",
     ],
 )
 def test_the_page_shows_type_range_and_default(row: str) -> None:

@@ -38,7 +38,7 @@ from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 ROOT = Path(__file__).resolve().parents[2]
-LINKED = ("jobs", "conf", "examples", "docs")
+LINKED = ("jobs", "conf", "examples", "docs", "studies")
 
 
 def parser() -> Sybil:

@@ -75,7 +75,7 @@ def staging(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Po
             process.wait(timeout=60)
 
 
-# What schedulers send and what a terminal does, to whom each of them sends it; the other two by make test-long.
+# What schedulers send and what a terminal does, to whom each of them sends it; the other two by make test-all.
 @pytest.mark.parametrize(
     ("whom", "number"),
     [
@@ -125,7 +125,7 @@ def test_a_run_that_is_killed_while_it_stages_is_whole_when_it_is_run_again(
     assert names_in(output) == {"CURRENT", "run_id=old", directory.name}
 
 
-# Each takes a while: these are tried at every change, the others by make test-long.
+# Each takes a while: these are tried at every change, the others by make test-all.
 AT_EVERY_CHANGE = {"commit", "verify"}
 # Readers have the new run from its commit on.
 BEFORE_READERS_HAVE_IT = list(STEPS)[: list(STEPS).index("commit") + 1]

@@ -25,7 +25,7 @@ USERS = len({line.partition(",")[0] for line in RATINGS[1:]})
 KEYS = {"recommendations": ["user_id", "rank"], "user_factors": ["id"], "item_factors": ["id"]}
 # What tells a run from another one.
 STAMP = ["run_id", "model_version", "run_date"]
-# Each takes a minute or two: these are tried at every change, the others by make test-long.
+# Each takes a minute or two: these are tried at every change, the others by make test-all.
 AT_EVERY_CHANGE = {"executor-twice", "executor-while-staging"}
 DISTURBED = [
     pytest.param(name, marks=[] if name in AT_EVERY_CHANGE else pytest.mark.long)

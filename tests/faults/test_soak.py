@@ -1,4 +1,4 @@
-"""A few of the nights of ``make soak``: nothing but the runs themselves stays from night to night."""
+"""A few runs of ``make soak``: nothing but the published runs stays from one to the next."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.soak import ALLOWED, grown, rated, too_much
+from benchmarks.soak import ALLOWED, growth_of, rated, too_much
 from tests.spark.standalone import ROOT
 
 MEMORY = {"python_mb", "jvm_mb", "jvm_heap_mb"}
-NIGHTS = {"one process": 6, "own processes": 2}
+RUNS = {"one process": 6, "own processes": 2}
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def soaked(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """What the script writes."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     options = ["--own-processes"] if request.param == "own processes" else []
-    nights = str(NIGHTS[request.param])
+    runs = str(RUNS[request.param])
     finished = subprocess.run(
-        [sys.executable, "-m", "benchmarks.soak", "--nights", nights, "--out", tmp_path / "out", *options],
+        [sys.executable, "-m", "benchmarks.soak", "--runs", runs, "--out", tmp_path / "out", *options],
         env={**environment, "PYTHONPATH": str(ROOT)},
         cwd=ROOT,
         capture_output=True,
@@ -39,21 +39,21 @@ def soaked(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
 
 @pytest.mark.process
 @pytest.mark.long
-@pytest.mark.parametrize("soaked", NIGHTS, indirect=True)
-def test_night_after_night_only_the_runs_are_more(
+@pytest.mark.parametrize("soaked", RUNS, indirect=True)
+def test_run_after_run_only_published_runs_are_more(
     soaked: dict[str, Any], record_property: Callable[[str, object], None]
 ) -> None:
-    """Of so few nights memory says little: it may grow ten times as fast as in fifty."""
-    record_property("tried", soaked["nights"])
+    """Of so few runs memory says little: it may grow ten times as fast as in fifty."""
+    record_property("tried", soaked["runs"])
     loose = {name: ALLOWED[name] * (10 if name in MEMORY else 1) for name in ALLOWED}
     assert {name: rate for name, rate in soaked["growth"].items() if rate > loose[name]} == {}
-    assert soaked["users"] == len({user for user, _ in rated(soaked["nights"] - 1)})
+    assert soaked["users"] == len({user for user, _ in rated(soaked["runs"] - 1)})
 
 
 def test_what_grows_is_found_and_what_varies_is_not() -> None:
-    leaking = [{"open_files": 20.0 + night, "python_mb": 300.0 + night % 3} for night in range(12)]
-    growth = grown(leaking)
+    leaking = [{"open_files": 20.0 + number, "python_mb": 300.0 + number % 3} for number in range(12)]
+    growth = growth_of(leaking)
     assert growth["open_files"] == 1.0
-    assert too_much(growth) == ["open_files grew by 1 a night, allowed 0.1"]
-    warming = [{"spark_blocks": min(night, 4)} for night in range(12)]
-    assert too_much(grown(warming)) == []
+    assert too_much(growth) == ["open_files grew by 1 a run, allowed 0.1"]
+    warming = [{"spark_blocks": min(number, 4)} for number in range(12)]
+    assert too_much(growth_of(warming)) == []

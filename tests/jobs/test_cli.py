@@ -57,8 +57,7 @@ def test_each_job_says_what_it_reads_and_publishes(command: str) -> None:
 
 
 def test_every_job_is_a_command_and_its_script_the_same() -> None:
-    """All but the studies, which are no part of the wheel."""
-    configured = {kind.job for kind in JOB_CONFIGS} - {"reproduce"}
+    configured = {kind.job for kind in JOB_CONFIGS}
     assert {entry.command.replace("-", "_") for entry in JOBS} == configured
     for entry in JOBS:
         job = entry.load()
@@ -121,7 +120,7 @@ def test_completion_is_printed_for_a_shell(shell: str) -> None:
         (["completion"], "z", ["zsh"]),
         (["retrain", "--set"], "outcome.ra", ["outcome.rank="]),
         (["fold-in", "--set"], "recommend.e", ["recommend.exclude_seen=", "recommend.exclude="]),
-        (["simulate", "--set"], "outcome.", []),
+        (["fold-in", "--set"], "outcome.", []),
     ],
 )
 def test_commands_options_and_settings_are_completed(words: list[str], typed: str, expected: list[str]) -> None:

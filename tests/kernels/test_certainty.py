@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import certainty, csr, ridge, ridge_sums
+from dcrec_spark.kernels import certainty, ridge, ridge_sums
 from dcrec_spark.kernels.certainty import Noise, Spreads
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared
-from tests.kernels.test_ridge_sums import KINDS, Extended, problem_of, rows_of
+from tests.kernels.test_ridge import RidgeProblem, problem_of, rows_of
 from tests.problems import assert_same
 from tests.problems import csr as entries_of
 from tests.reference import biased
@@ -18,24 +18,24 @@ from tests.reference.poisson import Array
 SEEDS = st.integers(0, 2**32)
 
 
-def confounder_of(p: Extended) -> Array:
+def confounder_of(p: RidgeProblem) -> Array:
     """h of every pair as it is predicted: the product of the exposures."""
     return np.asarray(p.users.exposure @ p.items.exposure.T)
 
 
-def every_pair(p: Extended, is_user: bool) -> RatingBlock:
+def every_pair(p: RidgeProblem, is_user: bool) -> RatingBlock:
     h, block = (confounder_of(p), p.users) if is_user else (confounder_of(p).T, p.items)
     pairs, none = entries_of(np.ones(h.shape)), np.empty(0)
     beside = h.ravel() if block.has_confounder else none
     return RatingBlock(pairs.row_ptr, pairs.col, np.zeros(h.size), np.zeros(h.size), beside, block.exposure)
 
 
-def fitted(p: Extended) -> biased.Unknowns:
+def fitted(p: RidgeProblem) -> biased.Unknowns:
     """Two sweeps, and the users solved last, as a fit ends."""
     return biased.update_users(p.twin, biased.sweep(p.twin, biased.sweep(p.twin, p.start)))
 
 
-def sides(p: Extended, x: biased.Unknowns) -> tuple[Spreads, Spreads, Noise]:
+def sides(p: RidgeProblem, x: biased.Unknowns) -> tuple[Spreads, Spreads, Noise]:
     users, items = rows_of(p, x)
     shared = Shared(x.intercept, x.gamma, x.reg if p.twin.estimates_reg else 0.0)
     user_sums = ridge_sums.user_sums(users, p.users.exposure, p.design)
@@ -49,7 +49,7 @@ def sides(p: Extended, x: biased.Unknowns) -> tuple[Spreads, Spreads, Noise]:
     return of_users, of_items, certainty.noise({**residuals, **sums[0]}, sums[1])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["classical", "biases-global", "own-estimated", "pooled-everywhere"])
 @settings(max_examples=8)
 @given(seed=SEEDS)
 def test_variances_are_the_dense_twins(seed: int, kind: str) -> None:
@@ -109,13 +109,13 @@ def test_weights_and_regularisers_of_another_unit_change_no_variance(seed: int, 
 @given(seed=SEEDS)
 def test_rows_in_pieces_give_the_same(seed: int) -> None:
     p = problem_of(seed, "pooled")
-    x, whole = fitted(p), csr.PIECE
+    x, whole = fitted(p), certainty.PIECE
     expected = sides(p, x)
     try:
-        csr.PIECE = 2
+        certainty.PIECE = 2
         found = sides(p, x)
     finally:
-        csr.PIECE = whole
+        certainty.PIECE = whole
     for side, other in zip(found[:2], expected[:2], strict=True):
         assert_same(side.pairs, other.pairs, 1e-9)
         assert side.leverage == pytest.approx(other.leverage, rel=1e-9)

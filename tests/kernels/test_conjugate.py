@@ -1,8 +1,5 @@
 """Conjugate gradients: each step the best of what it reaches, none uphill, and in the end Cholesky's solution."""
 
-from collections.abc import Iterator
-from contextlib import nullcontext
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,23 +8,16 @@ from hypothesis import strategies as st
 from dcrec_spark.kernels import cholesky, ridge, ridge_sums
 from dcrec_spark.kernels.conjugate import descend
 from dcrec_spark.kernels.ridge_terms import RatingBlock, Shared, System
-from tests.kernels import ways
-from tests.kernels.loops.problems import counts_of, system_of
-from tests.kernels.test_ridge_sums import KINDS, problem_of, rows_of
+from tests.kernels.problems import counts_of, system_of
+from tests.kernels.test_ridge import problem_of, rows_of
 from tests.problems import assert_same
 from tests.reference.poisson import Array
+from tests.reference.rows import row_equations
 
 SEEDS = st.integers(0, 2**32)
-kinds = pytest.mark.parametrize("kind", KINDS)
+kinds = pytest.mark.parametrize("kind", ["classical", "biases-everywhere-by-count", "pooled", "pooled-everywhere"])
 examples = settings(max_examples=10)
 Problem = tuple[RatingBlock, System, Array]
-
-
-@pytest.fixture(scope="module", autouse=True, params=["numpy", "loops"])
-def way(request: pytest.FixtureRequest) -> Iterator[str]:
-    """In NumPy, as small problems are, and by compiled loops, as large ones."""
-    with ways.loops() if request.param == "loops" else nullcontext():
-        yield request.param
 
 
 def problems_of(seed: int, kind: str) -> tuple[Problem, Problem]:
@@ -46,15 +36,9 @@ def problems_of(seed: int, kind: str) -> tuple[Problem, Problem]:
     )
 
 
-def dense_of(block: RatingBlock, system: System) -> list[tuple[Array, Array]]:
-    """Each row's whole matrix, and its right-hand side."""
-    rows = ((np.tril(matrix), right.copy()) for matrix, right in cholesky.assembled(block, system))
-    return [(lower + np.tril(lower, -1).T, right) for lower, right in rows]
-
-
 def losses(block: RatingBlock, system: System, rows: Array) -> Array:
     """What the objective has of each row, but for a constant."""
-    return np.array([x @ a @ x - 2.0 * b @ x for x, (a, b) in zip(rows, dense_of(block, system), strict=True)])
+    return np.array([x @ a @ x - 2.0 * b @ x for x, (a, b) in zip(rows, row_equations(block, system), strict=True)])
 
 
 def assert_near(found: Array, expected: Array, start: Array, tolerance: float) -> None:
@@ -77,7 +61,7 @@ def test_many_steps_end_where_cholesky_does(seed: int, kind: str) -> None:
 def test_steps_end_where_the_loss_is_smallest_of_all_that_they_reach(seed: int, kind: str) -> None:
     for block, system, start in problems_of(seed, kind):
         for steps in (1, 2):
-            expected = [best_of(steps, x, *row) for x, row in zip(start, dense_of(block, system), strict=True)]
+            expected = [best_of(steps, x, *row) for x, row in zip(start, row_equations(block, system), strict=True)]
             assert_near(descend(block, system, start, steps), np.array(expected), start, 1e-7)
 
 
@@ -125,8 +109,8 @@ def test_a_row_that_is_not_positive_definite_is_nan_alone() -> None:
     assert_same(found[1:], cholesky.solve_rows(block, system)[1:], 1e-9)
 
 
-def test_rows_do_not_depend_on_those_beside_them(way: str) -> None:
-    """The second half of a block alone is what it is in the block; to the last bit where each row has its own loop."""
+def test_rows_do_not_depend_on_the_rows_next_to_them() -> None:
+    """The second half of a block alone is what it is in the block, to the last bit."""
     block, system, start = problems_of(1, "pooled-everywhere")[0]
     whole, half = descend(block, system, start, 3), len(start) // 2
     first = block.row_ptr[half]
@@ -136,9 +120,7 @@ def test_rows_do_not_depend_on_those_beside_them(way: str) -> None:
     of_rows = {name: getattr(system, name)[half:] for name in ("ridge", "border", "right")}
     of_pairs = {name: getattr(system, name)[first:] for name in ("curvature", "pull")}
     found = descend(rest, system._replace(**of_rows, **of_pairs), start[half:], 3)
-    if way == "loops":
-        np.testing.assert_array_equal(found, whole[half:])
-    assert_same(found, whole[half:], 1e-12)
+    np.testing.assert_array_equal(found, whole[half:])
 
 
 def test_single_precision_stays_single() -> None:

@@ -1,28 +1,19 @@
-"""Gamma factors: moments and divergence as the twin writes them out, noise that belongs to a row's id."""
-
-from collections.abc import Iterator
+"""Gamma factors: moments, divergence, long steps and scale match the dense reference; noise depends on a row's id."""
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dcrec_spark.kernels.gamma import divergence, geometric_mean, moments, noise
-from tests.kernels import ways
+from dcrec_spark.kernels.gamma import best_scale, divergence, geometric_mean, moments, noise, over_relaxed
 from tests.reference import poisson as dense
 from tests.reference.poisson import Array
 
 SEEDS = st.integers(0, 2**32)
+LENGTHS = st.floats(1.0, 1.99)
 POSITIVE = st.floats(0.01, 50.0)
 KEYS = np.random.default_rng(0).integers(-(2**63), 2**63, 20_000)
-
-
-@pytest.fixture(scope="module", autouse=True, params=[1, 3], ids=["one thread", "three threads"])
-def way(request: pytest.FixtureRequest) -> Iterator[None]:
-    """However few the numbers are."""
-    with ways.threaded(request.param):
-        yield
 
 
 def random_factors(seed: int) -> tuple[Array, Array]:
@@ -41,7 +32,7 @@ def test_geometric_mean_is_the_exponential_of_the_expected_log(seed: int) -> Non
 
 
 @given(SEEDS, POSITIVE, POSITIVE)
-def test_divergence_is_the_twins_and_never_negative(seed: int, prior_shape: float, prior_rate: float) -> None:
+def test_divergence_matches_the_dense_reference(seed: int, prior_shape: float, prior_rate: float) -> None:
     shape, rate = random_factors(seed)
     actual = divergence(shape, rate, prior_shape, prior_rate)
     expected = -dense.gamma_terms(shape, np.broadcast_to(rate, shape.shape), prior_shape, prior_rate)
@@ -118,13 +109,101 @@ def test_noise_of_no_rows() -> None:
     assert noise(0, np.empty(0, np.int64), 3).shape == (0, 3)
 
 
-def test_the_number_of_threads_changes_no_bit() -> None:
-    rng = np.random.default_rng(3)
-    shape, rate = rng.gamma(1.0, 3.0, (101, 7)), rng.gamma(1.0, 1.0, 7)
-    found = []
-    for n_threads in (1, 2, 5):
-        with ways.threaded(n_threads):
-            found.append([geometric_mean(shape, rate), *moments(shape, rate, 0.3, 0.4)])
-    for others in found[1:]:
-        for one, other in zip(found[0], others, strict=True):
-            np.testing.assert_array_equal(one, other)
+def long_step(seed: int) -> tuple[Array, Array, Array]:
+    """Before and after an update, and the prior; row 0 is without counts."""
+    rng = np.random.default_rng(seed)
+    n, rank = int(rng.integers(2, 6)), int(rng.integers(1, 5))
+    prior = np.full(rank, rng.uniform(0.05, 2.0))
+    before = prior * (1 + rng.gamma(0.3, 30.0, (n, rank)))
+    updated = prior + rng.gamma(0.3, 30.0, (n, rank))
+    updated[0] = prior
+    return before, updated, prior
+
+
+@settings(max_examples=50)
+@given(SEEDS, LENGTHS)
+def test_a_long_step_matches_the_dense_reference(seed: int, length: float) -> None:
+    before, updated, prior = long_step(seed)
+    one = np.ones_like(before)
+    states = dense.State(before, one, one, one), dense.State(updated, one, one, one)
+    expected = dense.long_steps(*states, length, dense.Priors(user_shape=float(prior[0]))).user_shape
+    np.testing.assert_allclose(over_relaxed(before, updated, prior, length), expected, rtol=1e-10)
+
+
+@settings(max_examples=50)
+@given(SEEDS, LENGTHS)
+def test_long_steps_keep_the_sums_of_rows_and_stay_above_the_prior(seed: int, length: float) -> None:
+    before, updated, prior = long_step(seed)
+    relaxed = over_relaxed(before, updated, prior, length)
+    np.testing.assert_allclose(relaxed.sum(axis=1), updated.sum(axis=1), rtol=1e-10)
+    assert (relaxed >= prior).all()
+    np.testing.assert_array_equal(relaxed[0], prior)
+
+
+def test_a_long_step_goes_beyond_the_update_and_length_1_is_the_update() -> None:
+    before, updated, prior = np.array([[2.0, 2.0]]), np.array([[3.0, 1.0]]), np.array([0.3, 0.3])
+    np.testing.assert_array_equal(over_relaxed(before, updated, prior, 1.0), updated)
+    relaxed = over_relaxed(before, updated, prior, 1.5)
+    assert relaxed[0, 0] > 3.0
+    assert relaxed[0, 1] < 1.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_long_steps_stay_finite_in_their_type(dtype: type) -> None:
+    """From next to nothing to a million in one step, and back."""
+    few, many = np.array([[0.3, 1e-2]], dtype), np.array([[1e6, 1e-2]], dtype)
+    for before, updated in ((few, many), (many, few)):
+        relaxed = over_relaxed(before, updated, np.full(2, 1e-2, dtype), 1.9)
+        assert np.isfinite(relaxed).all()
+        assert relaxed.dtype == dtype
+
+
+PRIORS = [
+    dense.Priors(),
+    dense.Priors(user_shape=2.0, user_rate=0.1, item_shape=0.5, item_rate=7.0),
+    dense.Priors(user_shape=0.01, user_rate=1e-6, item_shape=3.0, item_rate=1e6),
+]
+N_USERS, N_ITEMS, RANK = 7, 4, 3
+
+
+def draw_state(priors: dense.Priors, seed: int) -> dense.State:
+    return dense.initial_state(np.random.default_rng(seed), N_USERS, N_ITEMS, RANK, priors, noise=30.0)
+
+
+def scale_of(state: dense.State, priors: dense.Priors) -> dense.Array:
+    users = state.user_mean.sum(axis=0), float(N_USERS), priors.user_shape, priors.user_rate
+    items = state.item_mean.sum(axis=0), float(N_ITEMS), priors.item_shape, priors.item_rate
+    return np.asarray(best_scale(users, items), np.float64)
+
+
+def scaled(state: dense.State, scale: dense.Array) -> dense.State:
+    return dense.State(state.user_shape, state.user_rate / scale, state.item_shape, state.item_rate * scale)
+
+
+@pytest.mark.parametrize("priors", PRIORS)
+@pytest.mark.parametrize("seed", range(2))
+def test_no_other_scale_has_a_larger_elbo(priors: dense.Priors, seed: int) -> None:
+    """The scale of one factor is moved by a hundredth to a hundredfold; products, and with them the rest, stay."""
+    state = draw_state(priors, seed)
+    scale = scale_of(state, priors)
+    counts = np.random.default_rng(seed).integers(0, 3, (N_USERS, N_ITEMS)).astype(float)
+    best = dense.elbo(scaled(state, scale), counts, priors)
+    for factor in (0.01, 0.5, 0.99, 1.01, 2.0, 100.0):
+        other = scale * np.where(np.arange(RANK) == seed % RANK, factor, 1.0)
+        assert dense.elbo(scaled(state, other), counts, priors) < best
+    np.testing.assert_allclose(dense.a_hat(scaled(state, scale)), dense.a_hat(state))
+
+
+@pytest.mark.parametrize("priors", PRIORS)
+def test_balanced_twice_is_balanced_once(priors: dense.Priors) -> None:
+    state = draw_state(priors, 9)
+    once = scaled(state, scale_of(state, priors))
+    np.testing.assert_allclose(scale_of(once, priors), 1.0, rtol=1e-9)
+
+
+def test_where_coordinate_ascent_has_ended_the_scale_is_one() -> None:
+    counts = np.random.default_rng(3).poisson(1.5, (N_USERS, N_ITEMS)).astype(float)
+    state = draw_state(dense.Priors(), 3)
+    for _ in range(400):
+        state = dense.cavi_sweep(state, counts)
+    np.testing.assert_allclose(scale_of(state, dense.Priors()), 1.0, atol=1e-4)

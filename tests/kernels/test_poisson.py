@@ -1,7 +1,5 @@
-"""Poisson factorization: every invariant of coordinate ascent, and the dense twin step by step."""
+"""Poisson factorization: invariants of coordinate ascent, and the dense reference step by step."""
 
-from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,8 +11,7 @@ from scipy.special import gammaln
 
 from dcrec_spark.kernels import csr
 from dcrec_spark.kernels.gamma import divergence, geometric_mean
-from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, update_shape, weighted_sums
-from tests.kernels import ways
+from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, update_shape
 from tests.problems import assert_same, count_block, random_counts
 from tests.reference import poisson as dense
 from tests.reference import poisson_outcome as outcome
@@ -23,15 +20,6 @@ from tests.reference.poisson import Array
 PRIORS = dense.Priors(0.3, 0.4, 0.5, 0.6)
 SEEDS = st.integers(0, 2**32)
 examples = settings(max_examples=25)
-
-
-@pytest.fixture(scope="module", autouse=True, params=["row by row", "rows together", "loops"])
-def way(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Long rows are worked on one by one, short ones together, many by compiled loops."""
-    before, csr.LONG_ROW = csr.LONG_ROW, 0 if request.param == "row by row" else csr.LONG_ROW
-    with ways.loops() if request.param == "loops" else nullcontext():
-        yield
-    csr.LONG_ROW = before
 
 
 class Side(NamedTuple):
@@ -90,7 +78,7 @@ def elbo(problem: Problem) -> float:
     return float(fitted - gammaln(counts + 1.0).sum() - expected - far)
 
 
-def twin_of(problem: Problem) -> dense.State:
+def reference_of(problem: Problem) -> dense.State:
     users, items = problem.users, problem.items
     return dense.State(
         users.shape,
@@ -102,16 +90,16 @@ def twin_of(problem: Problem) -> dense.State:
 
 @examples
 @given(SEEDS)
-def test_sweeps_and_elbo_are_the_twins(seed: int) -> None:
-    """The rate comes out the same for every row of a side, so one vector says all of the twin's table."""
+def test_sweeps_and_elbo_match_the_dense_reference(seed: int) -> None:
+    """All rows of a side have the same rate, so one vector stands for the reference's table."""
     problem = random_problem(seed)
-    twin = twin_of(problem)
+    reference = reference_of(problem)
     for _ in range(4):
-        problem, twin = sweep(problem), dense.cavi_sweep(twin, problem.counts, PRIORS)
-        mine = twin_of(problem)
+        problem, reference = sweep(problem), dense.cavi_sweep(reference, problem.counts, PRIORS)
+        mine = reference_of(problem)
         for side in ("user_shape", "user_rate", "item_shape", "item_rate"):
-            np.testing.assert_allclose(getattr(mine, side), getattr(twin, side), rtol=1e-10)
-        assert elbo(problem) == pytest.approx(dense.elbo(twin, problem.counts, PRIORS), rel=1e-10)
+            np.testing.assert_allclose(getattr(mine, side), getattr(reference, side), rtol=1e-10)
+        assert elbo(problem) == pytest.approx(dense.elbo(reference, problem.counts, PRIORS), rel=1e-10)
 
 
 @examples
@@ -164,32 +152,11 @@ def test_the_order_of_users_and_of_items_does_not_matter(seed: int) -> None:
     assert elbo(shuffled) == pytest.approx(elbo(problem), rel=1e-11)
 
 
-@pytest.mark.parametrize("piece", [1, 2, 3])
-def test_heavy_rows_in_pieces_give_the_same(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(10):
-        counts, users, items = random_problem(seed)
-        block = count_block(counts)
-        arguments = block, users.geometric_mean, items.geometric_mean
-        monkeypatch.setattr(csr, "PIECE", 1 << 15)
-        monkeypatch.setattr(csr, "GATHERED", 1 << 17)
-        shape, fitted = update_shape(0.3, *arguments), rates(*arguments)
-        monkeypatch.setattr(csr, "PIECE", piece)
-        monkeypatch.setattr(csr, "GATHERED", piece)
-        np.testing.assert_allclose(update_shape(0.3, *arguments), shape, rtol=1e-13)
-        np.testing.assert_allclose(rates(*arguments), fitted, rtol=1e-14)
-
-
-def test_pieces_cover_each_row_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csr, "PIECE", 2)
-    assert list(csr.pieces(np.array([0, 0, 3, 4, 4]))) == [(1, 0, 2), (1, 2, 3), (2, 3, 4)]
-    assert list(csr.pieces(np.array([0]))) == []
-
-
 @examples
 @given(SEEDS)
 def test_inner_products_of_means_are_a_hat_of_the_exposed_pairs(seed: int) -> None:
     problem = sweep(random_problem(seed))
-    table = dense.a_hat(twin_of(problem))
+    table = dense.a_hat(reference_of(problem))
     block, mirror = count_block(problem.counts), count_block(problem.counts.T)
     by_user = csr.inner_products(block.row_ptr, block.col, problem.users.mean, problem.items.mean)
     by_item = csr.inner_products(mirror.row_ptr, mirror.col, problem.items.mean, problem.users.mean)
@@ -212,7 +179,7 @@ def test_single_precision_agrees_to_a_hundred_thousandth(seed: int) -> None:
     assert log_rates(single[0], rates(*single)) == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
-def test_inputs_are_left_alone() -> None:
+def test_inputs_are_not_changed() -> None:
     """They are read-only views in a fit."""
     counts, users, items = random_problem(5)
     block, own, other = count_block(counts), users.geometric_mean, items.geometric_mean
@@ -226,7 +193,7 @@ def test_inputs_are_left_alone() -> None:
         np.testing.assert_array_equal(array, old)
 
 
-# The Poisson outcome: a component beside the factors, and an offset
+# The Poisson outcome: a weight of the confounder next to the factors, and an offset
 
 
 class OutcomeProblem(NamedTuple):
@@ -250,8 +217,8 @@ def g(shape: Array, rate: Array) -> Array:
 
 @examples
 @given(SEEDS)
-def test_users_with_a_weight_of_their_own_are_the_twins(seed: int) -> None:
-    """The confounder's component stands in the last column, its values beside the nonzeros; the intercept is known."""
+def test_users_with_a_weight_of_their_own_match_the_dense_reference(seed: int) -> None:
+    """The confounder's weight is the last column. The intercept is a known offset."""
     data, state = random_outcome(seed, "user")
     block = count_block(data.ratings)
     at = np.nonzero(data.ratings)
@@ -269,15 +236,15 @@ def test_users_with_a_weight_of_their_own_are_the_twins(seed: int) -> None:
 
 @examples
 @given(SEEDS)
-def test_rates_of_weighted_pairs_are_the_twins(seed: int) -> None:
-    """Of all pairs by w0, and of the observed ones what they weigh beyond it."""
+def test_rates_of_weighted_pairs_match_the_dense_reference(seed: int) -> None:
+    """All pairs weigh w0, and the observed ones more."""
     data, state = random_outcome(seed, "user")
     seen, w0 = data.ratings > 0, 0.4
     data = replace(data, weights=np.where(seen, data.weights, w0))
     block, at = count_block(data.ratings), np.nonzero(data.ratings)
     excess = data.weights[at] - w0
     expected = outcome.update_users(state, data)
-    factors = weighted_sums(block.row_ptr, block.col, excess, state.item_mean)
+    factors = csr.row_products(block.row_ptr, block.col, excess, state.item_mean)
     np.testing.assert_allclose(0.3 + w0 * state.item_mean.sum(axis=0) + factors, expected.user_rate, rtol=1e-10)
     gamma = csr.row_sums(block.row_ptr, excess * data.a_hat[at])
     np.testing.assert_allclose(1.0 + w0 * data.a_hat.sum(axis=1) + gamma, expected.confounder_rate, rtol=1e-10)
@@ -285,7 +252,7 @@ def test_rates_of_weighted_pairs_are_the_twins(seed: int) -> None:
 
 @examples
 @given(SEEDS)
-def test_items_beside_a_known_part_are_the_twins(seed: int) -> None:
+def test_items_with_a_known_offset_match_the_dense_reference(seed: int) -> None:
     data, state = random_outcome(seed, "user")
     at = np.nonzero(data.ratings.T)
     drawn = (g(state.confounder_shape, state.confounder_rate)[:, None] * data.a_hat).T[at]

@@ -1,9 +1,7 @@
-"""Least squares over all pairs: every update, the intercept and the objective as the dense twin has them."""
+"""Least squares over all pairs: each step, the shared terms and J match the dense reference."""
 
-from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,280 +10,297 @@ from hypothesis import strategies as st
 
 from dcrec_spark.kernels import cholesky, csr, ridge, ridge_sums
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared
-from tests.kernels import ways
-from tests.problems import RatingProblem, assert_same, rating_problem, user_rows
-from tests.reference import ridge as dense
+from tests.problems import assert_same, random_counts
+from tests.problems import csr as csr_of
+from tests.reference import biased
 from tests.reference.poisson import Array
 
 SEEDS = st.integers(0, 2**32)
-examples = settings(max_examples=25)
-designs = pytest.mark.parametrize(
-    "design",
-    [Design(w0, everywhere) for everywhere in (False, True) for w0 in (0.0, 0.37, 1.0)]
-    + [Design(w0, everywhere, per_user=False) for everywhere, w0 in ((False, 0.37), (False, 0.0), (True, 1.0))],
-    ids=lambda d: f"{'weighted' if d.everywhere else 'probabilistic'}-{d.unobserved}{'' if d.per_user else '-global'}",
-)
-with_and_without = pytest.mark.parametrize("confounder", [True, False], ids=["deconfounded", "classical"])
-ALL_TERMS = Design(0.37, True)
+REG = Regulariser(0.7, 1.3, 0.4, 0.2, 0.9, 1.7)
+RANK = 2
 
 
-@pytest.fixture(scope="module", autouse=True, params=["numpy", "loops"])
-def way(request: pytest.FixtureRequest) -> Iterator[None]:
-    """In NumPy, as small problems are, and by compiled loops, as large ones."""
-    with ways.loops() if request.param == "loops" else nullcontext():
-        yield
+class RidgeProblem(NamedTuple):
+    """Both sides' blocks, and the tables of the dense reference with unknowns to start from."""
+
+    users: RatingBlock
+    items: RatingBlock
+    design: Design
+    reg: Regulariser
+    twin: biased.Problem
+    start: biased.Unknowns
 
 
-def problem_of(seed: int, design: Design, confounder: bool, **settings: Any) -> RatingProblem:
-    return rating_problem(np.random.default_rng(seed), design, confounder, **settings)
+def ridge_problem(
+    seed: int,
+    design: Design,
+    weight_of: str,
+    by_count: bool,
+    leave_one_out: bool,
+    unsure: bool,
+    estimates: bool,
+    common: float | None = None,
+) -> RidgeProblem:
+    """User 0 and the last item are unrated. Of an observed pair h may be another number than the product."""
+    rng = np.random.default_rng(seed)
+    n_users, n_items = int(rng.integers(3, 9)), int(rng.integers(3, 9))
+    observed = random_counts(rng, n_users, n_items) > 0
+    ratings = np.where(observed, rng.integers(0, 6, observed.shape), 0.0)
+    weights = np.where(observed, rng.uniform(0.05, 3.0, observed.shape), design.unobserved)
+    exposed = 2 * (weight_of != "none")
+    pi, lam = rng.normal(0.3, 1.0, (n_users, exposed)), rng.normal(0.3, 1.0, (n_items, exposed))
+    product = pi @ lam.T
+    h = np.where(observed & leave_one_out, product + rng.normal(0.0, 0.3, product.shape), product)
+    variance = np.where(observed & unsure, rng.uniform(0.1, 1.0, product.shape), 0.0)
+    count = [np.maximum(observed.sum(axis=a), 1.0) if by_count else np.ones(observed.shape[1 - a]) for a in (1, 0)]
+    regs = REG[:6]
+    mask = np.where(observed, 1.0, float(design.everywhere))
+    twin = biased.Problem(
+        ratings, weights, mask, h, variance, weight_of, count[0], count[1], design.biases, *regs, estimates, common
+    )
+    begin = biased.start(twin, rng.standard_normal((n_items, RANK)), RANK, float(rng.standard_normal()))
+    tables = (observed, ratings, weights, h, product, variance)
+    users = block_of(tables, pi, leave_one_out, unsure)
+    items = block_of(tuple(table.T for table in tables), lam, leave_one_out, unsure)
+    return RidgeProblem(users, items, design, REG._replace(by_count=by_count, common=common), twin, begin)
 
 
-def users_by_kernel(p: RatingProblem, factors: dense.Factors) -> Array:
-    sums = ridge_sums.item_sums(factors.item_attribute, p.items.exposure, p.design)
-    return cholesky.solve_rows(
-        p.users, ridge.users_system(p.users, factors.item_attribute, sums, shared_of(p, factors), p.design, p.reg)
+def block_of(tables: tuple[Array, ...], exposure: Array, leave_one_out: bool, unsure: bool) -> RatingBlock:
+    entries, none = csr_of(tables[0]), np.empty(0)
+    ratings, weights, h, product, variance = (table[entries.row, entries.col] for table in tables[1:])
+    has = exposure.shape[1] > 0
+    return RatingBlock(
+        *(entries.row_ptr, entries.col, ratings, weights, h if has else none, exposure),
+        *(product if has and leave_one_out else none, variance if has and unsure else none),
     )
 
 
-def items_by_kernel(p: RatingProblem, factors: dense.Factors) -> Array:
-    users = user_rows(factors, has_own_weights(p))
-    sums = ridge_sums.user_sums(users, p.users.exposure, p.design)
-    return cholesky.solve_rows(
-        p.items, ridge.items_system(p.items, users, sums, shared_of(p, factors), p.design, p.reg)
+def rows_of(p: RidgeProblem, x: biased.Unknowns) -> tuple[Array, Array]:
+    """Users and items as they travel."""
+    users = [x.theta, *[x.user_bias[:, None]] * p.design.biases]
+    if p.users.has_confounder and p.design.per_user:
+        users.append(x.weight[:, None])
+    return np.hstack(users), np.hstack([x.beta, *[x.item_bias[:, None]] * p.design.biases])
+
+
+def unknowns_of(p: RidgeProblem, x: biased.Unknowns, users: Array, items: Array, shared: Shared) -> biased.Unknowns:
+    """The way back; the weights of users without one of their own follow the common one."""
+    biases, own = p.design.biases, p.users.has_confounder and p.design.per_user
+    return replace(
+        x,
+        theta=users[:, :RANK],
+        user_bias=users[:, RANK] if biases else x.user_bias,
+        weight=users[:, -1] if own else np.full(len(users), shared.gamma),
+        beta=items[:, :RANK],
+        item_bias=items[:, RANK] if biases else x.item_bias,
+        intercept=shared.intercept,
+        gamma=shared.gamma,
+        reg=shared.reg_of_departures(p.reg),
     )
 
 
-def has_own_weights(p: RatingProblem) -> bool:
-    return p.users.has_confounder and p.design.per_user
+def sweep(p: RidgeProblem, x: biased.Unknowns) -> tuple[biased.Unknowns, float, Array]:
+    """One sweep of the kernels from the reference's unknowns, J after it, and the users as they were solved."""
+    shared = Shared(x.intercept, x.gamma, x.reg if p.twin.estimates_reg else 0.0)
+    of_items = ridge_sums.item_sums(rows_of(p, x)[1], p.items.exposure, p.design)
+    users = cholesky.solve_rows(
+        p.users, ridge.users_system(p.users, rows_of(p, x)[1], of_items, shared, p.design, p.reg)
+    )
+    of_users = ridge_sums.user_sums(users, p.users.exposure, p.design)
+    of_users |= ridge_sums.penalty(users, p.users, True, shared, p.design, p.reg)
+    if p.twin.estimates_reg:
+        of_users |= ridge_sums.departure_variances(p.users, of_items, shared, p.design, p.reg)
+    items = cholesky.solve_rows(p.items, ridge.items_system(p.items, users, of_users, shared, p.design, p.reg))
+    of_items = ridge_sums.item_sums(items, p.items.exposure, p.design)
+    of_items |= ridge_sums.observed_sums(p.items, items, users, shared, p.design)
+    of_items |= ridge_sums.penalty(items, p.items, False, shared, p.design, p.reg)
+    after, value = ridge_sums.shared_and_objective(of_users, of_items, shared, p.design, p.reg, True)
+    moved = users.copy()
+    if p.users.has_confounder and p.design.per_user:
+        moved[:, -1] += after.gamma - shared.gamma  # departures stay where they are
+    return unknowns_of(p, x, moved, items, after), value, users
 
 
-def shared_of(p: RatingProblem, factors: dense.Factors) -> Shared:
-    return Shared(factors.intercept, 0.0 if p.design.per_user else float(factors.confounder_weight[0]))
+KINDS = {
+    # w0, z, whose weight, biases, by count, own exposure left out, variance, estimated (, regulariser of common gamma)
+    "classical": (0.0, False, "none", False, False, False, False, False),
+    "weighted": (1.0, True, "none", False, False, False, False, False),
+    "probabilistic": (0.37, False, "user", False, False, False, False, False),
+    "biases": (0.0, False, "none", True, False, False, False, False),
+    "biases-everywhere-by-count": (0.37, True, "none", True, True, False, False, False),
+    "biases-global": (0.37, False, "global", True, True, False, True, False),
+    "own": (1.0, True, "user", True, False, True, True, False),
+    "own-estimated": (0.37, False, "user", False, False, True, False, True),
+    "pooled": (0.37, False, "pooled", True, False, True, True, False),
+    "pooled-everywhere": (0.37, True, "pooled", True, True, True, True, True),
+    "pooled-rated-alone": (0.0, False, "pooled", True, True, True, True, True),
+    "pooled-without-biases": (1.0, False, "pooled", False, False, False, False, True),
+    "global-everywhere": (1.0, True, "global", True, False, True, True, False),
+    "global-held": (0.37, False, "global", True, False, False, False, False, 2.5),
+    "pooled-held": (0.37, True, "pooled", True, True, True, True, True, 2.5),
+}
 
 
-def shared_and_objective(p: RatingProblem, factors: dense.Factors, fit_intercept: bool = True) -> tuple[Shared, float]:
-    users, now = user_rows(factors, has_own_weights(p)), shared_of(p, factors)
-    items = {
-        **ridge_sums.item_sums(factors.item_attribute, p.items.exposure, p.design),
-        **ridge_sums.observed_sums(p.items, factors.item_attribute, users, now, p.design),
-        **ridge_sums.penalty(factors.item_attribute, p.items, False, now, p.design, p.reg),
-    }
-    of_users = {
-        **ridge_sums.user_sums(users, p.users.exposure, p.design),
-        **ridge_sums.penalty(users, p.users, True, now, p.design, p.reg),
-    }
-    return ridge_sums.shared_and_objective(of_users, items, now, p.design, p.reg, fit_intercept)
+def problem_of(seed: int, kind: str) -> RidgeProblem:
+    w0, everywhere, weight_of, biases, *further = KINDS[kind]
+    per_user = weight_of in ("none", "user", "pooled")
+    design = Design(w0, everywhere, per_user, weight_of == "pooled", biases)
+    return ridge_problem(seed, design, weight_of, *further)
 
 
-def with_shared(p: RatingProblem, factors: dense.Factors, shared: Shared) -> dense.Factors:
-    factors = replace(factors, intercept=shared.intercept)
-    if not p.users.has_confounder or p.design.per_user:
-        return factors
-    return replace(factors, confounder_weight=np.full_like(factors.confounder_weight, shared.gamma))
-
-
-def with_users(factors: dense.Factors, users: Array) -> dense.Factors:
-    rank = factors.item_attribute.shape[1]
-    gamma = users[:, rank] if users.shape[1] > rank else factors.confounder_weight
-    return replace(factors, user_preference=users[:, :rank], confounder_weight=gamma)
-
-
-def sweep(p: RatingProblem, factors: dense.Factors) -> tuple[dense.Factors, float]:
-    """Users, items, what all pairs share; and J there."""
-    factors = with_users(factors, users_by_kernel(p, factors))
-    factors = replace(factors, item_attribute=items_by_kernel(p, factors))
-    shared, objective = shared_and_objective(p, factors)
-    return with_shared(p, factors, shared), objective
-
-
-@designs
-@with_and_without
-@examples
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=15)
 @given(seed=SEEDS)
-def test_users_are_the_twins(seed: int, design: Design, confounder: bool) -> None:
-    """Preference and confounder weight in one system; weights on either side of w0, unrated users too."""
-    p = problem_of(seed, design, confounder)
-    expected = user_rows(dense.update_users(p.twin, p.factors), has_own_weights(p))
-    actual = users_by_kernel(p, p.factors)
-    assert actual.shape == expected.shape
-    assert_same(actual, expected, 1e-10)
-
-
-@designs
-@with_and_without
-@examples
-@given(seed=SEEDS)
-def test_items_are_the_twins(seed: int, design: Design, confounder: bool) -> None:
-    p = problem_of(seed, design, confounder)
-    assert_same(items_by_kernel(p, p.factors), dense.update_items(p.twin, p.factors).item_attribute, 1e-10)
-
-
-@designs
-@with_and_without
-@examples
-@given(seed=SEEDS)
-def test_shared_terms_and_objective_are_the_twins(seed: int, design: Design, confounder: bool) -> None:
-    """The intercept and, where it is global, gamma: one quadratic in both."""
-    p = problem_of(seed, design, confounder)
-    expected = dense.update_shared(p.twin, p.factors)
-    shared, objective = shared_and_objective(p, p.factors)
-    assert_same(shared, shared_of(p, expected), 1e-8)
-    assert objective == pytest.approx(dense.objective(p.twin, expected), rel=1e-12)
-
-
-@designs
-@with_and_without
-def test_without_an_intercept_the_objective_is_at_zero(design: Design, confounder: bool) -> None:
-    p = problem_of(1, design, confounder)
-    shared, objective = shared_and_objective(p, p.factors, fit_intercept=False)
-    assert shared.intercept == 0.0
-    twin = replace(p.twin, fit_intercept=False)
-    at_zero = dense.objective(twin, dense.update_shared(twin, replace(p.factors, intercept=0.0)))
-    assert objective == pytest.approx(at_zero, rel=1e-12)
-
-
-@designs
-@with_and_without
-@settings(max_examples=8)
-@given(seed=SEEDS)
-def test_sweeps_follow_the_twin_and_the_objective_never_rises(seed: int, design: Design, confounder: bool) -> None:
-    p = problem_of(seed, design, confounder)
-    factors, twin, history = p.factors, p.factors, [dense.objective(p.twin, p.factors)]
+def test_sweeps_match_the_dense_reference_and_the_objective_never_rises(seed: int, kind: str) -> None:
+    p = problem_of(seed, kind)
+    x = twin = p.start
+    history = []
     for _ in range(4):
-        (factors, objective), twin = sweep(p, factors), dense.sweep(p.twin, twin)
-        history.append(objective)
-        assert objective == pytest.approx(dense.objective(p.twin, factors), rel=1e-12)
-    assert_same(user_rows(factors, True), user_rows(twin, True), 1e-8)
-    assert_same(factors.item_attribute, twin.item_attribute, 1e-8)
-    assert_same(factors.intercept, twin.intercept, 1e-8)
-    assert (np.diff(history) <= 1e-12 * np.array(history[:-1])).all()
+        before = x
+        (x, value, users), twin = sweep(p, x), biased.sweep(p.twin, twin)
+        assert_same(users, rows_of(p, biased.update_users(p.twin, before))[0], 1e-8)
+        posterior = 1.0 / (biased.curvature(p.twin) + before.reg)
+        assert value == pytest.approx(biased.objective(p.twin, replace(x, posterior=posterior)), rel=1e-10)
+        history.append(value)
+    for mine, theirs in zip(rows_of(p, x), rows_of(p, twin), strict=True):
+        assert_same(mine, theirs, 1e-7)
+    assert (x.intercept, x.gamma) == pytest.approx((twin.intercept, twin.gamma), rel=1e-7, abs=1e-9)
+    if p.twin.estimates_reg:
+        assert x.reg == pytest.approx(twin.reg, rel=1e-7)
+    assert (np.diff(history) <= 1e-10 * np.abs(history[:-1])).all()
 
 
-@settings(max_examples=8)
+@pytest.mark.parametrize("kind", ["classical", "pooled-everywhere", "global-everywhere"])
+@settings(max_examples=10)
 @given(seed=SEEDS)
-def test_the_objective_of_heavy_weights_keeps_its_digits(seed: int) -> None:
-    """Weights to 200, as 1 + 40 y gives them."""
-    p = problem_of(seed, Design(1.0, True), True, heaviest=200.0)
-    factors, objective = sweep(p, p.factors)
-    assert objective == pytest.approx(dense.objective(p.twin, factors), rel=1e-12)
+def test_the_error_of_held_out_pairs_is_that_of_the_predictions(seed: int, kind: str) -> None:
+    """The observed pairs stand in for them; the shared terms come later than the sums."""
+    p = problem_of(seed, kind)
+    x = biased.sweep(p.twin, p.start)
+    after = biased.update_shared(p.twin, x)
+    users, items = rows_of(p, x)
+    sums = ridge_sums.held_out_sums(p.items, items, users, Shared(x.intercept, x.gamma), p.design)
+    observed = np.zeros(p.twin.ratings.shape, bool)
+    observed[p.items.col, np.repeat(np.arange(len(items)), np.diff(p.items.row_ptr))] = True
+    error = (p.twin.ratings - biased.predict(p.twin, after))[observed]
+    found = ridge_sums.held_out_error(sums, Shared(after.intercept, after.gamma, 3.0))
+    assert found == pytest.approx(np.square(error).mean(), rel=1e-9)
 
 
-@designs
-@with_and_without
-@examples
+def test_departures_that_are_all_alike_end_at_the_largest_regulariser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And J still never rises."""
+    monkeypatch.setattr(ridge_sums, "LARGEST_REG", 5.0)
+    p = problem_of(7, "pooled-rated-alone")
+    p = p._replace(
+        twin=replace(p.twin, estimates_reg=True), users=p.users._replace(rating=np.zeros_like(p.users.rating))
+    )
+    p = p._replace(items=p.items._replace(rating=np.zeros_like(p.items.rating)))
+    x, history = p.start, []
+    for _ in range(30):
+        x, value, _ = sweep(p, x)
+        history.append(value)
+    assert x.reg == 5.0
+    assert (np.diff(history) <= 1e-10 * np.abs(history[:-1])).all()
+
+
+def single(p: RidgeProblem) -> RidgeProblem:
+    def narrowed(block: RatingBlock) -> RatingBlock:
+        return RatingBlock(*block[:2], *(array.astype(np.float32) for array in block[2:]))
+
+    start: Any = replace(p.start, beta=p.start.beta.astype(np.float32))
+    return p._replace(users=narrowed(p.users), items=narrowed(p.items), start=start)
+
+
+@pytest.mark.parametrize("kind", ["biases-everywhere-by-count", "pooled-everywhere"])
+@settings(max_examples=5)
 @given(seed=SEEDS)
-def test_the_error_of_held_out_pairs_is_that_of_the_predictions(seed: int, design: Design, confounder: bool) -> None:
-    """Here the observed pairs stand in for them; the shared terms may come later than the sums."""
-    p = problem_of(seed, design, confounder)
-    users, shared = user_rows(p.factors, has_own_weights(p)), shared_of(p, p.factors)
-    sums = ridge_sums.held_out_sums(p.items, p.factors.item_attribute, users, shared, p.design)
-    at = np.repeat(np.arange(len(p.items.row_ptr) - 1), np.diff(p.items.row_ptr))
-    error = (p.twin.ratings - dense.predict(p.twin, p.factors))[p.items.col, at]
-    assert ridge_sums.held_out_error(sums, shared) == pytest.approx(np.square(error).mean(), rel=1e-10)
+def test_single_precision_agrees_to_a_thousandth(seed: int, kind: str) -> None:
+    p = problem_of(seed, kind)
+    of_items = ridge_sums.item_sums(rows_of(p, p.start)[1], p.items.exposure, p.design)
+    small = single(p)
+    beta = rows_of(small, small.start)[1].astype(np.float32)
+    shared = Shared(p.start.intercept, 0.3)
+    found = cholesky.solve_rows(small.users, ridge.users_system(small.users, beta, of_items, shared, p.design, p.reg))
+    assert found.dtype == np.float32
+    assert_same(
+        found,
+        cholesky.solve_rows(
+            p.users, ridge.users_system(p.users, rows_of(p, p.start)[1], of_items, shared, p.design, p.reg)
+        ),
+        2e-3,
+    )
 
 
-@with_and_without
-@examples
-@given(seed=SEEDS)
-def test_a_row_comes_out_as_it_does_alone(seed: int, confounder: bool) -> None:
-    """So neither the order of the rows nor the block in which they lie matters."""
-    p = problem_of(seed, ALL_TERMS, confounder)
-    users, items = users_by_kernel(p, p.factors), items_by_kernel(p, p.factors)
+def solve_users(p: RidgeProblem, users: RatingBlock | None = None) -> Array:
+    """The users, or others in their place, given the items that the problem starts from."""
+    items = rows_of(p, p.start)[1]
+    sums, block = ridge_sums.item_sums(items, p.items.exposure, p.design), users or p.users
+    shared = Shared(p.start.intercept, 0.3)
+    return cholesky.solve_rows(block, ridge.users_system(block, items, sums, shared, p.design, p.reg))
+
+
+def one_row(block: RatingBlock, row: int, pairs: slice = slice(None)) -> RatingBlock:
+    """Some pairs of one row, alone in a block."""
+    at = range(block.row_ptr[row], block.row_ptr[row + 1])[pairs]
+    of_pairs = [array[at.start : at.stop] for array in block[1:5]]
+    further = [array[at.start : at.stop] for array in (block.low_rank, block.variance)]
+    return RatingBlock(np.array([0, len(at)]), *of_pairs, block.exposure[row : row + 1], *further)
+
+
+@pytest.mark.parametrize("kind", ["classical", "pooled-everywhere"])
+def test_a_row_does_not_depend_on_the_rows_next_to_it(kind: str) -> None:
+    p = problem_of(6, kind)
+    users = solve_users(p)
     for row in range(len(users)):
-        alone = users_by_kernel(p._replace(users=one_row(p.users, row)), p.factors)
-        assert_same(alone[0], users[row], 1e-12)
-    for row in range(len(items)):
-        alone = items_by_kernel(p._replace(items=one_row(p.items, row)), p.factors)
-        assert_same(alone[0], items[row], 1e-12)
+        assert_same(solve_users(p, one_row(p.users, row))[0], users[row], 1e-12)
 
 
-def one_row(block: RatingBlock, row: int) -> RatingBlock:
-    start, end = block.row_ptr[row], block.row_ptr[row + 1]
-    values = [array[start:end] for array in block[1:5]]
-    return RatingBlock(np.array([0, end - start]), *values, block.exposure[row : row + 1])
-
-
-@designs
-@with_and_without
-@examples
+@pytest.mark.parametrize("kind", ["weighted", "biases-global", "pooled-everywhere"])
+@settings(max_examples=10)
 @given(seed=SEEDS)
-def test_an_item_is_solved_by_sums_over_parts_of_its_users(seed: int, design: Design, confounder: bool) -> None:
-    """Where its own block has none of its pairs."""
-    p = problem_of(seed, design, confounder)
-    users, shared = user_rows(p.factors, has_own_weights(p)), shared_of(p, p.factors)
+def test_an_item_is_solved_by_sums_over_parts_of_its_users(seed: int, kind: str) -> None:
+    """As heavy items are, whose own block has none of their pairs."""
+    p = problem_of(seed, kind)
+    users, shared = np.random.default_rng(seed).standard_normal(rows_of(p, p.start)[0].shape), Shared(0.2, 0.3)
     sums = ridge_sums.user_sums(users, p.users.exposure, p.design)
-    whole = items_by_kernel(p, p.factors)
+    whole = cholesky.solve_rows(p.items, ridge.items_system(p.items, users, sums, shared, p.design, p.reg))
     for row in range(len(whole)):
-        mine = one_row(p.items, row)
-        half_way = len(mine.col) // 2
-        parts = [mine.piece(0, half_way), mine.piece(half_way, len(mine.col))]
-        added = [
-            cholesky.sums_over_pairs(part, users, sums["augmented"], shared, p.design)
-            for part in (part._replace(exposure=np.zeros_like(mine.exposure)) for part in parts)
-        ]
+        half_way = len(one_row(p.items, row).col) // 2
+        parts = [one_row(p.items, row, part) for part in (slice(half_way), slice(half_way, None))]
+        none = parts[0].empty_row()._replace(elsewhere=np.diff(p.items.row_ptr)[row : row + 1])
+        parts = [part._replace(exposure=np.zeros_like(part.exposure)) for part in parts]
+        added = [cholesky.sums_over_pairs(part, users, sums["augmented"], shared, p.design) for part in parts]
         half, right = (sum(part[0] for part in of_parts) for of_parts in zip(*added, strict=True))
-        none = mine.piece(0, 0)
         system = ridge.items_system(none, users, sums, shared, p.design, p.reg).of_row(0, half, right)
         assert_same(cholesky.solve_rows(none, system)[0], whole[row], 1e-9)
 
 
-@pytest.mark.parametrize("piece", [1, 2, 3])
-@with_and_without
-def test_heavy_rows_in_pieces_give_the_same(piece: int, confounder: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(5):
-        p = problem_of(seed, ALL_TERMS, confounder)
-        monkeypatch.setattr(csr, "PIECE", 1 << 15)
-        users, items = users_by_kernel(p, p.factors), items_by_kernel(p, p.factors)
-        best = shared_and_objective(p, p.factors)
-        monkeypatch.setattr(csr, "PIECE", piece)
-        assert_same(users_by_kernel(p, p.factors), users, 1e-12)
-        assert_same(items_by_kernel(p, p.factors), items, 1e-12)
-        again = shared_and_objective(p, p.factors)
-        assert (*again[0], again[1]) == pytest.approx((*best[0], best[1]), rel=1e-12)
+def test_without_an_intercept_the_objective_is_at_zero() -> None:
+    p = problem_of(1, "pooled-everywhere")
+    users, items = rows_of(p, p.start)
+    now = Shared(0.0, p.start.gamma)
+    of_users = ridge_sums.user_sums(users, p.users.exposure, p.design)
+    of_users |= ridge_sums.penalty(users, p.users, True, now, p.design, p.reg)
+    of_items = ridge_sums.item_sums(items, p.items.exposure, p.design)
+    of_items |= ridge_sums.observed_sums(p.items, items, users, now, p.design)
+    of_items |= ridge_sums.penalty(items, p.items, False, now, p.design, p.reg)
+    best, at_best = ridge_sums.shared_and_objective(of_users, of_items, now, p.design, p.reg, fit_intercept=False)
+    assert best.intercept == 0.0
+    assert at_best <= ridge_sums.objective(of_users, of_items, now, p.design, p.reg)
 
 
-@designs
-@with_and_without
-@settings(max_examples=10)
-@given(seed=SEEDS)
-def test_single_precision_agrees_to_a_thousandth(seed: int, design: Design, confounder: bool) -> None:
-    """Of the largest entry; the sums over all pairs stay in double precision."""
-    p = problem_of(seed, design, confounder)
-    small = p._replace(users=single(p.users), items=single(p.items))
-    factors = replace(
-        p.factors,
-        user_preference=p.factors.user_preference.astype(np.float32),
-        item_attribute=p.factors.item_attribute.astype(np.float32),
-        confounder_weight=p.factors.confounder_weight.astype(np.float32),
-    )
-    users, items = users_by_kernel(small, factors), items_by_kernel(small, factors)
-    assert users.dtype == items.dtype == np.float32
-    assert_same(users, users_by_kernel(p, p.factors), 1e-3)
-    assert_same(items, items_by_kernel(p, p.factors), 1e-3)
-    sums = ridge_sums.user_sums(users, small.users.exposure, design)
-    assert {array.dtype for array in sums.values()} == {np.dtype(np.float64)}
-
-
-def single(block: RatingBlock) -> RatingBlock:
-    return RatingBlock(*block[:2], *(array.astype(np.float32) for array in block[2:]))
-
-
-@with_and_without
-def test_a_row_without_a_solution_is_nan_and_the_others_are_not(confounder: bool) -> None:
-    """Negative weights make no minimum; user 1 alone has them."""
-    p = problem_of(3, Design(0.0, False), confounder)
+def test_a_row_with_negative_weights_is_nan_alone() -> None:
+    p = problem_of(3, "classical")
     weight = p.users.weight.copy()
     weight[p.users.row_ptr[1] : p.users.row_ptr[2]] = -1e6
-    actual = users_by_kernel(p._replace(users=p.users._replace(weight=weight)), p.factors)
-    assert np.isnan(actual[1]).all()
-    assert_same(np.delete(actual, 1, 0), np.delete(users_by_kernel(p, p.factors), 1, 0), 1e-12)
+    found = solve_users(p, p.users._replace(weight=weight))
+    assert np.isnan(found[1]).all()
+    assert_same(np.delete(found, 1, 0), np.delete(solve_users(p), 1, 0), 1e-12)
 
 
 def test_an_unrated_row_without_regularisation_is_nan() -> None:
-    """Nothing says where it should be; user 0 and the last item are unrated."""
-    p = problem_of(4, Design(0.0, False), False)._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0))
-    assert np.isnan(users_by_kernel(p, p.factors)[0]).all()
-    assert np.isnan(items_by_kernel(p, p.factors)[-1]).all()
+    p = problem_of(4, "classical")
+    assert np.isnan(solve_users(p._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0)))[0]).all()
 
 
 def test_row_sums_of_empty_rows_are_zero() -> None:
@@ -294,14 +309,37 @@ def test_row_sums_of_empty_rows_are_zero() -> None:
     np.testing.assert_array_equal(csr.row_sums(np.array([0, 0]), np.empty(0)), [0])
 
 
-def test_inputs_are_left_alone() -> None:
+def test_inputs_are_not_changed() -> None:
     """They are read-only views in a fit."""
-    p = problem_of(5, ALL_TERMS, True)
-    factors = (p.factors.user_preference, p.factors.item_attribute, p.factors.confounder_weight)
-    inputs = [array for array in (*p.users, *p.items, *factors) if array is not None]
+    p = problem_of(5, "pooled-everywhere")
+    inputs = [*p.users, *p.items, p.start.beta]
     before = [array.copy() for array in inputs]
     for array in inputs:
         array.flags.writeable = False
-    sweep(p, p.factors)
+    sweep(p, p.start)
     for array, old in zip(inputs, before, strict=True):
         np.testing.assert_array_equal(array, old)
+
+
+@settings(max_examples=50)
+@given(SEEDS, st.floats(1.0, 1.99))
+def test_a_long_step_shrinks_the_excess_loss_as_promised(seed: int, length: float) -> None:
+    """To (1 - length)^2 of what it was."""
+    rng = np.random.default_rng(seed)
+    rows, before = rng.normal(size=(7, 4)), rng.normal(size=(1, 4))
+    matrix, target = rows.T @ rows + np.eye(4), rng.normal(size=4)
+
+    def loss(x: Array) -> float:
+        return float(x[0] @ matrix @ x[0] - 2 * x[0] @ target)
+
+    solved = np.linalg.solve(matrix, target)[None, :]
+    after = ridge.over_relaxed_rows(before, solved, length)
+    excess = (1 - length) ** 2 * (loss(before) - loss(solved))
+    assert loss(after) - loss(solved) == pytest.approx(excess, rel=1e-9, abs=1e-9)
+
+
+def test_a_step_to_the_solution_needs_no_start() -> None:
+    before, solved = np.zeros((2, 3)), np.ones((2, 3), np.float32)
+    assert ridge.over_relaxed_rows(before, solved, 1.0) is solved
+    assert ridge.over_relaxed_rows(None, solved, 1.7) is solved
+    assert ridge.over_relaxed_rows(before, solved, 1.5).dtype == np.float32

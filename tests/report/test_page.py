@@ -1,50 +1,40 @@
-"""The report as markup: what it says, that nothing gets out of its quotes, and that it needs nothing but itself."""
+"""The report as markup: its contents, that no text becomes markup, and that it loads nothing."""
 
 import re
 from collections import Counter
-from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
+from pyspark.sql import SparkSession
 
-from dcrec_spark.report import (
-    audit_section,
-    certainty_section,
-    fit_sections,
-    list_sections,
-    result_sections,
-    strata_section,
-    words,
-)
-from dcrec_spark.report.facts import AuditFacts, CertaintyFacts, GammaFacts, Stage
-from dcrec_spark.report.fit_sections import settled
-from dcrec_spark.report.page import ids, in_short, render, title
-from tests.report.made import EVIL, FOLDER, estimates, facts, likes
+from dcrec_spark import PredictiveCheck
+from dcrec_spark.evaluation.result import Estimate
+from dcrec_spark.report import figures, page
+from dcrec_spark.report.facts import Stage
+from tests.frames import frame_of
+from tests.report.made import EVIL, check, facts
 
-NAMED = {"short": in_short, "audit": audit_section.audit, "check": fit_sections.check, "gamma": result_sections.gamma}
-NAMED |= {"certainty": certainty_section.certainty, "strata": strata_section.strata}
-NAMED |= {"change": result_sections.change, "reliability": result_sections.reliability}
 VOID = {"meta", "br", "path", "use"}
 
 
 class Read(HTMLParser):
-    """The page's elements, its text, and the text of each section."""
+    """The page's elements, and the text of each section."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, html: str) -> None:
         super().__init__()
         self.tags: Counter[str] = Counter()
         self.attributes: list[tuple[str, str, str | None]] = []
         self.sections: dict[str, str] = {}
         self._section = ""
         self._open: list[str] = []
-        self.feed(page)
+        self.feed(html)
         assert self._open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += [(tag, name, value) for name, value in attrs]
+        self.handle_startendtag(tag, attrs)
         if tag == "section":
             self._section = str(dict(attrs)["id"])
         if tag not in VOID:
@@ -58,239 +48,156 @@ class Read(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        text = " ".join(data.split()).replace(words.MINUS, "-")
+        text = " ".join(data.split()).replace(page.MINUS, "-")
         self.sections[self._section] = f"{self.sections.get(self._section, '')} {text}".strip()
 
 
-def section(name: str, **other: Any) -> str:
-    """The text of one section, which is all that is rendered: pictures take time."""
-    return Read(render(facts(**other), [NAMED[name]])).sections[name]
+@pytest.fixture(scope="module")
+def html() -> str:
+    return page.render(facts())
 
 
 @pytest.fixture(scope="module")
-def page() -> str:
-    return render(facts())
+def read(html: str) -> Read:
+    return Read(html)
 
 
-@pytest.fixture(scope="module")
-def read(page: str) -> Read:
-    return Read(page)
-
-
-def test_names_and_titles_stay_text(page: str, read: Read) -> None:
+def test_names_and_titles_stay_text(html: str, read: Read) -> None:
     assert read.tags["script"] == 0
-    assert EVIL not in page
-    for where in ("short", "metrics", "change", "samples", "making"):
+    assert EVIL not in html
+    for where in ("problems", "samples"):
         assert EVIL in read.sections[where], where
     assert "Emma & <b>Ivanhoe</b> (5.0): +0.41" in read.sections["samples"]
 
 
-def test_nothing_comes_from_elsewhere(page: str, read: Read) -> None:
-    assert "http://" not in page
-    assert "https://" not in page
+def test_the_page_loads_nothing_and_what_it_refers_to_is_there_once(html: str, read: Read) -> None:
+    assert "http://" not in html
+    assert "https://" not in html
     assert not read.tags.keys() & {"link", "img", "iframe", "object", "embed", "script", "base", "form"}
     assert {name for _, name, _ in read.attributes} & {"src", "srcset", "data", "action"} == set()
-    targets = [value for _, name, value in read.attributes if name in ("href", "xlink:href")]
-    assert targets
-    assert all(str(target).startswith("#") for target in targets)
-    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", page))
-    assert "@import" not in page
-    assert "default-src 'none'" in page
-
-
-def test_what_is_referred_to_is_there_once(read: Read) -> None:
+    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", html))
+    assert "@import" not in html
+    assert "default-src 'none'" in html
     ids = Counter(str(value) for _, name, value in read.attributes if name == "id")
-    targets = {str(value)[1:] for _, name, value in read.attributes if name in ("href", "xlink:href")}
-    assert targets <= ids.keys()
+    targets = {str(value) for _, name, value in read.attributes if name in ("href", "xlink:href")}
+    assert {f"#{name}" for name in ids} >= targets
     assert [name for name, times in ids.items() if times > 1] == []
 
 
-def test_pictures_take_the_pages_colours_and_can_be_read_out(page: str, read: Read) -> None:
-    pictures = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert len(pictures) == read.tags["figure"] == read.tags["figcaption"] >= 15
+def test_figures_have_the_colours_of_the_page_and_a_description(html: str, read: Read) -> None:
+    pictures = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
+    assert len(pictures) == read.tags["figure"] == read.tags["figcaption"] >= 12
     for picture in pictures:
         assert re.match(r'<svg viewBox="0 0 \d+(\.\d+)? \d+(\.\d+)?" role="img" aria-label="[^"]{30,}">', picture)
-        assert "var(--ink)" in picture
-        colours = set(re.findall(r"(?:fill|stroke): (#\w+)", picture)) - {"#ffffff"}
-        assert colours == set()
+        assert set(re.findall(r"(?:fill|stroke): (#\w+)", picture)) - {"#ffffff"} == set()
     assert len(set(pictures)) == len(pictures)
 
 
-def test_every_table_has_a_caption_and_heads(read: Read) -> None:
-    assert read.tags["table"] == read.tags["caption"] >= 8
-    assert {value for tag, name, value in read.attributes if (tag, name) == ("th", "scope")} == {"col", "row"}
+def test_what_fails_comes_first(read: Read) -> None:
+    assert list(read.sections)[1:3] == ["problems", "metrics"]
+    problems = read.sections["problems"]
+    assert "Exposure predictive check FAILED (p = 0.995)" in problems
+    assert "Outcome stage: 3 iterations. NOT converged" in problems
+    good = facts(check=check(0.5), stages=facts().stages[:1], problems=[])
+    assert page.problems(good) == []
 
 
-def test_one_page_for_light_dark_wide_and_narrow(page: str) -> None:
-    assert "prefers-color-scheme: dark" in page
-    assert '<meta name="color-scheme" content="light dark">' in page
-    assert 'name="viewport" content="width=device-width' in page
-
-
-# ---- what it says
-
-
-def test_the_title_says_what_was_evaluated_and_the_ids_stand_below() -> None:
-    assert title(facts()) == "Evaluation: deconfounded probabilistic matrix factorization, 31 January 2026"
-    assert title(facts(outcome="poisson", adjustment="none")).startswith("Evaluation: classical Poisson factorization,")
-    assert ids(facts()) == f"Model 1a2b{EVIL}, run 20260131T000000-abcdef"
-    assert words.kind_of_model("toy", "ours") == "ours toy matrix factorization"
-
-
-def test_no_folder_of_the_machine_is_shown(page: str, read: Read) -> None:
-    assert FOLDER not in page
-    assert '"path": "\N{HORIZONTAL ELLIPSIS}/u.data"' in read.sections["making"]
-    assert '"path": "out"' in read.sections["making"]
-    assert '"titles_path": "out/titles.csv"' in read.sections["making"]
-    assert "no previous run under out to start from" in read.sections["short"]
-
-
-def test_results_come_first_and_doubts_stand_out(page: str, read: Read) -> None:
-    assert list(read.sections)[1:4] == ["short", "metrics", "reliability"]
-    notes = re.findall(r'<p class="note">(.*?)</p>', page)
-    assert any("not settled" in note for note in notes)
-    assert any("do not trust a_hat" in note for note in notes)
-
-
-def test_one_bar_is_said_in_words_not_drawn() -> None:
-    one_bar = [fit_sections.data, list_sections.coverage, *NAMED.values()]
-    read = Read(render(likes(), one_bar))
-    assert "All training ratings are 1." in read.sections["data"]
-    assert "All 900 users have 16 to 31 training ratings." in read.sections["data"]
-    assert "All 900 items have 16 to 31 lists (first 10 places) that they are in." in read.sections["coverage"]
-    assert "Gamma is 0.250 for each of 900 users." in read.sections["gamma"]
-    assert "No item gains or loses a place." in read.sections["change"]
-    labels = [str(value) for tag, name, value in read.attributes if (tag, name) == ("svg", "aria-label")]
-    assert not [label for label in labels if label.startswith(("Training ratings", "Activity", "Gamma", "Reliability"))]
-
-
-def test_how_sure_the_lists_are(read: Read) -> None:
-    said = read.sections["certainty"]
-    assert "The 90 % interval of a recommended item is 0.60 wide on average, from -1.00 to 2.00" in said
-    assert "changes the odds of choosing by a factor of 1.050; a quarter already by 1.020, three quarters by" in said
-    assert "25 % of the places are extrapolations" in said
-    assert "12.5 % of the users have rated" in said
-    assert section("certainty", certainty="Not done.") == "How sure the lists are Not done."
-    plain = facts().certainty
-    assert isinstance(plain, CertaintyFacts)
-    without = section("certainty", certainty=replace(plain, extrapolating=None, effective=None))
-    assert "extrapolations" not in without
-    assert "of the users have rated" not in without
-
-
-def test_whom_the_model_serves(read: Read) -> None:
-    said = read.sections["strata"]
-    assert "Each is this model minus classical twin" in said
-    assert "Of 9 differences 5 % or so would miss 0" in said
-    assert "8 to 20 300 +0.030 0.020 to 0.040; better; n = 290" in said
-    assert "21 to 69 300 -0.004 no interval; n = 1" in said
-    assert "1 to 4 650 +0.200 0.100 to 0.300; better; n = 1,234" in said
-    assert "5 to 400 650 \N{EN DASH} +0.000 -0.100 to 0.100; no difference shown; n = 4,321" in said
-    assert section("strata", strata="Not done.") == "Whom it serves: by activity and by popularity Not done."
-
-
-def test_intervals_with_0_inside_show_no_difference(read: Read) -> None:
-    assert "no difference shown from classical twin" in read.sections["short"]
-    assert "better than item mean" in read.sections["short"]
-    table = read.sections["metrics"]
-    assert "+0.001 -0.002 to 0.004; no difference shown" in table
-    assert "+0.010 0.006 to 0.014; better" in table
-    assert "-0.090 -0.100 to -0.080; better" in table  # of an error, less is better
-    assert "-0.010 -0.012 to -0.008; worse" in table
-    assert "+0.001 no interval" in table
+def test_metrics_stand_next_to_baselines_with_intervals_and_verdicts(read: Read) -> None:
+    text = read.sections["metrics"]
+    assert "this model 0.900 0.890 to 0.910" in text
+    assert "item mean 0.900 0.890 to 0.910" in text
+    assert "+0.001 -0.009 to 0.011 no difference shown" in text
+    assert "+0.020 0.010 to 0.030 better" in text
+    assert "-0.010 -0.012 to -0.008 worse" in text
+    assert "-0.100 no interval" in text
+    assert "40 %" in read.sections["coverage"]
 
 
 @pytest.mark.parametrize(
-    ("measure", "low", "high", "said"),
+    ("measure", "low", "high", "verdict"),
     [
-        ("ndcg", 0.1, 0.2, words.BETTER),
-        ("ndcg", -0.2, -0.1, words.WORSE),
-        ("mse", 0.1, 0.2, words.WORSE),
-        ("item_mae", -0.2, -0.1, words.BETTER),
-        ("mse", -0.1, 0.1, words.NONE),
-        ("ndcg", 0.0, 0.1, words.NONE),
-        ("ndcg", np.nan, np.nan, words.UNKNOWN),
+        ("ndcg", 0.1, 0.2, page.BETTER),
+        ("ndcg", -0.2, -0.1, page.WORSE),
+        ("mse", 0.1, 0.2, page.WORSE),
+        ("item_mae", -0.2, -0.1, page.BETTER),
+        ("ndcg", 0.0, 0.1, page.NONE),
+        ("ndcg", None, None, page.UNKNOWN),
     ],
 )
-def test_verdicts(measure: str, low: float, high: float, said: str) -> None:
-    assert words.verdict(measure, low, high) == said
+def test_an_interval_with_0_inside_shows_no_difference(measure: str, low: Any, high: Any, verdict: str) -> None:
+    assert page.verdict(measure, Estimate(0.0, low, high, 9)) == verdict
 
 
-def test_without_resamples_nothing_is_claimed() -> None:
-    metrics = facts().metrics
-    bare = estimates(("item mean", "ndcg", 0.01, np.nan, np.nan))
-    changed = type(metrics)(metrics.estimates.assign(low=np.nan, high=np.nan), bare, "rel", 3.0, 0.95, 0)
-    said = section("short", metrics=changed)
-    assert "NDCG 0.900: without intervals not compared with item mean." in said
-    assert "better" not in said
+def test_every_section_shows_its_facts(read: Read) -> None:
+    expected = {
+        "strata": "8 to 20 300 +0.030 0.020 to 0.040 better, n = 900 -0.200 -0.210 to -0.190 better, n = 900",
+        "samples": "4.750 1.000 0.250",
+        "certainty": "The 90 % interval of a recommended item is 0.60 wide on average, from -1.00 to 2.00",
+        "data": "Test ratings dropped because their pair is in training: 25 .",
+        "convergence": "Exposure stage: 4 iterations. Converged",
+        "check": "all users together 0.995",
+        "card": "below 0 for 30 of 190 users",
+        "timings": "predict and rank 12.0",
+    }
+    for section, text in expected.items():
+        assert text.replace(" .", ".") in read.sections[section].replace(" .", "."), read.sections[section]
+
+
+def test_what_there_is_none_of_is_explained() -> None:
+    none = Read(
+        page.render(
+            facts(
+                strata="no strata",
+                certainty="no certainty",
+                check="no check",
+                gamma=None,
+                adjustment="none",
+                unrated_are_zeros=True,
+                no_reasons="no reasons",
+            )
+        )
+    )
+    for section in ("strata", "certainty", "check"):
+        assert f"no {section}" in none.sections[section]
+    assert "no reasons" in none.sections["samples"]
+    assert "no confounder part (adjustment = none)" in none.sections["card"]
+    assert "Do not read them as ratings" in none.sections["metrics"]
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "text"),
     [
-        ([100.0, 50.0, 49.999], "3 iterations; settled, as the last relative change, 2.0e-05, is below tol = 0.0001"),
-        ([100.0, 50.0], "2 iterations; not settled: the last relative change, 5.0e-01, is not below tol = 0.0001"),
-        ([100.0], "1 iteration; with so few nothing can be said"),
+        ([100.0, 50.0, 49.999], "Converged: the last relative change is 2.0e-05"),
+        ([100.0, 50.0], "NOT converged: the last relative change is 5.0e-01, above tol = 0.0001"),
+        ([100.0], "too few to judge convergence"),
     ],
 )
-def test_whether_a_fit_settled(values: list[float], said: str) -> None:
-    assert said in settled(Stage("outcome", "J", False, values, 1e-4, 20))
+def test_whether_a_fit_converged(values: list[float], text: str) -> None:
+    assert text in page.convergence_of(Stage("outcome", "J", values, 1e-4, 20))
 
 
-def test_data_that_were_left_out_are_counted(read: Read) -> None:
-    assert "25 test ratings of pairs that are in training too were dropped." in read.sections["data"]
-    assert "1 test rating of users or items that a model does not know was left out" in read.sections["data"]
-    assert "In training 5.9 % of all pairs" in read.sections["data"]
+# ---- the picture of the predictive check
 
 
-def test_the_check_and_what_it_is_of(read: Read) -> None:
-    assert "Far from the middle: do not trust a_hat." in read.sections["check"]
-    assert "fitted anew" in read.sections["check"]
-    assert "why it was not done" in section("check", check="why it was not done")
+def test_the_picture_of_a_check_shows_its_figures(spark: SparkSession) -> None:
+    p_values = [0.05, 0.3, 0.31, 0.5, 0.6, 0.8, 0.96, 0.97]
+    users = frame_of(spark, [(str(p), p) for p in p_values], "id string, p_value double").coalesce(1)
+    found = PredictiveCheck(users, 0.995, 0.6, 0.56, -90.0, np.linspace(-120.0, -100.0, 21), 8, 30, users)
+    figure = figures.plot_predictive_check(found, bins=4)
+    left, right = figure.axes
+    assert [bar.get_height() for bar in left.patches] == [1, 2, 2, 3]
+    assert set(np.asarray(right.lines[0].get_xdata())) == {-3.0}
+    assert found.verdict in figure.get_suptitle()
 
 
-def test_verdicts_of_the_audit_stand_beside_their_limits(read: Read) -> None:
-    said = read.sections["audit"]
-    assert f"max_churn 0.125 0.500 kept a note on {EVIL}" in said
-    assert "floor 0.080 0.070 to 0.090 0.100 not kept --force catalogue_ndcg@10 is 0.08" in said
-    assert "On ratings held out of that fit NDCG@10 over the catalogue" in said
-    assert "this model 0.080 0.070 to 0.090 last model 0.090" in said
-    assert "Published beyond a limit (audit.floor, --force): catalogue_ndcg@10 is 0.08." in read.sections["short"]
-    assert "drew no limits" in section("audit", audit=AuditFacts([]))
-    assert "no audit is known" in section("audit", audit="no audit is known")
-    assert "Published beyond" not in section("short", audit="no audit is known")
+@pytest.mark.parametrize("ink", [figures.INK, figures.FILL, figures.ACCENT])
+@pytest.mark.parametrize("paper", ["white", "#111418"])
+def test_ink_is_legible_on_light_and_dark(ink: str, paper: str) -> None:
+    """A contrast of at least 3 to 1 (WCAG 2.1, graphics)."""
 
+    def luminance(colour: str) -> float:
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+        return float(np.dot([0.2126, 0.7152, 0.0722], linear))
 
-def test_gamma_of_each_user_of_all_and_of_none(read: Read) -> None:
-    assert "30 users (15.8 %) below 0" in read.sections["gamma"]
-    assert "One gamma for all users: 0.250." in section("gamma", gamma=GammaFacts(None, 0.25))
-    assert "no gamma: it adjusts for nothing" in section("gamma", adjustment="none", gamma=GammaFacts(None, None))
-    assert "inverse propensities instead" in section("gamma", adjustment="ipw", gamma=GammaFacts(None, None))
-
-
-def test_changes_of_the_ranking(read: Read) -> None:
-    said = read.sections["change"]
-    assert "25 % of the items in the first 10 places of this model are not in those of classical twin" in said
-    assert "100 users (11.1 %) keep all of their items" in said
-    assert f"{EVIL} 3 60 +57 12" in said
-    assert "8 80 2 -78 300" in said  # without a title it goes by its id
-    assert "nothing to compare" in section("change", change="there is nothing to compare")
-
-
-def test_other_outcomes_are_not_taken_for_ratings() -> None:
-    assert "not to be read as ratings" in section("reliability", outcome="weighted", unrated_are_zeros=True)
-    assert "not to be read as ratings" not in section("reliability")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.12345, "0.123"),
-        (-0.5, f"{words.MINUS}0.500"),
-        (123.456, "123.5"),
-        (1234567.8, "1,234,568"),
-        (float("nan"), words.DASH),
-    ],
-)
-def test_numbers(value: float, text: str) -> None:
-    assert words.number(value) == text
+    lower, higher = sorted((luminance(ink), luminance(paper)))
+    assert (higher + 0.05) / (lower + 0.05) >= 3.0

@@ -1,4 +1,4 @@
-"""An Airflow of the tests' own, in the environment that make test-schedulers makes, and a night that takes seconds."""
+"""An Airflow of the tests' own, in the environment that make test-all makes, and a night that takes seconds."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The DAG of examples/airflow, loaded and run by a real Airflow, in the environment that make test-schedulers makes."""
+"""The DAG of examples/airflow, loaded and run by a real Airflow, in the environment that make test-all makes."""
 
 import subprocess
 from pathlib import Path

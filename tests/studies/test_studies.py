@@ -200,9 +200,9 @@ def test_between_the_readings_no_test_pair_is_in_the_ratings() -> None:
     """The rate makes the world sparser; the paper's sweeps keep theirs."""
     world = Point("spread", 1.7, 4).settings(WORLD)
     assert (world.gamma_spread, world.test_pairs, world.gamma_reading, world.seed) == (1.7, "withheld", "rate", 4)
-    assert density(world) == density(replace(world, test_pairs="all"))  # which counts what the test withholds
+    assert density(world) == density(world.model_copy(update={"test_pairs": "all"}))
     paper_world = Point("outcome", 3.0, 4).settings(WORLD)
-    assert replace(world, gamma_spread=0.3, test_pairs="all") == paper_world
+    assert world.model_copy(update={"gamma_spread": 0.3, "test_pairs": "all"}) == paper_world
 
 
 def test_what_is_there_is_not_run_again(spark: SparkSession, profile: Profile, work: Path) -> None:

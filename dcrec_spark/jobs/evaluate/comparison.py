@@ -1,40 +1,117 @@
-"""What an evaluation compares: models, and the test ratings that none of them has seen."""
+"""The models that an evaluation compares, and the test ratings that none of them was fitted to."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from dcrec_spark.config import EvaluateConfig, InputConfig
+from dcrec_spark.data.read import read_ratings
+from dcrec_spark.data.titles import read_titles_file
 from dcrec_spark.data.validation.validate import Validated
-from dcrec_spark.errors import DataError
+from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.baselines import item_statistics
-from dcrec_spark.jobs.evaluate.inputs import TEST
-from dcrec_spark.jobs.evaluate.twin import fit_twin
-from dcrec_spark.jobs.saved_model import SavedModel
+from dcrec_spark.jobs.inputs import open_ratings
+from dcrec_spark.jobs.job import Context
+from dcrec_spark.jobs.saved_model import SavedModel, load_model
+from dcrec_spark.jobs.served_model import as_trained, load_served_model, require_ids_of
+from dcrec_spark.models.families.gaussian import LeastSquares
+from dcrec_spark.models.families.registry import family_of
+from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.vectors import ScoringVectors
 
-MODEL, COMPARED, TWIN = "this model", "compared model", "classical twin"
+T = TypeVar("T")
+
+TEST = "evaluation.test_path"
+MODEL, COMPARED, BASELINE = "this model", "compared model", "baseline model"
+_PAIR = ["user_id", "item_id"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Inputs of an evaluation, opened but not read.
+
+    saved : the evaluated model. other : a second model to compare it with, or None. training, test : ratings.
+    titles : item_id, title; or None.
+    """
+
+    saved: SavedModel
+    other: SavedModel | None
+    training: DataFrame
+    test: DataFrame
+    titles: DataFrame | None
+
+
+def test_input(config: EvaluateConfig) -> InputConfig:
+    """Settings of the test ratings: those of the input, with another path.
+
+    Raises
+    ------
+    ConfigError : the configuration has no path, or reads by a query that would be the test's too.
+    """
+    path, given = config.evaluation.test_path, config.input
+    if path is None:
+        raise ConfigError(
+            f"setting {TEST}: found null, expected held-out ratings, in the format and with the columns of input"
+        )
+    if given.format == "jdbc" and "query" in given.options:
+        raise ConfigError(
+            f"setting {TEST}: input.options.query would be used for the test too; name the ratings with input.table, "
+            "and the test with evaluation.test_path"
+        )
+    return given.model_copy(update={"table" if given.format in ("table", "jdbc") else "path": path, "snapshot": None})
+
+
+def open_inputs(context: Context[EvaluateConfig]) -> Inputs:
+    """Load the models and open the ratings. Their ids have to be of the models' type.
+
+    Raises
+    ------
+    ConfigError, DataError : names the setting whose path or ids cannot be used.
+    """
+    settings, spark = context.config.evaluation, context.spark
+    saved, other = load_served_model(context), None
+    if settings.compare_with is not None:
+        other = load_model(spark, settings.compare_with, "evaluation.compare_with")
+        context.resources.callback(other.model.release)
+    training = open_ratings(context)
+    test = naming_test(lambda: read_ratings(spark, test_input(context.config)))
+    for model in filter(None, (saved, other)):
+        require_ids_of(model.model, training, "input", ("user", "item"))
+        require_ids_of(model.model, test, TEST, ("user", "item"))
+    titles = None
+    if settings.titles_path is not None:
+        titles = read_titles_file(spark, settings.titles_path, saved.model.itemFactors.schema["id"].dataType)
+    return Inputs(saved, other, training, test, titles)
+
+
+def naming_test(read: Callable[[], T]) -> T:
+    """Return what ``read`` returns. An error about the data names the test's setting, not the input's."""
+    try:
+        return read()
+    except DataError as error:
+        raise DataError(f"setting {TEST}: {error}") from error
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A model, what it is compared with, and what both are measured by.
+    """A model, the model it is compared with, and the ratings that both are measured by.
 
     Attributes
     ----------
-    saved : the model that is evaluated.
+    saved : the evaluated model.
     other : the second saved model, if one is named.
-    relatives : by name, the vectors of what stands in the tables with it: the second model, or the classical twin;
-        empty where neither is there, the model having no confounder.
+    relatives : name -> vectors of the second model or the baseline model; empty for a classical model alone.
     training : user_id, item_id, rating, ...
-    test : user_id, item_id, rating; each pair is of ids that all models know, and not in training.
+    test : user_id, item_id, rating; all models know the ids, and no pair is in training.
     n_test : ratings in ``test``.
-    overlap, unknown : test ratings that were left out because the pair is in training, or an id is not in a model.
-    items_missing : test items that were left out with all of their ratings.
+    overlap, unknown : test ratings left out because their pair is in training, or a model lacks an id.
+    items_missing : test items left out with all of their ratings.
     """
 
     saved: SavedModel
@@ -49,33 +126,38 @@ class Comparison:
 
     @property
     def model(self) -> DeconfoundedMFModel:
-        """The model that is evaluated."""
+        """The evaluated model."""
         return self.saved.model
 
     @property
     def vectors(self) -> dict[str, ScoringVectors]:
-        """The vectors of all models by name, of the evaluated one first."""
+        """Name -> vectors of all models, the evaluated one first."""
         return {MODEL: self.model.scoringVectors(), **self.relatives}
 
     @cached_property
     def statistics(self) -> DataFrame:
-        """item_id, ratings, mean_rating, of the training."""
+        """item_id, ratings, mean_rating of the training."""
         return item_statistics(self.training)
 
 
-def compare(
-    saved: SavedModel, other: SavedModel | None, training: Validated, test: Validated, resources: ExitStack
-) -> Comparison:
-    """Compare on the usable part of the test, which is cached and released with ``resources``.
+def compare(inputs: Inputs, training: Validated, test: Validated, resources: ExitStack) -> Comparison:
+    """Find the usable test ratings, and fit the baseline model where no second model is named.
+
+    The test and the baseline model are released with ``resources``.
 
     Raises
     ------
-    DataError : no test rating can be used.
+    DataError : no test rating can be used, or the training ratings make no fit.
     """
-    relatives = _relatives(saved.model, other, training.ratings, resources)
-    marked = _marked(test.ratings, training.ratings, [saved.model, *relatives.values()])
+    model = inputs.saved.model
+    relatives: dict[str, DeconfoundedMFModel] = {}
+    if inputs.other is not None:
+        relatives = {COMPARED: inputs.other.model}
+    elif model.exposureModel is not None:
+        relatives = {BASELINE: _fit_baseline(model, training.ratings, resources)}
+    marked = _mark(test.ratings, training.ratings, [model, *relatives.values()])
     is_seen, is_known = F.col("__seen"), F.col("__known")
-    usable = marked.where(~is_seen & is_known).select("user_id", "item_id", "rating").persist()
+    usable = marked.where(~is_seen & is_known).select(*_PAIR, "rating").persist()
     resources.callback(usable.unpersist)
     items = F.count_distinct("item_id") - F.count_distinct(F.when(~is_seen & is_known, F.col("item_id")))
     overlap, unknown, missing = marked.agg(F.count_if(is_seen), F.count_if(~is_seen & ~is_known), items).collect()[0]
@@ -86,14 +168,15 @@ def compare(
             f"are in the training ratings too, and {unknown} of users or items that a model does not know"
         )
     vectors = {name: model.scoringVectors() for name, model in relatives.items()}
-    left_out = int(overlap), int(unknown), int(missing)
-    return Comparison(saved, other, vectors, training.ratings, usable, n_test, *left_out)
+    dropped = int(overlap), int(unknown), int(missing)
+    return Comparison(inputs.saved, inputs.other, vectors, training.ratings, usable, n_test, *dropped)
 
 
-def _marked(test: DataFrame, training: DataFrame, models: list[DeconfoundedMFModel]) -> DataFrame:
-    """user_id, item_id, rating, and whether the pair is in training and its ids are in all models."""
-    pair = ["user_id", "item_id"]
-    marked = test.select(*pair, "rating").join(training.select(*pair, F.lit(True).alias("__in_training")), pair, "left")
+def _mark(test: DataFrame, training: DataFrame, models: list[DeconfoundedMFModel]) -> DataFrame:
+    """user_id, item_id, rating, and whether the pair is in training and all models know its ids."""
+    marked = test.select(*_PAIR, "rating").join(
+        training.select(*_PAIR, F.lit(True).alias("__in_training")), _PAIR, "left"
+    )
     for number, model in enumerate(models):
         for side, table in zip(("user", "item"), model.tables(), strict=True):
             ids = table.select(F.col("id").alias(f"{side}_id"), F.lit(True).alias(f"__{side}_{number}"))
@@ -103,9 +186,27 @@ def _marked(test: DataFrame, training: DataFrame, models: list[DeconfoundedMFMod
     return marked.withColumns({"__seen": F.col("__in_training").isNotNull(), "__known": is_known})
 
 
-def _relatives(
-    model: DeconfoundedMFModel, other: SavedModel | None, training: DataFrame, resources: ExitStack
-) -> dict[str, DeconfoundedMFModel]:
-    if other is not None:
-        return {COMPARED: other.model}
-    return {} if model.exposureModel is None else {TWIN: fit_twin(model, training, resources)}
+def _fit_baseline(model: DeconfoundedMFModel, training: DataFrame, resources: ExitStack) -> DeconfoundedMFModel:
+    try:
+        baseline = baseline_of(model).fit(as_trained(model, training))
+    except DataError as error:
+        raise DataError(
+            f"the baseline model could not be fitted to the training ratings (input): {error}; are they those of the "
+            "model? evaluation.compare_with names another model to compare with"
+        ) from error
+    resources.callback(baseline.release)
+    return baseline
+
+
+def baseline_of(model: DeconfoundedMFModel) -> DeconfoundedMF:
+    """Estimator of the baseline model: the settings of the model, without a confounder.
+
+    Leaving the confounder part out of a model's scores would make no fair baseline: the other part was fitted next to
+    it. Unrated pairs keep their weight, because it moves the intercept.
+    """
+    fitted_with = {param.name: value for param, value in model.extractParamMap().items()}
+    family = family_of(model)
+    if isinstance(family, LeastSquares) and fitted_with["unobservedWeight"] is None:
+        fitted_with["unobservedWeight"] = family.default_unobserved_weight
+    without = {"adjustment": "none", "exposureModel": None, "initialModel": None, "validationIndicatorCol": None}
+    return DeconfoundedMF(**{**fitted_with, **without})

@@ -1,7 +1,7 @@
 """The job that evaluates a saved model: model + its training ratings + held-out ratings -> metrics and a report.
 
 extract      the model (and a second one), ratings, test, titles
-transform    validate ─ leave out what was seen or is unknown ─ predict and rank ─ explain ─ check the exposures
+transform    validate ─ leave out seen and unknown pairs ─ fit the baseline model ─ predict and rank ─ check
 load         metrics, rejects, runs; report/report.html
 """
 
@@ -13,12 +13,9 @@ from rich.text import Text
 
 from dcrec_spark.config import EvaluateConfig, ValidationConfig
 from dcrec_spark.data.validation.validate import validate
-from dcrec_spark.jobs.evaluate.certainty import certainty_of
-from dcrec_spark.jobs.evaluate.comparison import Comparison, compare
-from dcrec_spark.jobs.evaluate.facts import Findings, report_facts, sample_users
-from dcrec_spark.jobs.evaluate.inputs import Inputs, naming_test, open_inputs, test_input
-from dcrec_spark.jobs.evaluate.measure import check_exposures, measure
-from dcrec_spark.jobs.evaluate.strata import recorded
+from dcrec_spark.jobs.evaluate.comparison import Comparison, Inputs, compare, naming_test, open_inputs, test_input
+from dcrec_spark.jobs.evaluate.facts import report_facts
+from dcrec_spark.jobs.evaluate.measure import check_exposures, measure, measure_certainty
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.jobs.outputs import reject_table, text_file
 from dcrec_spark.jobs.run_record import Run
@@ -41,34 +38,31 @@ class Evaluate(Job[EvaluateConfig, Inputs, None]):
         test_input(config)
 
     def extract(self, context: Context[EvaluateConfig]) -> Inputs:
-        """Load the models; open ratings, test and titles."""
+        """Load the models and open ratings, test and titles."""
         with context.reporter.step("load the models"):
             return open_inputs(context)
 
     def transform(self, context: Context[EvaluateConfig], inputs: Inputs) -> Outputs[None]:
-        """Measure, explain, check, and put it all on one page."""
-        run, step = context.run, context.reporter.step
+        """Measure and explain, and render the report."""
+        config, run, step = context.config, context.run, context.reporter.step
+        record = record_of(context.spark, inputs.saved.source) or {}
         training = validated_to_serve(context, inputs.training)
-        record = record_of(context.spark, inputs.saved.source)
-        _note_other_data(run, record)
-        with step("prepare the test"):
-            settings = _for_test(context.config.validation)
-            test = naming_test(lambda: validate(inputs.test, settings, to_fit=False))
+        _warn_of_other_data(run, record)
+        with step("compare the models"):
+            limits = _without_limits(config.validation)
+            test = naming_test(lambda: validate(inputs.test, limits, to_fit=False))
             context.resources.callback(test.unpersist)
-            comparison = compare(inputs.saved, inputs.other, training, test, context.resources)
-            _note_test(run, comparison, test.counts["rejected"])
+            comparison = compare(inputs, training, test, context.resources)
+            _record_test(run, comparison, test.counts["rejected"])
         with step("predict and rank"):
             measurements = measure(context, comparison)
-            run.strata = recorded(measurements.strata)
-        with step("explain"):
-            samples = sample_users(context.config, comparison, measurements, inputs.titles)
         with step("check the exposures"):
             check = check_exposures(context, comparison)
-        with step("say how sure"):
-            certainty = certainty_of(context.config, comparison)
-        with step("gather"):
-            findings = Findings(comparison, measurements, check, certainty, samples, inputs.titles, record)
-            page = render(report_facts(context.config, run, findings))
+        with step("measure the certainty"):
+            certainty = measure_certainty(comparison)
+        with step("write the report"):
+            found = comparison, measurements, check, certainty
+            page = render(report_facts(config, run, *found, inputs.titles, record))
         tables = {"metrics": measurements.table(context.spark, run.run_id), "rejects": reject_table(training, run)}
         return Outputs(tables, None, {FOLDER: text_file(context.spark, PAGE, page)})
 
@@ -82,22 +76,21 @@ class Evaluate(Job[EvaluateConfig, Inputs, None]):
         return Group(super().summary(context, finished), Text(f"report    {report}", overflow="fold"))
 
 
-def _for_test(config: ValidationConfig) -> ValidationConfig:
-    """Lift the limits on how many ratings a user or an item has: they are for fits."""
+def _without_limits(config: ValidationConfig) -> ValidationConfig:
+    """Lift the limits on how many ratings a user or an item has, which are for fits."""
     limits = {"min_ratings_per_user": 1, "min_ratings_per_item": 1, "max_ratings_per_user": None}
     return config.model_copy(update=limits)
 
 
-def _note_other_data(run: Run, record: Mapping[str, Any] | None) -> None:
-    """Warn where the input is not what the model was fitted to. record : ``run.json`` of the model's run."""
-    if record is not None and record["data_fingerprint"] != run.data_fingerprint:
+def _warn_of_other_data(run: Run, record: Mapping[str, Any]) -> None:
+    if record and record["data_fingerprint"] != run.data_fingerprint:
         run.warnings.append(
-            f"the training ratings (input) are not those that run {record['run_id']} fitted the model to: what was "
-            "seen, the baselines and the check of the exposures go by other data than the model"
+            f"the training ratings (input) are not those that run {record['run_id']} fitted the model to. Seen pairs, "
+            "baselines and the check of the exposures are of other data than the model"
         )
 
 
-def _note_test(run: Run, comparison: Comparison, rejected: int) -> None:
+def _record_test(run: Run, comparison: Comparison, rejected: int) -> None:
     run.counts |= {
         "test_ratings": comparison.n_test,
         "test_rejected": rejected,

@@ -1,6 +1,6 @@
-"""The Spark work of an evaluation: predictions, lists, their metrics, and the check of the exposures."""
+"""The Spark work of an evaluation: predictions, lists, metrics, strata, predictive check, certainty."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -8,105 +8,146 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import EvaluateConfig
-from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, with_baselines
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, one_list_for_all, with_baselines
+from dcrec_spark.evaluation.distributions import histogram
+from dcrec_spark.evaluation.measures import Measure
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.evaluation.settings import Columns
-from dcrec_spark.evaluation.strata import Stratum
-from dcrec_spark.evaluation.variants import one_list_for_all
+from dcrec_spark.evaluation.settings import Columns, MetricSettings
+from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
 from dcrec_spark.jobs.evaluate.comparison import MODEL, Comparison
-from dcrec_spark.jobs.evaluate.strata import measure_strata, metric_rows
 from dcrec_spark.jobs.job import Context
-from dcrec_spark.jobs.metric_settings import metric_settings
 from dcrec_spark.jobs.served_model import as_trained
 from dcrec_spark.models.exposure.estimator import estimator_like
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.publish.schemas import metric_table
+from dcrec_spark.report.facts import CertaintyFacts
 
-HELD_OUT_SHARE = 0.2
-# The lists of two models are compared down to this place at least.
-DEPTH = 50
+# Cuts of the lists.
+CUTS = (5, 10)
+_HELD_OUT_SHARE = 0.2
+_COVERAGE = 0.9
+_QUARTILES = [0.25, 0.5, 0.75]
+_FEW = 5
 _COLUMNS = Columns("user_id", "item_id", "rating")
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """What the models and the baselines achieve on the test.
+    """Metrics of the models and of the simple baselines.
 
     Attributes
     ----------
-    predictions : the test with a column for each model and baseline.
-    lists : by model, user_id, rank, item_id, score, preference, confounder; ``depth`` deep.
+    lists : of the evaluated model: user_id, rank, item_id, score, preference, confounder.
     of_test : metrics of the predictions for the test's items.
     of_lists : metrics of the lists, over the whole catalogue.
-    strata : metrics of the model and its relative, for users and for items by their training ratings.
+    strata : metrics of the model and the one it is compared with, for parts of the users and items.
     """
 
-    predictions: DataFrame
-    lists: Mapping[str, DataFrame]
-    depth: int
+    lists: DataFrame
     of_test: Metrics
     of_lists: Metrics
     strata: Sequence[Stratum]
 
     @property
-    def metrics(self) -> list[Metrics]:
-        """Metrics of the rankings of test items, and of the lists."""
-        return [self.of_test, self.of_lists]
-
-    @property
     def differences(self) -> dict[str, list[Metrics]]:
-        """The model less each other row of the comparison, paired."""
-        others = [name for name in self.of_test.scores if name != MODEL]
+        """Name of each other model -> paired differences of the evaluated model from it."""
+        both = (self.of_test, self.of_lists)
         return {
-            other: [metrics.difference(MODEL, other) for metrics in self.metrics if other in metrics.scores]
-            for other in others
+            other: [metrics.difference(MODEL, other) for metrics in both if other in metrics.scores]
+            for other in self.of_test.scores
+            if other != MODEL
         }
 
     def table(self, spark: SparkSession, run_id: str) -> DataFrame:
-        """Make the published table ``metrics``, in which a difference is a row such as ``this model - item mean``."""
-        parts = [*self.metrics, *(part for parts in self.differences.values() for part in parts)]
-        of_all = [row for metrics in parts for row in metrics.rows("test")]
-        return metric_table(spark, run_id, [*of_all, *metric_rows(self.strata)])
+        """Make the published table ``metrics``. A difference is a row such as ``this model - item mean``."""
+        parts = [self.of_test, self.of_lists, *(part for parts in self.differences.values() for part in parts)]
+        rows = [row for metrics in parts for row in metrics.rows("test")]
+        for stratum in self.strata:
+            split = f"test, {stratum.side}s with {stratum.numbers} training ratings"
+            rows += [*stratum.metrics.rows(split), *difference_of(stratum).rows(split)]
+        return metric_table(spark, run_id, rows)
+
+
+def metric_settings(config: EvaluateConfig) -> MetricSettings:
+    """Variants of the metrics."""
+    given = config.evaluation
+    return MetricSettings(CUTS, given.relevant_from, replications=given.bootstrap, seed=config.run.seed)
 
 
 def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measurements:
     """Predict the test, rank the catalogue, and measure both."""
-    config, models = context.config, comparison.vectors
-    settings = metric_settings(config.evaluation, config.run.seed, config.evaluation.cuts)
+    config, models, settings = context.config, comparison.vectors, metric_settings(context.config)
     predictions = with_baselines(comparison.test, comparison.training, config.run.seed)
     for name, vectors in models.items():
         predictions = vectors.score(predictions, name)
     predictions = predictions.persist()
     context.resources.callback(predictions.unpersist)
     of_test = evaluate(predictions, {name: name for name in (*models, *BASELINES)}, _COLUMNS, settings)
-    depth = max(DEPTH, config.recommend.top_n, *config.evaluation.cuts)
-    lists = _lists(context, comparison, depth)
+    of_test = _select(of_test, lambda name, measure: not (name in RANK_ONLY and measure.is_error))
+    lists = _rank(context, comparison)
     sizes = {name: vectors.n_items for name, vectors in models.items()} | {POPULARITY: comparison.model.numItems}
     of_lists = reduce(
         Metrics.joined,
         (evaluate_ranking(lists[name], comparison.test, sizes[name], name, _COLUMNS, settings) for name in lists),
     )
-    strata = measure_strata(predictions, comparison, _COLUMNS, settings, config.evaluation.strata)
-    return Measurements(predictions, lists, depth, _without_errors(of_test, RANK_ONLY), of_lists, strata)
+    strata: list[Stratum] = []
+    if comparison.relatives:
+        pair = {name: name for name in (MODEL, next(iter(comparison.relatives)))}
+        strata = evaluate_strata(predictions, comparison.training, pair, _COLUMNS, settings)
+    return Measurements(lists[MODEL], of_test, of_lists, strata)
+
+
+def difference_of(stratum: Stratum) -> Metrics:
+    """Paired difference of the model from the one it is compared with."""
+    model, other = stratum.metrics.scores
+    return stratum.metrics.difference(model, other)
 
 
 def check_exposures(context: Context[EvaluateConfig], comparison: Comparison) -> PredictiveCheck | None:
-    """Check an exposure model with the settings of the saved one; None where that is not wanted, or there is none."""
-    model, config = comparison.model, context.config
-    if model.exposureModel is None or not config.evaluation.predictive_check:
+    """Check an exposure model with the settings of the saved one; None if there is none."""
+    model = comparison.model
+    if model.exposureModel is None:
         return None
     columns = {name: model.getOrDefault(name) for name in ("userCol", "itemCol")}
     estimator = estimator_like(model.exposureModel, **columns, validationIndicatorCol=None)
-    check = estimator.predictiveCheck(as_trained(model, comparison.training), HELD_OUT_SHARE, seed=config.run.seed)
+    ratings = as_trained(model, comparison.training)
+    check = estimator.predictiveCheck(ratings, _HELD_OUT_SHARE, seed=context.config.run.seed)
     context.resources.callback(check.release)
     return check
 
 
-def _lists(context: Context[EvaluateConfig], comparison: Comparison, depth: int) -> dict[str, DataFrame]:
+def measure_certainty(comparison: Comparison) -> CertaintyFacts | str:
+    """Summarise the intervals and the overlap of the longest lists.
+
+    Returns a sentence where the model, or these training ratings, give no intervals.
+    """
+    model, ratings = comparison.model, as_trained(comparison.model, comparison.training)
+    try:
+        lists = model.sureRecommendations(max(CUTS), ratings, seen=ratings, coverage=_COVERAGE)
+    except (ConfigError, DataError) as error:
+        return f"Not known: {error}."
+    widths = histogram(lists.withColumn("width", F.col("high") - F.col("low")), "width")
+    extrapolating, odds = lists.agg(
+        F.avg(F.col("extrapolates").cast("int")),
+        F.percentile(F.when(F.col("rank") == 1, F.col("odds_to_change")), F.array(*map(F.lit, _QUARTILES))),
+    ).collect()[0]
+    lists.unpersist()
+    quartiles = odds or (float("nan"),) * 3
+    if model.exposureModel is None:
+        return CertaintyFacts(_COVERAGE, widths, None, quartiles, None)
+    overlap = model.overlap(ratings)
+    few = overlap.agg(F.avg((F.col("effective_ratings") < _FEW).cast("int"))).collect()[0][0]
+    overlap.unpersist()
+    return CertaintyFacts(_COVERAGE, widths, extrapolating, quartiles, float(few))
+
+
+def _rank(context: Context[EvaluateConfig], comparison: Comparison) -> dict[str, DataFrame]:
     """Rank the best unseen items of every user, by each model and by popularity."""
     counts = comparison.statistics.select("item_id", F.col("ratings").alias("score"))
     popular = one_list_for_all(comparison.model.scoringVectors(), counts)
+    depth = max(context.config.recommend.top_n, *CUTS)
     seen, lists = comparison.training.select("user_id", "item_id"), {}
     for name, vectors in {**comparison.vectors, POPULARITY: popular}.items():
         lists[name] = vectors.best(depth, seen).persist()
@@ -114,10 +155,9 @@ def _lists(context: Context[EvaluateConfig], comparison: Comparison, depth: int)
     return lists
 
 
-def _without_errors(metrics: Metrics, models: Sequence[str]) -> Metrics:
-    """``metrics`` without the errors of models whose scores are no ratings."""
+def _select(metrics: Metrics, holds: Callable[[str, Measure], bool]) -> Metrics:
     scores = {
-        name: {measure: score for measure, score in of.items() if name not in models or not measure.is_error}
+        name: {measure: score for measure, score in of.items() if holds(name, measure)}
         for name, of in metrics.scores.items()
     }
     return replace(metrics, scores=scores)

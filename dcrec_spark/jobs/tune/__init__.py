@@ -1,8 +1,6 @@
-"""The search for settings: draw candidates, fit them, record each one, choose by what was held out.
+"""The search for settings: draw candidates, fit and record each, choose by held-out ratings. Needs the extra ``tune``.
 
-candidates ─ rounds of fits, side by side or one after the other ─ trials, recorded as they finish ─ choice ─ best.yaml
-
-Needs the extra ``tune``.
+candidates ─ fits, in memory or on the cluster ─ trials, recorded as they finish ─ choice ─ best.yaml
 """
 
 from dcrec_spark.errors import require_extra

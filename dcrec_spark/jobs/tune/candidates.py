@@ -1,10 +1,10 @@
-"""The settings that a search tries, chosen at the start: the same seed gives the same ones, interrupted or not."""
+"""Candidates of a search, all drawn at the start: the same seed gives the same ones."""
 
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import scipy.stats
 from pydantic import ValidationError
@@ -20,7 +20,7 @@ Parameters = Mapping[str, Any]
 class Candidate:
     """Settings of both stages.
 
-    parameters : what was varied, by dotted name. exposure : None where the adjustment has no confounder.
+    parameters : varied settings by dotted name. exposure : None where the adjustment has no confounder.
     """
 
     number: int
@@ -28,48 +28,38 @@ class Candidate:
     exposure: ExposureConfig | None
     outcome: OutcomeConfig
 
-    def limited_to(self, max_iter: int) -> Self:
-        """Limit the sweeps of stage 2."""
-        return replace(self, outcome=self.outcome.model_copy(update={"max_iter": max_iter}))
-
     @property
     def stage_one(self) -> str:
-        """Candidates that agree in it share an exposure model; empty without one."""
+        """Settings of stage 1 as text. Candidates with equal ones share an exposure model. Empty without one."""
         return "" if self.exposure is None else self.exposure.model_dump_json()
 
     @property
-    def exposure_parameters(self) -> Parameters:
-        """What was varied of stage 1."""
-        varied = {} if self.exposure is None else self.parameters
-        return {name: value for name, value in varied.items() if name.startswith("exposure.")}
-
-    def key(self, search: str) -> str:
-        """Name this fit among all fits: a hash of its search (data, metric) and of its settings."""
-        return hashlib.sha256(f"{search} {self._settings}".encode()).hexdigest()
-
-    @property
-    def _settings(self) -> str:
+    def settings(self) -> str:
+        """All settings as text."""
         return f"{self.stage_one} {self.outcome.model_dump_json()}"
 
+    def key(self, search: str) -> str:
+        """Hash of the search and all settings, under which a trial is recorded."""
+        return hashlib.sha256(f"{search} {self.settings}".encode()).hexdigest()
 
-def draw(config: TuneConfig) -> list[Candidate]:
-    """Choose the candidates of a search; of several that come to the same fit, the first.
+
+def draw_candidates(config: TuneConfig) -> list[Candidate]:
+    """Draw the candidates of a search. Of several with the same settings the first is taken.
 
     Raises
     ------
     ConfigError : the space is empty, or two of its choices exclude each other.
     """
-    space = config.tuning.space
-    if not space:
+    if not config.tuning.space:
         raise ConfigError(
             "setting tuning.space: found no settings to try, expected some with their choices, such as "
             "{exposure.rank: [5, 10, 20], outcome.rank: [5, 10, 20]}; conf/tune.yaml is an example"
         )
-    choices = _grid(config) if config.tuning.search == "grid" else _random(config)
+    drawn = _grid(config) if config.tuning.search == "grid" else _random(config)
     distinct: dict[str, Candidate] = {}
-    for parameters in choices:
-        candidate = _settled(config, len(distinct), parameters)
-        distinct.setdefault(candidate._settings, candidate)
+    for parameters in drawn:
+        candidate = _candidate(config, len(distinct), parameters)
+        distinct.setdefault(candidate.settings, candidate)
     return list(distinct.values())
 
 
@@ -78,43 +68,35 @@ def _grid(config: TuneConfig) -> Iterator[Parameters]:
 
 
 def _random(config: TuneConfig) -> Iterator[Parameters]:
-    """Independent draws; without repetition where all are lists."""
+    """Draw independently; without repetition if all choices are lists."""
     # scikit-learn has no log-uniform whole numbers, so a range is sampled as a place from 0 to 1.
     ranges = {name: choices for name, choices in config.tuning.space.items() if isinstance(choices, Range)}
     lists = {name: list(choices) for name, choices in config.tuning.space.items() if not isinstance(choices, Range)}
-    wanted = config.tuning.trials
-    if not ranges:
-        wanted = min(wanted, len(ParameterGrid(lists)))
+    trials = config.tuning.trials if ranges else min(config.tuning.trials, len(ParameterGrid(lists)))
     distributions = {**lists, **dict.fromkeys(ranges, scipy.stats.uniform())}
-    for sample in ParameterSampler(distributions, wanted, random_state=config.run.seed % 2**32):
+    for sample in ParameterSampler(distributions, trials, random_state=config.run.seed % 2**32):
         yield {name: ranges[name].at(float(v)) if name in ranges else v for name, v in sample.items()}
 
 
-def _settled(config: TuneConfig, number: int, parameters: Parameters) -> Candidate:
+def _candidate(config: TuneConfig, number: int, parameters: Parameters) -> Candidate:
     settings = config.model_dump()
     for name, value in parameters.items():
         section, _, setting = name.partition(".")
         settings[section][setting] = value
     try:
-        whole = TuneConfig.model_validate(settings)
+        valid = TuneConfig.model_validate(settings)
     except ValidationError as error:
         reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"setting tuning.space: {shown(parameters)} exclude each other: expected {reason}") from None
-    confounded = whole.outcome.adjustment == "deconfounded"
-    return Candidate(number, dict(parameters), whole.exposure if confounded else None, whole.outcome)
+        text = format_parameters(parameters)
+        raise ConfigError(f"setting tuning.space: {text} exclude each other: expected {reason}") from None
+    confounded = valid.outcome.adjustment == "deconfounded"
+    return Candidate(number, dict(parameters), valid.exposure if confounded else None, valid.outcome)
 
 
-def shown(parameters: Parameters) -> str:
-    """For people: ``exposure.rank=5, outcome.rank=10``."""
-    return ", ".join(f"{name}={_short(value)}" for name, value in parameters.items())
+def format_parameters(parameters: Parameters) -> str:
+    """Format parameters for people: ``exposure.rank=5, outcome.rank=10``."""
+    return ", ".join(f"{name}={_format(value)}" for name, value in parameters.items())
 
 
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def as_json(parameters: Parameters) -> str:
-    """Write parameters as text, equal for equal parameters."""
-    return json.dumps(dict(parameters), sort_keys=True)
+def _format(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else json.dumps(value).strip('"')

@@ -1,184 +1,200 @@
-"""Two ways to fit candidates: many small ones side by side, a task each; large ones one after the other, on all tasks.
+"""Two ways to fit candidates: in memory, many at a time with a task each; or on the cluster, one after the other.
 
-Both come to the same metrics, up to rounding. Each exposure model is fitted once, and used by all that share it.
+Both give the same metrics up to rounding. Each exposure model is fitted once and shared by its candidates.
 """
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.config import TuneConfig
-from dcrec_spark.errors import ConfigError, FitError
+from dcrec_spark.errors import DataError, FitError
 from dcrec_spark.evaluation.metrics import evaluate
-from dcrec_spark.evaluation.settings import MetricSettings
+from dcrec_spark.evaluation.settings import Columns, MetricSettings
+from dcrec_spark.evaluation.splits import split_by_time, split_within_users
+from dcrec_spark.evaluation.weights import weigh_by_exposure
 from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
 from dcrec_spark.jobs.tune.candidates import Candidate
-from dcrec_spark.jobs.tune.entry import Outcome
-from dcrec_spark.jobs.tune.held_out import Split, columns, metric_settings
-from dcrec_spark.local.data import Parts
-from dcrec_spark.local.side_by_side import ROUNDS
-from dcrec_spark.local.trial import Bench, Fitted, Trial
+from dcrec_spark.jobs.tune.trials import Measured
+from dcrec_spark.local.data import Parts, gather
+from dcrec_spark.local.trial import ROUNDS, Bench, Trial, weights_of
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.spark.lineage import cores
 
-# A fit to this many ratings or fewer takes longer to spread over the cluster than to make in one task.
-SMALL = 2_000_000
+COLUMNS = Columns("user_id", "item_id", "rating")
 _VANISHED = "outcome: all factors are zero: less regularisation, or more data"
 
-# A candidate, and what came of its fit.
-Attempt = tuple[Candidate, Outcome | FitError]
+# A candidate and its result.
+Attempt = tuple[Candidate, Measured | FitError]
+
+
+class Sizes(NamedTuple):
+    """Ratings of each part. Of the held-out ones, ``unknown`` have a user or item without training and are dropped."""
+
+    train: int
+    validation: int
+    unknown: int
+
+
+class Split(NamedTuple):
+    """user_id, item_id, rating, ... to fit to and to choose by."""
+
+    train: DataFrame
+    validation: DataFrame
 
 
 class Fits(Protocol):
-    """A way to fit candidates. wave : so many come at a time."""
+    """A way to fit candidates. wave : number of results that arrive, and are recorded, together."""
 
     wave: int
 
-    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Attempt]:
-        """Each with what came of it, in any order. last : whether this is the last round."""
-
-    def close(self) -> None:
-        """Release what is cached on the cluster."""
+    def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
+        """Yield each candidate with its result, in any order."""
 
 
-def small(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence[str], n_ratings: int) -> bool:
-    """Whether to fit side by side.
-
-    Raises
-    ------
-    ConfigError : that is what the configuration says, and it cannot be.
-    """
-    asked, obstacle = config.tuning.side_by_side, _obstacle(config, candidates, columns)
-    if asked is True and obstacle is not None:
-        raise ConfigError(f"setting tuning.side_by_side: found true, expected auto or false for {obstacle}")
-    if asked == "auto":
-        return obstacle is None and n_ratings <= SMALL
-    return asked
+def split(config: TuneConfig, ratings: DataFrame) -> Split:
+    """Hold ratings out as configured, by hash or by time."""
+    share, seed = config.tuning.validation_share, config.run.seed
+    cut = split_by_time if config.tuning.split == "time" else split_within_users
+    return Split(*cut(ratings, (1 - share, share), seed=seed, columns=COLUMNS))
 
 
-def _obstacle(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence[str]) -> str | None:
-    """Name what only the distributed fit has."""
+def metric_settings(config: TuneConfig) -> MetricSettings:
+    """Variants of the usual metrics, and of the cut of ``tuning.metric``."""
+    _, _, k = config.tuning.metric.partition("@")
+    given = config.evaluation
+    return MetricSettings((5, int(k or 5)), given.relevant_from, replications=given.bootstrap, seed=config.run.seed)
+
+
+def fits_in_memory(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence[str]) -> bool:
+    """Whether a fit in memory has all that the candidates ask for: no exposure counts, no given propensities."""
     exposures = [c.exposure for c in candidates] + [config.exposure] * (config.tuning.weights == "exposure")
-    if any(exposure is not None and exposure.kind == "count" for exposure in exposures):
-        return "exposure.kind=count"
-    if "propensity" in columns and any(c.outcome.adjustment == "ipw" for c in candidates):
-        return "propensities that are given (input.columns.propensity)"
-    return None
+    with_counts = any(exposure is not None and exposure.kind == "count" for exposure in exposures)
+    return not with_counts and not (
+        "propensity" in columns and any(candidate.outcome.adjustment == "ipw" for candidate in candidates)
+    )
 
 
-# ---- side by side
-
-
-@dataclass
-class SideBySide:
-    """Each trial is one task, with all ratings in its memory."""
+@dataclass(frozen=True)
+class InMemory:
+    """Each trial is one task with all ratings in its memory."""
 
     config: TuneConfig
     bench: Bench
-    settings: MetricSettings
+    parts: Parts
     wave: int
 
     @classmethod
-    def over(cls, spark: SparkSession, config: TuneConfig, parts: Parts) -> "SideBySide":
-        """parts : ``train`` and ``validation``."""
-        return cls(config, Bench(spark, {"": parts}), metric_settings(config), ROUNDS * cores(spark))
+    def open(cls, spark: SparkSession, config: TuneConfig, held_out: Split) -> "tuple[InMemory, Sizes]":
+        """Bring both parts to the driver.
 
-    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Attempt]:
-        """In the order of the candidates."""
-        trials = [self._trial(candidate) for candidate in candidates]
-        for candidate, fitted in zip(candidates, self.bench.attempt(trials), strict=True):
-            yield candidate, self._measured(fitted)
+        Raises
+        ------
+        DataError : a part is empty.
+        """
+        gathered = gather(held_out._asdict(), COLUMNS)
+        parts = gathered.known("validation", ("train",))
+        sizes = [len(part["rating"]) for part in (parts.of["train"], gathered.of["validation"], parts.of["validation"])]
+        if config.tuning.weights == "exposure":
+            parts = parts.weighed("validation", weights_of(parts, "validation", "train", _weighing(config, [])))
+        return cls(config, Bench(spark, {"": parts}), parts, ROUNDS * cores(spark)), _sizes(*sizes)
 
-    def close(self) -> None:
-        """Nothing is cached on the cluster."""
-
-    def _trial(self, candidate: Candidate) -> Trial:
-        outcome, exposure = _params(self.config, candidate, [])
-        return Trial(outcome, exposure)
-
-    def _measured(self, fitted: Fitted | FitError) -> Outcome | FitError:
-        if isinstance(fitted, FitError):
-            return fitted
-        if fitted.vanished:
-            return FitError(_VANISHED)
-        parts: Parts = self.bench.data[""]
-        metrics = parts.evaluate("validation", {"prediction": fitted.scores["validation"]}, self.settings, ("train",))
-        return Outcome(metrics, len(fitted.objective), fitted.seconds)
-
-
-# ---- one after the other
+    def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
+        """Yield results in the order of the candidates."""
+        params = [_params(self.config, candidate, []) for candidate in candidates]
+        fitted = self.bench.attempt([Trial(outcome, exposure) for outcome, exposure in params])
+        settings = metric_settings(self.config)
+        for candidate, fit in zip(candidates, fitted, strict=True):
+            if isinstance(fit, FitError):
+                yield candidate, fit
+            elif fit.vanished:
+                yield candidate, FitError(_VANISHED)
+            else:
+                predictions = {"prediction": fit.scores["validation"]}
+                metrics = self.parts.evaluate("validation", predictions, settings, ("train",))
+                yield candidate, Measured(metrics, len(fit.objective), fit.seconds)
 
 
-@dataclass
-class OneByOne:
+@dataclass(frozen=True)
+class OnCluster:
     """Each trial is fitted by the estimators, on the whole cluster."""
 
     config: TuneConfig
     parts: Split
-    exposures: dict[str, PoissonFactorizationModel | FitError] = field(default_factory=dict)
     wave: int = 1
 
-    def run(self, candidates: Sequence[Candidate], last: bool) -> Iterator[Attempt]:
-        """Fit candidates that share an exposure model one after the other; in the last round release it after them."""
+    @classmethod
+    def open(cls, config: TuneConfig, held_out: Split, resources: ExitStack) -> "tuple[OnCluster, Sizes]":
+        """Cache both parts, which are released with ``resources``.
+
+        Raises
+        ------
+        DataError : a part is empty.
+        """
+        train, validation = _cached(held_out.train, resources), _cached(held_out.validation, resources)
+        known = validation
+        for side in (COLUMNS.user, COLUMNS.item):
+            known = known.join(train.select(side).distinct(), side, "left_semi")
+        known = _cached(known.select(train.columns), resources)
+        sizes = _sizes(train.count(), validation.count(), known.count())
+        if config.tuning.weights == "exposure":
+            exposure = _weighing(config, train.columns).fit(train)
+            resources.callback(exposure.release)
+            known = _cached(weigh_by_exposure(exposure.transform(known)), resources)
+        return cls(config, Split(train, known)), sizes
+
+    def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
+        """Fit the candidates of each exposure model, then release it."""
         ordered = sorted(candidates, key=lambda candidate: candidate.stage_one)
-        self._release(self.exposures.keys() - {candidate.stage_one for candidate in ordered})
-        for stage_one, sharing in groupby(ordered, key=lambda candidate: candidate.stage_one):
-            for candidate in sharing:
-                yield candidate, self._fit(candidate)
-            if last:
-                self._release({stage_one})
+        for _, sharing in groupby(ordered, key=lambda candidate: candidate.stage_one):
+            group = list(sharing)
+            _, params = _params(self.config, group[0], self.parts.train.columns)
+            try:
+                model = None if params is None else self._fit_exposure(params)
+            except FitError as error:
+                yield from ((candidate, error) for candidate in group)
+                continue
+            try:
+                for candidate in group:
+                    yield candidate, self._fit(candidate, model)
+            finally:
+                if model is not None:
+                    model.release()
 
-    def close(self) -> None:
-        """Release the exposure models."""
-        self._release(set(self.exposures))
+    def _fit_exposure(self, params: dict[str, Any]) -> PoissonFactorizationModel:
+        estimator = PoissonFactorization(**params)
+        estimator.listener = _ignore
+        return estimator.fit(self.parts.train)
 
-    def _release(self, names: set[str]) -> None:
-        for name in names & self.exposures.keys():
-            model = self.exposures.pop(name)
-            if isinstance(model, PoissonFactorizationModel):
-                model.release()
-
-    def _fit(self, candidate: Candidate) -> Outcome | FitError:
-        outcome, exposure = _params(self.config, candidate, self.parts.train.columns)
-        model = None if exposure is None else self._exposure(candidate.stage_one, exposure)
-        if isinstance(model, FitError):
-            return model
+    def _fit(self, candidate: Candidate, exposure: PoissonFactorizationModel | None) -> Measured | FitError:
+        outcome, _ = _params(self.config, candidate, self.parts.train.columns)
+        estimator = DeconfoundedMF(**outcome, exposureModel=exposure)
+        estimator.listener = _ignore
+        start = time.perf_counter()
         try:
-            return self._measured(DeconfoundedMF(**outcome, exposureModel=model))
+            model = estimator.fit(self.parts.train)
         except FitError as error:
             return error
-
-    def _exposure(self, name: str, params: dict[str, Any]) -> PoissonFactorizationModel | FitError:
-        if name not in self.exposures:
-            estimator = PoissonFactorization(**params)
-            estimator.listener = _quiet
-            try:
-                self.exposures[name] = estimator.fit(self.parts.train)
-            except FitError as error:
-                self.exposures[name] = error
-        return self.exposures[name]
-
-    def _measured(self, estimator: DeconfoundedMF) -> Outcome:
-        estimator.listener = _quiet
-        start = time.perf_counter()
-        model = estimator.fit(self.parts.train)
         seconds = time.perf_counter() - start
         try:
             if vanished(model.degeneracies):
-                raise FitError(_VANISHED)
-            predicted: DataFrame = model.transform(self.parts.validation)
-            settings = metric_settings(self.config)
+                return FitError(_VANISHED)
+            weight = "weight" if self.config.tuning.weights == "exposure" else None
             metrics = evaluate(
-                predicted, columns=columns(self.config), settings=settings, catalogue_size=model.numItems
+                model.transform(self.parts.validation),
+                columns=replace(COLUMNS, weight=weight),
+                settings=metric_settings(self.config),
+                catalogue_size=model.numItems,
             )
-            return Outcome(metrics, len(model.objectiveHistory), seconds)
+            return Measured(metrics, len(model.objectiveHistory), seconds)
         finally:
             model.release()
 
@@ -191,5 +207,24 @@ def _params(
     return outcome_params(candidate.outcome, *shared), exposure
 
 
-def _quiet(stage: str, iteration: int, objective: float) -> None:
-    """Nobody follows a single one of many fits."""
+def _weighing(config: TuneConfig, columns: Sequence[str]) -> PoissonFactorization:
+    """Make the exposure model that weighs held-out ratings, the same for all candidates."""
+    return PoissonFactorization(**exposure_params(config.exposure, config.engine, config.run.seed, columns))
+
+
+def _sizes(train: int, held_out: int, known: int) -> Sizes:
+    if not train or not known:
+        raise DataError(
+            f"setting tuning.validation_share leaves {train} ratings to fit to and {known} to choose by "
+            f"({held_out - known} more are of users or items without any to fit to); expected some of both"
+        )
+    return Sizes(train, known, held_out - known)
+
+
+def _cached(frame: DataFrame, resources: ExitStack) -> DataFrame:
+    resources.callback(frame.unpersist)
+    return frame.persist()
+
+
+def _ignore(stage: str, iteration: int, objective: float) -> None:
+    """Progress of a single fit of many is not shown."""

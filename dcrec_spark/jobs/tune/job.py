@@ -1,83 +1,74 @@
-"""The job that chooses settings: ratings -> trials, each recorded as it ends -> the best one, as a configuration.
+"""The job that searches settings: ratings -> trials, each recorded as it finishes -> the best one, as a configuration.
 
 extract      the ratings
-transform    validate ─ hold some out ─ fit and measure each candidate ─ choose
-                                             └─ recorded as they end: run again, and the search goes on
+transform    validate ─ hold ratings out ─ fit and measure each candidate ─ choose
 load         trials, rejects, runs; best/best.yaml
 """
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from typing import ClassVar
 
 import yaml
 from pyspark.sql import DataFrame, SparkSession
-from rich.console import RenderableType
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from dcrec_spark.config import TuneConfig
 from dcrec_spark.data.validation.validate import Validated, validate
-from dcrec_spark.errors import ConfigError
+from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.jobs.outputs import reject_table, text_file
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.summary import input_line
-from dcrec_spark.jobs.tune.candidates import Candidate, draw
-from dcrec_spark.jobs.tune.choice import Choice, choose
-from dcrec_spark.jobs.tune.entry import Entry
-from dcrec_spark.jobs.tune.fits import Fits, OneByOne, SideBySide, small
-from dcrec_spark.jobs.tune.held_out import (
-    Sizes,
-    cache_known,
-    gather_known,
-    metric_settings,
-    require_times,
-    split,
-    weigh_here,
-    weigh_there,
-)
-from dcrec_spark.jobs.tune.ledger import Ledger
-from dcrec_spark.jobs.tune.search import Schedule, Search, schedule
-from dcrec_spark.jobs.tune.summary import plan_summary, search_summary
+from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates, format_parameters
+from dcrec_spark.jobs.tune.fits import Attempt, Fits, InMemory, OnCluster, Sizes, fits_in_memory, metric_settings, split
+from dcrec_spark.jobs.tune.trials import Choice, Ledger, TrialRow, choose
 from dcrec_spark.publish import schemas
 from dcrec_spark.publish.current import current_directory, read_record
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.version import __version__
 
 FOLDER, FILE = "best", "best.yaml"
+_LISTED = 10
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Ratings as ``read_ratings`` gives them, the candidates, and the rounds that they are fitted in."""
+    """Ratings as ``read_ratings`` gives them, and the candidates."""
 
     ratings: DataFrame
     candidates: Sequence[Candidate]
-    rounds: Schedule
 
 
 class Tune(Job[TuneConfig, Inputs, Choice]):
     """Search the settings of both stages that rank held-out ratings best. The result is the choice."""
 
     config_type = TuneConfig
+    # A fit to so many ratings takes longer on the whole cluster than in one task, so that trials run in memory.
+    most_in_memory: ClassVar[int] = 2_000_000
 
     def check(self, config: TuneConfig) -> None:
-        """Refuse a search space or rounds that make no sense."""
-        draw(config)
-        schedule(config)
+        """Refuse a search space with nothing to try, or choices that exclude each other."""
+        draw_candidates(config)
 
     def extract(self, context: Context[TuneConfig]) -> Inputs:
-        """Open the ratings, which need the columns that the search goes by."""
-        config, spark = context.config, context.spark
-        _require_place_of_searches(spark, context.output)
-        inputs = Inputs(open_ratings(context), draw(config), schedule(config))
-        require_times(config, inputs.ratings.columns)
-        small(config, inputs.candidates, inputs.ratings.columns, 0)  # refuses what cannot be
+        """Open the ratings, which need the columns that the search uses."""
+        config = context.config
+        _require_own_output(context.spark, context.output)
+        inputs = Inputs(open_ratings(context), draw_candidates(config))
+        if config.tuning.split == "time" and "timestamp" not in inputs.ratings.columns:
+            raise ConfigError("setting tuning.split=time: the input has no timestamps; set input.columns.timestamp")
         return inputs
 
     def transform(self, context: Context[TuneConfig], inputs: Inputs) -> Outputs[Choice]:
-        """Validate, hold some ratings out, fit and measure each candidate, choose."""
+        """Validate, hold ratings out, fit and measure each candidate, choose."""
         config, run, step = context.config, context.run, context.reporter.step
         with step("validate"):
             valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
@@ -85,41 +76,95 @@ class Tune(Job[TuneConfig, Inputs, Choice]):
             run.took_in(valid)
         ledger = Ledger(*open_files(context.output, context.spark), _search_name(config, run))
         with step("hold out"):
-            fits, sizes = _fits(context, inputs.candidates, valid)
-            _note_split(run, sizes)
+            fits, sizes = self._open(context, inputs.candidates, valid)
+            _record_sizes(run, sizes)
         with step("search"):
-            search = Search(fits, ledger, run.run_id, config.tuning.metric, context.reporter.counter)
-            entries = search.run(inputs.candidates, inputs.rounds)
-        choice = choose(entries, metric_settings(config))
-        _note_search(run, ledger, entries, choice)
-        best = next(candidate for candidate in inputs.candidates if candidate.number == choice.best.trial)
-        tables = {"trials": _trial_table(context.spark, entries), "rejects": reject_table(valid, run)}
-        return Outputs(tables, choice, {FOLDER: text_file(context.spark, FILE, _best_yaml(config, best, choice, run))})
+            rows = search(inputs.candidates, fits, ledger, run.run_id, config.tuning.metric, context.reporter.counter)
+        choice = choose(rows, metric_settings(config))
+        _record_search(run, ledger, rows, choice)
+        table = context.spark.createDataFrame([asdict(row) for row in rows], schemas.TRIALS).coalesce(1)
+        best = _best_yaml(config, inputs.candidates, choice.best)
+        tables = {"trials": table, "rejects": reject_table(valid, run)}
+        return Outputs(tables, choice, {FOLDER: text_file(context.spark, FILE, best)})
 
     def plan(self, context: Context[TuneConfig], inputs: Inputs) -> list[str]:
-        """Name the ratings, and how the settings are searched."""
-        search = plan_summary(context.config, inputs.candidates, inputs.rounds)
-        return [input_line(context.config, inputs.ratings), f"search  {search}"]
+        """Name the ratings, and the size of the search."""
+        tuning = context.config.tuning
+        shared = len({candidate.stage_one for candidate in inputs.candidates} - {""})
+        trials = f"{tuning.search} search of {len(inputs.candidates)} trials over {shared} exposure models"
+        return [input_line(context.config, inputs.ratings), f"search  {trials}, by {tuning.metric}"]
 
     def summary(self, context: Context[TuneConfig], finished: Finished[Choice]) -> RenderableType:
-        """Show the best trials, how sure the choice is, and where the configuration of the best is."""
-        best = f"{finished.directory}/{FOLDER}/{FILE}"
-        return search_summary(finished.run, finished.result, finished.directory, best)
+        """Show the best trials, and the command that fits with the settings of the best."""
+        best = f"{finished.directory}/{FOLDER}/{FILE}".removeprefix("file://")
+        following = Text(f"next      dcrec retrain --config {best}", overflow="fold")
+        return Group(_best_trials(finished.result), super().summary(context, finished), following)
+
+    def _open(
+        self, context: Context[TuneConfig], candidates: Sequence[Candidate], valid: Validated
+    ) -> tuple[Fits, Sizes]:
+        config, parts = context.config, split(context.config, valid.ratings)
+        small = valid.counts["ratings"] <= self.most_in_memory
+        if small and fits_in_memory(config, candidates, valid.ratings.columns):
+            return InMemory.open(context.spark, config, parts)
+        return OnCluster.open(config, parts, context.resources)
 
 
-def _require_place_of_searches(spark: SparkSession, output: str) -> None:
+def search(
+    candidates: Sequence[Candidate],
+    fits: Fits,
+    ledger: Ledger,
+    run_id: str,
+    metric: str,
+    counter: Callable[[str, int], Callable[[str], None]],
+) -> list[TrialRow]:
+    """Fit and record what is not recorded yet; return all trials by number.
+
+    counter : that of the reporter.
+
+    Raises
+    ------
+    FitError : all trials failed. DataError : the metric is undefined.
+    """
+    known, keys = ledger.read(), {candidate.key(ledger.search): candidate for candidate in candidates}
+    rows = [replace(known[key], trial=candidate.number) for key, candidate in keys.items() if key in known]
+    missing = [candidate for key, candidate in keys.items() if key not in known]
+    count = counter("trials", len(missing))
+    for wave in _waves(fits.run(missing), fits.wave):
+        done = [TrialRow.of(candidate, ledger.search, run_id, metric, result) for candidate, result in wave]
+        if any(row.value != row.value for row in done):
+            raise DataError(
+                f"setting tuning.metric: {metric} is undefined for the ratings held out: no user has one that is "
+                "relevant, or worth any gain; choose another metric, or a larger tuning.validation_share"
+            )
+        ledger.append(done)
+        rows += done
+        for row in done:
+            count(f"{metric} {row.value:.4f}" if row.value is not None else f"failed: {row.error}")
+    rows.sort(key=lambda row: row.trial)
+    if not any(row.done for row in rows):
+        raise FitError(f"all {len(rows)} trials failed, the first with: {rows[0].error}")
+    return rows
+
+
+def _waves(attempts: Iterator[Attempt], size: int) -> Iterator[list[Attempt]]:
+    while wave := list(islice(attempts, size)):
+        yield wave
+
+
+def _require_own_output(spark: SparkSession, output: str) -> None:
     """Refuse a directory where another job publishes: readers of its current run would get the search instead."""
     directory = current_directory(output, spark)
     record = None if directory is None else read_record(directory, spark)
     if record is not None and record["job"] != TuneConfig.job:
         raise ConfigError(
-            f"setting output.path: {output!r} is where the job {record['job']} publishes, and a search would take the "
-            "place of its tables there for all who read the current run; choose another directory"
+            f"setting output.path: {output!r} is where the job {record['job']} publishes, and a search would replace "
+            "its tables for all who read the current run; choose another directory"
         )
 
 
 def _search_name(config: TuneConfig, run: Run) -> str:
-    """Hash ratings, split, metric and code: trials that agree in it can be compared, and reused."""
+    """Hash ratings, split, metric and code. Trials of the same name can be compared and reused."""
     tuning = config.tuning
     facts = {
         "data": run.data_fingerprint,
@@ -133,20 +178,7 @@ def _search_name(config: TuneConfig, run: Run) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _fits(context: Context[TuneConfig], candidates: Sequence[Candidate], valid: Validated) -> tuple[Fits, Sizes]:
-    """Choose the way to fit the candidates to what is not held out; count the ratings of each part."""
-    config = context.config
-    parts = split(config, valid.ratings)
-    if small(config, candidates, valid.ratings.columns, valid.counts["ratings"]):
-        gathered, sizes = gather_known(parts)
-        return SideBySide.over(context.spark, config, weigh_here(config, gathered)), sizes
-    cached, sizes = cache_known(parts, context.resources)
-    fits = OneByOne(config, weigh_there(config, cached, context.resources))
-    context.resources.callback(fits.close)
-    return fits, sizes
-
-
-def _note_split(run: Run, sizes: Sizes) -> None:
+def _record_sizes(run: Run, sizes: Sizes) -> None:
     run.counts |= {"train": sizes.train, "held_out": sizes.validation}
     if sizes.unknown:
         run.counts["held_out_unknown"] = sizes.unknown
@@ -155,17 +187,14 @@ def _note_split(run: Run, sizes: Sizes) -> None:
         )
 
 
-def _note_search(run: Run, ledger: Ledger, entries: Sequence[Entry], choice: Choice) -> None:
-    failed = [entry for entry in entries if not entry.done]
-    earlier = sum(entry.run_id != run.run_id for entry in entries)
-    # A trial is fitted once in each of its rounds.
-    run.counts |= {"trials": len({entry.trial for entry in entries}), "fits": len(entries)}
-    run.counts |= {"fits_failed": len(failed), "fits_recorded_earlier": earlier}
+def _record_search(run: Run, ledger: Ledger, rows: Sequence[TrialRow], choice: Choice) -> None:
+    failed, earlier = [row for row in rows if not row.done], sum(row.run_id != run.run_id for row in rows)
+    run.counts |= {"trials": len(rows), "trials_failed": len(failed), "trials_recorded_earlier": earlier}
     if failed:
         run.warnings.append(
-            f"{len(failed)} of {len(entries)} fits failed, the first ({failed[0].trial}) with: {failed[0].error}"
+            f"{len(failed)} of {len(rows)} trials failed, the first ({failed[0].trial}) with: {failed[0].error}"
         )
-    others = ledger.others()
+    others = ledger.count_others()
     if others:
         run.warnings.append(
             f"{others} other searches have recorded trials under {run.config.output.path}, of other ratings, another "
@@ -174,18 +203,29 @@ def _note_search(run: Run, ledger: Ledger, entries: Sequence[Entry], choice: Cho
     run.warnings.append(choice.verdict())
 
 
-def _trial_table(spark: SparkSession, entries: Sequence[Entry]) -> DataFrame:
-    return spark.createDataFrame([asdict(entry) for entry in entries], schemas.TRIALS).coalesce(1)
-
-
-def _best_yaml(config: TuneConfig, chosen: Candidate, choice: Choice, run: Run) -> str:
-    """Both stages in full, as the job retrain takes them."""
+def _best_yaml(config: TuneConfig, candidates: Sequence[Candidate], best: TrialRow) -> str:
+    """Both stages in full, for the job retrain."""
+    chosen = next(candidate for candidate in candidates if candidate.number == best.trial)
     exposure = chosen.exposure or config.exposure
     sections = {"exposure": exposure.model_dump(mode="json"), "outcome": chosen.outcome.model_dump(mode="json")}
-    best = choice.best
     interval = "" if best.ci_low is None else f" ({best.ci_low:.4f} to {best.ci_high:.4f})"
     head = (
-        f"# Chosen by run {run.run_id}, trial {best.trial}: {best.metric} {best.value:.4f}{interval} of {best.n}.\n"
-        "# Both stages whole; the rest is as before: dcrec retrain --config best.yaml --set input.path=...\n\n"
+        f"# Chosen by run {best.run_id}, trial {best.trial}: {best.metric} {best.value:.4f}{interval}, n = {best.n}.\n"
+        "# All settings of both stages: dcrec retrain --config best.yaml --set input.path=...\n\n"
     )
     return head + yaml.safe_dump(sections, sort_keys=False)
+
+
+def _best_trials(choice: Choice) -> Table:
+    metric = choice.best.metric
+    second = "ndcg" if metric == "mse" else "mse"
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("trial", metric, second, "sweeps"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("settings", overflow="fold")
+    for row in choice.trials[:_LISTED]:
+        settings = Text(format_parameters(json.loads(row.parameters)))
+        other = (row.metrics or {}).get(second)
+        numbers = [f"{row.value:.4f}", "" if other is None else f"{other:.4f}"]
+        table.add_row(str(row.trial), *numbers, str(row.sweeps), settings, style="bold" if row is choice.best else None)
+    return table

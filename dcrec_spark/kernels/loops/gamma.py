@@ -5,12 +5,12 @@ Rates are (n, L), or (1, L) where all rows have the same.
 
 import numpy as np
 
-from dcrec_spark.kernels.compiled import Numbers
-from dcrec_spark.kernels.loops.compiling import compiled
+from dcrec_spark.kernels.loops.jit import jit
 from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
+from dcrec_spark.kernels.threads import Numbers
 
 
-@compiled
+@jit
 def geometric_means(first: int, last: int, shape: Numbers, rate: Numbers, means: Numbers) -> None:
     """means[n, k] = exp(E[log x]) of Gamma(shape[n, k], rate[n, k])."""
     for row in range(first, last):
@@ -19,7 +19,7 @@ def geometric_means(first: int, last: int, shape: Numbers, rate: Numbers, means:
             means[row, k] = exp(digamma(np.float64(shape[row, k]))) / rate[at, k]
 
 
-@compiled
+@jit
 def moments(
     first: int,
     last: int,
@@ -41,7 +41,7 @@ def moments(
         far[row] = total
 
 
-@compiled
+@jit
 def relaxed(
     first: int, last: int, before: Numbers, updated: Numbers, prior: Numbers, length: float, moved: Numbers
 ) -> None:

@@ -1,27 +1,28 @@
-"""What rated pairs add to normal equations and to J, row by row: :mod:`dcrec_spark.kernels.pairs` and ``ridge_sums``.
+"""What rated pairs add to normal equations and to J, row by row.
 
-Arrays of the sources, ``known`` and ``gamma``, are (m,), or (1,) where all sources have the same; an array of a term
-that there is not has no length.
+Blocks are :class:`~dcrec_spark.kernels.ridge_terms.RatingBlock` whose ``low_rank`` is filled with the product of the
+exposures. Arrays of the sources are (m,), or (1,) if all sources have the same. An array of an absent term is empty.
 """
 
 import numpy as np
 
-from dcrec_spark.kernels.compiled import Numbers, Places
-from dcrec_spark.kernels.loops.compiling import compiled, inlined
-from dcrec_spark.kernels.loops.poisson import row_products
+from dcrec_spark.kernels.loops.csr import row_products
+from dcrec_spark.kernels.loops.jit import inline, jit
+from dcrec_spark.kernels.ridge_terms import RatingBlock
+from dcrec_spark.kernels.threads import Numbers
 
-# Pairs whose products are made at a time: they stay in the fastest cache.
+# Pairs whose products are made at a time. They stay in the L1 cache.
 PIECE = 256
 
 
-@inlined
+@inline
 def _of_source(numbers: Numbers, source: int) -> float:
-    """Return what a source has, or what all of them have."""
+    """Return the number of a source, or the one of all sources."""
     number: float = numbers[source if len(numbers) > 1 else 0]
     return number
 
 
-@compiled
+@jit
 def weights(
     first: int, last: int, given: Numbers, factor: Numbers, alpha: float, rating: Numbers, weight: Numbers
 ) -> None:
@@ -34,16 +35,11 @@ def weights(
             weight[n] *= factor[n]
 
 
-@compiled
+@jit
 def pulls(
     first: int,
     last: int,
-    row_ptr: Places,
-    col: Places,
-    rating: Numbers,
-    weight: Numbers,
-    a_hat: Numbers,
-    product: Numbers,
+    block: RatingBlock,
     known: Numbers,
     gamma: Numbers,
     on_preference: float,
@@ -51,26 +47,21 @@ def pulls(
     pull: Numbers,
 ) -> None:
     """curvature = w - z w0, pull = w (y - k - gamma h) + z w0 (k + gamma p) of each pair, p the product for h."""
-    for n in range(row_ptr[first], row_ptr[last]):
-        offset = _of_source(known, col[n])
+    for n in range(block.row_ptr[first], block.row_ptr[last]):
+        offset, weight = _of_source(known, block.col[n]), block.weight[n]
         shown = offset
         if len(gamma) > 0:
-            times = _of_source(gamma, col[n])
-            offset, shown = offset + times * a_hat[n], shown + times * product[n]
-        curvature[n] = weight[n] - on_preference
-        pull[n] = weight[n] * (rating[n] - offset) + on_preference * shown
+            times = _of_source(gamma, block.col[n])
+            offset, shown = offset + times * block.a_hat[n], shown + times * block.low_rank[n]
+        curvature[n] = weight - on_preference
+        pull[n] = weight * (block.rating[n] - offset) + on_preference * shown
 
 
-@compiled
+@jit
 def confounder_sums(
     first: int,
     last: int,
-    row_ptr: Places,
-    col: Places,
-    weight: Numbers,
-    a_hat: Numbers,
-    product: Numbers,
-    variance: Numbers,
+    block: RatingBlock,
     known: Numbers,
     shown: Numbers,
     unobserved: float,
@@ -79,29 +70,23 @@ def confounder_sums(
     sums: Numbers,
 ) -> None:
     """Add up v h^2 - w0 p^2 + w Var(h), v = w or z w0, and w0 shown p - z w0 known h, over each row's pairs."""
-    unsure = len(variance) > 0
     for row in range(first, last):
         square, drawn = 0.0, 0.0
-        for n in range(row_ptr[row], row_ptr[row + 1]):
-            h, p, w = np.float64(a_hat[n]), np.float64(product[n]), np.float64(weight[n])
+        for n in range(block.row_ptr[row], block.row_ptr[row + 1]):
+            at, w = block.col[n], np.float64(block.weight[n])
+            h, p = np.float64(block.a_hat[n]), np.float64(block.low_rank[n])
             square += (w if by_weight else on_preference) * h * h - unobserved * p * p
-            if unsure:
-                square += w * variance[n]
-            drawn += unobserved * _of_source(shown, col[n]) * p - on_preference * _of_source(known, col[n]) * h
+            if len(block.variance) > 0:
+                square += w * block.variance[n]
+            drawn += unobserved * _of_source(shown, at) * p - on_preference * _of_source(known, at) * h
         sums[row, 0], sums[row, 1] = square, drawn
 
 
-@compiled
+@jit
 def scores(
     first: int,
     last: int,
-    row_ptr: Places,
-    col: Places,
-    rating: Numbers,
-    weight: Numbers,
-    a_hat: Numbers,
-    product: Numbers,
-    variance: Numbers,
+    block: RatingBlock,
     rows: Numbers,
     others: Numbers,
     rank: int,
@@ -113,11 +98,11 @@ def scores(
     everywhere: bool,
     sums: Numbers,
 ) -> None:
-    """Add up, over each row's pairs, what J and the shared terms need of them, in the order of the six sums below.
+    """Add up what J and the shared terms need of each row's pairs, in the order of the six sums below.
 
-    rows, others : [factors (, bias) (, weight of the confounder)] of either side; whose has the weight, departs.
+    rows, others : [factors (, bias) (, weight of the confounder)] of either side. The side with the weight departs.
     """
-    confounded, unsure = len(a_hat) > 0, len(variance) > 0
+    confounded, uncertain = len(block.a_hat) > 0, len(block.variance) > 0
     own, products = np.zeros(rank), np.zeros(PIECE)
     for row in range(first, last):
         for k in range(rank):
@@ -125,17 +110,19 @@ def scores(
         bias = np.float64(rows[row, rank]) if has_biases else 0.0
         departure = rows[row, rows.shape[1] - 1] - gamma if rows_depart else 0.0
         square, linear, linear_h, curve, curve_h, curve_hh = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for start in range(row_ptr[row], row_ptr[row + 1], PIECE):
-            end = min(start + PIECE, row_ptr[row + 1])
-            row_products(start, end, col, own, others, products)
+        for start in range(block.row_ptr[row], block.row_ptr[row + 1], PIECE):
+            end = min(start + PIECE, block.row_ptr[row + 1])
+            row_products(start, end, block.col, own, others, products)
             for n in range(start, end):
-                p, w = products[n - start] + bias, np.float64(weight[n])
+                p, w = products[n - start] + bias, np.float64(block.weight[n])
                 if has_biases:
-                    p += others[col[n], rank]
+                    p += others[block.col[n], rank]
                 if others_depart:
-                    departure = others[col[n], others.shape[1] - 1] - gamma
-                h, low_rank = (np.float64(a_hat[n]), np.float64(product[n])) if confounded else (0.0, 0.0)
-                error = rating[n] - p - departure * h
+                    departure = others[block.col[n], others.shape[1] - 1] - gamma
+                h, low_rank = 0.0, 0.0
+                if confounded:
+                    h, low_rank = np.float64(block.a_hat[n]), np.float64(block.low_rank[n])
+                error = block.rating[n] - p - departure * h
                 shown = departure * low_rank + (p if everywhere else 0.0)
                 w_error, w0_shown = w * error, unobserved * shown
                 square += w_error * error - w0_shown * shown
@@ -144,10 +131,10 @@ def scores(
                 curve += w - unobserved
                 curve_h += w * h - unobserved * low_rank
                 curve_hh += w * h * h - unobserved * low_rank * low_rank
-                if unsure:
-                    spread = w * variance[n]
-                    square += spread * departure * departure
-                    linear_h -= spread * departure
-                    curve_hh += spread
+                if uncertain:
+                    variance = w * block.variance[n]
+                    square += variance * departure * departure
+                    linear_h -= variance * departure
+                    curve_hh += variance
         sums[row, 0], sums[row, 1], sums[row, 2] = square, linear, linear_h
         sums[row, 3], sums[row, 4], sums[row, 5] = curve, curve_h, curve_hh

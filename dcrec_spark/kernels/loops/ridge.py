@@ -1,153 +1,233 @@
-"""The normal equations of :mod:`dcrec_spark.kernels.ridge`, assembled and solved row by row.
+"""Normal equations of least squares, assembled and solved row by row.
 
-A matrix and its right-hand side are one triangle, the upper one, whose last column is the right-hand side: what is
-added up for the one is added up for the other, and Cholesky's method, U'U, takes it along and leaves U'^-1 times it.
+The matrix and the right-hand side of a row are one upper triangle. Its last column is the right-hand side. Cholesky's
+method, A = U'U, leaves U'^-1 b there.
 
-Both add products of matrices to four rows of the triangle at a time, :func:`~dcrec_spark.kernels.loops.tiles
-.add_products`: half of a product takes less than half of the time that BLAS takes for all of it, which is made for
-matrices larger than these.
+Matrices are cut into panels of PANEL columns, and a panel is a contiguous block of memory::
+
+    entry (row, k) of a matrix of n rows is at  ((k // PANEL) * n + row) * PANEL + k % PANEL
+
+The distance of two rows in memory is then known to the compiler, which makes vector code of loops over columns. With
+2-d arrays it would have to prove at run time that rows do not overlap, and gives up. Places are
+unsigned integers: of signed ones numba checks whether they count from the end.
 """
 
 import numpy as np
 
-from dcrec_spark.kernels.compiled import Numbers, Places
-from dcrec_spark.kernels.loops.compiling import compiled
-from dcrec_spark.kernels.loops.tiles import BEYOND, ROWS, add_products, fetch, whole_lines
+from dcrec_spark.kernels.loops.jit import inline, jit
+from dcrec_spark.kernels.ridge_terms import RowSystems
+from dcrec_spark.kernels.threads import Numbers
 
-# Nonzeros of a row that are gathered at a time: what is made of them stays in the fastest cache.
+# Rows of a product that are made at a time, and nonzeros added up at a time: their 16 factors stay in registers.
+TILE = 4
+# Nonzeros of a row that are gathered at a time: they stay in the L1 cache. A multiple of TILE.
 PIECE = 32
-# So many nonzeros before they are gathered their sources are asked for: they lie anywhere in memory.
-AHEAD = 8
+PANEL = 64
+# Columns are worked on in runs of so many, whole vectors of any processor. Divides PANEL.
+VECTOR = 8
+_1, _2, _3 = np.uint64(PANEL), np.uint64(2 * PANEL), np.uint64(3 * PANEL)
 
 
-@compiled
-def solve_rows(
-    first: int,
-    last: int,
-    row_ptr: Places,
-    col: Places,
-    a_hat: Numbers,
-    sources: Numbers,
-    curvature: Numbers,
-    pull: Numbers,
-    base: Numbers,
-    ridge: Numbers,
-    border: Numbers,
-    right: Numbers,
-    rank: int,
-    solved: Numbers,
-) -> None:
+@inline
+def add_products(
+    target: Numbers, to: int, sign: float, left: Numbers, at_left: int, right: Numbers, at_right: int,
+    length: int, begin: int, end: int,
+) -> None:  # fmt: skip
+    """Add sign left' right to four rows of the target, in columns from ``begin`` to ``end`` of one panel.
+
+    to, at_right : places of the first row of the panel. at_left : place of the first of four columns.
+    length : rows of left and right, a multiple of TILE.
+    """
+    t = np.uint64(to)
+    for n in range(0, length, TILE):
+        i = at_left + n * PANEL
+        j, m, q = i + PANEL, i + 2 * PANEL, i + 3 * PANEL
+        a0, a1, a2, a3 = sign * left[i], sign * left[i + 1], sign * left[i + 2], sign * left[i + 3]
+        b0, b1, b2, b3 = sign * left[j], sign * left[j + 1], sign * left[j + 2], sign * left[j + 3]
+        c0, c1, c2, c3 = sign * left[m], sign * left[m + 1], sign * left[m + 2], sign * left[m + 3]
+        d0, d1, d2, d3 = sign * left[q], sign * left[q + 1], sign * left[q + 2], sign * left[q + 3]
+        r = np.uint64(at_right + n * PANEL)
+        for column in range(begin, end):
+            k = np.uint64(column)
+            a, b, c, d = right[r + k], right[r + _1 + k], right[r + _2 + k], right[r + _3 + k]
+            target[t + k] += (a0 * a + b0 * b) + (c0 * c + d0 * d)
+            target[t + _1 + k] += (a1 * a + b1 * b) + (c1 * c + d1 * d)
+            target[t + _2 + k] += (a2 * a + b2 * b) + (c2 * c + d2 * d)
+            target[t + _3 + k] += (a3 * a + b3 * b) + (c3 * c + d3 * d)
+
+
+@inline
+def place(rows: int, row: int, k: int) -> int:
+    """Return where an entry of a matrix of so many rows is."""
+    return (k // PANEL * rows + row) * PANEL + k % PANEL
+
+
+@jit
+def solve_rows(first: int, last: int, given: RowSystems, solved: Numbers) -> None:
     """Solve (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull of each row.
 
-    NaN where a matrix is not positive definite.
+    NaN if a matrix is not positive definite.
     """
-    width, bordered = len(base), border.shape[1] > 0
-    has_bias = width - bordered > rank
-    columns = whole_lines(width + 1 + BEYOND, base.itemsize)
-    triangle = np.zeros((width + ROWS, columns), base.dtype)
-    gathered, curved = np.zeros((PIECE, columns), base.dtype), np.zeros((PIECE, columns), base.dtype)
+    common, triangle, gathered, curved = _scratch(given.base)
     for row in range(first, last):
+        _assemble(row, given, common, triangle, gathered, curved)
+        _solve(triangle, len(given.base), solved[row])
+
+
+@jit
+def assemble_rows(first: int, last: int, given: RowSystems, matrices: Numbers, rights: Numbers) -> None:
+    """Write the lower triangle of each row's matrix, and its right-hand side, from the first row on."""
+    common, triangle, gathered, curved = _scratch(given.base)
+    width = len(given.base)
+    for row in range(first, last):
+        _assemble(row, given, common, triangle, gathered, curved)
         for j in range(width):
+            rights[row - first, j] = triangle[place(tiled(width), j, width)]
             for k in range(j, width):
-                triangle[j, k] = base[j, k]
-            triangle[j, j] += ridge[row, j]
-            triangle[j, width] = right[row, j]
-        if bordered:
-            for j in range(width):
-                triangle[j, width - 1] += border[row, j]
-        for start in range(row_ptr[row], row_ptr[row + 1], PIECE):
-            length = min(PIECE, row_ptr[row + 1] - start)
-            _gather(start, length, col, sources, rank, curvature, gathered, curved)
-            for n in range(length):
-                if has_bias:
-                    gathered[n, rank] = 1.0
-                    curved[n, rank] = curvature[start + n]
-                if bordered:
-                    gathered[n, width - 1] = a_hat[start + n]
-                    curved[n, width - 1] = a_hat[start + n] * curvature[start + n]
-                curved[n, width] = pull[start + n]
-            for j in range(0, width, ROWS):
-                add_products(triangle, j, width + 1, 1.0, gathered, curved, length)
-        _solve(triangle, width, solved[row])
+                matrices[row - first, k, j] = triangle[place(tiled(width), j, k)]
 
 
-@compiled
-def _gather(
-    start: int,
-    length: int,
-    col: Places,
-    sources: Numbers,
-    rank: int,
-    curvature: Numbers,
-    gathered: Numbers,
-    curved: Numbers,
+@inline
+def tiled(number: int) -> int:
+    """Round up to a multiple of TILE."""
+    return (number + TILE - 1) // TILE * TILE
+
+
+@jit
+def _scratch(base: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Return the triangle that all rows have in common, one for a row, and places for gathered sources."""
+    width = len(base)
+    panels, rows = width // PANEL + 1, tiled(width)
+    common = np.zeros(panels * rows * PANEL, base.dtype)
+    for j in range(width):
+        for k in range(j, width):
+            common[place(rows, j, k)] = base[j, k]
+    length = panels * PIECE * PANEL
+    return common, np.empty_like(common), np.zeros(length, base.dtype), np.zeros(length, base.dtype)
+
+
+@jit
+def _assemble(
+    row: int, given: RowSystems, common: Numbers, triangle: Numbers, gathered: Numbers, curved: Numbers
 ) -> None:
-    """Copy the factors of the sources of some nonzeros, and their products with the curvatures."""
-    for n in range(start, start + length):
-        fetch(sources, col[min(n + AHEAD, len(col) - 1)])
-        source, weight = sources[col[n]], curvature[n]
-        for k in range(rank):
-            number = source[k]
-            gathered[n - start, k] = number
-            curved[n - start, k] = number * weight
+    """Assemble a row's matrix and right-hand side in the triangle."""
+    width, bordered = given.right.shape[1], given.border.shape[1] > 0
+    panels, rows = width // PANEL + 1, tiled(width)
+    one = triangle.dtype.type(1.0)
+    triangle[:] = common
+    for j in range(width):
+        triangle[place(rows, j, j)] += given.ridge[row, j]
+        triangle[place(rows, j, width)] = given.right[row, j]
+        if bordered:
+            triangle[place(rows, j, width - 1)] += given.border[row, j]
+    for start in range(given.row_ptr[row], given.row_ptr[row + 1], PIECE):
+        end = min(start + PIECE, given.row_ptr[row + 1])
+        _gather(start, end, given, gathered, curved)
+        for j in range(0, width, TILE):
+            for panel in range(j // PANEL, panels):
+                begin, stop = _columns(j, panel, width)
+                add_products(
+                    triangle, (panel * rows + j) * PANEL, one, gathered, place(PIECE, 0, j),
+                    curved, panel * PIECE * PANEL, tiled(end - start), begin, stop,
+                )  # fmt: skip
 
 
-@compiled
+@inline
+def _columns(j: int, panel: int, width: int) -> tuple[int, int]:
+    """Return the columns of a panel that rows from j on have, in whole vectors: some lie before j or after the last."""
+    begin = j % PANEL // VECTOR * VECTOR if panel == j // PANEL else 0
+    return begin, min(PANEL, (width + 1 - panel * PANEL + VECTOR - 1) // VECTOR * VECTOR)
+
+
+@jit
+def _gather(start: int, end: int, given: RowSystems, gathered: Numbers, curved: Numbers) -> None:
+    """Copy the sources of some nonzeros, and their products with the curvatures. Zeros fill the last tile."""
+    rank, width, bordered = given.rank, given.right.shape[1], given.border.shape[1] > 0
+    for n in range(start, end):
+        weight, row = given.curvature[n], n - start
+        for panel in range(rank // PANEL + 1):
+            source, at = given.sources[given.col[n], panel * PANEL :], np.uint64((panel * PIECE + row) * PANEL)
+            for column in range(min(PANEL, rank - panel * PANEL)):
+                k = np.uint64(column)
+                number = source[k]
+                gathered[at + k] = number
+                curved[at + k] = number * weight
+        if width - bordered > rank:
+            gathered[place(PIECE, row, rank)] = 1.0
+            curved[place(PIECE, row, rank)] = weight
+        if bordered:
+            gathered[place(PIECE, row, width - 1)] = given.a_hat[n]
+            curved[place(PIECE, row, width - 1)] = given.a_hat[n] * weight
+        curved[place(PIECE, row, width)] = given.pull[n]
+    for row in range(end - start, tiled(end - start)):
+        for k in range(width + 1):
+            gathered[place(PIECE, row, k)], curved[place(PIECE, row, k)] = 0.0, 0.0
+
+
+@jit
 def _solve(triangle: Numbers, width: int, unknown: Numbers) -> None:
     """Solve for ``width`` unknowns by Cholesky's method, four rows at a time, in place; 1 / U_jj on the diagonal."""
-    for j in range(0, width, ROWS):
-        add_products(triangle, j, width + 1, -1.0, triangle, triangle, j)
-        if not _factorize(triangle, j, width):
+    panels, rows, minus = width // PANEL + 1, tiled(width), triangle.dtype.type(-1.0)
+    for j in range(0, width, TILE):
+        for panel in range(j // PANEL, panels):
+            begin, stop = _columns(j, panel, width)
+            add_products(
+                triangle, (panel * rows + j) * PANEL, minus, triangle, place(rows, 0, j),
+                triangle, panel * rows * PANEL, j, begin, stop,
+            )  # fmt: skip
+        if not _factorize(triangle, place(rows, j, j), min(TILE, width - j)):
             unknown[:] = np.nan
             return
-        _divide(triangle, j, width + 1)
-    for j in range((width - 1) // ROWS * ROWS, -1, -ROWS):
-        _substitute(triangle, j, width, unknown)
+        for panel in range(j // PANEL, panels):
+            begin = j % PANEL + TILE if panel == j // PANEL else 0
+            _divide(
+                triangle, place(rows, j, j), (panel * rows + j) * PANEL, begin, min(PANEL, width + 1 - panel * PANEL)
+            )
+    for j in range((width - 1) // TILE * TILE, -1, -TILE):
+        _substitute(triangle, j, width, rows, unknown)
 
 
-@compiled
-def _factorize(triangle: Numbers, j: int, width: int) -> bool:
-    """Factorize the tile of four rows and columns from j on, as far as ``width``; whether it is positive definite."""
-    for row in range(j, min(j + ROWS, width)):
-        for above in range(j, row):
-            for k in range(row, j + ROWS):
-                triangle[row, k] -= triangle[above, row] * triangle[above, k]
-        left = triangle[row, row]
+@inline
+def _factorize(triangle: Numbers, at: int, size: int) -> bool:
+    """Factorize the tile at this place, in its first ``size`` rows. Returns whether it is positive definite."""
+    for row in range(size):
+        for above in range(row):
+            for k in range(row, TILE):
+                triangle[at + row * PANEL + k] -= triangle[at + above * PANEL + row] * triangle[at + above * PANEL + k]
+        left = triangle[at + row * PANEL + row]
         if not left > 0.0:
             return False
-        triangle[row, row] = triangle.dtype.type(1.0) / np.sqrt(left)
-        for k in range(row + 1, j + ROWS):
-            triangle[row, k] *= triangle[row, row]
+        inverse = triangle.dtype.type(1.0) / np.sqrt(left)
+        triangle[at + row * PANEL + row] = inverse
+        for k in range(row + 1, TILE):
+            triangle[at + row * PANEL + k] *= inverse
     return True
 
 
-@compiled
-def _divide(triangle: Numbers, j: int, end: int) -> None:
-    """Divide four rows, in the columns right of their tile, by the factors of the tile."""
-    of_a, of_b, of_c, of_d = triangle[j, j], triangle[j + 1, j + 1], triangle[j + 2, j + 2], triangle[j + 3, j + 3]
-    ab, ac, ad = triangle[j, j + 1], triangle[j, j + 2], triangle[j, j + 3]
-    bc, bd, cd = triangle[j + 1, j + 2], triangle[j + 1, j + 3], triangle[j + 2, j + 3]
-    for k in range(j + ROWS, end):
-        a = triangle[j, k] * of_a
-        b = (triangle[j + 1, k] - ab * a) * of_b
-        c = (triangle[j + 2, k] - ac * a - bc * b) * of_c
-        d = (triangle[j + 3, k] - ad * a - bd * b - cd * c) * of_d
-        triangle[j, k], triangle[j + 1, k], triangle[j + 2, k], triangle[j + 3, k] = a, b, c, d
+@inline
+def _divide(triangle: Numbers, tile: int, to: int, begin: int, end: int) -> None:
+    """Divide four rows, in columns of the panel at ``to``, by the factors of their tile."""
+    t1, t2, t3 = tile + PANEL, tile + 2 * PANEL, tile + 3 * PANEL
+    aa, ab, ac, ad = triangle[tile], triangle[tile + 1], triangle[tile + 2], triangle[tile + 3]
+    bb, bc, bd = triangle[t1 + 1], triangle[t1 + 2], triangle[t1 + 3]
+    cc, cd, dd = triangle[t2 + 2], triangle[t2 + 3], triangle[t3 + 3]
+    at = np.uint64(to)
+    for column in range(begin, end):
+        k = np.uint64(column)
+        a = triangle[at + k] * aa
+        b = (triangle[at + _1 + k] - ab * a) * bb
+        c = (triangle[at + _2 + k] - ac * a - bc * b) * cc
+        d = (triangle[at + _3 + k] - ad * a - bd * b - cd * c) * dd
+        triangle[at + k], triangle[at + _1 + k], triangle[at + _2 + k], triangle[at + _3 + k] = a, b, c, d
 
 
-@compiled
-def _substitute(triangle: Numbers, j: int, width: int, unknown: Numbers) -> None:
+@inline
+def _substitute(triangle: Numbers, j: int, width: int, rows: int, unknown: Numbers) -> None:
     """Find four unknowns from j on, as many as there are, from those after them."""
-    zero = triangle.dtype.type(0.0)
-    a, b, c, d = zero, zero, zero, zero
-    for k in range(j + ROWS, width):
-        a += triangle[j, k] * unknown[k]
-        b += triangle[j + 1, k] * unknown[k]
-        c += triangle[j + 2, k] * unknown[k]
-        d += triangle[j + 3, k] * unknown[k]
-    known = (a, b, c, d)
-    for row in range(min(j + ROWS, width) - 1, j - 1, -1):
-        left = triangle[row, width] - known[row - j]
-        for k in range(row + 1, min(j + ROWS, width)):
-            left -= triangle[row, k] * unknown[k]
-        unknown[row] = left * triangle[row, row]
+    for row in range(min(j + TILE, width) - 1, j - 1, -1):
+        left = triangle[place(rows, row, width)]
+        for panel in range(row // PANEL, width // PANEL + 1):
+            at = np.uint64((panel * rows + row) * PANEL)
+            for column in range(max(0, row + 1 - panel * PANEL), min(PANEL, width - panel * PANEL)):
+                left -= triangle[at + np.uint64(column)] * unknown[panel * PANEL + column]
+        unknown[row] = left * triangle[place(rows, row, row)]

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from dcrec_spark.kernels.loops.compiling import inlined
+from dcrec_spark.kernels.loops.jit import inline
 
 _SHIFT = 8  # the asymptotic series are exact to the last digits from here on
 _HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
@@ -20,7 +20,7 @@ _BITS_OF_ROOT_HALF = 0x3FE6A09E667F3BCD
 _LEAST, _MOST = -708.0, 709.0
 
 
-@inlined
+@inline
 def log(x: float) -> float:
     """Compute it for x > 0 as log m + e log 2, m between sqrt(1/2) and sqrt(2): 2 artanh((m - 1) / (m + 1)).
 
@@ -37,7 +37,7 @@ def log(x: float) -> float:
     return logarithm
 
 
-@inlined
+@inline
 def exp(x: float) -> float:
     """Compute it as 2^n e^r, |r| <= log(2) / 2; at the ends of the range it stops growing and falling."""
     bounded = min(max(x, _LEAST), _MOST)
@@ -51,7 +51,7 @@ def exp(x: float) -> float:
     return result
 
 
-@inlined
+@inline
 def digamma(x: float) -> float:
     """Compute it from x + n, less the sum of all 1 / (x + k)."""
     y = x * (x + 7.0)
@@ -64,7 +64,7 @@ def digamma(x: float) -> float:
     return log(x + _SHIFT) - 0.5 * inverse - square * series - slope / (outer * inner)
 
 
-@inlined
+@inline
 def log_gamma(x: float) -> float:
     """Compute it from x + n, less the logarithm of the product of all x + k."""
     z = x * (x + 7.0)

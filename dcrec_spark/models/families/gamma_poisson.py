@@ -20,11 +20,9 @@ from dcrec_spark.engine.blocks import Block, Pairs
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.rows import RowLayout
-from dcrec_spark.kernels.csr import inner_products, row_sums
-from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise
-from dcrec_spark.kernels.poisson import CountBlock, drawn_counts, log_rates, rates, update_shape, weighted_sums
-from dcrec_spark.kernels.relax import over_relaxed
-from dcrec_spark.kernels.settle import settle_shape
+from dcrec_spark.kernels.csr import inner_products, row_products, row_sums
+from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise, over_relaxed
+from dcrec_spark.kernels.poisson import CountBlock, converge_shape, drawn_counts, log_rates, rates, update_shape
 
 Term = TypeVar("Term")
 
@@ -187,7 +185,7 @@ def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, sha
     excess = _excess(met.block, model)
     if excess is not None:
         means = model.row_layout(is_user=True).part(update.rows, Part.MEAN)
-        parts["excess"] = weighted_sums(counts.row_ptr, counts.col, excess, means)
+        parts["excess"] = row_products(counts.row_ptr, counts.col, excess, means)
     return parts
 
 
@@ -235,7 +233,7 @@ def _settled(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_use
     full = np.broadcast_to(rate, (len(equal), model.rank))
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    return settle_shape(prior, block, equal, full, _cols(inputs, model, is_user), SETTLED, MOST_ROUNDS), full
+    return converge_shape(prior, block, equal, full, _cols(inputs, model, is_user), SETTLED, MOST_ROUNDS), full
 
 
 def _cols(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> Floats:
@@ -297,7 +295,7 @@ def _rates(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> tuple[Flo
     excess, pairs = _excess(inputs.block, model), inputs.block.fitted
     if excess is not None:
         means = _of_sources(inputs, model, is_user, Part.MEAN)
-        rate = rate + weighted_sums(pairs.row_ptr, pairs.col, excess, means) / scale
+        rate = rate + row_products(pairs.row_ptr, pairs.col, excess, means) / scale
         if inputs.parts:
             rate[inputs.block[heavy_items.ROW]] += inputs.parts["excess"]
     if not (is_user and model.gamma_per_user):

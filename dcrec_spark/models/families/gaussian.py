@@ -25,7 +25,7 @@ from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
 from dcrec_spark.kernels.pairs import ratings_and_weights
-from dcrec_spark.kernels.relax import over_relaxed_rows
+from dcrec_spark.kernels.ridge import over_relaxed_rows
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
 from dcrec_spark.models.families.base import (
     Assessor,
@@ -399,7 +399,7 @@ def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
 
 def _heavy_moved(inputs: KernelInput, ratings: RatingBlock, system: System, model: GaussianSteps) -> Floats:
     """Return the heavy items of a block after a step, by what the users' blocks have added up over their pairs."""
-    before, none = inputs.memory.get("rows"), ratings.piece(0, 0)
+    before, none = inputs.memory.get("rows"), ratings.empty_row()
     moved = [
         model.moved(none, system.of_row(row, half, right), None if before is None else before[row : row + 1])
         for row, half, right in zip(

@@ -10,8 +10,7 @@ from dcrec_spark.engine.acceleration import Stride
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.heavy_items import PartsOf, ScoresOf
 from dcrec_spark.engine.kernel_input import Kernel
-from dcrec_spark.kernels.gamma import divergence
-from dcrec_spark.kernels.scale import best_scale
+from dcrec_spark.kernels.gamma import best_scale, divergence
 from dcrec_spark.models.families.gamma_poisson import (
     Gamma,
     GammaPoisson,

@@ -23,7 +23,7 @@ from dcrec_spark.models.fitting.factors import factor_rows, factor_schema, place
 from dcrec_spark.models.fitting.layout import MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.sizing.work import block_count, least_blocks
+from dcrec_spark.sizing import block_count, least_blocks
 from dcrec_spark.spark.lineage import cores, fixed_placement
 from dcrec_spark.spark.planning import few_partitions
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pyspark.ml.param import Params
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.sizing.work import most_heavy, pairs_of_a_row
+from dcrec_spark.sizing import most_heavy, pairs_of_a_row
 
 # With exchange=auto, the driver broadcasts a side's factors up to so many bytes; larger ones stay on the cluster.
 BROADCAST_BYTES = 64 * 2**20

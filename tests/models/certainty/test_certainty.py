@@ -82,7 +82,7 @@ def unknowns_of(model: DeconfoundedMFModel) -> biased.Unknowns:
     )
 
 
-IN_BLOCKS = [pytest.mark.blocks]
+IN_BLOCKS = [pytest.mark.long]
 # Others try what "offset" is made of: "long steps" a logarithm, "everywhere" blocks.
 MARKS = {**dict.fromkeys(KINDS, IN_BLOCKS), "rated": [], "classical": [], "offset": [*IN_BLOCKS, pytest.mark.long]}
 

@@ -53,7 +53,7 @@ def fit(ratings: DataFrame, settings: LayoutSettings, model: dict[str, Any]) -> 
 def quiet(stage: str, iteration: int, objective: float) -> None: ...
 
 
-@pytest.mark.blocks
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [("weighted, all terms", BLOCKS), ("poisson, gammas", BROADCAST), ("poisson, held out", BLOCKS)],

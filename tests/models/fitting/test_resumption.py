@@ -59,7 +59,7 @@ def numbers(model: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     ("exchange", "settings", "sweeps"),
     [
         ("local", {"outcome": "probabilistic"}, [1, 3, 4, 6]),
-        pytest.param("blocks", {"outcome": "weighted", "solver": "cg"}, [5], marks=pytest.mark.blocks),
+        pytest.param("blocks", {"outcome": "weighted", "solver": "cg"}, [5], marks=pytest.mark.long),
     ],
 )
 def test_interrupted_fit_ends_as_one_that_was_not(

@@ -276,7 +276,7 @@ def shuffles_there(spark: SparkSession) -> list[int]:
     return there
 
 
-@pytest.mark.blocks
+@pytest.mark.long
 def test_with_the_lineage_the_shuffles_of_past_sweeps_go(spark: SparkSession) -> None:
     """Else the executors' disks would hold those of all sweeps: a driver that holds little collects no garbage."""
     there: list[list[int]] = []

@@ -117,7 +117,7 @@ def refitted_twin(
     [
         ("doublyRobust", {"exchange": "local"}),
         pytest.param(
-            "allPairs", {"exchange": "blocks", "numUserBlocks": 2, "numItemBlocks": 3}, marks=pytest.mark.blocks
+            "allPairs", {"exchange": "blocks", "numUserBlocks": 2, "numItemBlocks": 3}, marks=pytest.mark.long
         ),
     ],
 )

@@ -1,0 +1,72 @@
+"""The candidates of :mod:`dcrec_spark.kernels.topn`: two looks at each row of scores while it is in cache."""
+
+import numpy as np
+
+from dcrec_spark.kernels.loops.jit import jit
+from dcrec_spark.kernels.threads import Numbers, Places
+
+# Scores that are compared at once; few rows of them hold one that counts.
+RUN = 32
+
+
+@jit
+def candidates(scores: Numbers, n: int, of_row: Numbers, of_col: Numbers, more: Numbers) -> tuple[Places, Places]:
+    """Find (row, col) of all finite scores that may be among the n best of their row, in the order of the table.
+
+    A score is known to within ``of_row[row] * of_col[col] + more[row]``.
+    """
+    n_rows, n_cols = scores.shape
+    heap, farthest = np.empty(min(n, n_cols), np.float64), 0.0
+    found, at = 0, np.empty((2, 2 * len(heap) * n_rows), np.int64)
+    for col in range(n_cols):
+        farthest = max(farthest, of_col[col])
+    for row in range(n_rows):
+        heap[:] = -np.inf
+        for first in range(0, n_cols, RUN):
+            run = scores[row, first : first + RUN]
+            if not _any_reaches(run, heap[0]):
+                continue
+            for place in range(len(run)):
+                least = run[place] - (of_row[row] * of_col[first + place] + more[row])
+                if least > heap[0]:
+                    _replace_smallest(heap, least)
+        low = heap[0] - 2.0 * (of_row[row] * farthest + more[row])
+        for first in range(0, n_cols, RUN):
+            run = scores[row, first : first + RUN]
+            if not _any_reaches(run, low):
+                continue
+            for place in range(len(run)):
+                col, score = first + place, run[place]
+                if score == -np.inf or score + (of_row[row] * of_col[col] + more[row]) < heap[0]:
+                    continue
+                if found == at.shape[1]:
+                    longer = np.empty((2, 2 * found), np.int64)
+                    longer[:, :found] = at
+                    at = longer
+                at[0, found], at[1, found] = row, col
+                found += 1
+    return at[0, :found].copy(), at[1, :found].copy()
+
+
+@jit
+def _any_reaches(run: Numbers, bar: float) -> bool:
+    """Whether a number is no less than the bar; all are compared, several at a time, not as many as it takes."""
+    reached = 0
+    for place in range(len(run)):
+        reached |= run[place] >= bar
+    return reached > 0
+
+
+@jit
+def _replace_smallest(heap: Numbers, value: float) -> None:
+    """Put a value in the place of the smallest, which is first: no entry is larger than the two that it leads to."""
+    place, size = 0, len(heap)
+    while True:
+        child = 2 * place + 1
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if child >= size or heap[child] >= value:
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = value

@@ -1,0 +1,144 @@
+"""Sizes of blocks, and the memory and disk that a fit on the cluster takes.
+
+The engine cuts each side into blocks by :func:`least_blocks` and :func:`block_count`. :func:`plan_cluster` adds up what
+these blocks take in the executors' JVMs, in their Python workers and on their disks.
+"""
+
+from math import ceil
+from typing import NamedTuple
+
+MB, GB = 2**20, 2**30
+# Pairs of one block. Spark copies them about six times on the way to Python, and doubles buffers as they grow.
+CELL_BYTES = 72 * MB
+# Rows' state of one block, which sends some times as much. Two tasks with 68 MB each ran out of a heap of 6 GB (a
+# million users and items, rank 50). With 41 MB they did not.
+REMEMBERED_BYTES = 41 * MB
+# Rows of the other side that reach a task at once.
+INBOX_BYTES = GB
+# Of a pair in a block: its row's place in the inbox, its rating (a byte for stars), its a_hat; and while it is built.
+BYTES_OF_A_PAIR = 4 + 1 + 8
+BYTES_TO_BUILD_A_PAIR = 160
+# Partial sums of a block of users for all heavy items.
+HEAVY_BYTES = 64 * MB
+# Python worker with its imports, and memory that it does not return between blocks.
+WORKER_BYTES = 0.5 * GB
+# Copies of a cell in the heap.
+_COPIES = 6
+# JVM of an executor before it holds data; share of the heap that Spark uses for data; cached data for each executor.
+_JVM_BYTES, _DATA_SHARE, _CACHED_BYTES = GB, 0.6, 8 * GB
+# A pair with its ids in a shuffle, and a row's id and index in the cache.
+_PAIR_IN_SHUFFLE, _ID_BYTES = 64, 100
+_CHECKPOINT_INTERVAL = 10
+# The driver holds the factors of a side up to so many bytes, and passes some copies on.
+_DRIVER_BYTES, _HELD_BYTES, _HELD_COPIES = 2 * GB, 64 * MB, 8
+
+
+def least_blocks(own_rows: int, source_rows: int, ratings: int, width: int) -> int:
+    """Return the number of blocks with which each fits a task, and its cells Spark's buffers.
+
+    Parameters
+    ----------
+    own_rows, source_rows : rows of the side and of the other one.
+    ratings : pairs of all blocks.
+    width : numbers that a row sends at most. Its state in the block has half as many again at most.
+    """
+    pairs = ratings * BYTES_OF_A_PAIR / CELL_BYTES
+    remembered = own_rows * 1.5 * width * 8 / REMEMBERED_BYTES
+    named = ratings * width * 8 / INBOX_BYTES if source_rows * width * 8 > INBOX_BYTES else 1
+    return ceil(max(pairs, remembered, named))
+
+
+def block_count(n_rows: int, cores: int, wanted: int | None, least: int) -> int:
+    """Return the number of blocks of a side: ``wanted``, or a multiple of ``cores`` that is at least ``least``.
+
+    Few blocks make few, long tasks. Below some ten million pairs the fixed cost of a task dominates.
+    """
+    return max(1, min(cores * -(-least // cores) if wanted is None else wanted, n_rows))
+
+
+def pairs_of_a_row(width: int) -> int:
+    """Return the number of pairs from which on an item is heavy, and leaves its pairs to the users' blocks.
+
+    A row below it takes at most half of an inbox. width : numbers that a row sends at most.
+    """
+    return min(CELL_BYTES // BYTES_OF_A_PAIR, INBOX_BYTES // 2 // (8 * width))
+
+
+def most_heavy(width: int) -> int:
+    """Return the number of items that may be heavy: a block of users has half a matrix and a vector for each."""
+    size = width // 2 + 1
+    return max(1, HEAVY_BYTES // (8 * (size * (size + 1) // 2 + size)))
+
+
+class Size(NamedTuple):
+    """Ratings, and the models that are fitted to them. number_bytes : 8 for float64, 4 for float32."""
+
+    users: int
+    items: int
+    ratings: int
+    rank: int = 10
+    exposure_rank: int = 5
+    number_bytes: int = 8
+
+    @property
+    def width(self) -> int:
+        """Numbers that a row sends at most: means and geometric means of its factors, and of gamma."""
+        return 2 * max(self.exposure_rank, self.rank + 1)
+
+
+class ClusterPlan(NamedTuple):
+    """Executors, and bytes: heap and overhead of each (Python workers are in the overhead), its disk, the driver."""
+
+    executors: int
+    cores: int
+    heap: float
+    overhead: float
+    disk: float
+    driver: float
+
+    def conf(self) -> dict[str, str]:
+        """Return the settings for spark-submit."""
+        return {
+            "spark.executor.instances": str(self.executors),
+            "spark.executor.cores": str(self.cores),
+            "spark.executor.memory": f"{ceil(self.heap / MB)}m",
+            "spark.executor.memoryOverhead": f"{ceil(self.overhead / MB)}m",
+            "spark.driver.memory": f"{ceil(self.driver / MB)}m",
+        }
+
+
+def plan_cluster(size: Size, cores: int, executors: int | None = None) -> ClusterPlan:
+    """Plan a fit of both stages over blocks.
+
+    Parameters
+    ----------
+    size : Size
+        Ratings and models. Users and items are taken to have about equally many ratings each.
+    cores : int
+        Of each executor.
+    executors : int, optional
+        By default so many that each caches 8 GB of blocks at most.
+
+    Examples
+    --------
+    >>> plan_cluster(Size(users=70_000, items=10_000, ratings=10_000_000), cores=4).executors
+    1
+    """
+    number, width, rows = size.number_bytes, size.width, size.users + size.items
+    row_bytes, pair_bytes = number * width, BYTES_OF_A_PAIR - 8 + number
+    cached = 2.0 * size.ratings * pair_bytes + rows * (2 * 1.5 * row_bytes + _ID_BYTES)
+    executors = executors or max(1, ceil(cached / _CACHED_BYTES))
+    worker = cell = sent = 0.0
+    for own, other in ((size.users, size.items), (size.items, size.users)):
+        n_blocks = block_count(own, executors * cores, None, least_blocks(own, other, size.ratings, width))
+        pairs = ceil(size.ratings / n_blocks)
+        inbox, own_rows = min(pairs, other) * row_bytes, ceil(own / n_blocks) * row_bytes
+        cell = max(cell, pairs * pair_bytes + 1.5 * own_rows)
+        worker = max(worker, pairs * BYTES_TO_BUILD_A_PAIR, pairs * pair_bytes + 3 * (inbox + own_rows))
+        sent += min(size.ratings, other * n_blocks) * row_bytes
+    heap = _JVM_BYTES + (cached / executors + cores * _COPIES * cell) / _DATA_SHARE
+    # Shuffled rows stay until the checkpoint after the next; before the fit all pairs are shuffled for both sides.
+    disk = (2 * _CHECKPOINT_INTERVAL * sent + 2 * _PAIR_IN_SHUFFLE * size.ratings) / executors
+    overhead = 0.1 * heap + cores * (WORKER_BYTES + worker)
+    held = sum(n * row_bytes for n in (size.users, size.items) if n * row_bytes <= _HELD_BYTES)
+    return ClusterPlan(executors, cores, heap, overhead, disk, _DRIVER_BYTES + _HELD_COPIES * held)

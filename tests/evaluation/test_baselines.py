@@ -1,0 +1,63 @@
+"""Simple baselines and histograms, compared with pandas and NumPy."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark.evaluation.baselines import BASELINES, GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM, with_baselines
+from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
+from tests.frames import frame_of
+
+TRAINING = [("a", 1, 5.0), ("a", 2, 1.0), ("b", 1, 3.0), ("c", 1, 4.0), ("c", 3, 2.0)]
+TEST = [("a", 3, 4.0), ("b", 2, 1.0), ("b", 4, 2.0)]
+SCHEMA = "user_id string, item_id long, rating double"
+
+
+def by_pair(frame: DataFrame) -> pd.DataFrame:
+    return frame.toPandas().sort_values(["user_id", "item_id"], ignore_index=True)
+
+
+def test_baselines(spark: SparkSession) -> None:
+    training, test = frame_of(spark, TRAINING, SCHEMA), frame_of(spark, TEST, SCHEMA)
+    scored = with_baselines(test, training, seed=3)
+    assert scored.columns == ["user_id", "item_id", "rating", *BASELINES]
+    of_training = [(3.0, 2.0, 1.0), (3.0, 1.0, 1.0), (3.0, 3.0, 0.0)]  # the last item has no training rating
+    expected = frame_of(
+        spark,
+        [(*pair, *scores) for pair, scores in zip(TEST, of_training, strict=True)],
+        f"{SCHEMA}, `{GLOBAL_MEAN}` double, `{ITEM_MEAN}` double, {POPULARITY} double",
+    )
+    assert_df_equality(scored.drop(RANDOM), expected, ignore_row_order=True, ignore_nullable=True)
+
+
+def test_random_scores_depend_on_seed_and_ids_alone(spark: SparkSession) -> None:
+    pairs = [(str(u), i, 1.0) for u in range(40) for i in range(25)]
+    test = frame_of(spark, pairs, SCHEMA)
+    training = frame_of(spark, TRAINING, SCHEMA)
+    one = by_pair(with_baselines(test, training, seed=3))[RANDOM]
+    other = by_pair(with_baselines(test.repartition(7, "item_id"), training.limit(1), seed=3))[RANDOM]
+    assert one.equals(other)
+    assert not one.equals(by_pair(with_baselines(test, training, seed=4))[RANDOM])
+    assert one.mean() == pytest.approx(0.5, abs=0.03)
+    assert one.std() == pytest.approx(1 / np.sqrt(12), abs=0.01)
+
+
+def test_histograms(spark: SparkSession) -> None:
+    few = histogram(frame_of(spark, [(v,) for v in (1.0, 3.0, 3.0, 5.0)], "x double"), "x")
+    assert few.bars.to_numpy().tolist() == [[1, 1, 1], [3, 3, 2], [5, 5, 1]]
+    assert (few.n, few.mean, few.deviation, few.lowest, few.highest) == (4, 3.0, np.sqrt(2), 1.0, 5.0)
+    values = np.random.default_rng(0).normal(size=500)
+    many = histogram(spark.createDataFrame(pd.DataFrame({"x": values})), "x").bars
+    counts, edges = np.histogram(values, 20)
+    assert many.n.tolist() == counts.tolist()
+    assert many.low.tolist() == pytest.approx(edges[:-1])
+    assert many.high.tolist() == pytest.approx(edges[1:])
+
+
+def test_counts_in_powers_keep_empty_bars(spark: SparkSession) -> None:
+    counts = frame_of(spark, [(n,) for n in (0, 1, 1, 2, 3, 16, 31)], "n long")
+    found = counts_in_powers(counts, "n")
+    bars = [[0, 0, 1], [1, 1, 2], [2, 3, 2], [4, 7, 0], [8, 15, 0], [16, 31, 2]]
+    assert found[["low", "high", "n"]].to_numpy().tolist() == bars

@@ -1,0 +1,241 @@
+"""Compiled loops match dense references on blocks of some size, and give the same bits on any number of threads."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import special
+
+from dcrec_spark.kernels import ridge_sums, threads
+from dcrec_spark.kernels.cholesky import assemble, solve_rows
+from dcrec_spark.kernels.conjugate import descend
+from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.gamma import geometric_mean, moments, over_relaxed
+from dcrec_spark.kernels.loops.jit import jit
+from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
+from dcrec_spark.kernels.pairs import Known, confounder_sums, pulls, ratings_and_weights
+from dcrec_spark.kernels.poisson import converge_shape, update_shape
+from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Shared, System
+from dcrec_spark.kernels.threads import loop_input
+from tests.kernels.problems import counts_of, factors_of, system_of
+from tests.reference import rows as dense
+from tests.reference.poisson import Array
+
+ROWS, COLS, WIDTH = 90, 300, 13
+SHARED = Shared(intercept=0.4, gamma=-0.7)
+Kernel = Callable[[str], list[Array]]
+
+
+def equations(dtype: str, width: int, bordered: bool, has_bias: bool = False) -> tuple[RatingBlock, System]:
+    """Row 1 has no pairs, row 2 has all 300."""
+    counts = counts_of(0, ROWS, COLS, 0.1, dtype, terms=True)
+    a_hat = counts.a_hat if bordered else counts.a_hat[:0]
+    block = RatingBlock(counts.row_ptr, counts.col, counts.counts, counts.counts, a_hat, np.empty((ROWS, 0), dtype))
+    system = system_of(3, counts, COLS, width, bordered)
+    return block, system._replace(rank=system.rank - has_bias)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("width", [2, 3, 4, 5, 8, 13, 50, 62, 63, 64, 65, 130])
+def test_rows_of_any_width_are_solved_as_by_a_dense_solver(width: int, dtype: str) -> None:
+    for bordered in (False, True):
+        block, system = equations(dtype, width, bordered, has_bias=width > 2)
+        expected = [np.linalg.solve(*row) for row in dense.row_equations(block, system)]
+        solved = solve_rows(block, system)
+        assert solved.dtype == dtype
+        np.testing.assert_allclose(solved, expected, **near(dtype, 1e-9, 2e-3))
+
+
+@pytest.mark.parametrize("width", [3, 50, 70])
+def test_rows_are_assembled_as_by_a_dense_product(width: int) -> None:
+    block, system = equations("float64", width, bordered=True)
+    for (matrix, right), (left, b) in zip(assemble(block, system), dense.row_equations(block, system), strict=True):
+        np.testing.assert_allclose(matrix, np.tril(left), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(right, b, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("bordered", [False, True])
+def test_many_conjugate_gradients_reach_the_solution(bordered: bool) -> None:
+    block, system = equations("float64", WIDTH, bordered, has_bias=True)
+    start = factors_of(1, ROWS, WIDTH)
+    expected = [np.linalg.solve(*row) for row in dense.row_equations(block, system)]
+    np.testing.assert_allclose(descend(block, system, start, 60), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("broken", ["curvature", "pull", "a_hat"])
+@pytest.mark.parametrize("width", [9, 12])
+def test_a_row_without_a_solution_is_nan_alone(width: int, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NaN in the pairs of row 4, no positive definite matrix of row 7, on one thread: the others come after them."""
+    monkeypatch.setenv(threads.VARIABLE, "1")
+    block, system = equations("float64", width, bordered=True)
+    ridge, at = system.ridge.copy(), block.row_ptr[4]
+    ridge[7] = -1e6
+    holder = block if broken == "a_hat" else system
+    numbers = getattr(holder, broken).copy()
+    numbers[at] = np.nan
+    bad_block = block._replace(a_hat=numbers) if broken == "a_hat" else block
+    bad_system = system._replace(ridge=ridge, **({} if broken == "a_hat" else {broken: numbers}))
+    found, others = solve_rows(bad_block, bad_system), np.delete(np.arange(ROWS), [4, 7])
+    assert np.isnan(found[[4, 7]]).all()
+    np.testing.assert_array_equal(found[others], solve_rows(block, system)[others])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("terms", [False, True])
+def test_shapes_and_products_match_sums_over_each_row(terms: bool, dtype: str) -> None:
+    block = counts_of(0, ROWS, COLS, 0.3, dtype, terms=terms)
+    own, cols = factors_of(1, ROWS, WIDTH + terms, dtype), factors_of(2, COLS, WIDTH, dtype)
+    expected = dense.updated_shapes(0.3, block, own, cols)
+    np.testing.assert_allclose(update_shape(0.3, block, own, cols), expected, **near(dtype, 1e-11, 2e-5))
+    products = inner_products(block.row_ptr, block.col, own[:, :WIDTH], cols)
+    expected = dense.inner_products(block.row_ptr, block.col, own[:, :WIDTH], cols)
+    np.testing.assert_allclose(products, expected, **near(dtype, 1e-11, 2e-5))
+
+
+# w0, z, a weight of the confounder for each user, one that they depart from, biases; then whether there is a
+# confounder, whether the sums over all pairs have another number for it, whether it has a variance.
+MODELS = {
+    "observed pairs alone": (Design(0.0, False), False, False, False),
+    "all pairs, biases": (Design(0.4, True, biases=True), False, False, False),
+    "a weight for each user": (Design(0.4, True), True, False, False),
+    "one weight for all users, variance": (Design(0.4, True, False), True, False, True),
+    "departures from a common weight, all terms": (Design(0.4, True, True, True, True), True, True, True),
+}
+
+
+def rating_block(confounder: bool, low_rank: bool, variance: bool, dtype: str) -> RatingBlock:
+    """Row 1 without pairs, row 2 with more than a piece of the loops."""
+    rng, counts = np.random.default_rng(4), counts_of(0, ROWS, COLS, 0.1, dtype)
+
+    def draw(exists: bool) -> Array:
+        return rng.uniform(0.1, 2.0, len(counts.col) * exists).astype(dtype)
+
+    exposure = np.ones((ROWS, 2 * confounder), dtype)
+    of_pairs = (draw(confounder), exposure, draw(low_rank), draw(variance))
+    return RatingBlock(counts.row_ptr, counts.col, counts.counts, draw(True), *of_pairs)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_sums_over_rated_pairs_match_those_of_dense_references(model: str, dtype: str) -> None:
+    design, *terms = MODELS[model]
+    block, rng = rating_block(*terms, dtype), np.random.default_rng(1)
+    for known in (known_of(rng, COLS, block.has_confounder), known_of(rng, 1, block.has_confounder)):
+        expected = dense.curvatures_and_pulls(block, known, design)
+        found = np.concatenate(pulls(block, known, design, dtype))
+        np.testing.assert_allclose(found, expected, **near(dtype, 1e-11, 1e-4))
+    if block.has_confounder:
+        known, shown = known_of(rng, COLS, False), known_of(rng, COLS, False)
+        for by_weight in (False, True):
+            expected = dense.confounder_sums(block, known, shown, design, by_weight)
+            found = np.concatenate(confounder_sums(block, known, shown, design, by_weight))
+            np.testing.assert_allclose(found, expected, **near(dtype, 1e-11, 1e-4))
+    for is_user in (False, True):
+        widths = [WIDTH + design.biases + (block.has_confounder and design.per_user) * side for side in (1, 0)]
+        rows, others = (
+            rng.standard_normal((n, w)) for n, w in zip((ROWS, COLS), widths[:: 1 if is_user else -1], strict=True)
+        )
+        given = block, rows.astype(dtype), others.astype(dtype)
+        sums = ridge_sums.observed_sums(*given, SHARED, design, is_user)
+        expected_sums = dense.observed_sums(*given, WIDTH, SHARED, design, is_user)
+        for name, expected in expected_sums.items():
+            np.testing.assert_allclose(sums[name], expected, **near(dtype, 1e-10, 1e-3))
+
+
+def known_of(rng: np.random.Generator, n: int, has_gamma: bool) -> Known:
+    return Known(rng.standard_normal(n), rng.standard_normal(n)) if has_gamma else Known(rng.standard_normal(n))
+
+
+def near(dtype: str, double: float, single: float) -> dict[str, float]:
+    tolerance = double if dtype == "float64" else single
+    return {"rtol": tolerance, "atol": tolerance}
+
+
+@pytest.mark.parametrize("stored", ["uint8", "float32"])
+@pytest.mark.parametrize("factors", [0, 1])
+def test_weights_are_1_plus_alpha_y_times_the_factor(stored: str, factors: int) -> None:
+    rng = np.random.default_rng(6)
+    given, factor = rng.integers(0, 6, 1001).astype(stored), rng.uniform(0.1, 3.0, 1001 * factors)
+    rating, weight = ratings_and_weights(given, factor, 40.0, "float32")
+    np.testing.assert_array_equal(rating, given)
+    np.testing.assert_allclose(weight, (1 + 40.0 * given) * (factor if factors else 1.0), rtol=2e-7)
+
+
+def converged_shapes(dtype: str) -> list[Array]:
+    block, cols = counts_of(0, ROWS, COLS, 0.3, dtype, terms=True), factors_of(2, COLS, 3, dtype)
+    prior = np.array([0.3, 0.3, 0.3, 1.0], dtype)
+    start = np.tile(prior + np.array(1.0, dtype), (ROWS, 1))
+    return [converge_shape(prior, block, start, cols.sum(axis=0)[[0, 1, 2, 2]], cols, 1e-9, 100)]
+
+
+def solved_rows(dtype: str) -> list[Array]:
+    block, system = equations(dtype, WIDTH, bordered=True)
+    return [solve_rows(block, system), descend(block, system, factors_of(1, ROWS, WIDTH, dtype), 3)]
+
+
+def gamma_factors(dtype: str) -> list[Array]:
+    shape, rate, prior = factors_of(1, ROWS, WIDTH, dtype), factors_of(2, 1, WIDTH, dtype), np.full(WIDTH, 0.01, dtype)
+    means, far = moments(shape, rate[0], 0.3, 0.7)
+    relaxed = over_relaxed(prior + shape, prior + shape[::-1], prior, 1.9)
+    return [geometric_mean(shape, rate[0]), means, np.array(far), relaxed]
+
+
+def pair_sums(dtype: str) -> list[Array]:
+    design, *terms = MODELS["departures from a common weight, all terms"]
+    block, rng = rating_block(*terms, dtype), np.random.default_rng(1)
+    rows, others = rng.standard_normal((ROWS, 15)).astype(dtype), rng.standard_normal((COLS, 14)).astype(dtype)
+    sums = ridge_sums.observed_sums(block, rows, others, SHARED, design, True)
+    return [*pulls(block, known_of(rng, COLS, True), design, dtype), *sums.values()]
+
+
+def count_sums(dtype: str) -> list[Array]:
+    block = counts_of(0, ROWS, COLS, 0.3, dtype, terms=True)
+    own, cols = factors_of(1, ROWS, WIDTH + 1, dtype), factors_of(2, COLS, WIDTH, dtype)
+    return [update_shape(0.3, block, own, cols), inner_products(block.row_ptr, block.col, own[:, :WIDTH], cols)]
+
+
+@pytest.mark.parametrize("kernel", [solved_rows, converged_shapes, gamma_factors, pair_sums, count_sums])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_number_of_threads_changes_no_bit(kernel: Kernel, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "MANY", 0)
+    found = []
+    for n_threads in ("1", "2", "5"):
+        monkeypatch.setenv(threads.VARIABLE, n_threads)
+        found.append(kernel(dtype))
+    for several in found[1:]:
+        for one, other in zip(found[0], several, strict=True):
+            np.testing.assert_array_equal(other, one)
+
+
+def test_special_functions_to_the_last_digits() -> None:
+    x = np.concatenate([np.geomspace(1e-6, 1e6, 2_000), np.linspace(0.9, 2.1, 500), [1.0, 2.0, 10.0]])
+    np.testing.assert_allclose([digamma(each) for each in x], special.digamma(x), rtol=4e-14, atol=4e-14)
+    np.testing.assert_allclose([log_gamma(each) for each in x], special.gammaln(x), rtol=4e-14, atol=4e-14)
+    wide = np.concatenate([np.geomspace(1e-300, 1e300, 2_000), np.linspace(0.5, 2.0, 500)])
+    np.testing.assert_allclose([log(each) for each in wide], np.log(wide), rtol=1e-15, atol=1e-15)
+    powers = np.linspace(-700.0, 700.0, 2_000)
+    np.testing.assert_allclose([exp(each) for each in powers], np.exp(powers), rtol=4e-13)
+
+
+def test_special_functions_at_the_ends_of_the_range() -> None:
+    """An exponential below normal numbers is the smallest of them. The logarithm of an infinity is NaN."""
+    assert exp(-1e4) == exp(-708.0) > 0.0
+    assert exp(1e4) == exp(709.0) < np.inf
+    assert np.isnan([log(np.inf), log(np.nan)]).all()
+
+
+def test_a_loop_without_a_place_in_a_cache_is_compiled_in_memory() -> None:
+    """A function without a file has no cache, like one in a process that may write nowhere."""
+    names: dict[str, Callable[[float], float]] = {}
+    exec("def double(x): return 2.0 * x", names)
+    assert jit(names["double"])(4.0) == 8.0
+
+
+def test_inputs_of_loops_are_contiguous_and_read_only() -> None:
+    matrix = np.arange(12.0).reshape(3, 4)
+    for array in (matrix, matrix.T, matrix[:, 1:], matrix[::2]):
+        result = loop_input(array, np.float32)
+        assert (result.dtype, result.flags.c_contiguous, result.flags.writeable) == (np.float32, True, False)
+        np.testing.assert_array_equal(result, array)
+    assert loop_input(matrix).base is not None
+    assert matrix.flags.writeable

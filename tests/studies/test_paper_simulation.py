@@ -1,0 +1,115 @@
+"""The paper's simulation: the same whatever the blocks, with the moments that its distributions have on paper."""
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from pyspark.sql import DataFrame, SparkSession
+from scipy import integrate, stats
+
+from studies.paper_simulation import Simulation, draw_block, draw_items, draw_users, expected_rating, simulate
+
+SMALL = Simulation(n_users=37, n_items=23, n_factors=4, gamma_reading="rate", test_pairs_per_user=5, seed=7)
+
+
+def but(**changed: object) -> Simulation:
+    return Simulation(**{**SMALL.model_dump(), **changed})
+
+
+def rows(frame: DataFrame) -> list[tuple]:
+    return sorted(map(tuple, frame.collect()))
+
+
+def exposure_share_on_paper(settings: Simulation) -> float:
+    """E[1 - exp(-c.beta)] = 1 - E[exp(-c_1 beta_1)]^K, with E[exp(-c_1 b)] = (1 + scale b)^-shape."""
+    gamma = stats.gamma(settings.gamma_shape, scale=settings.gamma_scale)
+
+    def not_exposed(quantile: float) -> float:
+        return (1 + settings.gamma_scale * gamma.ppf(quantile)) ** -settings.gamma_shape
+
+    return 1 - integrate.quad(not_exposed, 0, 1, limit=200)[0] ** settings.n_factors
+
+
+@pytest.mark.parametrize("users_per_block", [4, 1000])
+def test_spark_draws_what_numpy_draws_whatever_the_blocks(spark: SparkSession, users_per_block: int) -> None:
+    block = draw_block(SMALL, np.arange(SMALL.n_users), draw_items(SMALL))
+    data = simulate(spark, SMALL, users_per_block)
+    user, item = np.nonzero(block.exposed)
+    assert rows(data.ratings) == sorted(
+        zip(user.tolist(), item.tolist(), block.rating[user, item].tolist(), strict=True)
+    )
+    test = data.test.toPandas()
+    assert (test.groupby("user").size() == 5).all()
+    assert not test.duplicated(["user", "item"]).any()
+    np.testing.assert_array_equal(test["exposed"], block.exposed[test["user"], test["item"]])
+    np.testing.assert_array_equal(test["rating"], block.rating[test["user"], test["item"]])
+
+
+def test_draws_depend_on_the_seed_and_not_on_the_company() -> None:
+    assert not np.array_equal(draw_items(SMALL), draw_items(but(seed=8)))
+    np.testing.assert_array_equal(
+        draw_users(SMALL, np.array([9])).confounder[0], draw_users(SMALL, np.arange(20))[0][9]
+    )
+    np.testing.assert_array_equal(draw_items(but(n_items=50))[: SMALL.n_items], draw_items(SMALL))
+
+
+def test_the_effect_on_the_outcome_changes_no_exposure_and_no_test_pair() -> None:
+    users = np.arange(SMALL.n_users)
+    weak, strong = (draw_block(of, users, draw_items(SMALL)) for of in (but(confounding_outcome=0.0), SMALL))
+    np.testing.assert_array_equal(weak.exposed, strong.exposed)
+    np.testing.assert_array_equal(weak.in_test, strong.in_test)
+    assert weak.rating.mean() < strong.rating.mean()
+
+
+@pytest.mark.parametrize(("reading", "share", "scale"), [("rate", 0.90, 1 / 0.3), ("scale", 0.07, 0.3)])
+def test_factors_and_exposures_have_the_moments_of_their_gamma(reading: str, share: float, scale: float) -> None:
+    settings = Simulation(n_users=1500, n_items=1500, gamma_reading=reading, confounding_preference=0.25, seed=1)
+    drawn = draw_block(settings, np.arange(1500), draw_items(settings)).exposed.mean()
+    assert exposure_share_on_paper(settings) == pytest.approx(share, abs=0.02)
+    assert drawn == pytest.approx(exposure_share_on_paper(settings), rel=0.05)
+    users = draw_users(settings, np.arange(20_000))
+    assert users.confounder.mean() == pytest.approx(0.3 * scale, rel=0.03)
+    assert users.confounder.var() == pytest.approx(0.3 * scale**2, rel=0.06)
+    # theta = g c + (1 - g) own: the mean stays, Cov(theta, c) = g Var(c).
+    assert users.preference.mean() == pytest.approx(0.3 * scale, rel=0.03)
+    covariance = np.cov(users.preference.ravel(), users.confounder.ravel())[0, 1]
+    assert covariance == pytest.approx(0.25 * 0.3 * scale**2, rel=0.06)
+
+
+def test_exposure_says_more_about_the_rating_the_stronger_the_confounding() -> None:
+    def correlation(strength: float) -> float:
+        settings = Simulation(
+            n_users=500, n_items=500, confounding_preference=0.0, confounding_outcome=strength, seed=1
+        )
+        block = draw_block(settings, np.arange(500), draw_items(settings))
+        return float(np.corrcoef(block.exposed.ravel(), block.rating.ravel())[0, 1])
+
+    none, some, strong = map(correlation, (0.0, 1.0, 5.0))
+    assert none + 0.05 < some < strong - 0.05
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 7.5, 800.0])
+def test_expected_rating_is_the_sum_over_the_clipped_poisson(rate: float) -> None:
+    clipped = np.minimum(1 + np.arange(2000), 5)
+    on_paper = float(clipped @ stats.poisson.pmf(np.arange(2000), rate))
+    assert expected_rating(np.array([rate]))[0] == pytest.approx(on_paper, rel=1e-12)
+
+
+def test_unseen_test_pairs_are_never_exposed_and_withheld_ones_are_no_ratings(spark: SparkSession) -> None:
+    users, exposed = np.arange(37), draw_block(SMALL, np.arange(37), draw_items(SMALL)).exposed
+    unseen = simulate(spark, but(test_pairs="unseen")).test.toPandas()
+    assert not unseen["exposed"].any()
+    # A user who saw nearly everything gives all that is left.
+    counts = unseen.groupby("user").size().reindex(users, fill_value=0)
+    np.testing.assert_array_equal(counts, np.minimum((~exposed).sum(axis=1), 5))
+    everything, withheld = simulate(spark, SMALL), simulate(spark, but(test_pairs="withheld"))
+    in_both = {(user, item) for user, item, _, _, seen in rows(everything.test) if seen}
+    assert in_both
+    assert rows(withheld.ratings) == [row for row in rows(everything.ratings) if row[:2] not in in_both]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("n_users", 0), ("gamma_reading", "precision"), ("test_pairs_per_user", 1001), ("seed", -1)]
+)
+def test_a_setting_out_of_range_is_named(setting: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=setting):
+        Simulation(**{setting: value})

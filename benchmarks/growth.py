@@ -35,7 +35,7 @@ class Fit(Thread):
         self.seconds: list[float] = []
         self._ratings, self._begun = spark.read.parquet(str(ratings_of(size))), 0.0
         exposure = PoissonFactorization(rank=rank, maxIter=ITERATIONS, tol=0.0, exchange="auto")
-        self._estimator = DeconfoundedMF(rank=rank, exposureModel=exposure, maxIter=sweeps, tol=0.0, exchange="auto")
+        self._estimator = DeconfoundedMF.forCounts(rank=rank, maxIter=sweeps).setParams(exposureModel=exposure, tol=0.0)
         self._estimator.listener = self._hand_over
 
     def run(self) -> None:

@@ -26,7 +26,7 @@ def peaks(path: Path) -> dict[str, float]:
     spark.sparkContext.setCheckpointDir(str(path.parent / "checkpoints"))
     ratings = spark.read.parquet(str(path))
     exposure = PoissonFactorization(rank=RANK, maxIter=ITERATIONS, tol=0.0)
-    DeconfoundedMF(rank=RANK, exposureModel=exposure, maxIter=ITERATIONS, tol=0.0).fit(ratings)
+    DeconfoundedMF.forCounts(rank=RANK, maxIter=ITERATIONS).setParams(exposureModel=exposure, tol=0.0).fit(ratings)
     jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
     runtime = spark.sparkContext._jvm.java.lang.Runtime.getRuntime()
     runtime.gc()

@@ -160,8 +160,8 @@ def measured(size: Size, master: str, conf: dict[str, str]) -> dict[str, object]
         ends[stage].append(time.perf_counter())
 
     exposure = PoissonFactorization(rank=size.rank, maxIter=size.iterations, tol=0.0, exchange=size.exchange)
-    outcome = DeconfoundedMF(
-        rank=size.rank, exposureModel=exposure, maxIter=size.iterations, tol=0.0, exchange=size.exchange
+    outcome = DeconfoundedMF.forCounts(rank=size.rank, maxIter=size.iterations).setParams(
+        exposureModel=exposure, tol=0.0, exchange=size.exchange
     )
     exposure.listener = outcome.listener = note
     memory = Memory()

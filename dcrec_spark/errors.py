@@ -11,7 +11,6 @@ EXTRAS = {
     "warehouse": ("psycopg",),
     "mlflow": ("mlflow",),
     "redis": ("redis",),
-    "index": ("faiss",),
 }
 
 

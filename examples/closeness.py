@@ -22,24 +22,8 @@ WORLDS: dict[Confounding, str] = {
     "raises": "people like\nwhat reaches them",
 }
 SEEDS = (0, 1, 2)
-_SHARED = {
-    "outcome": "probabilistic",
-    "unobservedWeight": 0.0,
-    "rank": 5,
-    "userReg": 10.0,
-    "itemReg": 10.0,
-    "userBiasReg": 3.0,
-    "itemBiasReg": 3.0,
-    "maxIter": 50,
-    "tol": 1e-4,
-}
-_CONFOUNDER = {
-    "adjustment": "deconfounded",
-    "fitBiases": True,
-    "confounderWeight": "pooled",
-    "confounderReg": 30.0,
-    "standardizeConfounder": True,
-}
+_SHARED = {"rank": 5, "fitBiases": False, "maxIter": 50, "tol": 1e-4}
+_CONFOUNDER = {"adjustment": "deconfounded", "fitBiases": True}
 EXPOSURE = {"rank": 5, "maxIter": 100}
 
 

@@ -107,9 +107,7 @@ STUDIES: dict[str, Study] = {
     "coat": Study("Coat, existing users, random test", 5, BUDGET, DATASETS["coat"]),
     "coat-new-users": Study("Coat, new users, random test", 5, _SOME, DATASETS["coat-new-users"], choices=("mse",)),
     "coat-interventions": Study("Coat, one fit and three tests", 5, BUDGET, DATASETS["coat-interventions"], _STABLE),
-    "coat-further": Study(
-        "Coat, inverse propensities and refits to all pairs", 5, BUDGET, DATASETS["coat"], _FURTHER, by_strata=True
-    ),
+    "coat-further": Study("Coat, inverse propensities", 5, BUDGET, DATASETS["coat"], _FURTHER, by_strata=True),
     "coat-without-biases": Study("Coat, without biases and intercept", 5, BUDGET, DATASETS["coat"], _WITHOUT_BIASES),
     "coat-poisson": Study("Coat, Poisson factorization", 5, _SOME, DATASETS["coat"], _BESIDE_POISSON),
     "movielens-100k": Study("MovieLens 100K, regular test", 5, _FEW, DATASETS["movielens-100k"]),
@@ -126,7 +124,7 @@ STUDIES: dict[str, Study] = {
     },
     **{
         f"further-{kind}": Study(
-            f"Fair world: {kind}, 600 x 600, inverse propensities and refits to all pairs",
+            f"Fair world: {kind}, 600 x 600, inverse propensities",
             5,
             _SOME,
             partial(fair_world, kind, 600),
@@ -163,7 +161,7 @@ def _unit(name: str, study: Study, data: Path, seed: int) -> Unit:
         return compare(spark, of, advance)
 
     budget = [study.budget.draws, study.budget.max_iter, *study.choices]
-    rows = [[row.name, dict(row.fixed), row.follows, row.links, *filter(None, [row.refit])] for row in study.rows]
+    rows = [[row.name, dict(row.fixed), row.follows, row.links] for row in study.rows]
     settings = [*budget, rows]
     return Unit(f"{name}-seed-{seed}", len(study.rows) * (study.budget.draws + len(study.choices)), settings, run)
 

@@ -3,42 +3,38 @@
 All rows without a confounder draw the same settings, ranks and regularisers, from the grid of MLlib's ALS. A row with
 one takes what was chosen for its twin without it, and draws as many settings of the confounder alone; placebos draw the
 same. So what differs between twins is the confounder. Of a joint draw the preference would decide, for validation sees
-little of confounding. A row of inverse propensities draws how they are made, in the same way; one that is refitted to
-all pairs takes what was chosen for the model whose predictions it is refitted to, and draws the refit's.
+little of confounding. A row of inverse propensities draws its cap in the same way.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from dcrec_spark.local.trial import Confounder
-from studies.rows import REFIT, Budget, Sample
+from studies.rows import Budget, Sample
 
 RANKS = (2, 5, 10, 20)
 # Times the number of a row's ratings, which is MLlib's way.
 REGULARISERS = (0.03, 0.1, 0.2, 0.3, 0.5)
 _BIAS_REGULARISERS = (0.03, 0.1, 0.3)
 EXPOSURE_RANKS = (2, 5, 10)
-# One gamma for all; and departures from it, with three priors and with one that is estimated.
+# One gamma for all; and departures from it, with three priors.
 _GAMMAS: tuple[dict[str, Any], ...] = (
     {"confounderWeight": "global", "confounderReg": 1.0},
     {"confounderWeight": "pooled", "confounderReg": 1.0},
     {"confounderWeight": "pooled", "confounderReg": 10.0},
     {"confounderWeight": "pooled", "confounderReg": 100.0},
-    {"confounderWeight": "pooled", "confounderReg": 10.0, "estimateConfounderReg": True},
+    {"confounderWeight": "pooled", "confounderReg": 10.0},
 )
 _CAPS = (2.0, 5.0, 10.0, 30.0)
-_DECAYS = (0.25, 0.5, 0.75)
-# Every pair weighs 1 in a refit, and a row has as many as there are rows on the other side.
-_REFIT_REGULARISERS = (1.0, 3.0, 10.0, 30.0, 100.0)
 # Of Poisson factorization: both shapes, and how much an unrated pair counts as a zero; 1 is the paper's.
 _SHAPES = (0.1, 0.3, 1.0)
 _ZEROS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
-_SHARED = {"outcome": "probabilistic", "unobservedWeight": 0.0, "regByCount": True}
+_SHARED = {"outcome": "probabilistic", "regByCount": True, "fitBiases": False}
 _PLAIN = {"adjustment": "none"}
-_CONFOUNDED = {"adjustment": "deconfounded", "standardizeConfounder": True}
+_CONFOUNDED = {"adjustment": "deconfounded"}
 
 
 @dataclass(frozen=True)
@@ -46,8 +42,7 @@ class ExtendedRow:
     """A line of the tables.
 
     fixed : what all of its settings share. follows : its twin without a confounder. confounder : what takes the place
-    of a_hat. links : those it chooses from. refit : to the predictions for all pairs of the row that it
-    follows; "plain" or "doubly robust".
+    of a_hat. links : those it chooses from.
     """
 
     name: str
@@ -55,7 +50,6 @@ class ExtendedRow:
     follows: str | None = None
     confounder: Confounder = "fitted"
     links: tuple[str, ...] = ("identity",)
-    refit: Literal["", "plain", "doubly robust"] = ""
 
     def settings(
         self, budget: Budget, seed: int, chosen: Sample | None = None
@@ -69,11 +63,8 @@ class ExtendedRow:
         for _ in range(budget.draws):
             if chosen is None:
                 yield {**self._shared(), **fit, **self._preference(rng), **self.fixed}, None
-            elif self.refit:
-                exposure = None if chosen[1] is None else dict(chosen[1])
-                yield {**chosen[0], REFIT: {**fit, **self._refitted(rng)}}, exposure
             elif self.fixed["adjustment"] == "ipw":
-                yield self._weighted(rng, chosen[0], seed)
+                yield {**chosen[0], **self.fixed, "weightCap": _one_of(rng, _CAPS)}, None
             else:
                 yield (
                     {**chosen[0], **self.fixed, **self._confounder(rng)},
@@ -85,30 +76,15 @@ class ExtendedRow:
 
     def _preference(self, rng: np.random.Generator) -> dict[str, Any]:
         rank, strength, bias = (_one_of(rng, grid) for grid in (RANKS, REGULARISERS, _BIAS_REGULARISERS))
-        biases = {"userBiasReg": bias, "itemBiasReg": bias} if self.fixed.get("fitBiases") else {}
-        return {"rank": rank, "userReg": strength, "itemReg": strength, **biases}
+        biases = {"biasReg": bias} if self.fixed.get("fitBiases") else {}
+        return {"rank": rank, "regParam": strength, **biases}
 
     def _confounder(self, rng: np.random.Generator) -> dict[str, Any]:
         return {
             **_one_of(rng, _GAMMAS),
             "leaveOneOut": bool(rng.integers(2)),
-            "confounderVariance": bool(rng.integers(2)),
             "confounderLink": self.links[int(rng.integers(12)) % len(self.links)],
         }
-
-    def _weighted(
-        self, rng: np.random.Generator, twin: Mapping[str, Any], seed: int
-    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        outcome = {**twin, **self.fixed, "weightCap": _one_of(rng, _CAPS)}
-        if self.fixed["propensitySource"] == "exposure":
-            return outcome, {"rank": _one_of(rng, EXPOSURE_RANKS), "seed": seed}
-        return {**outcome, "propensityDecay": _one_of(rng, _DECAYS)}, None
-
-    def _refitted(self, rng: np.random.Generator) -> dict[str, Any]:
-        rank, strength, bias = (_one_of(rng, of) for of in (RANKS, _REFIT_REGULARISERS, _REFIT_REGULARISERS))
-        regs = {"userReg": strength, "itemReg": strength, "userBiasReg": bias, "itemBiasReg": bias}
-        kind = {"plain": "allPairs", "doubly robust": "doublyRobust"}[self.refit]
-        return {"rank": rank, **regs, "refitWeightCap": _one_of(rng, _CAPS), "refit": kind}
 
 
 class PoissonRow(ExtendedRow):
@@ -119,7 +95,7 @@ class PoissonRow(ExtendedRow):
 
     def _preference(self, rng: np.random.Generator) -> dict[str, Any]:
         rank, shape, zeros = (_one_of(rng, grid) for grid in (RANKS, _SHAPES, _ZEROS))
-        return {"rank": rank, "userShapePrior": shape, "itemShapePrior": shape, "unobservedWeight": zeros}
+        return {"rank": rank, "gammaShape": shape, "unobservedWeight": zeros}
 
     def _confounder(self, rng: np.random.Generator) -> dict[str, Any]:
         return {"confounderWeight": _one_of(rng, ("user", "global"))}
@@ -128,7 +104,7 @@ class PoissonRow(ExtendedRow):
 CLASSICAL, BIASED, WITHOUT_INTERCEPT = "classical", "biased", "biased, intercept-free"
 PAPERS = "intercept-free (the paper's classical)"
 DECONFOUNDED, SHUFFLED = "biased deconfounded", "biased deconfounded, items shuffled"
-_BIASES, _NO_INTERCEPT, _LINKS = {"fitBiases": True}, {"fitIntercept": False}, ("identity", "sqrt", "log")
+_BIASES, _NO_INTERCEPT, _LINKS = {"fitBiases": True}, {"fitIntercept": False}, ("identity", "log")
 ROWS = (
     ExtendedRow(PAPERS, {**_PLAIN, **_NO_INTERCEPT}),
     ExtendedRow(CLASSICAL, _PLAIN),
@@ -146,18 +122,8 @@ ROWS = (
         links=_LINKS,
     ),
 )
-# Other estimates of the same preference, beside the model with a confounder.
-REFITTED = "biased deconfounded, refitted, doubly robust"
-FURTHER_ROWS = (
-    ExtendedRow(
-        "biased, inverse propensities of ratings", {"adjustment": "ipw", "propensitySource": "ratings"}, BIASED
-    ),
-    ExtendedRow(
-        "biased, inverse propensities of exposures", {"adjustment": "ipw", "propensitySource": "exposure"}, BIASED
-    ),
-    ExtendedRow("biased deconfounded, refitted", {}, DECONFOUNDED, refit="plain"),
-    ExtendedRow(REFITTED, {}, DECONFOUNDED, refit="doubly robust"),
-)
+# Another estimate of the same preference, next to the model with a confounder.
+FURTHER_ROWS = (ExtendedRow("biased, inverse propensities of ratings", {"adjustment": "ipw"}, BIASED),)
 # The confounder beside the paper's classical model, which has neither biases nor an intercept.
 WITHOUT_BIASES_ROWS = (
     ExtendedRow("intercept-free deconfounded", {**_CONFOUNDED, **_NO_INTERCEPT}, PAPERS),

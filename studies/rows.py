@@ -17,12 +17,12 @@ from studies.paper import ADJUSTMENTS, OUTCOMES
 # intercept, are ours: with them probabilistic MF can do what MLlib's ALS does.
 RANKS = (1, 2, 5, 10, 20, 50, 100)
 REGULARISERS = (1.0, 10.0, 100.0)
-_LEAST_SQUARES: dict[str, tuple[Any, ...]] = {"userReg": REGULARISERS, "itemReg": REGULARISERS}
+_LEAST_SQUARES: dict[str, tuple[Any, ...]] = {"regParam": REGULARISERS}
 _INTERCEPT: dict[str, tuple[Any, ...]] = {"fitIntercept": (True, False)}
 SPACE: dict[str, dict[str, tuple[Any, ...]]] = {
     "weighted": {**_LEAST_SQUARES, **_INTERCEPT, "alpha": (0.1, 1.0, 10.0, 40.0)},
     "probabilistic": {**_LEAST_SQUARES, **_INTERCEPT},
-    "poisson": {"userShapePrior": (0.1, 0.3, 1.0), "itemShapePrior": (0.1, 0.3, 1.0), **_INTERCEPT},
+    "poisson": {"gammaShape": (0.1, 0.3, 1.0), **_INTERCEPT},
 }
 _WEIGHT: dict[str, tuple[Any, ...]] = {"confounderWeight": ("user", "global")}
 CONFOUNDER: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -35,14 +35,15 @@ PLACEBOS: tuple[Confounder, ...] = ("permuted", "popularity")
 # Plain settings: rows of an outcome differ in the confounder alone, or in the intercept. Only what was rated speaks of
 # probabilistic MF's ratings and confounder; one strength of the priors is chosen.
 PLAIN: dict[str, list[dict[str, Any]]] = {
-    "weighted": [{"userReg": r, "itemReg": r, "alpha": 1.0} for r in (1.0, 3.0, 10.0, 30.0)],
-    "probabilistic": [{"userReg": r, "itemReg": r, "unobservedWeight": 0.0} for r in (1.0, 3.0, 10.0, 30.0)],
-    "poisson": [{"userShapePrior": a, "itemShapePrior": a} for a in (0.1, 0.3, 1.0, 3.0)],
+    "weighted": [{"regParam": r, "alpha": 1.0} for r in (1.0, 3.0, 10.0, 30.0)],
+    "probabilistic": [{"regParam": r, "unobservedWeight": 0.0} for r in (1.0, 3.0, 10.0, 30.0)],
+    "poisson": [{"gammaShape": a} for a in (0.1, 0.3, 1.0, 3.0)],
 }
 PLAIN_RANK = 10
-# Parameters of DeconfoundedMF, and of PoissonFactorization or None. With the first may stand those of a refit.
+# Parameters of DeconfoundedMF, and of PoissonFactorization or None.
 Sample = tuple[Mapping[str, Any], Mapping[str, Any] | None]
-REFIT = "refit"
+# The paper's models: a_hat as it is, no biases. Their trials also leave the confounder without standardisation.
+PAPERS = {"fitBiases": False, "leaveOneOut": False}
 
 
 class AnyRow(Protocol):
@@ -163,7 +164,7 @@ def settings(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, An
     for _ in range(budget.draws):
         allowed = ranks if budget.rank is None else (budget.rank,)
         outcome = _sampled(ours, {"rank": allowed, **SPACE[row.outcome]})
-        outcome |= {"outcome": row.outcome, "adjustment": row.adjustment, **fit}
+        outcome |= {"outcome": row.outcome, "adjustment": row.adjustment, **PAPERS, **fit}
         if not row.intercept:
             outcome["fitIntercept"] = False
         more = _sampled(theirs, {"exposure_rank": ranks, **CONFOUNDER[row.outcome]})
@@ -176,7 +177,7 @@ def settings(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, An
 
 def _plain(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
     exposure = {"rank": PLAIN_RANK, "seed": seed} if row.adjustment == "deconfounded" else None
-    shared = {"outcome": row.outcome, "adjustment": row.adjustment, "rank": PLAIN_RANK}
+    shared = {"outcome": row.outcome, "adjustment": row.adjustment, "rank": PLAIN_RANK, **PAPERS}
     shared |= {"fitIntercept": row.intercept} | ({} if row.weight is None else {"confounderWeight": row.weight})
     for given in PLAIN[row.outcome]:
         yield {**shared, **given, "maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}, exposure
@@ -184,9 +185,7 @@ def _plain(row: Row, budget: Budget, seed: int) -> Iterator[tuple[dict[str, Any]
 
 def trial(row: AnyRow, of: Sample, **parts: Any) -> Trial:
     """One of a row's draws on some parts of a data set."""
-    outcome = dict(of[0])
-    refit = outcome.pop(REFIT, None)
-    return Trial(outcome, of[1], confounder=row.confounder, refit=refit, **parts)
+    return Trial(dict(of[0]), of[1], confounder=row.confounder, standardize=not isinstance(row, Row), **parts)
 
 
 def _sampled(rng: np.random.Generator, space: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from dcrec_spark.config.exposure_check import ExposureCheckConfig
 from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings, ModelConfig
 from dcrec_spark.config.load import load_config
 from dcrec_spark.config.record import config_hash, resolved
-from dcrec_spark.config.refit import RefitConfig
 from dcrec_spark.config.retrain import RetrainConfig, WarmStartConfig
 from dcrec_spark.config.secrets import forget_secrets, mask_known, mask_secrets, masked_all
 from dcrec_spark.config.serve import FoldInConfig, RecommendConfig, RecommendJobConfig
@@ -65,7 +64,6 @@ __all__ = [
     "ReadingConfig",
     "RecommendConfig",
     "RecommendJobConfig",
-    "RefitConfig",
     "RetrainAuditConfig",
     "RetrainConfig",
     "RunSection",

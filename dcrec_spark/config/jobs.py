@@ -3,7 +3,6 @@
 from dcrec_spark.config.audit import RetrainAuditConfig, WithAudit
 from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
 from dcrec_spark.config.exposure_check import ExposureCheckConfig
-from dcrec_spark.config.refit import RefitConfig
 from dcrec_spark.config.retrain import RetrainConfig, RetrainInputConfig, WarmStartConfig
 from dcrec_spark.config.serve import FoldInConfig, RecommendConfig, RecommendJobConfig
 from dcrec_spark.config.shared import FittingConfig, JobConfig, ServedModelConfig
@@ -29,7 +28,6 @@ class AllSettings(WithAudit, WithWarehouses, FittingConfig):
     input: RetrainInputConfig = RetrainInputConfig()
     model: ModelConfig = ModelConfig()
     exposure_check: ExposureCheckConfig = ExposureCheckConfig()
-    refit: RefitConfig = RefitConfig()
     recommend: RecommendConfig = RecommendConfig()
     audit: RetrainAuditConfig = RetrainAuditConfig()
     evaluation: EvaluationConfig = EvaluationConfig()

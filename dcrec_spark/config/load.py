@@ -17,7 +17,7 @@ from dcrec_spark.config.names import foreign_settings, jobs_with, section_type
 from dcrec_spark.config.secrets import MASK, is_secret_name, mask_secrets, remember_secrets
 from dcrec_spark.config.shared import JobConfig
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.settings.presets import PRESETS
+from dcrec_spark.settings.tables import PRESETS
 
 _log = structlog.get_logger()
 C = TypeVar("C", bound=JobConfig)
@@ -72,7 +72,7 @@ def _preset(merged: DictConfig) -> list[tuple[str, DictConfig]]:
     except OmegaConfBaseException as error:
         raise ConfigError(interpolation_message(error)) from error
     known = isinstance(name, str) and name in PRESETS
-    return [(f"preset {name}", OmegaConf.create(dict(PRESETS[name])))] if known else []
+    return [(f"preset {name}", OmegaConf.create({"outcome": dict(PRESETS[name])}))] if known else []
 
 
 def _merged(layers: Sequence[tuple[str, DictConfig]]) -> DictConfig:

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from dcrec_spark.config.jobs import AllSettings
 from dcrec_spark.config.names import known_settings, nearest_settings
 from dcrec_spark.config.secrets import MASK, is_secret_name, mask_secrets
-from dcrec_spark.settings.kinds import number_text
+from dcrec_spark.settings.domains import number_text
 
 # Pydantic's name of an error, or the first word of it -> what was expected.
 _EXPECTED = {

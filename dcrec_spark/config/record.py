@@ -17,7 +17,7 @@ _NO_INFLUENCE: dict[str, Any] = {
     "run": {"name", "run_date", "preset", "metrics_file", "mlflow_uri", "mlflow_experiment"},
     "spark": True,
     "input": {"path": True, "table": True, "snapshot": True, "unchanged": True, "count_news": True},
-    "engine": {"num_user_blocks", "num_item_blocks", "exchange", "checkpoint_interval"},
+    "engine": {"num_blocks", "exchange", "checkpoint_interval"},
     "model": True,
     "recommend": {
         *("users", "catalogue", "exclude", "overlap", "overlap_odds", "fallback", "similar_items", "similarity"),

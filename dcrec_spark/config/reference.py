@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings
 from dcrec_spark.config.names import jobs_with, section_type
 from dcrec_spark.config.types import OutcomeName
-from dcrec_spark.settings.kinds import number_text
+from dcrec_spark.settings.domains import number_text
 from dcrec_spark.settings.tables import OUTCOMES
 
 _COMMENT_AT = 34

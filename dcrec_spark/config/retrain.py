@@ -6,7 +6,6 @@ from pydantic import Field, model_validator
 
 from dcrec_spark.config.audit import RetrainAuditConfig, WithAudit
 from dcrec_spark.config.exposure_check import ExposureCheckConfig
-from dcrec_spark.config.refit import RefitConfig
 from dcrec_spark.config.section import Section
 from dcrec_spark.config.shared import FittingConfig, InputConfig, ListsConfig
 from dcrec_spark.config.types import Natural, Place
@@ -52,7 +51,6 @@ class RetrainConfig(WithAudit, WithWarehouses, FittingConfig):
     input: RetrainInputConfig = RetrainInputConfig()
     model: WarmStartConfig = WarmStartConfig()
     exposure_check: ExposureCheckConfig = ExposureCheckConfig()
-    refit: RefitConfig = RefitConfig()
     recommend: ListsConfig = ListsConfig()
     audit: RetrainAuditConfig = RetrainAuditConfig()
 
@@ -67,13 +65,11 @@ class RetrainConfig(WithAudit, WithWarehouses, FittingConfig):
 
     @model_validator(mode="after")
     def _scores_are_products(self) -> Self:
-        link, wanted = self.outcome.confounder_link, {"vectors false": self.recommend.vectors}
-        wanted["searched_share null"] = self.recommend.searched_share is not None
-        for setting in (setting for setting, is_wanted in wanted.items() if is_wanted):
-            if self.outcome.adjustment == "deconfounded" and link != "identity":
-                raise ValueError(
-                    f"recommend.{setting} for outcome.confounder_link={link}: a link of an inner product is none"
-                )
+        link = self.outcome.confounder_link
+        if self.recommend.vectors and self.outcome.adjustment == "deconfounded" and link != "identity":
+            raise ValueError(
+                f"recommend.vectors false for outcome.confounder_link={link}: a link of an inner product is none"
+            )
         return self
 
     @model_validator(mode="after")
@@ -84,29 +80,4 @@ class RetrainConfig(WithAudit, WithWarehouses, FittingConfig):
                 f"recommend.fallback false for outcome.confounder_link={link}: the mean of a link over all users is no "
                 "product of means"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _refitted_models_only_score(self) -> Self:
-        if self.refit.kind is None:
-            return self
-        link, recommend = self.outcome.confounder_link, self.recommend
-        refused = {
-            "outcome.confounder_link identity": (
-                self.outcome.adjustment == "deconfounded" and link != "identity",
-                f"predictions with a link ({link}) are no products of vectors, which the refit takes",
-            ),
-            "recommend.intervals false": (
-                recommend.intervals,
-                "the refitted model does not say how sure its scores are",
-            ),
-            "recommend.overlap false": (recommend.overlap, "the refitted model has no exposure model"),
-            "model.warm_start null, or a model that was not refitted,": (
-                self.model.warm_start == "previous",
-                "the model of the run before is refitted too, and is no start of a fit",
-            ),
-        }
-        for expected, (is_set, reason) in refused.items():
-            if is_set:
-                raise ValueError(f"{expected} for refit.kind={self.refit.kind}: {reason}")
         return self

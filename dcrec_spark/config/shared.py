@@ -15,7 +15,6 @@ from dcrec_spark.config.types import (
     AtLeastTwo,
     Natural,
     NonNegativeReal,
-    PartOrAll,
     Place,
     Positive,
     Real,
@@ -27,7 +26,6 @@ from dcrec_spark.config.types import (
     TextMap,
     Whole,
 )
-from dcrec_spark.settings.tables import OUTCOME
 
 
 class RunSection(Section):
@@ -44,10 +42,9 @@ class RunSection(Section):
     seed: Whole = Field(
         default=42, ge=0, le=2**63 - 1, description="the same seed, input and settings give the same factors"
     )
-    preset: Literal["ratings"] | None = Field(
+    preset: Literal["counts"] | None = Field(
         default=None,
-        description="what exposure and outcome hold where nothing else is said. ratings: what suits stars from 1 to 5; "
-        "null: the defaults",
+        description="defaults of the section outcome. counts: for plays and clicks; null: for ratings on a scale",
     )
     metrics_file: Place | None = Field(
         default=None,
@@ -84,7 +81,7 @@ class ColumnNames(Section):
     item: Text = Field(default="item", description="ids of items")
     rating: Text = Field(default="rating", description="ratings, or numbers of events where validation.kind is counts")
     count: Text | None = Field(
-        default=None, description="how often the item was shown to the user, > 0; see exposure.kind"
+        default=None, description="exposure counts, > 0: how often the item was shown to the user"
     )
     propensity: Text | None = Field(
         default=None, description="probability that the pair is rated, in (0, 1]; see outcome.adjustment"
@@ -242,12 +239,6 @@ class RankingConfig(ListLengthConfig):
     max_per_category: Positive | None = Field(
         default=None, description="items of one category in a list, at most; null: any number"
     )
-    searched_share: PartOrAll | None = Field(
-        default=None,
-        description="share of a catalogue of more than 16,384 items that an index looks at for each list, such as 0.1; "
-        "what it does not find is missing from the lists; null: all of it, exactly; needs pip install "
-        "'dcrec-spark[index]' (outcome.confounder_link=identity)",
-    )
 
     @model_validator(mode="after")
     def _categories_are_there(self) -> Self:
@@ -269,8 +260,7 @@ class ListsConfig(RankingConfig):
         default=False,
         description="whether the tables user_overlap and item_overlap are published: how many ratings each user and "
         "item is worth, and what a hidden reason for choosing could do to their mean; needs a model with an exposure "
-        "model (outcome.adjustment=deconfounded, or ipw with propensity_source=exposure) and all ratings of the fit, "
-        "and lays them out once more",
+        "model (outcome.adjustment=deconfounded) and all ratings of the fit, and lays them out once more",
     )
     overlap_odds: AtLeastOne = Field(
         default=2.0,
@@ -297,15 +287,6 @@ class ListsConfig(RankingConfig):
         default=False,
         description="whether a table changes is published: the rows added, removed and moved since the run before",
     )
-
-    @model_validator(mode="after")
-    def _gaps_are_known(self) -> Self:
-        if self.intervals and self.searched_share is not None:
-            raise ValueError(
-                "searched_share null for intervals=true: how sure a place is depends on the next best item, which an "
-                "index may miss"
-            )
-        return self
 
 
 class MetricsConfig(Section):
@@ -358,23 +339,6 @@ class FittingConfig(ReadingConfig):
     exposure: ExposureConfig = ExposureConfig()
     outcome: OutcomeConfig = OutcomeConfig()
     engine: EngineConfig = EngineConfig()
-
-    @model_validator(mode="after")
-    def _outcome_leaves_them_free(self) -> Self:
-        outcome = self.outcome.outcome
-        for setting in OUTCOME:
-            fixed = setting.fixed.get(outcome)
-            if fixed is not None and getattr(self.outcome, setting.name) not in (setting.default, fixed.value):
-                value = "null" if setting.default is None else str(setting.default).lower()
-                raise ValueError(f"outcome.{setting.name} {value} for outcome.outcome={outcome}, {fixed.reason}")
-        return self
-
-    @model_validator(mode="after")
-    def _counts_are_there(self) -> Self:
-        brings_counts = self.validation.kind == "counts" or self.input.columns.count is not None
-        if self.exposure.kind == "count" and not brings_counts:
-            raise ValueError("input.columns.count set, or validation.kind=counts, for exposure.kind=count")
-        return self
 
 
 class ServingConfig(ReadingConfig):

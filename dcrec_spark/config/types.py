@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from dcrec_spark.settings.kinds import Choice, number_text
+from dcrec_spark.settings.domains import Choice, number_text
 from dcrec_spark.settings.tables import OUTCOMES
 
 

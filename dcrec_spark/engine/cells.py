@@ -9,7 +9,7 @@ A binary cell crosses by a bulk copy, where an array column is written element b
     bytes  64 -  87     0, 2, 3           at offset 0 of the arrays
     bytes 128 - 151     5.0, 1.0, 4.0     at offset 64
 
-``docs/decisions/cells-format.md`` says why this is neither safetensors nor Arrow IPC.
+``docs/decisions/cells.md`` says why this is neither safetensors nor Arrow IPC.
 """
 
 import json

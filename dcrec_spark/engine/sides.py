@@ -163,6 +163,6 @@ def require_finite(side: Side, state: State) -> State:
         state.release()
         raise FitError(
             f"{bad} of {side.n_rows} {side.name} factors are NaN or infinite after an update: look for extreme "
-            "ratings or weights (alpha), or raise the regularisation (user_reg, item_reg)"
+            "ratings or weights (alpha), or raise the regularisation (regParam)"
         )
     return state

@@ -13,7 +13,7 @@ from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.kernels.metrics import GAINS
 from dcrec_spark.models.params import HasIds, declare, initialise, keyword_only
-from dcrec_spark.settings.kinds import Choice, Column, Number
+from dcrec_spark.settings.domains import Choice, Column, Number
 
 # metricName -> what is measured at the cut k.
 _AT_K = {"ndcg_at_k": Kind.NDCG, **{kind.value: kind for kind in HITS}}

@@ -125,7 +125,7 @@ def _plan(
     \b
     dcrec plan --ratings 10000000000 --users 100000000 --items 1000000 --rank 50
     """
-    sizing = import_module("dcrec_spark.sizing")
+    sizing = import_module("dcrec_spark.engine.sizing")
     size = sizing.Size(users, items, ratings, rank, exposure_rank, 8 if precision == "float64" else 4)
     plan = sizing.plan_cluster(size, executor_cores, executors)
     for name, value in plan.conf().items():

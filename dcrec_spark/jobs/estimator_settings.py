@@ -1,68 +1,41 @@
-"""The configuration of both stages as parameters of their estimators, for ratings as validation leaves them."""
+"""Configuration of both stages as Params of their estimators, for ratings in the form of ``validate``."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
-from dcrec_spark.config import EngineConfig, ExposureConfig, OutcomeConfig, RefitConfig
-from dcrec_spark.settings.setting import camel, in_section
-from dcrec_spark.settings.tables import SECTIONS
+from dcrec_spark.config import EngineConfig, ExposureConfig, OutcomeConfig
+from dcrec_spark.settings.tables import SECTIONS, in_section
 
 
 def exposure_params(
     exposure: ExposureConfig, engine: EngineConfig, seed: int, columns: Sequence[str]
 ) -> dict[str, Any]:
-    """Give the parameters of PoissonFactorization.
+    """Return the Params of PoissonFactorization.
 
     Parameters
     ----------
-    exposure, engine : the sections of the configuration.
-    seed : what the start depends on, besides the ids.
-    columns : names of the ratings' columns; a column ``count`` holds the exposure counts.
+    exposure, engine : sections of the configuration. seed : random seed.
+    columns : names of the ratings' columns. A column ``count`` holds the exposure counts.
     """
-    counts = "count" if "count" in columns else "rating"
-    counted = None if exposure.kind == "binary" else counts
-    return {**_common(engine, seed), **_params("exposure", exposure), "countCol": counted}
+    counts = "count" if "count" in columns else None
+    return {**_common(engine, seed), **_params("exposure", exposure), "countCol": counts}
 
 
 def outcome_params(outcome: OutcomeConfig, engine: EngineConfig, seed: int, columns: Sequence[str]) -> dict[str, Any]:
-    """Give the parameters of DeconfoundedMF, without a model to start from and without stage 1.
+    """Return the Params of DeconfoundedMF, without initialModel and exposureModel.
+
+    Settings at their defaults are left out, so that an outcome model that has no use for one may do without.
 
     Parameters
     ----------
-    outcome, engine : the sections of the configuration.
-    seed : what the start depends on, besides the ids.
-    columns : names of the ratings' columns; a column ``propensity`` is used where the adjustment is ipw.
+    outcome, engine : sections of the configuration. seed : random seed.
+    columns : names of the ratings' columns. A column ``propensity`` is used by adjustment=ipw.
     """
     weighs = outcome.adjustment == "ipw" and "propensity" in columns
-    return {
-        **_common(engine, seed),
-        **_params("outcome", outcome),
-        "propensityCol": "propensity" if weighs else None,
-    }
-
-
-def refit_params(refit: RefitConfig, engine: EngineConfig, seed: int) -> dict[str, Any]:
-    """Give the parameters of the DeconfoundedMF whose ``refitModel`` makes the second fit.
-
-    Parameters
-    ----------
-    refit, engine : the sections of the configuration.
-    seed : what the start depends on, besides the ids.
-    """
-    return {
-        **_common(engine, seed),
-        "rank": refit.rank,
-        "refit": camel(refit.kind or "none"),
-        "refitWeightCap": refit.weight_cap,
-        "userReg": refit.user_reg,
-        "itemReg": refit.item_reg,
-        "userBiasReg": refit.user_bias_reg,
-        "itemBiasReg": refit.item_bias_reg,
-        "maxIter": refit.max_iter,
-        "tol": refit.tol,
-    }
+    given = {"propensityCol": "propensity"} if weighs else {}
+    return {**_common(engine, seed), **_params("outcome", outcome), **given}
 
 
 def _common(engine: EngineConfig, seed: int) -> dict[str, Any]:
@@ -70,6 +43,7 @@ def _common(engine: EngineConfig, seed: int) -> dict[str, Any]:
 
 
 def _params(name: str, section: BaseModel) -> dict[str, Any]:
-    """Spell the settings of a section as the estimators do."""
-    settings = (setting for setting in in_section(SECTIONS[name], name) if setting.is_param)
-    return {setting.param: getattr(section, setting.name) for setting in settings}
+    """Map the settings of a section that are not at their defaults to the names of Params."""
+    settings = in_section(SECTIONS[name], name).values()
+    values = [(setting, getattr(section, setting.name)) for setting in settings]
+    return {setting.param: value for setting, value in values if value != setting.default}

@@ -13,10 +13,9 @@ from pyspark.sql import functions as F
 from dcrec_spark.config import FoldInConfig
 from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Job, Outputs
-from dcrec_spark.jobs.lists import exact_lists_of_some, ranked_lists, require_index
+from dcrec_spark.jobs.lists import ranked_lists
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import factor_tables, recommendation_table, reject_table
-from dcrec_spark.jobs.refit import refuse_refitted
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.served_model import (
@@ -46,15 +45,13 @@ class FoldIn(Job[FoldInConfig, Inputs, None]):
     last_step = "rank and publish"
 
     def check(self, config: FoldInConfig) -> None:
-        """Refuse a configuration that names no model, or wants an index where there is none to be had."""
+        """Refuse a configuration that names no model."""
         require_model_path(config)
-        require_index(config.recommend)
 
     def extract(self, context: Context[FoldInConfig]) -> Inputs:
         """Load the model; open the ratings, which need its kind of ids and its columns."""
         with context.reporter.step("load the model"):
             saved = load_served_model(context)
-        refuse_refitted(saved, "model.path", repr(context.config.model.path), "another model", "folds no new users in")
         ratings = open_ratings(context)
         require_ids_of(saved.model, ratings, "input", ("user", "item"))
         as_trained(saved.model, ratings)
@@ -82,8 +79,7 @@ class FoldIn(Job[FoldInConfig, Inputs, None]):
             "user_factors": factor_tables(of_new_users, run)["user_factors"],
             "rejects": reject_table(valid, run),
         }
-        exact = exact_lists_of_some(of_new_users, config.recommend, offer, left_out)
-        return Outputs(tables, None, seen=left_out, offer=offer, length=config.recommend.top_n, exact=exact)
+        return Outputs(tables, None, seen=left_out, offer=offer, length=config.recommend.top_n)
 
     def plan(self, context: Context[FoldInConfig], inputs: Inputs) -> list[str]:
         """Name the ratings and the model."""

@@ -19,7 +19,7 @@ from rich.console import RenderableType
 from dcrec_spark.config import AuditConfig, JobConfig, WithAudit
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.jobs.console import Reporter
-from dcrec_spark.jobs.list_audit import TABLE, audit_lists, last_lists, recall
+from dcrec_spark.jobs.list_audit import TABLE, audit_lists, last_lists
 from dcrec_spark.jobs.offer import Offer
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import opened_sinks
@@ -90,7 +90,6 @@ class Outputs(Generic[ResultT]):
     seen : user_id, item_id of pairs that must not be recommended; None where all may be.
     offer : what may be in the lists.
     length : items that each list should have; a shorter one counts as short.
-    exact : lists of some users as the exact ranking makes them, where those published come from an index.
     """
 
     tables: Mapping[str, DataFrame]
@@ -99,7 +98,6 @@ class Outputs(Generic[ResultT]):
     seen: DataFrame | None = None
     offer: Offer = field(default_factory=Offer)
     length: int = 1
-    exact: DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -166,8 +164,6 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
             for side in ("user", "item"):
                 if f"{side}_overlap" in outputs.tables:
                     audit_overlap(spark.read.parquet(staged.directory.uri(f"{side}_overlap")), side)
-            if outputs.exact is not None:
-                run.lists = {**(run.lists or {}), **recall(lists, outputs.exact)}
 
         def record(staged: StagedEverywhere) -> dict[str, Any]:
             context.tracker.tell()  # before the record, which is to have its warning

@@ -1,7 +1,6 @@
 """The audit of the lists of a run: promises that are never broken, and limits that the settings draw."""
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from dcrec_spark.config import AuditConfig
 from dcrec_spark.jobs.offer import Offer
@@ -45,17 +44,6 @@ def audit_lists(
     run.lists = {**now._asdict(), "short_below": length}
     verdicts = [*_of_one(run, limits, now), *_of_two(limits, lists, now, before, length)]
     run.warnings += run.verdicts.enforce(verdicts, limits.force)
-
-
-def recall(lists: DataFrame, exact: DataFrame) -> dict[str, float | None]:
-    """Return the share of the places of some exact lists that an index's lists hold too, and how many places these are.
-
-    lists, exact : ``user_id, item_id`` and more; exact : of some users. Where they have no place the share is None.
-    """
-    pair = ["user_id", "item_id"]
-    there = exact.select(*pair).join(lists.select(*pair, F.lit(True).alias("there")), pair, "left")
-    wanted, found = there.agg(F.count("*"), F.count("there")).collect()[0]
-    return {"recall": found / wanted if wanted else None, "recall_of": wanted}
 
 
 def _of_one(run: Run, limits: AuditConfig, now: Lists) -> list[Verdict]:

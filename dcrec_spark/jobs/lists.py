@@ -4,11 +4,8 @@ from contextlib import ExitStack
 from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from dcrec_spark.config import JobConfig, ListsConfig, RankingConfig
-from dcrec_spark.data.quoting import quoted
-from dcrec_spark.errors import require_extra
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.list_audit import last_lists
 from dcrec_spark.jobs.offer import Offer
@@ -20,20 +17,6 @@ from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.list_changes import changes
 
 ConfigT = TypeVar("ConfigT", bound=JobConfig)
-
-# Whose lists say how much an index misses: a thousand places at ten each, so to within two or three percent.
-MEASURED_USERS = 100
-
-
-def require_index(settings: RankingConfig) -> None:
-    """Refuse settings that want an index where there is none to be had, before anything is fitted.
-
-    Raises
-    ------
-    MissingExtraError
-    """
-    if settings.searched_share is not None:
-        require_extra("index")
 
 
 def ranked_lists(
@@ -53,32 +36,11 @@ def ranked_lists(
     seen = None if left_out is None else left_out.select(*id_columns(model))
     items, most = offer.items_of(model), offer.most
     if ratings is None:
-        return model.recommendationTable(settings.top_n, seen, users, items, most, settings.searched_share)
+        return model.recommendationTable(settings.top_n, seen, users, items, most)
     with context.reporter.step("say how sure"):
         lists = model.sureRecommendations(settings.top_n, ratings, seen, users, items=items, maxPerCategory=most)
     context.resources.callback(lists.unpersist)
     return lists
-
-
-def exact_lists_of_some(
-    model: DeconfoundedMFModel,
-    settings: RankingConfig,
-    offer: Offer,
-    left_out: DataFrame | None,
-    users: DataFrame | None = None,
-) -> DataFrame | None:
-    """Rank some users exactly, to measure the lists of an index by; None where these are exact themselves.
-
-    Parameters are those of :func:`ranked_lists`.
-    """
-    if settings.searched_share is None:
-        return None
-    user = model.getOrDefault("userCol")
-    if users is None:
-        users = model.userFactors.select(F.col("id").alias(user))
-    some = users.orderBy(F.xxhash64(quoted(user)), quoted(user)).limit(MEASURED_USERS)
-    seen = None if left_out is None else left_out.select(*id_columns(model))
-    return model.recommendationTable(settings.top_n, seen, some, offer.items_of(model), offer.most)
 
 
 def list_tables(
@@ -93,7 +55,7 @@ def list_tables(
     if wanted.fallback:
         tables["fallback"] = fallback_table(model.fallbackTable(wanted.top_n, items, offer.most), run)
     if wanted.similar_items:
-        alike = model.similarItems(wanted.similar_items, wanted.similarity, items, wanted.searched_share)
+        alike = model.similarItems(wanted.similar_items, wanted.similarity, items)
         tables["similar_items"] = similar_table(alike, wanted.similarity, run)
     if wanted.vectors:
         tables |= vector_tables(model, run)

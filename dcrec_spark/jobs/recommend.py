@@ -16,11 +16,10 @@ from dcrec_spark.data.listed import read_listed
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Job, Outputs
-from dcrec_spark.jobs.lists import exact_lists_of_some, list_tables, ranked_lists, require_index, with_changes
+from dcrec_spark.jobs.lists import list_tables, ranked_lists, with_changes
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import reject_table
 from dcrec_spark.jobs.overlap import overlap_tables, require_exposure
-from dcrec_spark.jobs.refit import refuse_refitted
 from dcrec_spark.jobs.run_record import fingerprint
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.served_model import (
@@ -57,9 +56,8 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
     last_step = "rank and publish"
 
     def check(self, config: RecommendJobConfig) -> None:
-        """Refuse a configuration without a model, without the ratings that it wants left out, or without its index."""
+        """Refuse a configuration without a model, without the ratings that it wants left out."""
         require_model_path(config)
-        require_index(config.recommend)
         if config.recommend.exclude_seen and not _names_ratings(config.input):
             raise ConfigError(
                 "setting recommend.exclude_seen is true, and input.path is null: set input to the ratings that the "
@@ -81,10 +79,6 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
         config, spark = context.config, context.spark
         with context.reporter.step("load the model"):
             saved = load_served_model(context)
-        if config.recommend.intervals:
-            refuse_refitted(saved, "recommend.intervals", "true", "false", "does not say how sure its scores are")
-        if config.recommend.overlap:
-            refuse_refitted(saved, "recommend.overlap", "true", "false", "has no exposure model")
         require_exposure(config.recommend, saved.model.exposureModel is not None, f"the model {saved.source.path}")
         ratings = users = None
         if config.recommend.exclude_seen:
@@ -117,8 +111,7 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
             tables |= overlap_tables(context, model, recommend, ratings, users)
         if valid is not None:
             tables["rejects"] = reject_table(valid, run)
-        exact = exact_lists_of_some(model, recommend, offer, left_out, users)
-        return Outputs(tables, None, seen=left_out, offer=offer, length=recommend.top_n, exact=exact)
+        return Outputs(tables, None, seen=left_out, offer=offer, length=recommend.top_n)
 
     def plan(self, context: Context[RecommendJobConfig], inputs: Inputs) -> list[str]:
         """Name the ratings and the model."""

@@ -1,7 +1,7 @@
 """The nightly job: ratings -> validated -> both stages fitted -> best items of each user -> published with the model.
 
 extract      ratings, the model that the fit starts from, what is on offer
-transform    look what is new, validate, check the exposure model, fit, refit, compare with the model before, rank
+transform    look what is new, validate, check the exposure model, fit, compare with the model before, rank
 load         recommendations, user_factors, item_factors, rejects, runs; model/; where they are asked for
              user_overlap, item_overlap, fallback, similar_items, user_vectors, item_vectors, changes
 """
@@ -19,24 +19,24 @@ from dcrec_spark.jobs.exposure_check import check_exposures
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
 from dcrec_spark.jobs.inputs import open_ratings
 from dcrec_spark.jobs.job import Context, Job, Outputs
-from dcrec_spark.jobs.lists import exact_lists_of_some, list_tables, ranked_lists, require_index, with_changes
+from dcrec_spark.jobs.lists import list_tables, ranked_lists, with_changes
 from dcrec_spark.jobs.model_audit import check_volume, compare_models, hold_out
 from dcrec_spark.jobs.news import count_news, end_where_nothing_is_new, last_run
 from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
 from dcrec_spark.jobs.outputs import factor_tables, model_folder, reject_table
 from dcrec_spark.jobs.overlap import overlap_tables, require_exposure
-from dcrec_spark.jobs.refit import refitted, refuse_refitted, require_refittable
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
 from dcrec_spark.jobs.summary import input_line
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import Assessing
-from dcrec_spark.models.families.registry import family_of
+from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.settings.tables import RANK
 
 PREVIOUS = "previous"
+# Up to this rank any number of users and items will do.
+_ANY_RANK = 10
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,6 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
 
     config_type = RetrainConfig
     last_step = "rank and publish"
-
-    def check(self, config: RetrainConfig) -> None:
-        """Refuse a configuration that wants an index where there is none to be had."""
-        require_index(config.recommend)
 
     def extract(self, context: Context[RetrainConfig]) -> Inputs:
         """Open the ratings; load the model to start from, which has to fit them and the settings."""
@@ -82,9 +78,8 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
             _require_fillable_ranks(config, parts.train)
         count_news(context, last)
         check_exposures(context, parts.train, _estimators(config, valid.ratings, inputs.start)[1])
-        first = _fit(context, parts.train, inputs.start)
-        run.fitted(first)
-        model = refitted(context, first, parts.train)
+        model = _fit(context, parts.train, inputs.start)
+        run.fitted(model)
         note_offer(run, inputs.offer, model)
         compare_models(context, model, parts)
         left_out = inputs.offer.left_out(valid.ratings if config.recommend.exclude_seen else None)
@@ -93,8 +88,7 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
             tables |= overlap_tables(context, model, config.recommend, parts.train)
         tables["rejects"] = reject_table(valid, run)
         folders = {FOLDER: model_folder(model, context.spark)}
-        exact = exact_lists_of_some(model, config.recommend, inputs.offer, left_out)
-        return Outputs(tables, model, folders, left_out, inputs.offer, config.recommend.top_n, exact)
+        return Outputs(tables, model, folders, left_out, inputs.offer, config.recommend.top_n)
 
     def load(self, context: Context[RetrainConfig], outputs: Outputs[DeconfoundedMFModel]) -> str:
         """Publish; nobody goes on with a fit that is published."""
@@ -106,8 +100,7 @@ class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
         """Name the ratings, and the kind of model."""
         outcome = context.config.outcome
         model = f"model   {outcome.outcome}, adjustment {outcome.adjustment}"
-        refit = "" if context.config.refit.kind is None else f", refitted to all pairs ({context.config.refit.kind})"
-        return [input_line(context.config, inputs.ratings), model + refit]
+        return [input_line(context.config, inputs.ratings), model]
 
 
 def _lists(
@@ -130,15 +123,15 @@ def _require_fillable_ranks(config: RetrainConfig, ratings: DataFrame) -> None:
 
     Raises
     ------
-    ConfigError : names the settings. Up to the default any number of users and items will do.
+    ConfigError : names the settings.
     """
     ranks = {"exposure.rank": config.exposure.rank, "outcome.rank": config.outcome.rank}
-    large = {name: rank for name, rank in ranks.items() if rank > RANK.default}
+    large = {name: rank for name, rank in ranks.items() if rank > _ANY_RANK}
     if not large:
         return
     sizes = ratings.agg(*(F.countDistinct(f"{side}_id").alias(f"{side}s") for side in ("user", "item"))).collect()[0]
     fewest = min(sizes.asDict(), key=lambda name: sizes[name])
-    most = max(RANK.default, sizes[fewest])
+    most = max(_ANY_RANK, sizes[fewest])
     for name, rank in large.items():
         if rank > most:
             raise ConfigError(
@@ -160,7 +153,6 @@ def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
         return None
     start = load_model(context.spark, path, "model.warm_start")
     context.resources.callback(start.model.release)
-    refuse_refitted(start, "model.warm_start", repr(path), "null", "is no start of a fit")
     context.run.source = start.source
     return start
 
@@ -198,15 +190,13 @@ def _estimators(
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
     initial = None if start is None else start.model
     outcome = DeconfoundedMF(**outcome_params(config.outcome, *shared), exposureModel=exposure, initialModel=initial)
-    if config.recommend.intervals and not isinstance(family_of(outcome), Assessing):
+    family = consistent_family_of(outcome)
+    if config.recommend.intervals and not isinstance(family, Assessing):
         raise ConfigError(
             "setting recommend.intervals: found true, expected false for outcome.outcome="
             f"{config.outcome.outcome}, which does not say how sure a score is"
         )
-    require_exposure(
-        config.recommend, family_of(outcome).uses_exposure, f"outcome.adjustment={config.outcome.adjustment}"
-    )
-    require_refittable(config, family_of(outcome).uses_exposure)
+    require_exposure(config.recommend, family.has_confounder, f"outcome.adjustment={config.outcome.adjustment}")
     try:
         outcome.checkInitialModel(ratings)
     except ConfigError as error:

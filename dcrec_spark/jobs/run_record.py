@@ -46,8 +46,7 @@ class Run:
     input_table_id : tells that table from an earlier one of its name, where its snapshots do not.
     lists : figures of the staged lists. compared : a metric of this model, of the last one and of a baseline, on
     held-out ratings. verdicts : of the audit. since : the run whose ratings those of this one were compared with.
-    unchanged_since : the run that stays, where this one found nothing new and ended. refit : its kind, where the
-    published model was refitted to the predictions of the one that was fitted first.
+    unchanged_since : the run that stays, where this one found nothing new and ended.
     """
 
     run_id: str
@@ -71,7 +70,6 @@ class Run:
     input_table_id: str | None = None
     since: str | None = None
     unchanged_since: str | None = None
-    refit: str | None = None
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
@@ -118,12 +116,6 @@ class Run:
             self._note_fit("exposure", exposure, StageFit("ELBO", exposure.elboHistory, exposure.converged))
         objective = family_of(model).objective.name
         self._note_fit("outcome", model, StageFit(objective, model.objectiveHistory, model.converged))
-
-    def refitted(self, model: DeconfoundedMFModel, kind: str) -> None:
-        """Note what the refit came to, whose model is published in place of the one that was fitted first."""
-        self.refit, self.intercept = kind, model.intercept
-        objective = family_of(model).objective.name
-        self._note_fit("refit", model, StageFit(objective, model.objectiveHistory, model.converged))
 
     def checked(self, check: PredictiveCheck) -> None:
         """Note how the predictive check of the exposure model ended."""
@@ -216,7 +208,6 @@ class Run:
             "objectives": {stage: fit.values for stage, fit in self.fits.items()},
             "converged": {stage: fit.converged for stage, fit in self.fits.items()},
             "iterations": {stage: len(fit.values) for stage, fit in self.fits.items()},
-            "refit": self.refit,
             "exposure_check": self.exposure_check,
             "input_snapshot": self.input_snapshot,
             "input_table_id": self.input_table_id,

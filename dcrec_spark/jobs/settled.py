@@ -17,7 +17,7 @@ def unsettled(stage: str, fit: StageFit, tol: float) -> str | None:
 
     Parameters
     ----------
-    stage : exposure, outcome or refit, the section of the settings.
+    stage : exposure or outcome, the section of the settings.
     fit : how it ended.
     tol : the relative change below which the objective counts as settled; 0 asks for a fixed number of iterations.
     """

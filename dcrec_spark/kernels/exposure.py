@@ -1,8 +1,7 @@
-"""What becomes of the exposure model's posterior on single pairs: a_hat without the pair's own vote, its variance, h.
+"""The substitute confounder of single pairs: a_hat without the pair's own exposure, and h made from it.
 
     phi_uik = g_uk g_ik / (g_u . g_i)                       the share of component k in the exposure a_ui
     a_hat_ui without itself = sum_k (s_uk - a_ui phi_uik) / r_uk * (s_ik - a_ui phi_uik) / r_ik
-    Var(a_hat_ui) = sum_k E[pi_uk^2] E[lambda_ik^2] - E[pi_uk]^2 E[lambda_ik]^2
     h_ui = (f(a_hat_ui) - mean) / scale                     f: the link
 
 A pair that was in the fit of the exposure model has pulled its own a_hat up; one that is predicted has not.
@@ -13,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
 from dcrec_spark.kernels.threads import loop_input, over_rows
 
@@ -21,7 +19,7 @@ from dcrec_spark.kernels.threads import loop_input, over_rows
 class Form(NamedTuple):
     """How the confounder h is made from a_hat.
 
-    link : "identity", "sqrt" or "log", of a_hat + offset. mean, scale : what is then subtracted, and divided by.
+    link : "identity" or "log", of a_hat + offset. mean, scale : what is then subtracted, and divided by.
     """
 
     link: str = "identity"
@@ -40,17 +38,7 @@ class Form(NamedTuple):
 
     def linked(self, a_hat: Floats) -> Floats:
         """Make f(a_hat)."""
-        if self.link == "sqrt":
-            return np.asarray(np.sqrt(a_hat))
         return np.asarray(np.log(a_hat + self.offset)) if self.link == "log" else a_hat
-
-    def variance(self, a_hat: Floats, variance: Floats) -> Floats:
-        """Make Var(h) from a_hat and its variance, a link by its slope at a_hat."""
-        if self.link == "sqrt":
-            variance = variance / (4.0 * np.maximum(a_hat, np.finfo(np.float64).tiny))
-        elif self.link == "log":
-            variance = variance / np.square(a_hat + self.offset)
-        return np.asarray(variance / self.scale**2)
 
     def row_vectors(self, means: Floats, is_user: bool) -> Floats:
         """Return the vectors whose products are h, from E[pi] or E[lambda] (n, L); of a link the means as they are."""
@@ -82,11 +70,6 @@ class Posterior(NamedTuple):
         """Lay it out in one row each, (n, 3 L)."""
         return np.hstack(self)
 
-    @property
-    def second_moment(self) -> Floats:
-        """E[x^2] = s (s + 1) / r^2."""
-        return self.mean * (self.mean + self.inverse_rate)
-
 
 def leave_one_out(
     row_ptr: NDArray[np.int64], col: NDArray[np.int32], count: Floats, rows: Posterior, cols: Posterior
@@ -107,12 +90,6 @@ def leave_one_out(
     a_hat = np.empty(len(col))
     over_rows(poisson.leave_one_out, row_ptr, *map(loop_input, (row_ptr, col, count, rows.rows(), cols.rows())), a_hat)
     return a_hat
-
-
-def variances(row_ptr: NDArray[np.int64], col: NDArray[np.int32], rows: Posterior, cols: Posterior) -> Floats:
-    """Compute Var(a_hat) of each nonzero, (nnz,); parameters as for :func:`leave_one_out`."""
-    of_rows = np.hstack([rows.second_moment, np.square(rows.mean)])
-    return inner_products(row_ptr, col, of_rows, np.hstack([cols.second_moment, -np.square(cols.mean)]))
 
 
 # The confounder is a_hat itself: no link, not standardised.

@@ -47,22 +47,21 @@ def pulls(block: RatingBlock, known: Known, design: Design, dtype: Any) -> tuple
 
 
 def confounder_sums(
-    block: RatingBlock, known: Known, shown: Known, design: Design, by_weight: bool = False
+    block: RatingBlock, known: Known, shown: Known, design: Design
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return what the pairs add to the curvature and to the pull of each row's confounder weight.
 
-    Sums over the row's pairs of v h^2 - w0 p^2 + w Var(h) and of w0 shown p - z w0 known h, p the product of the
-    exposures; (n,) each.
+    Sums over the row's pairs of z w0 h^2 - w0 p^2 and of w0 shown p - z w0 known h, p the product of the exposures,
+    (n,) each.
 
     Parameters
     ----------
     known, shown : of the preference, on the pair and in the sums over all pairs; without a weight of the confounder.
-    by_weight : whether v is the pair's weight w; else it is z w0.
     """
     from dcrec_spark.kernels.loops import pairs
 
     sums = np.empty((len(block.row_ptr) - 1, 2))
     given = (block.loop_inputs(), loop_input(known.of_source), loop_input(shown.of_source))
-    weights = float(design.unobserved), float(design.on_preference), by_weight
+    weights = float(design.unobserved), float(design.on_preference)
     over_rows(pairs.confounder_sums, block.row_ptr, *given, *weights, sums)
     return sums[:, 0], sums[:, 1]

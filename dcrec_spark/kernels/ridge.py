@@ -173,15 +173,6 @@ def _without_confounder(
     )
 
 
-def confounder_curvature(block: RatingBlock, sums: Mapping[str, Array], design: Design) -> NDArray[np.float64]:
-    """Compute what J curves in each user's confounder weight, without its regulariser; (n,).
-
-    sums : of :func:`dcrec_spark.kernels.ridge_sums.item_sums`, over all items.
-    """
-    none = Known(_of_all(0.0))
-    return _curvature_everywhere(block, sums, design) + confounder_sums(block, none, none, design, by_weight=True)[0]
-
-
 def _curvature_everywhere(block: RatingBlock, sums: Mapping[str, Array], design: Design) -> NDArray[np.float64]:
     """Compute what it would be if no pair of a user were observed."""
     exposure = block.exposure.astype(np.float64)
@@ -206,7 +197,7 @@ def _with_confounder(
     n, size = system.right.shape
     w0, z_w0, gram = design.unobserved, design.on_preference, sums["augmented"]
     at = Columns.of_items(system.rank, block.exposure.shape[1], design)
-    exposure, prior = block.exposure.astype(np.float64), shared.reg_of_departures(reg)
+    exposure, prior = block.exposure.astype(np.float64), reg.confounder
     border, right = np.empty((n, size + 1)), np.empty((n, size + 1))
     border[:, :size] = z_w0 * (exposure @ gram[at.exposure, at.sources])
     if len(block.low_rank) and z_w0:

@@ -10,7 +10,6 @@ So the sum over all pairs of one term times another is the product of two blocks
 quadratic in the shared terms with numbers that these products give.
 """
 
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -18,12 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge import confounder_curvature
 from dcrec_spark.kernels.ridge_terms import Array, Columns, Design, RatingBlock, Regulariser, Shared, Sums
 from dcrec_spark.kernels.threads import loop_input, over_rows
-
-# Users who all depart alike leave no variance to estimate: their regulariser, 1 / variance, ends here.
-LARGEST_REG = 1e12
 
 
 def item_sums(rows: Floats, exposure: Floats, design: Design) -> Sums:
@@ -84,21 +79,6 @@ def penalty(
     return sums
 
 
-def departure_variances(
-    block: RatingBlock, items: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
-) -> dict[str, Array]:
-    """Add up the posterior variances of the users' departures, and their logarithms, given all else (float64).
-
-    items : :func:`item_sums` over all items.
-    """
-    variance = 1.0 / (confounder_curvature(block, items, design) + shared.reg_of_departures(reg))
-    return {
-        "n_rows": np.array(float(len(variance))),
-        "departure_variance": np.array(variance.sum()),
-        "departure_log_variance": np.array(np.log(variance).sum()),
-    }
-
-
 def observed_sums(
     block: RatingBlock, rows: Floats, others: Floats, shared: Shared, design: Design, is_user: bool = False
 ) -> Sums:
@@ -106,8 +86,7 @@ def observed_sums(
 
     The shared terms are x = [beta_0 (, gamma)], delta_u = gamma_u - gamma is what a user has of his own. With
     d = [1 (, h)], e = y - p - delta_u h and q = delta_u h + z p these are sum (w e^2 - w0 q^2), sum (w e d + w0 q d),
-    sum (w - w0) d d', w0 meeting h as the product of the exposures; to which h, where it is not sure, adds
-    w Var (delta_u + gamma)^2 (float64).
+    sum (w - w0) d d', w0 meeting h as the product of the exposures (float64).
 
     Parameters
     ----------
@@ -142,7 +121,7 @@ def held_out_sums(
     block: RatingBlock, rows: Floats, others: Floats, shared: Shared, design: Design, is_user: bool = False
 ) -> Sums:
     """Compute sum e^2, sum e d, sum d d' of held-out pairs, as :func:`observed_sums` has them (float64)."""
-    alike = block._replace(weight=np.ones_like(block.weight), variance=block.variance[:0])
+    alike = block._replace(weight=np.ones_like(block.weight))
     sums = observed_sums(alike, rows, others, shared, design._replace(unobserved=0.0), is_user)
     return {f"held_{name}": total for name, total in sums.items()}
 
@@ -161,44 +140,33 @@ def shared_and_objective(
     design: Design,
     reg: Regulariser,
     fit_intercept: bool,
-    fit_gamma: bool = True,
 ) -> tuple[Shared, float]:
     """Solve for the shared terms that minimise J given all else, and J there. J is quadratic in them.
 
     Parameters
     ----------
-    users : :func:`user_sums` of all users and their :func:`penalty`, with :func:`departure_variances` where their
-        variance is to be estimated. items : :func:`item_sums`, :func:`observed_sums`, :func:`penalty` of all items.
+    users : :func:`user_sums` of all users and their :func:`penalty`.
+    items : :func:`item_sums`, :func:`observed_sums`, :func:`penalty` of all items.
     shared : the terms that the rows were solved with.
-    design, reg : of the model. fit_intercept : whether beta_0 is free; else it is 0. fit_gamma : whether a common gamma
-        is free; else it stays as it is.
-
-    Notes
-    -----
-    Where the variance of the departures is estimated, J is the variational bound that their posterior variances v give
-    it: + sum v (curvature + r) - log(r v) - 1 over the users, r = 1 / variance. Then J falls with r, too.
+    design, reg : of the model. fit_intercept : whether beta_0 is free; else it is 0.
     """
     of_shared = _OfShared.of(users, items, shared, design, reg)
-    solution = np.array([0.0, 0.0 if fit_gamma else shared.gamma])[: len(of_shared.slope)]
-    free = np.flatnonzero([fit_intercept, fit_gamma][: len(solution)])
-    if len(free):
-        left = of_shared.slope[free] - of_shared.curvature[free] @ solution
-        solution[free] += np.linalg.lstsq(of_shared.curvature[np.ix_(free, free)], left)[0]
-    before = shared.reg_of_departures(reg)
-    after = _estimated_reg(users) if "departure_variance" in users else before
+    solution = np.zeros(len(of_shared.slope))
+    free = slice(0 if fit_intercept else 1, len(solution))
+    if len(solution[free]):
+        solution[free] = np.linalg.lstsq(of_shared.curvature[free, free], of_shared.slope[free])[0]
     intercept, gamma = [*map(float, solution), 0.0][:2]
     moved = gamma - shared.gamma if design.per_user else 0.0
-    best = Shared(intercept, gamma, after if "departure_variance" in users else shared.confounder_reg, moved)
-    return best, of_shared.at(solution) + _departures(users, before, after)
+    return Shared(intercept, gamma, moved), of_shared.at(solution) + _departures(users, reg)
 
 
 def objective(
     users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
 ) -> float:
     """Compute J where the shared terms are those that the rows were solved with, from the sums of both sides."""
-    of_shared, reg_of_departures = _OfShared.of(users, items, shared, design, reg), shared.reg_of_departures(reg)
+    of_shared = _OfShared.of(users, items, shared, design, reg)
     at = np.array([shared.intercept, shared.gamma])[: len(of_shared.slope)]
-    return of_shared.at(at) + _departures(users, reg_of_departures, reg_of_departures)
+    return of_shared.at(at) + _departures(users, reg)
 
 
 class _OfShared(NamedTuple):
@@ -232,19 +200,9 @@ class _OfShared(NamedTuple):
         return float(self.at_zero - 2.0 * terms @ self.slope + terms @ self.curvature @ terms)
 
 
-def _estimated_reg(users: Mapping[str, Array]) -> float:
-    """Return 1 / variance of the users' departures at which J is smallest."""
-    return min(float(users["n_rows"] / (users["departure_square"] + users["departure_variance"])), LARGEST_REG)
-
-
-def _departures(users: Mapping[str, Array], before: float, after: float) -> float:
-    """Return what the users' departures add to J, where their regulariser moves from one to the other."""
-    square = float(users.get("departure_square", 0.0))
-    if "departure_variance" not in users:
-        return after * square
-    # Before r moved, v (curvature + r) was 1 for each user.
-    unsure = (after - before) * float(users["departure_variance"]) - float(users["departure_log_variance"])
-    return after * square + unsure - float(users["n_rows"]) * math.log(after)
+def _departures(users: Mapping[str, Array], reg: Regulariser) -> float:
+    """Return what the users' departures add to J."""
+    return reg.confounder * float(users.get("departure_square", 0.0))
 
 
 def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: Design) -> NDArray[np.float64]:

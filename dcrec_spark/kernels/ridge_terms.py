@@ -22,7 +22,6 @@ class RatingBlock(NamedTuple):
     row_ptr (n + 1,), col (nnz,) places in the inbox, rating, weight (nnz,), a_hat (nnz,) or (0,): the confounder h.
     exposure (n, L): the exposure factors of the rows, L = 0 without a confounder.
     low_rank : (nnz,) the product of the exposures, where ``a_hat`` is another number; else (0,).
-    variance : (nnz,) the variance of h, where it counts; else (0,).
     elsewhere : (n,) how many pairs each row has besides, in other blocks; (0,) where all are here.
     """
 
@@ -33,7 +32,6 @@ class RatingBlock(NamedTuple):
     a_hat: Floats
     exposure: Floats
     low_rank: Floats = _NONE
-    variance: Floats = _NONE
     elsewhere: NDArray[np.int64] = np.empty(0, np.int64)
 
     @property
@@ -54,7 +52,7 @@ class RatingBlock(NamedTuple):
 
     def empty_row(self) -> "RatingBlock":
         """Return a block of one row without pairs."""
-        names = ("col", "rating", "weight", "a_hat", "low_rank", "variance")
+        names = ("col", "rating", "weight", "a_hat", "low_rank")
         return self._replace(row_ptr=np.zeros(2, np.int64), **{name: getattr(self, name)[:0] for name in names})
 
     @property
@@ -89,10 +87,10 @@ class Design(NamedTuple):
 
 
 class Regulariser(NamedTuple):
-    """1 / prior variance of each part, with unit noise; of factors and biases times the row's ratings if by_count.
+    """1 / prior variance of each part, with unit noise.
 
-    common : of the gamma of all users; None: where it is the users' only one ``confounder``, where theirs depart from
-    it 0.
+    by_count : whether each row's number of ratings multiplies that of its factors. A bias never counts: with r times
+    the count it would keep 1 / (1 + r) of its deviation after any number of ratings.
     """
 
     user: float
@@ -102,46 +100,39 @@ class Regulariser(NamedTuple):
     user_bias: float = 1.0
     item_bias: float = 1.0
     by_count: bool = False
-    common: float | None = None
 
     def of_rows(self, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> NDArray[np.float64]:
         """Return that of the factors and the bias of each row, (n, rank (+ 1)); a row without ratings counts as one."""
-        count, each = self._of(pairs, rank, is_user, design)
-        return np.asarray(count[:, None] * each)
+        count, factor, bias = self._of(pairs, is_user)
+        return np.column_stack([*[count * factor] * rank, *[np.full(len(pairs), bias)] * design.biases])
 
     def penalty(self, rows: Floats, pairs: NDArray[np.int64], is_user: bool, design: Design) -> float:
-        """Return that of all rows (n, rank (+ 1)), times their squares; as large as they are nothing else is made."""
-        count, each = self._of(pairs, rows.shape[1] - design.biases, is_user, design)
-        return float(count @ np.einsum("nk,nk,k->n", rows, rows, each))
+        """Return the penalty of all rows (n, rank (+ 1)); no other array of their size is made."""
+        count, factor, bias = self._of(pairs, is_user)
+        factors = rows[:, : rows.shape[1] - design.biases]
+        of_factors = factor * float(count @ np.einsum("nk,nk->n", factors, factors))
+        return of_factors + (bias * float(rows[:, -1] @ rows[:, -1]) if design.biases else 0.0)
 
-    def _of(self, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> tuple[Floats, Floats]:
-        """Return how often a row's regularisers count (n,), and those of each of its numbers (rank (+ 1),)."""
+    def _of(self, pairs: NDArray[np.int64], is_user: bool) -> tuple[Floats, float, float]:
+        """Return how often the regulariser of each row's factors counts, (n,), and those of factors and bias."""
         factor, bias = (self.user, self.user_bias) if is_user else (self.item, self.item_bias)
         count = np.maximum(pairs, 1).astype(np.float64) if self.by_count else np.ones(len(pairs))
-        return count, np.array([factor] * rank + [bias] * design.biases)
+        return count, factor, bias
 
     def of_common_gamma(self, design: Design) -> float:
-        """Return that of the gamma of all users."""
-        if self.common is None:
-            return 0.0 if design.pooled else self.confounder
-        return self.common
+        """Return that of the gamma of all users: 0 where theirs depart from it."""
+        return 0.0 if design.pooled else self.confounder
 
 
 class Shared(NamedTuple):
     """What all pairs share: beta_0, and gamma where there is one for all users (else 0).
 
-    confounder_reg : 1 / variance of the users' departures from it, where it is estimated; else 0.
     moved : how far gamma has moved, and the users' weights with it, since they were solved.
     """
 
     intercept: float = 0.0
     gamma: float = 0.0
-    confounder_reg: float = 0.0
     moved: float = 0.0
-
-    def reg_of_departures(self, reg: Regulariser) -> float:
-        """Return 1 / prior variance of the users' confounder weights: as estimated, or as set."""
-        return self.confounder_reg or reg.confounder
 
 
 class Columns(NamedTuple):

@@ -21,7 +21,6 @@ from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.exposure_propensity import attach_weights
 from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, propensity_from_counts
@@ -35,7 +34,7 @@ class Exposure:
     """Posterior means of the exposure model: a_hat_ui = users[u] . items[i].
 
     users, items : (U, L) and (I, L). elbo : after each iteration. user_rate, item_rate : as large, of the posteriors;
-    None where a_hat comes from no posterior: then there is no vote of a pair to leave out, and no variance.
+    None where a_hat comes from no posterior: then there is no exposure of a pair to leave out.
     """
 
     users: Floats
@@ -100,8 +99,13 @@ def fit_exposure(ratings: Ratings, estimator: PoissonFactorization) -> Exposure:
     return _exposure(layout, family, fit.users, fit.items, fit)
 
 
-def fit_outcome(ratings: Ratings, estimator: DeconfoundedMF, exposure: Exposure | None = None) -> Outcome:
+def fit_outcome(
+    ratings: Ratings, estimator: DeconfoundedMF, exposure: Exposure | None = None, standardize: bool = True
+) -> Outcome:
     """Fit stage 2: classical, inverse-propensity or, with ``exposure``, deconfounded.
+
+    standardize : whether least squares have the confounder at mean 0 and spread 1, as the estimator's do; the paper's
+        models have a_hat itself.
 
     Raises
     ------
@@ -111,7 +115,7 @@ def fit_outcome(ratings: Ratings, estimator: DeconfoundedMF, exposure: Exposure 
     family = _local_family(estimator, exposure)
     with FitScope() as scope:
         layout = _outcome_layout(ratings, estimator, _propensity(ratings, estimator))
-        layout, form, _ = _with_exposure(layout, estimator, family, exposure, scope)
+        layout, form = _with_exposure(layout, family, exposure, scope, standardize)
         fit = fit_factors(estimator, family, layout, _quiet)
         return _outcome(layout, family, fit.users, fit.items, fit, FitFacts.of(family, layout, fit), exposure, form)
 
@@ -122,6 +126,7 @@ def fit_and_fold_in(
     stage_one: PoissonFactorization | None,
     new: Ratings,
     replaced: Callable[[Exposure, Exposure], tuple[Exposure, Exposure]] | None = None,
+    standardize: bool = True,
 ) -> Outcome:
     """Fit to ``ratings``, then fold in the users of ``new``: the model of the new users.
 
@@ -130,6 +135,7 @@ def fit_and_fold_in(
     stage_one : for adjustment="deconfounded", else None.
     new : ratings of the same items by other users.
     replaced : what takes the place of stage 1, of the users of the fit and of the new ones: placebos.
+    standardize : as in :func:`fit_outcome`.
     """
     known = folded = None
     if stage_one is not None:
@@ -138,12 +144,11 @@ def fit_and_fold_in(
     family, propensity = _local_family(estimator, known), _propensity(ratings, estimator)
     with FitScope() as scope:
         layout = _outcome_layout(ratings, estimator, propensity)
-        layout, form, weights = _with_exposure(layout, estimator, family, known, scope)
+        layout, form = _with_exposure(layout, family, known, scope, standardize)
         fit = fit_factors(estimator, family, layout, _quiet)
         items = layout.arrays(False, fit.items, family, fit.shared)
         new_layout = _outcome_layout(new, estimator, propensity)
-        mean_weight = None if weights is None else weights.mean_weight
-        new_layout, *_ = _with_exposure(new_layout, estimator, family, folded, scope, form, mean_weight)
+        new_layout, _ = _with_exposure(new_layout, family, folded, scope, standardize, form)
         states = fold_in(new_layout, True, items, family, fit.shared, scope)
         facts = FitFacts.of(family, layout, fit)
         return _outcome(new_layout, family, states[True], states[False], fit, facts, folded, form)
@@ -181,30 +186,28 @@ def _outcome_layout(ratings: Ratings, estimator: DeconfoundedMF, propensity: Pro
 
 def _with_exposure(
     layout: ProcessLayout,
-    estimator: DeconfoundedMF,
     family: OutcomeFamily,
     exposure: Exposure | None,
     scope: FitScope,
+    standardize: bool,
     form: Form | None = None,
-    mean_weight: float | None = None,
-) -> tuple[ProcessLayout, Form, Propensity | None]:
-    """Return the layout with each pair's confounder or weight, and what a fit has found out about them.
+) -> tuple[ProcessLayout, Form]:
+    """Return the layout with each pair's confounder, and its form.
 
-    form, mean_weight : as a fit found them; None: to be found here.
+    form : of an earlier fit; None: from this layout.
     """
     if exposure is None:
-        return layout, PLAIN, None
-    if family.weighs_by_exposure:
-        settings = PropensitySettings.of(estimator)
-        layout, propensity = attach_weights(layout, *exposure.memories(), settings, scope, mean_weight)
-        return layout, PLAIN, propensity
-    term = family.exposure_term if exposure.user_rate is not None else family.exposure_term.of_means()
-    layout, form = attach_confounder(layout, *exposure.memories(), term, scope, form)
-    return layout, form, None
+        return layout, PLAIN
+    term = family.exposure_term
+    term = term._replace(
+        standardize=term.standardize and standardize,
+        leave_one_out=term.leave_one_out and exposure.user_rate is not None,
+    )
+    return attach_confounder(layout, *exposure.memories(), term, scope, form)
 
 
 def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | None:
-    if estimator.getOrDefault("adjustment") != "ipw" or PropensitySettings.of(estimator).of_exposure:
+    if estimator.getOrDefault("adjustment") != "ipw":
         return None
     value, count = np.unique(ratings.rating, return_counts=True)
     return propensity_from_counts(value, count.astype(np.float64), PropensitySettings.of(estimator))
@@ -213,7 +216,7 @@ def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | Non
 def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> OutcomeFamily:
     """Return the estimator's family, where a fit in this process has all that the estimator asks for."""
     family, get = consistent_family_of(estimator), estimator.getOrDefault
-    if family.uses_exposure != (exposure is not None):
+    if family.has_confounder != (exposure is not None):
         given = "none" if exposure is None else "an exposure model"
         raise ConfigError(f"adjustment={get('adjustment')} with {given}: deconfounded needs one, the others have none")
     names = ("propensityCol", "initialModel", "validationIndicatorCol")

@@ -43,6 +43,7 @@ class Trial:
     exposure : of PoissonFactorization; None where the adjustment has no confounder.
     confounder : "fitted" a_hat; or a placebo: "permuted", each user's a_hat dealt out to other items (the same deal for
     all users, so that it stays of low rank); "popularity", the item's number of exposures, scaled to the mean of a_hat.
+    standardize : as in :func:`dcrec_spark.local.fits.fit_outcome`.
     """
 
     outcome: Mapping[str, Any]
@@ -52,6 +53,7 @@ class Trial:
     predict: tuple[str, ...] = ("validation",)
     fold_in: str = ""
     confounder: Confounder = "fitted"
+    standardize: bool = True
 
     @property
     def stage_one(self) -> str:
@@ -180,9 +182,9 @@ def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Expo
         first = None if trial.exposure is None else PoissonFactorization(**dict(trial.exposure))
         new = _Rows.of(parts.ratings(trial.fold_in), rows.items)
         replaced = partial(confounders, ratings=rows.ratings, kind=trial.confounder)
-        return fit_and_fold_in(rows.ratings, estimator, first, new.ratings, replaced), new
+        return fit_and_fold_in(rows.ratings, estimator, first, new.ratings, replaced, trial.standardize), new
     exposure = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
-    return fit_outcome(rows.ratings, estimator, exposure), rows
+    return fit_outcome(rows.ratings, estimator, exposure, trial.standardize), rows
 
 
 def _fitted(result: Result) -> Fitted | FitError:

@@ -1,55 +1,122 @@
-"""Params as the estimators declare them: from the tables of settings, checked when they are set."""
+"""Params of estimators and models: declared from a table of settings, with their getters and setters.
+
+A class body declares a Param, its getter and its setter in one line::
+
+    rank, getRank, setRank = param(int, _SETTINGS["rank"])
+
+Getter and setter are descriptors, so that editors and mypy know their types. A fitted model has all getters, and its
+setters refuse what only a fit can change.
+"""
 
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 import pyspark
 from pyspark.ml import Model
 from pyspark.ml.param import Param, Params
 
-from dcrec_spark.settings.kinds import Instance, Kind
+from dcrec_spark.settings.domains import Domain, Instance
 from dcrec_spark.settings.mllib import unknown_param
-from dcrec_spark.settings.setting import Setting, params
-from dcrec_spark.settings.tables import IDS
+from dcrec_spark.settings.tables import IDS, Setting, params
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = TypeVar("P", bound=Params)
+T = TypeVar("T")
 
 
 class ExposureSource:
-    """What an exposure model comes from: the estimator of one, or one that is fitted."""
+    """The estimator of an exposure model, or a fitted one."""
 
 
-# Name of a kind in the tables of settings, which import no model -> its class.
+# Name of a class in the tables of settings, which import no model -> the class.
 _CLASSES: dict[str, type] = {"model": Model, "exposure": ExposureSource}
 
 
-def declare(name: str, doc: str, kind: Kind) -> Any:
-    """Declare a Param in a class body, with values of ``kind``; pyspark.ml replaces its parent for each instance."""
+class Getter(Generic[T]):
+    """``getRank``: return the value of a Param."""
 
-    def converted(value: Any) -> Any:
+    def __init__(self, setting: Setting) -> None:
+        self._name = setting.param
+        self.__doc__ = f"Value of ``{setting.param}``: {setting.explain(as_param=True)}."
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: Params, owner: type) -> Callable[[], T]: ...
+
+    def __get__(self, instance: Params | None, owner: type) -> Any:
+        """Bind the getter to an estimator or model."""
+        return self if instance is None else lambda: instance.getOrDefault(self._name)
+
+
+class Setter(Generic[T]):
+    """``setRank``: set a Param, and return the estimator.
+
+    Raises
+    ------
+    TypeError : the value is outside the Param's domain. AttributeError : a fitted model keeps the Param.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self._name, self._of_model = setting.param, setting.of_model
+        self.__doc__ = f"Set ``{setting.param}``: {setting.explain(as_param=True)}."
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: P, owner: type) -> Callable[[T], P]: ...
+
+    def __get__(self, instance: Params | None, owner: type) -> Any:
+        """Bind the setter to an estimator or model."""
+        if instance is None:
+            return self
+
+        def set_param(value: T) -> Params:
+            if isinstance(instance, Model) and not self._of_model:
+                raise AttributeError(f"a fitted model keeps its {self._name}: set it on the estimator, and fit again")
+            return instance._set(**{self._name: value})
+
+        return set_param
+
+
+def param(kind: type[T], setting: Setting) -> tuple[Param[T], Getter[T], Setter[T]]:
+    """Declare a Param in a class body. pyspark.ml replaces its parent for each instance."""
+    declared = declare(setting.param, setting.explain(as_param=True), setting.domain)
+    return declared, Getter(setting), Setter(setting)
+
+
+def optional(kind: type[T], setting: Setting) -> tuple[Param[T | None], Getter[T | None], Setter[T | None]]:
+    """Declare a Param that can be None."""
+    either: Any = param(kind, setting)
+    return either  # type: ignore[no-any-return]
+
+
+def inherited(setting: Setting) -> tuple[Any, Any, Any]:
+    """Declare a Param anew that a mixin of pyspark.ml has, with our domain and meaning."""
+    return param(object, setting)
+
+
+def declare(name: str, doc: str, domain: Domain) -> Any:
+    """Declare a Param without getter and setter."""
+
+    def convert(value: Any) -> Any:
         try:
-            return _checked(value, kind)
+            checked = domain.check(value)
+            if isinstance(domain, Instance) and checked is not None and not isinstance(checked, _CLASSES[domain.of]):
+                raise ValueError(f"found {value!r}, expected {domain.expected}")
         except ValueError as error:
             raise TypeError(f"{name}: {error}") from None
+        return checked
 
-    return Param(Params._dummy(), name, doc, converted)
-
-
-def declared(setting: Setting) -> Any:
-    """Declare the Param of a setting in a class body."""
-    return declare(setting.param, setting.explained(as_param=True), setting.kind)
-
-
-def _checked(value: Any, kind: Kind) -> Any:
-    if isinstance(kind, Instance) and value is not None and not isinstance(value, _CLASSES[kind.of]):
-        raise ValueError(f"found {value!r}, expected {kind.expected}")
-    return kind.taken(value)
+    return Param(Params._dummy(), name, doc, convert)
 
 
 def keyword_only(method: F) -> F:
-    """Decorate a constructor or ``setParams``, as ``pyspark.keyword_only`` does; a wrong name is told the right one.
+    """Decorate a constructor, as ``pyspark.keyword_only`` does. The message on a wrong name has the nearest right one.
 
     Raises
     ------
@@ -60,13 +127,13 @@ def keyword_only(method: F) -> F:
     recording: Callable[..., Any] = pyspark.keyword_only(method)
 
     @wraps(method)
-    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def check_names(self: Any, *args: Any, **kwargs: Any) -> Any:
         for name in kwargs:
             if name not in known:
                 raise TypeError(unknown_param(type(self).__name__, name, known))
         return recording(self, *args, **kwargs)
 
-    return cast(F, checked)
+    return cast(F, check_names)
 
 
 def initialise(estimator: Params) -> None:
@@ -77,8 +144,8 @@ def initialise(estimator: Params) -> None:
     estimator._set(**estimator._input_kwargs)  # type: ignore[attr-defined]
 
 
-class Checked(Params):
-    """Params of which None is refused unless it is among their values; pyspark.ml lets it pass for all."""
+class CheckedParams(Params):
+    """Params that refuse None unless it is among their values. pyspark.ml accepts None for all."""
 
     _input_kwargs: dict[str, Any]
 
@@ -91,8 +158,25 @@ class Checked(Params):
         return super()._set(**kwargs)
 
 
-class HasIds(Checked):
-    """The columns that name users and items: any integer or string type."""
+class SetsParams(CheckedParams):
+    """Params of an estimator, several of which are set at once."""
 
-    userCol: Param[str] = declared(params(IDS)["userCol"])
-    itemCol: Param[str] = declared(params(IDS)["itemCol"])
+    def setParams(self, **values: Any) -> Self:
+        """Set the Params that are given, under the names of the constructor. The others keep their values.
+
+        Raises
+        ------
+        TypeError : there is no such Param, or it does not take the value.
+        """
+        known = [declared.name for declared in self.params]
+        for name in values:
+            if name not in known:
+                raise TypeError(unknown_param(type(self).__name__, name, known))
+        return self._set(**values)
+
+
+class HasIds(CheckedParams):
+    """Columns of user and item ids, of any integer or string type."""
+
+    userCol, getUserCol, setUserCol = param(str, params(IDS)["userCol"])
+    itemCol, getItemCol, setItemCol = param(str, params(IDS)["itemCol"])

@@ -1,29 +1,30 @@
-"""What a user of MLlib's ALS may look for here, and what it is called."""
+"""Nearest names here of the parameters of MLlib's ALS, for error messages."""
 
 import difflib
 from collections.abc import Collection
 
-# Parameter of pyspark.ml.recommendation.ALS without a namesake here -> ours instead: the first that an estimator has.
+# Parameter of pyspark.ml.recommendation.ALS -> ours instead: the first that an estimator has.
 NEAREST: dict[str, tuple[tuple[str, ...], ...]] = {
-    "regParam": (("userReg", "itemReg"), ("userRatePrior", "itemRatePrior")),
+    "regParam": (("ratePrior",),),
     "implicitPrefs": (("outcome",),),
-    "nonnegative": (("outcome",), ("userShapePrior", "itemShapePrior")),
-    "numBlocks": (("numUserBlocks", "numItemBlocks"),),
-    "blockSize": (("numUserBlocks", "numItemBlocks"),),
+    "nonnegative": (("outcome",), ("shapePrior",)),
+    "blockSize": (("numBlocks",),),
+    "numUserBlocks": (("numBlocks",),),
+    "numItemBlocks": (("numBlocks",),),
     "intermediateStorageLevel": (("checkpointInterval",),),
     "finalStorageLevel": (("checkpointInterval",),),
 }
 ADVICE = {
     "implicitPrefs": "weighted is fitted to all pairs, as with implicitPrefs=True, probabilistic to the rated ones",
     "nonnegative": "factors with Gamma priors are never negative, those of outcome='poisson' for example",
-    "blockSize": "how many rows are ranked at a time is chosen by itself",
+    "blockSize": "the number of rows that are ranked at a time is chosen by itself",
     "intermediateStorageLevel": "what a fit caches is chosen by itself",
     "finalStorageLevel": "a model keeps its factors cached until release() is called",
 }
 
 
 def unknown_param(owner: str, name: str, known: Collection[str]) -> str:
-    """Refuse, in a sentence, a parameter that ``owner`` does not have, and name the nearest of those ``known``."""
+    """Say that ``owner`` has no such parameter, and name the nearest of those ``known``."""
     sentence = f"{owner} has no parameter {name}"
     ours = next((names for names in NEAREST.get(name, ()) if set(names) <= set(known)), None)
     if ours is not None:

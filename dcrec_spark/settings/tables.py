@@ -1,13 +1,18 @@
 """Every setting of both stages and of the engine, declared once, in the order of the constructors.
 
-From these tables come the Params of the estimators with their validators, setters and getters, the configuration
-sections ``exposure``, ``outcome`` and ``engine``, ``conf/base.yaml`` and the reference of all settings; that the
-constructors' signatures agree with them, a test holds. After a change, ``python -m dcrec_spark.settings.generate``
-writes anew what is generated.
+The Params of the estimators and the configuration sections ``exposure``, ``outcome`` and ``engine`` come from these
+tables. A test holds that the constructors' signatures agree with them.
 """
 
-from dcrec_spark.settings.kinds import Choice, Column, Flag, Instance, Number
-from dcrec_spark.settings.setting import Fixed, Setting
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dcrec_spark.settings.domains import Choice, Column, Domain, Flag, Instance, Number
+
+# Default precisions of the priors, with unit noise: constant, for factors and biases of both sides, and for gamma.
+REG_PARAM, BIAS_REG, CONFOUNDER_REG = 12.0, 5.0, 30.0
 
 # With a smaller shape exp(E[log .]) underflows, and the responsibilities lose their meaning.
 SMALLEST_SHAPE = 0.01
@@ -18,97 +23,114 @@ LARGEST_WEIGHT = 1e6
 # A prior of this precision leaves nothing to the data.
 LARGEST_PRECISION = 1e12
 
-_POSITIVE_COUNT = Number(int, 1, 1_000_000)
-_SHAPE = Number(float, SMALLEST_SHAPE, 1e6)
-_RATE = Number(float, 1e-6, 1e6)
-_PRECISION = Number(float, 0, LARGEST_PRECISION)
-_WEIGHT = Number(float, 0, LARGEST_WEIGHT)
-
-# The outcome models: name -> what it stands for. Registering a family of models adds its name.
+# The outcome models: name -> meaning. Registering a family of models adds its name.
 OUTCOMES: dict[str, str] = {
-    "weighted": "over all pairs, the observed ones weighing 1 + alpha * rating",
-    "probabilistic": "over the observed pairs",
-    "poisson": "over all pairs, an unrated one counts 0; its factors are posterior means",
+    "weighted": "fitted to all pairs, a rating y has weight 1 + alpha * y",
+    "probabilistic": "fitted to the rated pairs",
+    "poisson": "Poisson factorization of all pairs, unrated ones count 0; its factors are posterior means",
 }
-_GAUSSIAN = {"outcome": ("weighted", "probabilistic")}
+
+
+def camel_case(name: str) -> str:
+    """Spell ``reg_param`` as ``regParam``."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of an estimator, of a configuration section, or of both.
+
+    Attributes
+    ----------
+    name : in configuration files, ``reg_param``. Estimators spell it :attr:`param`, ``regParam``.
+    domain, default : its values, and the one that it has where none is given.
+    doc : its meaning, in a phrase without a full stop. ``{other_setting}`` is spelled as its reader spells it.
+    section : the configuration section that has it. Empty: only the estimators have it.
+    concerns : setting -> the choices for which this one has an effect. Empty: always.
+    of_model : whether a fitted model can be given another value.
+    job_domain : the values that jobs take, if they take fewer.
+    """
+
+    name: str
+    domain: Domain
+    default: Any
+    doc: str
+    section: str = ""
+    concerns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    of_model: bool = False
+    job_domain: Domain | None = None
+
+    @property
+    def param(self) -> str:
+        """Its name as a Param."""
+        return camel_case(self.name)
+
+    def explain(self, as_param: bool) -> str:
+        """Explain its meaning, its choices, and where it has an effect, in one spelling of names."""
+
+        def spell(name: str) -> str:
+            return camel_case(name) if as_param else name
+
+        text = re.sub(r"\{(\w+)\}", lambda name: spell(name[1]), self.doc)
+        text = text if as_param else re.sub(r"\bNone\b", "null", text)
+        where = [f"{spell(name)}={' or '.join(values)}" for name, values in self.concerns.items()]
+        text += f" ({', '.join(where)})" if where else ""
+        if not isinstance(self.domain, Choice):
+            return text
+        choices = [f"{name}: {meaning}" if meaning else name for name, meaning in self.domain.options.items()]
+        return f"{text}. {'; '.join(choices)}"
+
+
+def params(settings: Iterable[Setting]) -> dict[str, Setting]:
+    """Map the names of Params, ``regParam``, to their settings."""
+    return {setting.param: setting for setting in settings}
+
+
+def in_section(settings: Iterable[Setting], section: str) -> dict[str, Setting]:
+    """Map the names in a configuration section to their settings."""
+    return {setting.name: setting for setting in settings if setting.section == section}
+
+
+_LEAST_SQUARES = {"outcome": ("weighted", "probabilistic")}
 _POISSON = {"outcome": ("poisson",)}
 _IPW = {"adjustment": ("ipw",)}
 _DECONFOUNDED = {"adjustment": ("deconfounded",)}
+_COUNT = Number(int, 1, 1_000_000)
+_SHAPE, _RATE = Number(float, SMALLEST_SHAPE, 1e6), Number(float, 1e-6, 1e6)
+_RANK, _PRECISION = Number(int, 1, LARGEST_RANK), Number(float, 0, LARGEST_PRECISION)
 
 IDS = (
     Setting("user_col", Column(), "user", "column of user ids: integers or strings", of_model=True),
     Setting("item_col", Column(), "item", "column of item ids: integers or strings", of_model=True),
 )
-
-RANK = Setting("rank", Number(int, 1, LARGEST_RANK), 10, "number of factors", "factors")
-# Without iterations a fit is its start: of use to look at, not to be published by a job.
-MAX_ITER = Setting(
-    "max_iter", Number(int, 0, 1_000_000), 100, "iterations at most", "iterations", job_kind=_POSITIVE_COUNT
-)
-TOL = Setting(
-    "tol",
-    Number(float, 0, 1),
-    1e-5,
-    "relative change of the objective below which a fit ends",
-    "share of the objective",
-)
-ACCELERATION = Setting(
-    "acceleration", Flag(), True, "whether steps go beyond each side's optimum while the objective improves"
-)
-SEED = Setting("seed", Number(int, -(2**63), 2**63 - 1), 0, "what the start depends on, besides the ids")
-RESTARTS = Setting(
-    "restarts",
-    Number(int, 1, 1000),
-    1,
-    "fits from so many seeds, of which the best is taken; those that go astray are left out",
-    "fits",
-)
-VALIDATION = (
+_SEED = Setting("seed", Number(int, -(2**63), 2**63 - 1), 0, "random seed of the start, hashed with each id")
+# Without iterations a fit is its start. A job must not publish that.
+_MAX_ITER = Setting("max_iter", Number(int, 0, 1_000_000), 300, "maximum number of iterations", job_domain=_COUNT)
+_TOL = Setting("tol", Number(float, 0, 1), 1e-5, "a fit has converged when the objective changes by a smaller share")
+_VALIDATION = (
     Setting(
         "validation_indicator_col",
         Column(optional=True),
         None,
-        "boolean column, true for held-out rows; a fit ends when their loss stops falling and keeps the best sweep",
+        "boolean column, true for held-out rows; a fit stops when their loss stops falling, and keeps the best sweep",
     ),
-    Setting("patience", _POSITIVE_COUNT, 3, "sweeps without a better held-out loss before a fit ends", "sweeps"),
+    Setting("patience", _COUNT, 3, "sweeps without a better held-out loss before a fit stops"),
 )
-INITIAL_MODEL = Setting(
+_INITIAL_MODEL = Setting(
     "initial_model",
     Instance("model", "a fitted model, or None"),
     None,
     "fitted model to start from: known ids at its factors, new ones from the seed; None: a cold start",
 )
 
-
-def _gamma_prior(of: str, shape: float, rate: float, whose: str) -> tuple[Setting, Setting]:
-    """Shape and rate (never scale) of a Gamma prior."""
-    return (
-        Setting(f"{of}_shape_prior", _SHAPE, shape, f"shape of the Gamma prior of {whose}"),
-        Setting(f"{of}_rate_prior", _RATE, rate, f"rate of the Gamma prior of {whose}"),
-    )
-
-
-GAMMA_PRIORS = (
-    *_gamma_prior("user", 0.3, 0.3, "the users' factors"),
-    *_gamma_prior("item", 0.3, 0.3, "the items' factors"),
-)
-
-ENGINE: tuple[Setting, ...] = (
+ENGINE = (
     Setting(
-        "num_user_blocks",
+        "num_blocks",
         Number(int, 1, 100_000, optional=True),
         None,
-        "blocks of users; None: from the cores and the number of ratings",
-        "blocks",
-        section="engine",
-    ),
-    Setting(
-        "num_item_blocks",
-        Number(int, 1, 100_000, optional=True),
-        None,
-        "blocks of items; None: from the cores and the number of ratings",
-        "blocks",
-        section="engine",
+        "number of blocks of users, and of items; None: from the cores and the number of ratings",
+        "engine",
     ),
     Setting(
         "exchange",
@@ -123,371 +145,193 @@ ENGINE: tuple[Setting, ...] = (
         ),
         "auto",
         "where a fit is computed, and how factors reach the blocks that need them",
-        section="engine",
+        "engine",
     ),
-    Setting(
-        "checkpoint_interval",
-        _POSITIVE_COUNT,
-        10,
-        "iterations from one reliable checkpoint of the factors to the next",
-        "iterations",
-        section="engine",
-    ),
+    Setting("checkpoint_interval", _COUNT, 10, "iterations between two reliable checkpoints of the factors", "engine"),
     Setting(
         "precision",
         Choice({"float64": "", "float32": "half the memory, less work"}),
         "float64",
-        "numbers that the factors are held in",
-        section="engine",
+        "floating-point type of the factors",
+        "engine",
     ),
 )
 
-EXPOSURE: tuple[Setting, ...] = (
-    Setting(
-        "kind",
-        Choice(
-            {
-                "binary": "rated or not",
-                "count": "input.columns.count, or the rating where validation.kind is counts",
-            }
-        ),
-        "binary",
-        "what an exposure counts",
-        is_param=False,
-        section="exposure",
-    ),
+EXPOSURE = (
     *IDS,
     Setting("count_col", Column(optional=True), None, "column of exposure counts; None: each pair counts once"),
-    RANK.having(doc="number of exposure factors", section="exposure"),
-    MAX_ITER.having(default=300, section="exposure"),
-    TOL.having(section="exposure"),
-    ACCELERATION.having(section="exposure"),
-    *(prior.having(section="exposure") for prior in GAMMA_PRIORS),
-    SEED,
+    Setting("rank", _RANK, 5, "number of exposure factors", "exposure"),
+    replace(_MAX_ITER, section="exposure"),
+    replace(_TOL, section="exposure"),
+    Setting("shape_prior", _SHAPE, 0.3, "shape of the Gamma prior of all factors"),
+    Setting("rate_prior", _RATE, 0.3, "rate of the Gamma prior of all factors"),
+    _SEED,
     Setting("exposure_col", Column(), "a_hat", "output column: the reconstructed exposure a_hat", of_model=True),
     *ENGINE,
-    *VALIDATION,
-    RESTARTS.having(section="exposure"),
-    INITIAL_MODEL,
+    *_VALIDATION,
+    _INITIAL_MODEL,
 )
 
-OUTCOME: tuple[Setting, ...] = (
+OUTCOME = (
     *IDS,
     Setting("rating_col", Column(), "rating", "column of ratings"),
+    Setting("prediction_col", Column(), "prediction", "output column: the potential rating", of_model=True),
     Setting(
-        "outcome",
-        Choice(OUTCOMES),
-        "weighted",
-        "the outcome model, and the pairs that it is fitted to",
-        section="outcome",
+        "cold_start_strategy",
+        Choice({"nan": "NaN", "drop": "the row is dropped", "mean": "the mean rating"}),
+        "nan",
+        "prediction for unknown ids",
+        of_model=True,
     ),
+    _SEED,
+    Setting("outcome", Choice(OUTCOMES), "probabilistic", "the rating model", "outcome"),
     Setting(
         "adjustment",
         Choice(
             {
                 "deconfounded": "with the term gamma_u * a_hat_ui",
                 "none": "the classical model",
-                "ipw": "the classical model, the observed ratings weighted by inverse propensities",
+                "ipw": "the classical model, ratings weighted by inverse propensities",
             }
         ),
         "deconfounded",
-        "what is done about confounding",
-        section="outcome",
+        "how confounding is adjusted for",
+        "outcome",
     ),
     Setting(
         "confounder_weight",
         Choice(
             {
-                "user": "each user has a gamma",
-                "global": "one gamma for all",
-                "pooled": "one for all, and each user's departure from it",
+                "user": "a gamma for each user, as in the paper",
+                "global": "one gamma for all users",
+                "pooled": "one for all users, and each user's departure from it",
             }
         ),
-        "user",
-        "whose weight of the confounder is fitted",
-        concerns=_DECONFOUNDED,
-        fixed={"poisson": Fixed("global", "which has no departures from a common gamma")},
-        section="outcome",
+        "pooled",
+        "weight gamma of the confounder; a Poisson outcome has user by default, and no pooled",
+        "outcome",
+        _DECONFOUNDED,
     ),
-    RANK.having(doc="number of preference factors", section="outcome"),
     Setting(
-        "exposure_rank",
-        Number(int, 1, LARGEST_RANK),
-        10,
-        "number of exposure factors, where {exposure_model} is None",
-        "factors",
+        "confounder_link",
+        Choice({"identity": "a_hat, as in the paper", "log": "log(a_hat + its mean), for an unobserved weight of 0"}),
+        "identity",
+        "form in which a_hat enters the model",
+        "outcome",
+        {**_LEAST_SQUARES, **_DECONFOUNDED},
     ),
+    Setting(
+        "leave_one_out",
+        Flag(),
+        True,
+        "whether a rated pair's own exposure is left out of its a_hat",
+        "outcome",
+        {**_LEAST_SQUARES, **_DECONFOUNDED},
+    ),
+    Setting("rank", _RANK, 10, "number of preference factors", "outcome"),
+    Setting("exposure_rank", _RANK, 5, "number of exposure factors if {exposure_model} is None"),
     Setting(
         "alpha",
-        _WEIGHT,
-        40.0,
-        "how much an observed rating y weighs, 1 + alpha y; 40 suits counts, about 1 suits ratings of 1 to 5",
-        "weight per rating",
-        concerns={"outcome": ("weighted",)},
-        section="outcome",
+        Number(float, 0, LARGEST_WEIGHT),
+        1.0,
+        "a rating y has weight 1 + alpha * y; 40 suits counts",
+        "outcome",
+        {"outcome": ("weighted",)},
     ),
     Setting(
         "unobserved_weight",
         Number(float, 0, LARGEST_WEIGHT, optional=True),
         None,
-        "weight w0 of a pair without a rating; None: 1 where such pairs take part in the model, else 0",
-        "weight",
-        section="outcome",
-    ),
-    *(
-        Setting(
-            f"{of}_reg",
-            _PRECISION,
-            1.0,
-            f"1 / prior variance of {what}, with unit noise",
-            "",
-            "outcome",
-            True,
-            _GAUSSIAN,
-        )
-        for of, what in {
-            "user": "the users' factors",
-            "item": "the items' factors",
-            "confounder": "gamma",
-            "intercept": "the intercept",
-        }.items()
-    ),
-    Setting(
-        "global_confounder_reg",
-        Number(float, 0, LARGEST_PRECISION, optional=True),
-        None,
-        "1 / prior variance of the gamma of all users; None: {confounder_reg} where it is their only one, else 0",
-        concerns={**_GAUSSIAN, **_DECONFOUNDED, "confounder_weight": ("global", "pooled")},
-        section="outcome",
-    ),
-    Setting(
-        "confounder_link",
-        Choice({"identity": "as it is", "sqrt": "its square root", "log": "its logarithm, an offset added"}),
-        "identity",
-        "what is made of a_hat; all but identity need {unobserved_weight}=0",
-        concerns={**_GAUSSIAN, **_DECONFOUNDED},
-        fixed={"poisson": Fixed("identity", "which has a_hat as it is")},
-        section="outcome",
-    ),
-    Setting(
-        "confounder_link_offset",
-        # Next to 0 the logarithm's slope, squared, would leave no a_hat a weight beside its variance.
-        Number(float, 1e-9, 1e6, optional=True),
-        None,
-        "what is added to a_hat before its logarithm is taken; None: the mean of all pairs",
-        concerns={**_GAUSSIAN, **_DECONFOUNDED, "confounder_link": ("log",)},
-        section="outcome",
-    ),
-    Setting(
-        "standardize_confounder",
-        Flag(),
-        False,
-        "whether the confounder is given mean 0 and spread 1",
-        concerns={**_GAUSSIAN, **_DECONFOUNDED},
-        fixed={"poisson": Fixed(False, "which has a_hat as it is")},
-        section="outcome",
-    ),
-    Setting(
-        "leave_one_out",
-        Flag(),
-        False,
-        "whether a rated pair's own exposure is left out of its a_hat",
-        concerns={**_GAUSSIAN, **_DECONFOUNDED},
-        fixed={"poisson": Fixed(False, "which has a_hat as it is")},
-        section="outcome",
-    ),
-    Setting(
-        "confounder_variance",
-        Flag(),
-        False,
-        "whether the variance of a_hat counts, and shrinks gamma",
-        concerns={**_GAUSSIAN, **_DECONFOUNDED},
-        fixed={"poisson": Fixed(False, "which has a_hat as it is")},
-        section="outcome",
-    ),
-    Setting(
-        "estimate_confounder_reg",
-        Flag(),
-        False,
-        "whether the gammas' variance is estimated",
-        concerns={**_GAUSSIAN, **_DECONFOUNDED},
-        fixed={"poisson": Fixed(False, "which has a Gamma prior")},
-        section="outcome",
+        "weight w0 of a pair without a rating; None: 0 for probabilistic, 1 for weighted and poisson",
+        "outcome",
     ),
     Setting(
         "fit_biases",
         Flag(),
-        False,
+        True,
         "whether each user and each item has a bias, part of the preference",
-        concerns=_GAUSSIAN,
-        fixed={"poisson": Fixed(False, "which has none")},
-        section="outcome",
+        "outcome",
+        _LEAST_SQUARES,
     ),
-    *(
-        Setting(
-            f"{of}_bias_reg",
-            _PRECISION,
-            1.0,
-            f"1 / prior variance of the {of}s' biases, with unit noise",
-            concerns=_GAUSSIAN,
-            section="outcome",
-        )
-        for of in ("user", "item")
+    Setting("fit_intercept", Flag(), True, "whether there is an intercept", "outcome"),
+    Setting(
+        "reg_param",
+        _PRECISION,
+        REG_PARAM,
+        "1 / prior variance of the factors of users and items, with unit noise",
+        "outcome",
+        _LEAST_SQUARES,
+    ),
+    Setting(
+        "bias_reg",
+        _PRECISION,
+        BIAS_REG,
+        "1 / prior variance of the biases of users and items, with unit noise",
+        "outcome",
+        _LEAST_SQUARES,
+    ),
+    Setting(
+        "confounder_reg",
+        _PRECISION,
+        CONFOUNDER_REG,
+        "1 / prior variance of gamma, with unit noise; if pooled, of the users' departures",
+        "outcome",
+        {**_LEAST_SQUARES, **_DECONFOUNDED},
     ),
     Setting(
         "reg_by_count",
         Flag(),
         False,
-        "whether each row's number of ratings multiplies its regularisers",
-        concerns=_GAUSSIAN,
-        fixed={"poisson": Fixed(False, "which has no regularisers")},
-        section="outcome",
+        "whether {reg_param} is multiplied by each row's number of ratings, as in MLlib's ALS; biases never are",
+        "outcome",
+        _LEAST_SQUARES,
     ),
-    *(
-        prior.having(concerns=_POISSON, section="outcome")
-        for prior in (
-            *GAMMA_PRIORS,
-            *_gamma_prior("confounder", 1.0, 1.0, "gamma"),
-            *_gamma_prior("intercept", 0.3, 0.3, "the intercept"),
-        )
-    ),
-    Setting("fit_intercept", Flag(), True, "whether there is an intercept", section="outcome"),
+    Setting("gamma_shape", _SHAPE, 0.3, "shape of the Gamma prior of all factors", concerns=_POISSON),
+    Setting("gamma_rate", _RATE, 0.3, "rate of the Gamma prior of all factors", concerns=_POISSON),
     Setting(
         "propensity_col",
         Column(optional=True),
         None,
-        "column of propensities, in (0, 1]; None: from the ratings",
+        "column of propensities, in (0, 1]; None: from the ratings, as in the paper",
         concerns=_IPW,
-    ),
-    Setting(
-        "propensity_source",
-        Choice(
-            {
-                "ratings": "the higher the rating, the more likely it is seen",
-                "exposure": "1 - exp(-a_hat), by an exposure model without the pair's own vote",
-            }
-        ),
-        "ratings",
-        "what propensities come from, where there is no column of them",
-        concerns=_IPW,
-        section="outcome",
-    ),
-    Setting(
-        "propensity_mean",
-        Number(float, 1e-9, 1),
-        0.05,
-        "mean propensity of all pairs, where propensities come from the ratings",
-        "probability",
-        concerns=_IPW,
-        section="outcome",
-    ),
-    Setting(
-        "propensity_decay",
-        Number(float, 1e-3, 1),
-        0.25,
-        "factor of the propensity for each rating step below {propensity_pivot}",
-        "share per step",
-        concerns=_IPW,
-        section="outcome",
-    ),
-    Setting(
-        "propensity_pivot",
-        Number(float, -1e6, 1e6),
-        4.0,
-        "rating from which on the propensity is largest",
-        "rating",
-        concerns=_IPW,
-        section="outcome",
     ),
     Setting(
         "weight_cap",
         Number(float, 1, 1e12, optional=True),
         None,
         "largest inverse propensity, before they are normalised to mean 1; None: no cap",
-        "weight",
-        concerns=_IPW,
-        section="outcome",
-    ),
-    Setting(
-        "refit",
-        Choice(
-            {
-                "none": "no",
-                "allPairs": "yes, rated ones have their ratings in the predictions' place",
-                "doublyRobust": "yes, rated ones have the prediction and min(1 / p, cap) of what the rating differs",
-            }
-        ),
-        "none",
-        "whether a second fit follows, to the first one's predictions of all pairs",
-    ),
-    Setting(
-        "refit_weight_cap",
-        Number(float, 1, 1e12, optional=True),
-        None,
-        "largest 1 / p of a refit, p being 1 - exp(-a_hat); None: no cap",
-        "weight",
-        concerns={"refit": ("doublyRobust",)},
+        "outcome",
+        _IPW,
     ),
     Setting(
         "exposure_model",
         Instance("exposure", "a PoissonFactorization, or a model that it fitted, or None"),
         None,
-        "fitted PoissonFactorizationModel, or a PoissonFactorization to fit first; None: from {exposure_rank}, or as "
-        "that of {initial_model} was fitted",
-        of_fit=True,
+        "fitted PoissonFactorizationModel, or a PoissonFactorization to fit first; None: from {exposure_rank}, or like "
+        "that of {initial_model}",
     ),
-    MAX_ITER.having(default=20, section="outcome"),
-    TOL.having(default=1e-4, section="outcome"),
-    ACCELERATION.having(default=False, section="outcome"),
+    _INITIAL_MODEL,
+    replace(_MAX_ITER, default=20, section="outcome"),
+    replace(_TOL, default=1e-4, section="outcome"),
+    *_VALIDATION,
     Setting(
         "solver",
         Choice(
             {
-                "cholesky": "to its end, by its normal equations",
-                "cg": "some steps of conjugate gradients from where it is, cheaper at high ranks",
+                "cholesky": "exactly, by its normal equations",
+                "cg": "three steps of conjugate gradients from its last state, cheaper at high ranks",
             }
         ),
         "cholesky",
         "how each row's least squares are solved in a sweep",
-        concerns=_GAUSSIAN,
-        fixed={"poisson": Fixed("cholesky", "which has no least squares")},
-        section="outcome",
-    ),
-    Setting(
-        "cg_steps",
-        Number(int, 1, LARGEST_RANK),
-        3,
-        "steps of conjugate gradients that a row takes in a sweep",
-        "steps",
-        concerns={**_GAUSSIAN, "solver": ("cg",)},
-        section="outcome",
-    ),
-    *VALIDATION,
-    RESTARTS.having(section="outcome"),
-    INITIAL_MODEL,
-    SEED,
-    Setting("prediction_col", Column(), "prediction", "output column: the potential rating", of_model=True),
-    Setting(
-        "preference_col",
-        Column(optional=True),
-        None,
-        "output column: theta . beta and the biases, the preference; None: no such column",
-        of_model=True,
-    ),
-    Setting(
-        "confounder_col",
-        Column(optional=True),
-        None,
-        "output column: gamma * a_hat, the confounder's part; None: no such column",
-        of_model=True,
-    ),
-    Setting(
-        "cold_start_strategy",
-        Choice({"nan": "NaN", "drop": "the row is left out", "mean": "the mean rating"}),
-        "nan",
-        "what is predicted for unknown ids",
-        of_model=True,
+        "outcome",
+        _LEAST_SQUARES,
     ),
     *ENGINE,
 )
 SECTIONS = {"exposure": EXPOSURE, "outcome": OUTCOME, "engine": ENGINE}
+
+# Settings of the outcome for counts such as plays and clicks. ``run.preset`` names them in jobs.
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "counts": {"outcome": "weighted", "alpha": 40.0, "reg_param": 1.0, "fit_biases": False},
+}

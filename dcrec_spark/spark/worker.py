@@ -1,7 +1,7 @@
 """What a Python worker of Spark does once, before its first task of this package, so that its tasks cost little.
 
 Spark's own work around a task grows with what its worker has imported, and a worker that can fit a model has imported
-much. ``docs/decisions/python-workers.md`` has the figures.
+much. ``docs/decisions/platform.md`` has the figures.
 """
 
 import gc

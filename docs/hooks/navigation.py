@@ -46,7 +46,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = sorted((Path(config.docs_dir) / DECISIONS).glob("*.md"), key=lambda path: title_of(path).lower())
     rows = [f"| [{title_of(page)}]({page.name}) | {_gist(page)} |" for page in pages]
     text = (
-        "# Decisions\n\nWhat was decided, one page each: the context, what was tried, and what follows from it.\n\n"
+        "# Decisions\n\nWhat a newcomer would otherwise undo: context, what was tried, decision.\n\n"
         "| question | decision |\n| --- | --- |\n" + "\n".join(rows) + "\n"
     )
     files.append(File.generated(config, f"{DECISIONS}/index.md", content=text))

@@ -10,8 +10,7 @@ from dcrec_spark import DeconfoundedMF
 from dcrec_spark.config import AllSettings, ValidationConfig, load_config
 from dcrec_spark.config.names import known_settings
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.settings.presets import PRESETS
-from dcrec_spark.settings.setting import camel
+from dcrec_spark.settings.tables import PRESETS, camel_case
 
 
 def write(folder: Path, text: str) -> Path:
@@ -31,11 +30,10 @@ def refusal(*overrides: str) -> str:
 
 def test_contract_defaults() -> None:
     config = load_config(AllSettings)
-    assert (config.exposure.rank, config.exposure.max_iter, config.exposure.tol) == (10, 300, 1e-5)
-    assert config.exposure.user_shape_prior == config.exposure.item_rate_prior == 0.3
+    assert (config.exposure.rank, config.exposure.max_iter, config.exposure.tol) == (5, 300, 1e-5)
     outcome = config.outcome
-    assert (outcome.rank, outcome.alpha, outcome.max_iter, outcome.tol) == (10, 40.0, 20, 1e-4)
-    assert (config.outcome.outcome, config.outcome.adjustment) == ("weighted", "deconfounded")
+    assert (outcome.rank, outcome.alpha, outcome.max_iter, outcome.tol) == (10, 1.0, 20, 1e-4)
+    assert (config.outcome.outcome, config.outcome.adjustment) == ("probabilistic", "deconfounded")
     assert config.outcome.unobserved_weight is None
     assert (config.engine.exchange, config.engine.checkpoint_interval) == ("auto", 10)
 
@@ -46,29 +44,25 @@ def test_defaults_then_file_then_overrides_in_order(tmp_path: Path) -> None:
     assert (config.exposure.rank, config.exposure.max_iter, config.exposure.tol) == (40, 7, 1e-5)
 
 
-def test_a_preset_stands_above_the_defaults_and_below_all_else(tmp_path: Path) -> None:
-    file = write(tmp_path, "run: {preset: ratings}\noutcome: {user_reg: 3}\n")
-    config = load_config(AllSettings, file, ["outcome.item_reg=4"])
-    assert (config.exposure.rank, config.outcome.outcome, config.outcome.fit_biases) == (2, "probabilistic", True)
-    assert (config.outcome.user_reg, config.outcome.item_reg, config.outcome.user_bias_reg) == (3, 4, 0.1)
-    assert load_config(AllSettings, file, ["run.preset=null"]).outcome.fit_biases is False
-    assert load_config(AllSettings, None, ["run.preset=ratings"]).outcome.confounder_reg == 100.0
+def test_a_preset_is_above_the_defaults_and_below_all_else(tmp_path: Path) -> None:
+    file = write(tmp_path, "run: {preset: counts}\noutcome: {reg_param: 3}\n")
+    outcome = load_config(AllSettings, file, ["outcome.rank=4"]).outcome
+    assert (outcome.outcome, outcome.alpha, outcome.fit_biases) == ("weighted", 40.0, False)
+    assert (outcome.reg_param, outcome.rank) == (3, 4)
+    assert load_config(AllSettings, file, ["run.preset=null"]).outcome.fit_biases is True
 
 
-def test_a_preset_that_there_is_not_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"run\.preset.*'stars'.*ratings"):
+def test_an_unknown_preset_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"run\.preset.*'stars'.*counts"):
         load_config(AllSettings, None, ["run.preset=stars"])
     with pytest.raises(ConfigError, match="NOT_SET"):
         load_config(AllSettings, None, ["run.preset=${oc.env:NOT_SET}"])
 
 
 def test_a_preset_is_the_same_for_jobs_and_in_python() -> None:
-    config = load_config(AllSettings, None, ["run.preset=ratings"])
-    estimator = DeconfoundedMF.forRatings(rank=3)
-    assert estimator.getRank() == 3
-    assert estimator.getOrDefault("exposureRank") == config.exposure.rank
-    for name, value in PRESETS["ratings"]["outcome"].items():
-        assert estimator.getOrDefault(camel(name)) == getattr(config.outcome, name) == value
+    config, estimator = load_config(AllSettings, None, ["run.preset=counts"]), DeconfoundedMF.forCounts()
+    for name, value in PRESETS["counts"].items():
+        assert estimator.getOrDefault(camel_case(name)) == getattr(config.outcome, name) == value
 
 
 def test_an_empty_file_and_an_empty_section_set_nothing(tmp_path: Path) -> None:
@@ -121,7 +115,7 @@ def test_configuration_does_not_change_after_it_is_read() -> None:
         ("exposure.rnak=3", ["unknown setting exposure.rnak", "did you mean exposure.rank?"]),
         ("exposure.maxIter=3", ["did you mean exposure.max_iter?"]),
         ("exposur.rank=3", ["unknown setting exposur", "did you mean exposure?"]),
-        ("rank=3", ["did you mean exposure.rank or outcome.rank or refit.rank?"]),
+        ("rank=3", ["did you mean exposure.rank or outcome.rank?"]),
         ("input.columns.usr=u", ["unknown setting input.columns.usr", "input.columns.user"]),
         ("qqq=3", ["unknown setting qqq", "conf/base.yaml lists all settings"]),
         ("exposure.rank=ten", ["setting exposure.rank", "found 'ten'", "expected a whole number"]),
@@ -130,7 +124,6 @@ def test_configuration_does_not_change_after_it_is_read() -> None:
         ("exposure.rank=true", ["setting exposure.rank", "found True", "not true or false"]),
         ("exposure.rank=null", ["setting exposure.rank", "found null", "a whole number"]),
         ("exposure.tol=.nan", ["setting exposure.tol", "found nan", "a finite number"]),
-        ("exposure.user_shape_prior=0", ["found 0", "a number >= 0.01"]),
         ("exposure=5", ["setting exposure", "found 5", "a section of settings"]),
         ("run.seed=-1", ["setting run.seed", "found -1", "a number >= 0"]),
         ("run.name=../../etc", ["setting run.name", "'../../etc'", "letters, digits"]),
@@ -149,7 +142,6 @@ def test_configuration_does_not_change_after_it_is_read() -> None:
         ("spark.conf=3", ["setting spark.conf", "found 3", "names with their values"]),
         ("validation.duplicates=sum", ["setting validation", "kind=counts"]),
         ("validation.duplicates=last", ["input.columns.timestamp"]),
-        ("exposure.kind=count", ["input.columns.count", "validation.kind=counts"]),
         ("output.path=${oc.env:DCREC_NOT_SET}", ["output.path", "variable DCREC_NOT_SET is not set"]),
         ("output.path=${no.such}", ["setting output.path", "no.such"]),
         ("exposure.rank", ["--set 'exposure.rank'", "section.name=value"]),
@@ -158,9 +150,7 @@ def test_configuration_does_not_change_after_it_is_read() -> None:
         ("output.path=${oc.env:HOME", ["--set output.path", "found a ${ whose end or content cannot be read"]),
         ("exposure.rank.more=3", ["setting exposure.rank", "a whole number"]),
         ("exposure.rank=4097", ["found 4097", "a number <= 4096"]),
-        ("exposure.user_shape_prior=0.001", ["setting exposure.user_shape_prior", "found 0.001", ">= 0.01"]),
         ("outcome.alpha=1e300", ["setting outcome.alpha", "found 1e+300", "a number <= 1e6"]),
-        ("outcome.propensity_decay=1e-300", ["setting outcome.propensity_decay", "found 1e-300", ">= 0.001"]),
         ("outcome.outcome=ratings", ["found 'ratings'", "one of weighted, probabilistic, poisson"]),
     ],
 )  # fmt: skip

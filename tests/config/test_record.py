@@ -48,7 +48,7 @@ def test_resolved_is_plain_json() -> None:
         "input.path=/elsewhere",
         "input.options.password=hunter2",
         "input.options.url=jdbc:x",
-        "engine.num_user_blocks=7",
+        "engine.num_blocks=7",
         "model.path=/elsewhere",
         "model.warm_start=previous",
         "recommend.users=/elsewhere",

@@ -57,9 +57,9 @@ def test_the_page_has_a_row_for_every_setting() -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        "| `rank` | whole number from 1 to 4096 | `10` | number of exposure factors |",
+        "| `rank` | whole number from 1 to 4096 | `5` | number of exposure factors |",
         "| `unobserved_weight` | number from 0 to 1e6 \\| null | `null` | weight w0 of a pair",
-        "| `outcome` | weighted \\| probabilistic \\| poisson | `weighted` |",
+        "| `outcome` | weighted \\| probabilistic \\| poisson | `probabilistic` |",
         "| `cuts` | list of whole numbers >= 1 | `[5, 10]` |",
         "| `side_by_side` | auto \\| true \\| false | `auto` |",
         "| `validation_share` | number > 0 and < 1 | `0.2` |",
@@ -68,7 +68,7 @@ def test_the_page_has_a_row_for_every_setting() -> None:
         "| `run_date` | date | `null` |",
         "| `warm_start` | text \\| null | `null` | a saved model to start from",
         "null: all users (only recommend) |",
-        "such as `{exposure.rank: [5, 10], outcome.user_reg: [0.1, 1]}`; random and halving",
+        "such as `{exposure.rank: [5, 10], outcome.alpha: [1, 40]}`; a random",
     ],
 )
 def test_the_page_shows_type_range_and_default(row: str) -> None:

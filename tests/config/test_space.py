@@ -18,9 +18,9 @@ def test_names_are_dotted_from_the_command_line_and_from_a_file() -> None:
         "outcome.rank": Range(low=2, high=9, int=True),
     }
     written = AllSettings.model_validate(
-        {"tuning": {"space": {"outcome.user_reg": [0, "1"], "outcome.global_confounder_reg": [None, 5]}}}
+        {"tuning": {"space": {"outcome.reg_param": [0, "1"], "outcome.unobserved_weight": [None, 5]}}}
     )
-    assert written.tuning.space == {"outcome.user_reg": (0.0, 1.0), "outcome.global_confounder_reg": (None, 5.0)}
+    assert written.tuning.space == {"outcome.reg_param": (0.0, 1.0), "outcome.unobserved_weight": (None, 5.0)}
     assert AllSettings.model_validate(written.model_dump(mode="json")) == written
 
 
@@ -29,17 +29,17 @@ def test_names_are_dotted_from_the_command_line_and_from_a_file() -> None:
     [
         ("exposure.rnk=[1]", ["found exposure.rnk", "did you mean exposure.rank?"]),
         ("recommend.top_n=[1]", ["settings of exposure or outcome", "found recommend.top_n"]),
-        ("refit.rank=[2,3]", ["settings of exposure or outcome", "found refit.rank"]),
+        ("engine.num_blocks=[2,3]", ["settings of exposure or outcome", "found engine.num_blocks"]),
         ("exposure.rank=[5,0]", ["values that exposure.rank takes", "found 0", "greater than or equal to 1"]),
         ("outcome.outcome=[weighty]", ["outcome.outcome", "found 'weighty'", "one of weighted"]),
         ("exposure.rank=5", ["a list of choices for exposure.rank", "found 5"]),
         ("exposure.rank=[]", ["a list of choices for exposure.rank", "found []"]),
         ("exposure.rank={low: 1, high: 5}", ["int: true in the range of exposure.rank"]),
         ("exposure.rank={low: 1.5, high: 5, int: true}", ["whole numbers where int is true", "found 1.5 and 5"]),
-        ("outcome.user_reg={low: 2, high: 1}", ["low below high", "found 2 and 1"]),
-        ("outcome.user_reg={low: -1, high: 1}", ["outcome.user_reg takes", "found -1", "greater than or equal to 0"]),
-        ("outcome.user_reg={low: 0, high: 1, log: true}", ["low above 0 where log is true"]),
-        ("outcome.user_reg={low: 0}", ["range", "outcome.user_reg", "high: Field required"]),
+        ("outcome.reg_param={low: 2, high: 1}", ["low below high", "found 2 and 1"]),
+        ("outcome.reg_param={low: -1, high: 1}", ["outcome.reg_param takes", "found -1", "greater than or equal to 0"]),
+        ("outcome.reg_param={low: 0, high: 1, log: true}", ["low above 0 where log is true"]),
+        ("outcome.reg_param={low: 0}", ["range", "outcome.reg_param", "high: Field required"]),
     ],
 )  # fmt: skip
 def test_what_a_setting_does_not_take_is_refused_by_name(override: str, words: list[str]) -> None:
@@ -58,7 +58,7 @@ def test_what_a_setting_does_not_take_is_refused_by_name(override: str, words: l
         (["tuning.validation_share=1"], "a number < 1"),
         (["tuning.side_by_side=perhaps"], "found 'perhaps'"),
         (["tuning.reduction_factor=1"], "a number >= 2"),
-        (["tuning.space.outcome.user_reg={low: 0, high: 1}"], "a grid is made of lists"),
+        (["tuning.space.outcome.reg_param={low: 0, high: 1}"], "a grid is made of lists"),
         (["tuning.space.outcome.max_iter=[5]", "tuning.search=halving"], "no outcome.max_iter in space"),
     ],
 )

@@ -76,7 +76,7 @@ def test_cell_that_is_too_large_is_refused() -> None:
     contents = {"rows": np.zeros(1000)}
     size = len(pack(contents))
     assert len(pack(contents, size)) == size
-    with pytest.raises(ValueError, match=rf"{size:,} bytes.*at most {size - 1:,}.*numUserBlocks"):
+    with pytest.raises(ValueError, match=rf"{size:,} bytes.*at most {size - 1:,}.*numBlocks"):
         pack(contents, size - 1)
 
 

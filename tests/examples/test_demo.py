@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.config import RetrainConfig, load_config
 from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.parquet import verify
-from dcrec_spark.settings.setting import camel
+from dcrec_spark.settings.tables import camel_case
 from dcrec_spark.spark.session import conf_directory
 from examples import closeness, demo
 
@@ -28,7 +28,7 @@ def output(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Where the demo's tables go: its own settings, but for a few iterations."""
     settings = yaml.safe_load((conf_directory() / "demo.yaml").read_text(encoding="utf-8"))
     settings["exposure"] |= {"max_iter": 5, "rank": 3}
-    settings["outcome"] |= {"max_iter": 4, "rank": 3, "user_reg": 1, "item_reg": 1}  # few ratings
+    settings["outcome"] |= {"max_iter": 4, "rank": 3, "reg_param": 1}  # few ratings
     (tmp_path / "demo.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     monkeypatch.setattr(demo, "conf_directory", lambda: tmp_path)
     monkeypatch.setattr(demo, "SIZE", 60)
@@ -81,7 +81,7 @@ def test_settings_of_the_nightly_job_are_those_of_the_comparison() -> None:
     """The tables that the demo publishes come from the row that it has shown."""
     config = load_config(RetrainConfig, conf_directory() / "demo.yaml", ["outcome.adjustment=deconfounded"])
     shown = {**closeness._SHARED, **closeness.ROWS["deconfounded"].settings}
-    asked = {camel(name): value for name, value in config.outcome.model_dump().items()}
+    asked = {camel_case(name): value for name, value in config.outcome.model_dump().items()}
     assert {name: asked[name] for name in shown if name != "maxIter" and name != "tol"} == {
         name: value for name, value in shown.items() if name not in ("maxIter", "tol")
     }

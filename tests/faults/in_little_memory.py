@@ -22,7 +22,7 @@ from tests.spark.test_cluster import told
 USERS, ITEMS, RATINGS_OF_A_USER = 6000, 1000, 8
 # More blocks than tasks run side by side.
 FIT: dict[str, Any] = {
-    "rank": 60, "maxIter": 2, "tol": 0.0, "seed": 3, "exchange": "blocks", "numUserBlocks": 4, "numItemBlocks": 4,
+    "rank": 60, "maxIter": 2, "tol": 0.0, "seed": 3, "exchange": "blocks", "numBlocks": 4,
 }  # fmt: skip
 # What caches and sorts may take of a gigabyte: 11 MB, of which the blocks and their results need several times as
 # much, and 430 MB. With a quarter of the former a fit fails: Spark's own hash tables ask for so many bytes at least.

@@ -36,8 +36,7 @@ SETTINGS: dict[str, object] = {
     "input.format": "csv",
     "recommend.top_n": 3,
     "engine.exchange": "blocks",
-    "engine.num_user_blocks": 2,
-    "engine.num_item_blocks": 2,
+    "engine.num_blocks": 2,
     "engine.checkpoint_interval": 2,
     # Far more sweeps than from one checkpoint to the next, so that it shows what would be lost without.
     "exposure.max_iter": LATE + 1,

@@ -163,7 +163,7 @@ def test_a_column_that_the_fit_has_learned_from_is_asked_for_only_where_it_is_re
     """Lists need of the ratings no more than who has rated what; how much was seen needs how often."""
     viewed = ratings().assign(views=lambda table: 1 + table.index % 3)
     viewed.to_parquet(tmp_path / "views.parquet")
-    counts = {"exposure.kind": "count", "input.columns.count": "views"}
+    counts = {"input.columns.count": "views"}
     fitted = run_retrain({**SMALL, **counts, "input.path": tmp_path / "views.parquet", "output.path": tmp_path / "fit"})
     assert fitted.code == 0, fitted
     places = {"model.path": tmp_path / "fit", "input.path": nightly / "ratings.parquet"}

@@ -37,7 +37,7 @@ def fitted(p: RidgeProblem) -> biased.Unknowns:
 
 def sides(p: RidgeProblem, x: biased.Unknowns) -> tuple[Spreads, Spreads, Noise]:
     users, items = rows_of(p, x)
-    shared = Shared(x.intercept, x.gamma, x.reg if p.twin.estimates_reg else 0.0)
+    shared = Shared(x.intercept, x.gamma)
     user_sums = ridge_sums.user_sums(users, p.users.exposure, p.design)
     item_sums = ridge_sums.item_sums(items, p.items.exposure, p.design)
     user_system = ridge.users_system(p.users, items, item_sums, shared, p.design, p.reg)
@@ -93,7 +93,6 @@ def test_biases_of_a_balanced_table_leave_the_freedom_of_two_ways() -> None:
 @given(seed=SEEDS, factor=st.floats(0.01, 100.0))
 def test_weights_and_regularisers_of_another_unit_change_no_variance(seed: int, factor: float) -> None:
     p = problem_of(seed, "pooled-rated-alone")
-    p = p._replace(twin=p.twin.__class__(**{**vars(p.twin), "estimates_reg": False}))
     x = fitted(p)
     reg = p.reg._replace(**{name: factor * getattr(p.reg, name) for name in p.reg._fields[:6]})
     heavier = [block._replace(weight=factor * block.weight) for block in (p.users, p.items)]

@@ -24,7 +24,7 @@ def problems_of(seed: int, kind: str) -> tuple[Problem, Problem]:
     """Block and equations of users and of items, and somewhere to start; some rows have no ratings."""
     p = problem_of(seed, kind)
     users, items = rows_of(p, p.start)
-    shared = Shared(p.start.intercept, p.start.gamma, p.start.reg if p.twin.estimates_reg else 0.0)
+    shared = Shared(p.start.intercept, p.start.gamma)
     user_sums = ridge_sums.user_sums(users, p.users.exposure, p.design)
     item_sums = ridge_sums.item_sums(items, p.items.exposure, p.design)
     of_users = ridge.users_system(p.users, items, item_sums, shared, p.design, p.reg)

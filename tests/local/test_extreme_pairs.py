@@ -16,12 +16,11 @@ from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.local.fits import Exposure, Outcome, fit_exposure, fit_outcome
 from dcrec_spark.local.ratings import Ratings
-from dcrec_spark.settings.kinds import Number
-from dcrec_spark.settings.setting import Setting, camel, in_section
-from dcrec_spark.settings.tables import EXPOSURE, OUTCOME
+from dcrec_spark.settings.domains import Number
+from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, Setting, camel_case, in_section
 
 # The ends that a few ratings can fill, and that take no time; the others are those of the tables.
-BRIEF = {"rank": (1, 6), "max_iter": (1, 8), "restarts": (1, 2), "cg_steps": (1, 12)}
+BRIEF = {"rank": (1, 6), "max_iter": (1, 8)}
 NAMES = [name for setting in (*EXPOSURE, *OUTCOME) for name in (setting.name, setting.param)]
 # Choices that bring numeric settings of their own.
 FORMS = {
@@ -38,7 +37,7 @@ Row = dict[str, Any]
 
 
 def ends(setting: Setting) -> Sequence[Any]:
-    kind = setting.kind
+    kind = setting.domain
     assert isinstance(kind, Number)
     return BRIEF.get(setting.name) or (kind.low, kind.high, *([None] if kind.optional else []))
 
@@ -47,8 +46,8 @@ def numbers(settings: tuple[Setting, ...], section: str, **chosen: str) -> dict[
     """The ends of the numeric settings that have an effect beside what was chosen, as estimators spell them."""
     return {
         setting.param: ends(setting)
-        for setting in in_section(settings, section)
-        if isinstance(setting.kind, Number)
+        for setting in in_section(settings, section).values()
+        if isinstance(setting.domain, Number)
         and all(chosen[other] in choices for other, choices in setting.concerns.items())
     }
 
@@ -122,7 +121,7 @@ def test_pairs_of_ends_of_stage_one() -> None:
 @pytest.mark.parametrize(("outcome", "adjustment", "solver", "form"), MODELS)
 def test_pairs_of_ends_of_stage_two(outcome: str, adjustment: str, solver: str, form: str) -> None:
     chosen = {"outcome": outcome, "adjustment": adjustment, "solver": solver, **FORMS[form]}
-    of_estimator, fitted = {camel(name): choice for name, choice in chosen.items()}, 0
+    of_estimator, fitted = {camel_case(name): choice for name, choice in chosen.items()}, 0
     for number, row in enumerate(covering(numbers(OUTCOME, "outcome", **chosen))):
         exposure = exposures()[number % len(exposures())] if adjustment == "deconfounded" else None
         found = fitted_or_refused(DeconfoundedMF(**of_estimator, **row), exposure)

@@ -41,15 +41,14 @@ ENDS = list(itertools.product((0.01, 1e6), (1e-6, 1e6)))
 
 @pytest.mark.parametrize(("shape", "rate"), ENDS)
 def test_the_priors_of_stage_one(ratings: Ratings, shape: float, rate: float) -> None:
-    priors = {"userShapePrior": shape, "userRatePrior": rate, "itemShapePrior": shape, "itemRatePrior": rate}
+    priors = {"shapePrior": shape, "ratePrior": rate}
     found = fit_exposure(ratings, PoissonFactorization(rank=3, maxIter=8, tol=0.0, **priors))
     assert_sound(found.elbo, True, found.users, found.items)
 
 
 @pytest.mark.parametrize(("shape", "rate"), ENDS)
 def test_the_priors_of_a_poisson_outcome(ratings: Ratings, shape: float, rate: float) -> None:
-    priors = {f"{of}ShapePrior": shape for of in ("user", "item", "intercept")}
-    priors |= {f"{of}RatePrior": rate for of in ("user", "item", "intercept")}
+    priors = {"gammaShape": shape, "gammaRate": rate}
     estimator = DeconfoundedMF(outcome="poisson", adjustment="none", rank=3, maxIter=8, tol=0.0, **priors)
     found = fit_outcome(ratings, estimator)
     assert_sound(found.objective, True, found.users, found.items)
@@ -61,10 +60,10 @@ def test_the_priors_of_a_poisson_outcome(ratings: Ratings, shape: float, rate: f
         {"outcome": "weighted", "alpha": 0.0},
         {"outcome": "weighted", "alpha": 1e6},
         {"outcome": "weighted", "alpha": 1e6, "unobservedWeight": 1e6},
-        {"outcome": "weighted", "userReg": 1e12, "itemReg": 1e12},
-        {"outcome": "weighted", "userReg": 1e-6, "itemReg": 1e-6},
-        {"outcome": "probabilistic", "userReg": 1e-6, "itemReg": 1e-6},
-        {"outcome": "probabilistic", "userReg": 1e12, "itemReg": 1e-6},
+        {"outcome": "weighted", "regParam": 1e12},
+        {"outcome": "weighted", "regParam": 1e-6},
+        {"outcome": "probabilistic", "regParam": 1e-6},
+        {"outcome": "probabilistic", "regParam": 1e12},
         {"outcome": "probabilistic", "unobservedWeight": 0.0},
     ],
     ids=str,
@@ -77,10 +76,10 @@ def test_the_weights_of_a_gaussian_outcome(ratings: Ratings, settings: dict[str,
 @pytest.mark.parametrize(
     "settings",
     [
-        {"outcome": "probabilistic", "userReg": 0.0, "itemReg": 0.0, "rank": 25},
-        {"outcome": "probabilistic", "userReg": 0.0, "itemReg": 1.0, "rank": 15},
-        {"outcome": "weighted", "userReg": 0.0, "itemReg": 0.0, "rank": 40},
-        {"outcome": "weighted", "userReg": 1e-300, "itemReg": 1e-300, "rank": 40},
+        {"outcome": "probabilistic", "regParam": 0.0, "rank": 25},
+        {"outcome": "probabilistic", "regParam": 0.0, "rank": 15},
+        {"outcome": "weighted", "regParam": 0.0, "rank": 40},
+        {"outcome": "weighted", "regParam": 1e-300, "rank": 40},
     ],
     ids=str,
 )
@@ -92,7 +91,7 @@ def test_a_system_without_a_solution_is_named(ratings: Ratings, settings: dict[s
 
 def test_starts_next_to_nothing_recover(ratings: Ratings) -> None:
     """Shapes so small that every factor begins next to 0, from several seeds."""
-    priors = {f"{of}{what}Prior": value for of in ("user", "item") for what, value in (("Shape", 0.01), ("Rate", 1e6))}
+    priors = {"shapePrior": 0.01, "ratePrior": 1e6}
     for seed in range(10):
         found = fit_exposure(ratings, PoissonFactorization(rank=3, maxIter=8, tol=0.0, seed=seed, **priors))
         assert_sound(found.elbo, True, found.users, found.items)
@@ -116,7 +115,7 @@ def exposure(ratings: Ratings) -> Exposure:
         *({"outcome": kind, "confounderReg": reg} for kind in ("weighted", "probabilistic") for reg in (0.0, 1e12)),
         {"outcome": "probabilistic", "confounderReg": 0.0, "confounderWeight": "global"},
         {"outcome": "weighted", "confounderReg": 1e-6, "alpha": 1e6},
-        *({"outcome": "poisson", "confounderShapePrior": shape, "confounderRatePrior": rate} for shape, rate in ENDS),
+        *({"outcome": "poisson", "gammaShape": shape, "gammaRate": rate} for shape, rate in ENDS),
     ],
     ids=str,
 )
@@ -131,11 +130,9 @@ def test_the_prior_of_the_confounder(
 @pytest.mark.parametrize(
     "settings",
     [
-        {"propensityMean": 1e-9},
-        {"propensityMean": 1.0},
-        {"propensityMean": 1e-9, "propensityDecay": 1e-3},
-        {"propensityMean": 1e-9, "weightCap": 1.0},
-        {"propensityMean": 1e-9, "weightCap": 1e12},
+        {},
+        {"weightCap": 1.0},
+        {"weightCap": 1e12},
     ],
     ids=str,
 )
@@ -147,7 +144,7 @@ def test_the_weights_of_inverse_propensities(ratings: Ratings, settings: dict[st
 
 @pytest.mark.parametrize(("shape", "rate"), [(0.03, 1.0), *(ends for ends in ENDS if ends[0] > 1.0)])
 def test_the_priors_of_stage_one_in_single_precision(ratings: Ratings, shape: float, rate: float) -> None:
-    priors = {"userShapePrior": shape, "userRatePrior": rate, "itemShapePrior": shape, "itemRatePrior": rate}
+    priors = {"shapePrior": shape, "ratePrior": rate}
     found = fit_exposure(ratings, PoissonFactorization(precision="float32", **TINY, **priors))
     assert_sound(found.elbo, True, found.users, found.items, rounding=SINGLE)
 
@@ -156,7 +153,7 @@ def test_the_priors_of_stage_one_in_single_precision(ratings: Ratings, shape: fl
 @pytest.mark.parametrize("rate", [1e-6, 1e6])
 def test_shapes_too_small_for_single_precision_are_named(ratings: Ratings, rate: float) -> None:
     """Geometric means of about e ** -100, whose products only double precision tells from 0."""
-    priors = {"userShapePrior": 0.01, "userRatePrior": rate, "itemShapePrior": 0.01, "itemRatePrior": rate}
+    priors = {"shapePrior": 0.01, "ratePrior": rate}
     with pytest.raises(FitError, match=r"(29|30) of 30 user factors are NaN or infinite after an update"):
         fit_exposure(ratings, PoissonFactorization(precision="float32", **TINY, **priors))
 
@@ -165,19 +162,19 @@ def test_shapes_too_small_for_single_precision_are_named(ratings: Ratings, rate:
     "settings",
     [
         {"outcome": "weighted", "alpha": 1e6, "confounderReg": 0.0},
-        {"outcome": "poisson", "confounderShapePrior": 0.01, "confounderRatePrior": 1e6},
-        {"outcome": "probabilistic", "adjustment": "ipw", "propensityMean": 1e-9},
+        {"outcome": "poisson", "gammaShape": 0.01, "gammaRate": 1e6},
+        {"outcome": "probabilistic", "adjustment": "ipw", "weightCap": 1e12},
     ],
     ids=str,
 )
 def test_ends_of_ranges_in_blocks(spark: SparkSession, ratings: Ratings, settings: dict[str, Any]) -> None:
     """Where factors go from block to block: stage 1 with the smallest shapes, and stage 2."""
     rows = zip(ratings.user.tolist(), ratings.item.tolist(), ratings.rating.tolist(), strict=True)
-    blocks: dict[str, Any] = {"exchange": "blocks", "numUserBlocks": 2, "numItemBlocks": 2, **TINY, "maxIter": 2}
+    blocks: dict[str, Any] = {"exchange": "blocks", "numBlocks": 2, **TINY, "maxIter": 2}
     estimator = DeconfoundedMF(**blocks, **settings)
     stage_one = None
     if "adjustment" not in settings:
-        stage_one = PoissonFactorization(userShapePrior=0.01, itemShapePrior=0.01, **blocks)
+        stage_one = PoissonFactorization(shapePrior=0.01, **blocks)
         estimator = estimator.setExposureModel(stage_one)
     model = estimator.fit(frame_of(spark, list(rows), "user long, item long, rating double"))
     users, items = (

@@ -66,7 +66,7 @@ def test_every_member_of_the_family_is_its_dense_twin(
 
 @pytest.mark.parametrize("kind", ["weighted", "poisson"])
 def test_the_estimator_finds_the_same(spark: SparkSession, ratings: Ratings, kind: str) -> None:
-    estimator = outcome(outcome=kind, exposureModel=exposure(), restarts=2)
+    estimator = outcome(outcome=kind, exposureModel=exposure())
     on_spark = estimator.fit(NAMES.frame(spark))
     here = fit_outcome(ratings, estimator, fit_exposure(ratings, exposure()))
     np.testing.assert_allclose(here.objective, on_spark.objectiveHistory, rtol=1e-9)

@@ -102,11 +102,12 @@ def both(world: Planted, **settings: Any) -> tuple[Found, Found]:
     """The deconfounded and the classical fit; the regularisers are noise over prior variance, by the mean weight."""
     weights = 1 if settings.get("confounderWeight") == "global" else N_USERS
     weight = 1.0 + settings.get("alpha", 0.0) * LEVEL
-    reg = dict.fromkeys(["userReg", "itemReg", "confounderReg", "interceptReg"], NOISE**2 * weight)
+    reg = dict.fromkeys(["regParam", "confounderReg"], NOISE**2 * weight)
+    plain = {"confounderWeight": "user", "leaveOneOut": False, "fitBiases": False, **settings}
     results = []
     for adjustment, exposure in (("deconfounded", Exposure(*world.exposure)), ("none", None)):
-        estimator = DeconfoundedMF(adjustment=adjustment, rank=RANK, maxIter=25, tol=1e-4, **reg, **settings)
-        results.append(found(world, fit_outcome(world.ratings, estimator, exposure), weights))
+        estimator = DeconfoundedMF(adjustment=adjustment, rank=RANK, maxIter=25, tol=1e-4, **reg, **plain)
+        results.append(found(world, fit_outcome(world.ratings, estimator, exposure, standardize=False), weights))
     return results[0], results[1]
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from dcrec_spark.local.side_by_side import side_by_side
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
@@ -14,7 +13,7 @@ from dcrec_spark.evaluation.splits import split_within_users
 from dcrec_spark.local.data import Parts, gather
 from dcrec_spark.local.fits import Exposure, fit_exposure, fit_outcome
 from dcrec_spark.local.ratings import Ratings
-from dcrec_spark.local.trial import Bench, Fitted, Trial, confounder
+from dcrec_spark.local.trial import Bench, Fitted, Trial, confounder, side_by_side
 from tests.frames import frame_of
 
 SETTINGS = MetricSettings(ks=(2,), replications=20)
@@ -76,9 +75,9 @@ def test_trials_are_fits_and_share_their_exposure_models(spark: SparkSession, pa
 def test_a_fit_that_fails_stands_in_its_place_and_ends_no_other(spark: SparkSession, parts: Parts) -> None:
     outcome = {"outcome": "weighted", "rank": 2, "maxIter": 2}
     # More factors than a user has ratings, and nothing that holds them.
-    unheld = dict.fromkeys(("userReg", "itemReg", "confounderReg", "interceptReg", "unobservedWeight"), 0.0)
+    unheld = dict.fromkeys(("regParam", "confounderReg", "unobservedWeight"), 0.0)
     hopeless = {**outcome, **unheld, "outcome": "probabilistic", "rank": 50}
-    trials = [Trial(hopeless, EXPOSURE), Trial(outcome, EXPOSURE), Trial({**outcome, "userReg": 1e12}, EXPOSURE)]
+    trials = [Trial(hopeless, EXPOSURE), Trial(outcome, EXPOSURE), Trial({**outcome, "regParam": 1e12}, EXPOSURE)]
     first, second, third = Bench(spark, {"": parts}).attempt(trials)
     assert isinstance(first, FitError)
     assert isinstance(second, Fitted)

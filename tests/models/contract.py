@@ -24,35 +24,21 @@ from tests.models.world import NAMES, World, by_id, exposure, outcome
 from tests.problems import assert_same
 
 NO_COLUMN, NO_SIZE = ("", 3), (float("nan"), float("inf"), -1.0, "1", True)
-GAMMAS = ("user", "item", "confounder", "intercept")
 # Every Param has values that it refuses; None as well, unless it is the default.
 WRONG: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("userCol", "itemCol", "ratingCol", "countCol", "exposureCol"), NO_COLUMN),
-    **dict.fromkeys(("predictionCol", "preferenceCol", "confounderCol"), NO_COLUMN),
+    **dict.fromkeys(("userCol", "itemCol", "ratingCol", "countCol", "exposureCol", "predictionCol"), NO_COLUMN),
     **dict.fromkeys(("propensityCol", "validationIndicatorCol"), NO_COLUMN),
     **dict.fromkeys(("rank", "exposureRank", "checkpointInterval"), (0, 2.5, True, "3", float("inf"))),
-    **dict.fromkeys(("patience", "restarts"), (0, 1.5, True)),
-    **dict.fromkeys(("numUserBlocks", "numItemBlocks"), (0, -3, 1.5)),
-    **{f"{of}{of_what}Prior": (0.0, *NO_SIZE) for of in GAMMAS for of_what in ("Shape", "Rate")},
-    **dict.fromkeys(("propensityMean", "propensityDecay"), (0.0, 1.5, *NO_SIZE)),
-    "propensityPivot": ("4", float("inf")),
+    **dict.fromkeys(("patience", "numBlocks"), (0, 1.5, True)),
+    **dict.fromkeys(("shapePrior", "ratePrior", "gammaShape", "gammaRate"), (0.0, *NO_SIZE)),
+    **dict.fromkeys(("regParam", "biasReg", "confounderReg", "tol", "alpha", "unobservedWeight"), NO_SIZE),
+    **dict.fromkeys(("outcome", "adjustment", "confounderWeight", "confounderLink"), ("x", 1)),
+    **dict.fromkeys(("exchange", "precision", "coldStartStrategy", "solver"), ("x", 1)),
+    **dict.fromkeys(("fitBiases", "fitIntercept", "regByCount", "leaveOneOut"), (1, "yes")),
     "weightCap": (0.5, *NO_SIZE),
-    "confounderWeight": ("x", 1),
-    "initialModel": ("x", 1, Pipeline()),
-    **dict.fromkeys(("userReg", "itemReg", "confounderReg", "interceptReg", "userBiasReg", "itemBiasReg"), NO_SIZE),
-    "globalConfounderReg": NO_SIZE,
-    "confounderLinkOffset": (0.0, *NO_SIZE),
-    **dict.fromkeys(("confounderLink", "propensitySource"), ("x", 1)),
-    **dict.fromkeys(("fitBiases", "regByCount", "standardizeConfounder", "leaveOneOut"), (1, "yes")),
-    **dict.fromkeys(("confounderVariance", "estimateConfounderReg", "acceleration"), (1, "yes")),
-    **dict.fromkeys(("tol", "alpha", "unobservedWeight"), NO_SIZE),
-    **dict.fromkeys(("outcome", "adjustment", "exchange", "precision", "coldStartStrategy", "solver"), ("x", 1)),
-    "cgSteps": (0, 0.5),
-    "refit": ("x", 1, True),
-    "refitWeightCap": (0.5, *NO_SIZE),
     "maxIter": (-1, 0.5),
     "seed": (0.5, "1", True),
-    "fitIntercept": (1, "yes"),
+    "initialModel": ("x", 1, Pipeline()),
     "exposureModel": ("x", 1, Pipeline),
 }
 
@@ -223,11 +209,11 @@ class EstimatorContract:
         """Told so by a map. Where it fits in blocks, neither they nor their exchange change more than the rounding."""
         exchange = "blocks" if self.blocks else "local"
         Pipeline(stages=[estimator]).save(f"{tmp_path}/pipeline")
-        layout = {estimator.numUserBlocks: 3, estimator.numItemBlocks: 2, estimator.exchange: exchange}
+        layout = {estimator.numBlocks: 3, estimator.exchange: exchange}
         output = {estimator.getParam(self.output): "told"}
         fitted = Pipeline.load(f"{tmp_path}/pipeline").fit(ratings, {estimator.maxIter: 1, **layout, **output})
         (stage,) = fitted.stages
-        assert [stage.getOrDefault(param.name) for param in layout] == [3, 2, exchange]
+        assert [stage.getOrDefault(param.name) for param in layout] == [3, exchange]
         for name, frame in self.factors(stage).items():
             assert_same_rows(by_id(frame), by_id(self.factors(model)[name]), 1e-8)
         assert_same(known(fitted.transform(pairs)), known(model.transform(pairs)), 1e-8)
@@ -271,9 +257,9 @@ class OutcomeContract(EstimatorContract):
 
     @classmethod
     def tables(cls, model: Any, pairs: DataFrame) -> dict[str, DataFrame]:
-        with_parts = model.copy({model.preferenceCol: "preference", model.confounderCol: "confounder"})
         return {
-            **super().tables(with_parts, pairs),
+            **super().tables(model, pairs),
+            "parts": model.predictParts(pairs),
             "ranking": model.recommendationTable(3, pairs.limit(4)),
         }
 

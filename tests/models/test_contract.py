@@ -35,15 +35,6 @@ class TestExtended(
     fitBiases=True,
     regByCount=True,
     confounderLink="log",
-    confounderLinkOffset=0.1,
-    globalConfounderReg=2.0,
-    standardizeConfounder=True,
     leaveOneOut=True,
     confounderWeight="pooled",
-    estimateConfounderReg=True,
-): ...
-
-
-class TestRefitted(
-    OutcomeContract, outcome="probabilistic", adjustment="none", fitBiases=True, unobservedWeight=1.0, refit="allPairs"
 ): ...

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.models.families.gamma_poisson import SharedGammas
+from dcrec_spark.models.families.gaussian import INTERCEPT_REG
 from dcrec_spark.spark.lineage import unpersist_abandoned
 from tests.frames import frame_of
 from tests.reference import poisson as dense_poisson
@@ -20,35 +21,30 @@ from tests.reference import poisson_outcome as dense_outcome
 from tests.reference import ridge as dense
 from tests.reference.poisson import Array
 
-PRIORS = dense_poisson.Priors(0.3, 0.4, 0.5, 0.6)
+PRIORS = dense_poisson.Priors(0.3, 0.4, 0.3, 0.4)
 EXPOSURE: dict[str, Any] = {
     "rank": 2,
     "maxIter": 2,
     "tol": 0.0,
-    "userShapePrior": PRIORS.user_shape,
-    "userRatePrior": PRIORS.user_rate,
-    "itemShapePrior": PRIORS.item_shape,
-    "itemRatePrior": PRIORS.item_rate,
+    "shapePrior": PRIORS.user_shape,
+    "ratePrior": PRIORS.user_rate,
     "seed": 17,
 }
-OUTCOME_PRIORS = dense_outcome.OutcomePriors(0.4, 0.5, 0.6, 0.7, 1.1, 0.9, 0.2, 0.8)
+OUTCOME_PRIORS = dense_outcome.OutcomePriors(0.4, 0.5, 0.4, 0.5)
+# Without what only some models have: biases, a common gamma, leave-one-out.
 OUTCOME: dict[str, Any] = {
+    "outcome": "weighted",
+    "confounderWeight": "user",
+    "leaveOneOut": False,
+    "fitBiases": False,
     "rank": 3,
     "maxIter": 2,
     "tol": 0.0,
     "alpha": 5.0,
-    "userReg": 0.7,
-    "itemReg": 1.3,
+    "regParam": 0.7,
     "confounderReg": 0.4,
-    "interceptReg": 0.2,
-    "userShapePrior": OUTCOME_PRIORS.user_shape,
-    "userRatePrior": OUTCOME_PRIORS.user_rate,
-    "itemShapePrior": OUTCOME_PRIORS.item_shape,
-    "itemRatePrior": OUTCOME_PRIORS.item_rate,
-    "confounderShapePrior": OUTCOME_PRIORS.confounder_shape,
-    "confounderRatePrior": OUTCOME_PRIORS.confounder_rate,
-    "interceptShapePrior": OUTCOME_PRIORS.intercept_shape,
-    "interceptRatePrior": OUTCOME_PRIORS.intercept_rate,
+    "gammaShape": OUTCOME_PRIORS.user_shape,
+    "gammaRate": OUTCOME_PRIORS.user_rate,
     "seed": 5,
 }
 
@@ -62,7 +58,7 @@ FAMILY = [
     ("probabilistic", "none", "user", 1.0, True),
     ("probabilistic", "ipw", "user", None, True),
     ("probabilistic", "deconfounded", "user", None, True),
-    ("probabilistic", "deconfounded", "user", 0.0, True),
+    ("probabilistic", "deconfounded", "user", 1.0, True),
     ("probabilistic", "deconfounded", "global", None, True),
     ("poisson", "none", "user", None, True),
     ("poisson", "none", "user", 0.0, True),
@@ -212,16 +208,19 @@ class World:
         )
 
     def problem(self, outcome: str, a_hat: Array | None, confounder: str = "user", **of: Any) -> dense.Problem:
-        """What least squares minimises; without ``a_hat`` the classical model."""
+        """What least squares minimises, with a standardised confounder; without ``a_hat`` the classical model."""
         settings = {
             "alpha": OUTCOME["alpha"],
-            "user_reg": OUTCOME["userReg"],
-            "item_reg": OUTCOME["itemReg"],
+            "user_reg": OUTCOME["regParam"],
+            "item_reg": OUTCOME["regParam"],
             "confounder_reg": OUTCOME["confounderReg"],
-            "intercept_reg": OUTCOME["interceptReg"],
+            "intercept_reg": INTERCEPT_REG,
             **of,
         }
+        if settings.get("unobserved_weight") is None:
+            settings["unobserved_weight"] = 0.0 if outcome == "probabilistic" else 1.0
         confounder = "none" if a_hat is None else confounder
+        a_hat = None if a_hat is None else (a_hat - a_hat.mean()) / a_hat.std()
         return dense.make_problem(outcome, confounder, self.ratings, self.counts > 0, a_hat, **settings)
 
     def inverse_propensity(self) -> Array:

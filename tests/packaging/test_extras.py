@@ -49,7 +49,6 @@ NEED_AN_EXTRA = {
     "dcrec_spark.jobs.tune.job": "tune",
     "dcrec_spark.publish.postgresql": "warehouse",
     "dcrec_spark.publish.redis": "redis",
-    "dcrec_spark.kernels.column_index": "index",
 }
 
 

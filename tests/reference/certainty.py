@@ -65,19 +65,18 @@ def item_row(problem: biased.Problem, x: biased.Unknowns, u: int, z: float) -> A
 
 def user_matrix(problem: biased.Problem, x: biased.Unknowns, u: int) -> Array:
     rank, count = x.theta.shape[1], problem.user_count[u]
-    regs = [count * problem.user_reg] * rank + [count * problem.user_bias_reg] * problem.biases + [x.reg] * problem.own
+    regs = [count * problem.user_reg] * rank + [problem.user_bias_reg] * problem.biases
+    regs += [problem.confounder_reg] * problem.own
     matrix = np.diag(np.array(regs, dtype=float))
     for i in range(problem.ratings.shape[1]):
         row = user_row(problem, x, i, problem.mask[u, i], problem.h[u, i])
         matrix += problem.weights[u, i] * np.outer(row, row)
-    if problem.own:
-        matrix[-1, -1] += problem.weights[u] @ problem.variance[u]
     return matrix
 
 
 def item_matrix(problem: biased.Problem, x: biased.Unknowns, i: int) -> Array:
     rank, count = x.beta.shape[1], problem.item_count[i]
-    regs = [count * problem.item_reg] * rank + [count * problem.item_bias_reg] * problem.biases
+    regs = [count * problem.item_reg] * rank + [problem.item_bias_reg] * problem.biases
     matrix = np.diag(np.array(regs, dtype=float))
     for u in range(problem.ratings.shape[0]):
         row = item_row(problem, x, u, problem.mask[u, i])

@@ -1,4 +1,4 @@
-"""a_hat of single pairs, dense: without the pair's own vote, its variance, the confounder made from it."""
+"""a_hat of single pairs, dense: without the pair's own exposure, the confounder made from it."""
 
 import numpy as np
 
@@ -24,13 +24,6 @@ def _digamma(x: float) -> float:
         total -= 1.0 / x
         x += 1.0
     return float(total + np.log(x) - 1 / (2 * x) - 1 / (12 * x**2) + 1 / (120 * x**4) - 1 / (252 * x**6))
-
-
-def variance(users: tuple[Array, Array], items: tuple[Array, Array]) -> Array:
-    """Var(pi_u . lambda_i) of every pair, (U, I)."""
-    (s_u, r_u), (s_i, r_i) = users, items
-    second = (s_u * (s_u + 1) / r_u**2) @ (s_i * (s_i + 1) / r_i**2).T
-    return np.asarray(second - np.square(s_u / r_u) @ np.square(s_i / r_i).T)
 
 
 def standardised(a_hat: Array) -> tuple[float, float]:

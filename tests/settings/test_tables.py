@@ -1,4 +1,4 @@
-"""A setting is declared once: constructors, Params, configuration and generated code agree with the tables."""
+"""A setting is declared once: constructors, Params and configuration agree with the tables."""
 
 import inspect
 import math
@@ -13,61 +13,49 @@ from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.config import EngineConfig, ExposureConfig, OutcomeConfig
 from dcrec_spark.config.section import Section
 from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
-from dcrec_spark.settings import generate
-from dcrec_spark.settings.kinds import Choice, Flag, Kind, Number
-from dcrec_spark.settings.setting import Setting, in_section, params
-from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, OUTCOMES, SECTIONS
+from dcrec_spark.settings.domains import Choice, Domain, Flag, Number
+from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, OUTCOMES, SECTIONS, Setting, in_section, params
 
 ESTIMATORS: list[tuple[type[Any], tuple[Setting, ...]]] = [(PoissonFactorization, EXPOSURE), (DeconfoundedMF, OUTCOME)]
 CONFIGS: dict[str, type[Section]] = {"exposure": ExposureConfig, "outcome": OutcomeConfig, "engine": EngineConfig}
-OF_SECTIONS = [(name, setting) for name, settings in SECTIONS.items() for setting in in_section(settings, name)]
+OF_SECTIONS = [(name, setting) for name, of in SECTIONS.items() for setting in in_section(of, name).values()]
 BOTH = [
     (estimator, name, setting)
     for (estimator, settings), stage in zip(ESTIMATORS, ("exposure", "outcome"), strict=True)
     for name in (stage, "engine")
-    for setting in in_section(settings, name)
-    if setting.is_param
+    for setting in in_section(settings, name).values()
 ]
-ANNOTATIONS = {"int": int, "float": float, "str": str, "bool": bool, "int | None": int | None}
-ANNOTATIONS |= {"float | None": float | None, "str | None": str | None, "Any": Any}
 
 
 @pytest.mark.parametrize(("estimator", "settings"), ESTIMATORS)
-@pytest.mark.parametrize("method", ["__init__", "setParams"])
-def test_signatures_have_the_names_types_and_defaults_of_the_table(
-    estimator: type[Any], settings: tuple[Setting, ...], method: str
+def test_the_constructor_has_the_names_and_defaults_of_the_table(
+    estimator: type[Any], settings: tuple[Setting, ...]
 ) -> None:
-    """In the same order, and with keywords only; the words are there for editors, which read no tables."""
-    signature = inspect.signature(getattr(estimator, method), eval_str=True)
-    shown = {p.name: (p.annotation, p.default, p.kind) for p in signature.parameters.values() if p.name != "self"}
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    assert list(shown.items()) == [
-        (name, (ANNOTATIONS[setting.kind.annotation], setting.default, keyword))
-        for name, setting in params(settings).items()
-    ]
+    """In the same order, and with keywords only: editors read no tables."""
+    parameters = [p for p in inspect.signature(estimator.__init__).parameters.values() if p.name != "self"]
+    assert {p.kind for p in parameters} == {inspect.Parameter.KEYWORD_ONLY}
+    assert [(p.name, p.default) for p in parameters] == [(s.param, s.default) for s in settings]
+
+
+def test_the_surface_fits_on_a_screen() -> None:
+    assert (len(OUTCOME), len(EXPOSURE)) == (36, 17)
 
 
 @pytest.mark.parametrize(("estimator", "settings"), ESTIMATORS)
 def test_params_are_those_of_the_table(estimator: type[Any], settings: tuple[Setting, ...]) -> None:
     declared = {param.name: param.doc for param in estimator().params}
-    assert declared == {name: setting.explained(as_param=True) for name, setting in params(settings).items()}
+    assert declared == {name: setting.explain(as_param=True) for name, setting in params(settings).items()}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_sections_have_the_names_and_defaults_of_the_table(name: str) -> None:
     fields = {field: info.default for field, info in CONFIGS[name].model_fields.items()}
-    assert list(fields.items()) == [(setting.name, setting.default) for setting in in_section(SECTIONS[name], name)]
-
-
-def test_generated_code_is_what_the_tables_give() -> None:
-    """After a change of the tables: python -m dcrec_spark.settings.generate."""
-    for path, text in generate.generated().items():
-        assert path.read_text(encoding="utf-8") == text, path
+    assert fields == {of: setting.default for of, setting in in_section(SECTIONS[name], name).items()}
 
 
 def edges(setting: Setting) -> list[Any]:
     """Values on both sides of what a setting takes."""
-    kind = setting.job_kind or setting.kind
+    kind = setting.job_domain or setting.domain
     if isinstance(kind, Choice):
         return [*kind.options, "other", None, 3]
     if isinstance(kind, Flag):
@@ -100,8 +88,8 @@ def test_estimator_and_configuration_take_the_same_values(estimator: type[Any], 
     subject = estimator()
     for value in edges(setting):
         expected = taken_by_estimator(subject, setting, value)
-        if setting.job_kind is not None:
-            expected &= is_taken(setting.job_kind, value)
+        if setting.job_domain is not None:
+            expected &= is_valid(setting.job_domain, value)
         assert taken_by_section(CONFIGS[name], setting, value) == expected, (setting.name, value)
 
 
@@ -113,9 +101,9 @@ def test_a_job_publishes_no_fit_without_iterations() -> None:
 
 @pytest.mark.parametrize("setting", [*EXPOSURE, *OUTCOME], ids=lambda setting: setting.name)
 def test_a_default_is_a_value_and_a_meaning_reads_in_both_spellings(setting: Setting) -> None:
-    assert setting.kind.taken(setting.default) == setting.default
+    assert setting.domain.check(setting.default) == setting.default
     assert not setting.doc.endswith(".")
-    assert re.search(r"[{}]", setting.explained(as_param=True) + setting.explained(as_param=False)) is None
+    assert re.search(r"[{}]", setting.explain(as_param=True) + setting.explain(as_param=False)) is None
 
 
 def test_a_setting_names_only_settings_and_choices_that_there_are() -> None:
@@ -124,7 +112,7 @@ def test_a_setting_names_only_settings_and_choices_that_there_are() -> None:
         for setting in settings:
             assert set(re.findall(r"\{(\w+)\}", setting.doc)) <= by_name.keys(), setting.name
             for other, choices in setting.concerns.items():
-                kind = by_name[other].kind
+                kind = by_name[other].domain
                 assert isinstance(kind, Choice)
                 assert set(choices) <= kind.options.keys(), setting.name
 
@@ -132,9 +120,7 @@ def test_a_setting_names_only_settings_and_choices_that_there_are() -> None:
 @pytest.mark.parametrize(("name", "setting"), OF_SECTIONS, ids=lambda value: getattr(value, "name", None))
 def test_a_setting_of_a_job_reaches_its_estimator(name: str, setting: Setting) -> None:
     """With a value of its own, under the estimator's spelling."""
-    if not setting.is_param:
-        return
-    value = next(value for value in edges(setting) if value != setting.default and is_taken(setting.kind, value))
+    value = next(value for value in edges(setting) if value != setting.default and is_valid(setting.domain, value))
     sections: dict[str, Any] = {kind: config() for kind, config in CONFIGS.items()}
     sections[name] = CONFIGS[name].model_validate({setting.name: value})
     exposure = exposure_params(sections["exposure"], sections["engine"], 1, ["rating"])
@@ -143,9 +129,9 @@ def test_a_setting_of_a_job_reaches_its_estimator(name: str, setting: Setting) -
     assert [found[setting.param] for found in reached] == [value] * len(reached)
 
 
-def is_taken(kind: Kind, value: Any) -> bool:
+def is_valid(domain: Domain, value: Any) -> bool:
     try:
-        kind.taken(value)
+        domain.check(value)
     except ValueError:
         return False
     return True

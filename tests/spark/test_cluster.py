@@ -27,7 +27,7 @@ from tests.spark.standalone import ROOT, daemon, free_port, run, spark_home, wai
 pytestmark = pytest.mark.cluster
 
 FIT: dict[str, Any] = {
-    "seed": 3, "checkpointInterval": 3, "numUserBlocks": 3, "numItemBlocks": 2, "rank": 3, "tol": 0.0,
+    "seed": 3, "checkpointInterval": 3, "numBlocks": 3, "rank": 3, "tol": 0.0,
 }  # fmt: skip
 ITERATIONS = {"exposure": 4, "outcome": 4}
 
@@ -230,7 +230,7 @@ def test_an_executor_killed_on_a_standalone_cluster_changes_no_table(
     for step in ("update", "rank"):
         orders.place(step, "executor")
     settings = {**SMALL, "input.format": "csv", "input.path": world / "ratings.csv", "output.path": output}
-    blocks = {"engine.exchange": "blocks", "engine.num_user_blocks": 2, "engine.num_item_blocks": 2}
+    blocks = {"engine.exchange": "blocks", "engine.num_blocks": 2}
     obedient = {"python.daemon.module": "tests.faults.daemon", f"executorEnv.{VARIABLE}": orders.folder}
 
     finished = submit(master, world, {**settings, **blocks, "spark.checkpoint_dir": world / "of-both"}, obedient)

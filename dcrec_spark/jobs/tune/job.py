@@ -96,9 +96,10 @@ class Tune(Job[TuneConfig, Inputs, Choice]):
 
     def summary(self, context: Context[TuneConfig], finished: Finished[Choice]) -> RenderableType:
         """Show the best trials, and the command that fits with the settings of the best."""
-        best = f"{finished.directory}/{FOLDER}/{FILE}".removeprefix("file://")
-        following = Text(f"next      dcrec retrain --config {best}", overflow="fold")
-        return Group(_best_trials(finished.result), super().summary(context, finished), following)
+        run, best = finished.run, f"{finished.directory}/{FOLDER}/{FILE}".removeprefix("file://")
+        lines = [f"run {run.run_id} published to {finished.directory.removeprefix('file://')}", *run.warnings]
+        lines.append(f"next: dcrec retrain --config {best}")
+        return Group(_best_trials(finished.result), *(Text(line, overflow="fold") for line in lines))
 
     def _open(
         self, context: Context[TuneConfig], candidates: Sequence[Candidate], valid: Validated

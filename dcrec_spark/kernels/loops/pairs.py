@@ -66,18 +66,15 @@ def confounder_sums(
     shown: Numbers,
     unobserved: float,
     on_preference: float,
-    by_weight: bool,
     sums: Numbers,
 ) -> None:
-    """Add up v h^2 - w0 p^2 + w Var(h), v = w or z w0, and w0 shown p - z w0 known h, over each row's pairs."""
+    """Add up z w0 h^2 - w0 p^2 and w0 shown p - z w0 known h over each row's pairs."""
     for row in range(first, last):
         square, drawn = 0.0, 0.0
         for n in range(block.row_ptr[row], block.row_ptr[row + 1]):
-            at, w = block.col[n], np.float64(block.weight[n])
+            at = block.col[n]
             h, p = np.float64(block.a_hat[n]), np.float64(block.low_rank[n])
-            square += (w if by_weight else on_preference) * h * h - unobserved * p * p
-            if len(block.variance) > 0:
-                square += w * block.variance[n]
+            square += on_preference * h * h - unobserved * p * p
             drawn += unobserved * _of_source(shown, at) * p - on_preference * _of_source(known, at) * h
         sums[row, 0], sums[row, 1] = square, drawn
 
@@ -102,7 +99,7 @@ def scores(
 
     rows, others : [factors (, bias) (, weight of the confounder)] of either side. The side with the weight departs.
     """
-    confounded, uncertain = len(block.a_hat) > 0, len(block.variance) > 0
+    confounded = len(block.a_hat) > 0
     own, products = np.zeros(rank), np.zeros(PIECE)
     for row in range(first, last):
         for k in range(rank):
@@ -131,10 +128,5 @@ def scores(
                 curve += w - unobserved
                 curve_h += w * h - unobserved * low_rank
                 curve_hh += w * h * h - unobserved * low_rank * low_rank
-                if uncertain:
-                    variance = w * block.variance[n]
-                    square += variance * departure * departure
-                    linear_h -= variance * departure
-                    curve_hh += variance
         sums[row, 0], sums[row, 1], sums[row, 2] = square, linear, linear_h
         sums[row, 3], sums[row, 4], sums[row, 5] = curve, curve_h, curve_hh

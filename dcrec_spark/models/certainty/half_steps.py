@@ -19,7 +19,7 @@ from dcrec_spark.kernels.certainty import effective_size
 from dcrec_spark.kernels.propensity import SMALLEST
 from dcrec_spark.kernels.sensitivity import sensitivity_bounds
 from dcrec_spark.models.families.base import Assessor
-from dcrec_spark.models.fitting.exposure_propensity import propensities
+from dcrec_spark.models.fitting.exposure_term import propensities
 from dcrec_spark.models.fitting.layout import Layout
 
 # Name of the array of places in the block: of each row, or of the row of each wanted pair.

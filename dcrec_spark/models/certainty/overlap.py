@@ -13,8 +13,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.certainty.half_steps import OVERLAP, memory_frame, overlap
 from dcrec_spark.models.explain.inputs import exposure_states
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
-from dcrec_spark.models.fitting.exposure_propensity import WITHOUT_OWN_VOTE
-from dcrec_spark.models.fitting.exposure_term import sent
+from dcrec_spark.models.fitting.exposure_term import LEAVE_ONE_OUT, sent
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
@@ -41,7 +40,7 @@ def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: S
     if fitted.exposure is None:
         raise ConfigError(
             "overlap takes propensities from the exposure model, and this model has none: fit with "
-            "adjustment=deconfounded, or with propensitySource=exposure"
+            "adjustment=deconfounded"
         )
     with FitScope() as scope:
         scope.enter(few_partitions(ratings.sparkSession))
@@ -83,7 +82,7 @@ def by_exposure(
     with layout.environment():
         here, there = (layout.users, users), (layout.items, items)
         here, there = (here, there) if is_user else (there, here)
-        source = scope.add(there[0].half_step(partial(sent, term=WITHOUT_OWN_VOTE), previous=there[1]))
+        source = scope.add(there[0].half_step(partial(sent, term=LEAVE_ONE_OUT), previous=there[1]))
         state = scope.add(here[0].remember(kernel, source, here[1]))
         # Read before the blocks are given a confounder, which frees these.
         row_idx = "user_idx" if is_user else "item_idx"

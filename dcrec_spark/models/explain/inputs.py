@@ -10,7 +10,6 @@ from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.exposure_propensity import attach_weights
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
@@ -85,8 +84,7 @@ def lay_out_pairs(
     require_ratings(ratings, fitted.params, fitted.propensity)
     user, item = fitted.id_columns
     weighted, values = weighted_ratings(ratings, fitted.params.getOrDefault("ratingCol"), fitted.propensity)
-    leaves_out = fitted.family.exposure_term.leave_one_out or fitted.family.weighs_by_exposure or everyone
-    if fitted.exposure is not None and leaves_out:
+    if fitted.exposure is not None and (fitted.family.exposure_term.leave_one_out or everyone):
         count = fitted.exposure.count_column
         require_columns(ratings, [user, item], [count] if count else [])
         weighted, values = (
@@ -123,14 +121,10 @@ def _require_distinct(rated: DataFrame) -> None:
 
 
 def with_exposure_term(fitted: FittedOutcome, layout: Layout, scope: FitScope) -> Layout:
-    """Attach the confounder or the weight of each pair, from the exposure factors that the model has."""
+    """Attach the confounder of each pair, from the exposure factors that the model has."""
     if fitted.exposure is None:
         return layout
     users, items = exposure_states(fitted, fitted.exposure, layout, scope)
-    if fitted.family.weighs_by_exposure and fitted.propensity is not None:
-        settings, mean = fitted.propensity.settings, fitted.propensity.mean_weight
-        layout, _ = attach_weights(layout, users, items, settings, scope, mean)
-        return layout
     layout, _ = attach_confounder(layout, users, items, fitted.family.exposure_term, scope, fitted.form)
     return layout
 

@@ -10,8 +10,8 @@ from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.engine.sides import State
 from dcrec_spark.models.exposure.held_out import hold_out_exposures
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
+from dcrec_spark.models.exposure.params import ExposureParams
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
-from dcrec_spark.models.exposure.setters import ExposureSetters
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import require_columns, require_same_ids
 from dcrec_spark.models.fitting.facts import FitFacts
@@ -23,12 +23,12 @@ from dcrec_spark.models.fitting.resumption import FitCheckpoints
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values
-from dcrec_spark.models.params import initialise, keyword_only
+from dcrec_spark.models.params import SetsParams, initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.spark.lineage import cache_while_used, require_checkpoint_directory
 
 
-class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters, Persistent):
+class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, ExposureParams, Persistent):
     """Poisson factorization of exposures: the exposure model, stage 1 of the deconfounded recommender.
 
     Each (user, item) pair of the input is an exposure, all other pairs are none; with ``countCol`` a pair counts as
@@ -39,12 +39,9 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters
     rank : int
         Factors of each user and item, K.
     maxIter, tol : int, float
-        Iterations at most; relative change of the ELBO below which a fit ends.
-    acceleration : bool
-        Whether steps go beyond the optimum of each side while the ELBO rises, and are undone where it falls: about a
-        third of the iterations.
-    userShapePrior, userRatePrior, itemShapePrior, itemRatePrior : float
-        Gamma priors of pi and lambda (rate, never scale).
+        Maximum number of iterations; relative change of the ELBO below which a fit ends.
+    shapePrior, ratePrior : float
+        Gamma prior of pi and lambda (rate, never scale).
     initialModel : PoissonFactorizationModel, optional
         A fitted model to start from: known ids at its factors, new ones from the seed.
 
@@ -87,24 +84,19 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters
         userCol: str = "user",
         itemCol: str = "item",
         countCol: str | None = None,
-        rank: int = 10,
+        rank: int = 5,
         maxIter: int = 300,
         tol: float = 1e-5,
-        acceleration: bool = True,
-        userShapePrior: float = 0.3,
-        userRatePrior: float = 0.3,
-        itemShapePrior: float = 0.3,
-        itemRatePrior: float = 0.3,
+        shapePrior: float = 0.3,
+        ratePrior: float = 0.3,
         seed: int = 0,
         exposureCol: str = "a_hat",
-        numUserBlocks: int | None = None,
-        numItemBlocks: int | None = None,
+        numBlocks: int | None = None,
         exchange: str = "auto",
         checkpointInterval: int = 10,
         precision: str = "float64",
         validationIndicatorCol: str | None = None,
         patience: int = 3,
-        restarts: int = 1,
         initialModel: Any = None,
     ) -> None:
         super().__init__()
@@ -128,7 +120,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], ExposureSetters
     ) -> PredictiveCheck:
         """Hold out a share of the exposures, fit to the rest, and check the fit by what was held out.
 
-        What is checked is this estimator on these exposures; the fit itself is let go.
+        It checks this estimator on these exposures, and releases the fit.
 
         Parameters
         ----------
@@ -169,6 +161,7 @@ def fit_exposure(estimator: PoissonFactorization, layout: Layout, scope: FitScop
     Raises
     ------
     TypeError : initialModel is no exposure model. ConfigError : it has another rank, or other kinds of ids.
+    FitError : the ELBO falls, or a factor is not finite.
     """
     family = PoissonExposure.of(estimator)
     start = _warm_start(estimator, family, layout, scope)

@@ -114,7 +114,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         """
         get = self.getOrDefault
         names = get("userCol"), get("itemCol")
-        settings = CheckSettings(*names, get("countCol"), get("userShapePrior"), replications, seed)
+        settings = CheckSettings(*names, get("countCol"), get("shapePrior"), replications, seed)
         return check_exposures(self.userFactors, self.itemFactors, dataset, settings)
 
     def foldInUsers(self, dataset: DataFrame) -> DataFrame:

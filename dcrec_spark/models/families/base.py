@@ -27,7 +27,21 @@ from dcrec_spark.engine.kernel_input import Kernel, KernelInput
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.explain import Explained, Wanted
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.models.families.exposure_term import ExposureTerm
+
+
+class ExposureTerm(NamedTuple):
+    """How the confounder h of each pair is made from a_hat.
+
+    link : "identity", or "log" of a_hat + its mean over all pairs.
+    standardize : to mean 0 and standard deviation 1.
+    leave_one_out : whether the pairs of a fit lose their own exposure.
+    over_all_pairs : whether sums over all pairs have it too, in which no pair loses its exposure.
+    """
+
+    link: str = "identity"
+    standardize: bool = False
+    leave_one_out: bool = False
+    over_all_pairs: bool = True
 
 
 class Objective(NamedTuple):
@@ -127,7 +141,7 @@ class Family(ABC):
 
     Attributes
     ----------
-    stage : "exposure", "outcome" or "refit"; names the fit in logs, errors and facts.
+    stage : "exposure" or "outcome"; names the fit in logs, errors and facts.
     value : the array of a block that the factors explain.
     objective : what a fit optimises.
     reads : names of further Params that the family takes its settings from.
@@ -160,19 +174,15 @@ class Family(ABC):
         """How many numbers a row sends to the other side at most."""
         return 2 * self.rank
 
-    def seed_of(self, restart: int) -> int:
-        """Return the seed of a restart: every other one, since users and items may start from a seed each."""
-        return int(self.settings["seed"]) + 2 * restart
-
     @abstractmethod
-    def steps(self, observed: Observed, restart: int = 0, precision: str | None = None) -> FamilySteps:
+    def steps(self, observed: Observed, precision: str | None = None) -> FamilySteps:
         """Return the kernels of both sides, for these pairs.
 
         The states' sums have to hold "gram", (K, K), the Gram matrix of the factors, in float64.
 
         Parameters
         ----------
-        restart : which of several fits, from a seed each. precision : "float64" or "float32"; None: as set.
+        precision : "float64" or "float32"; None: as set.
         """
 
     @abstractmethod
@@ -258,16 +268,24 @@ class OutcomeFamily(Family):
     ----------
     unrated_are_zeros : whether unrated pairs are fitted as 0, so that predictions lie below the scale of the ratings.
     warm_start_settings : Params in which a model has to agree with the fit that it starts.
+    allowed : Param -> the values that the family can do, if not all. The first is its own default. It refuses another
+        value that a user sets, and passes over the estimator's default.
     """
 
     stage = "outcome"
     value = "rating"
     unrated_are_zeros: ClassVar[bool]
     warm_start_settings: ClassVar[tuple[str, ...]] = ("outcome", "rank")
-    _all_read = (
-        *("outcome", "rank", "seed", "precision", "adjustment", "confounderWeight"),
-        *("propensitySource", "propensityCol"),
-    )
+    allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    _all_read = ("outcome", "rank", "seed", "precision", "adjustment", "confounderWeight")
+
+    @classmethod
+    def of(cls, params: Params) -> Self:
+        """Return the family with the settings of an estimator or of a fitted model, its own defaults among them."""
+        family = super().of(params)
+        own = {name: values[0] for name, values in cls.allowed.items() if family.settings.get(name) not in values}
+        family.settings |= own
+        return family
 
     @property
     def row_width(self) -> int:
@@ -278,17 +296,6 @@ class OutcomeFamily(Family):
     def has_confounder(self) -> bool:
         """Whether a_hat takes part."""
         return bool(self.settings["adjustment"] == "deconfounded")
-
-    @property
-    def weighs_by_exposure(self) -> bool:
-        """Whether the ratings are weighted by inverse propensities of an exposure model."""
-        get = self.settings.__getitem__
-        return get("adjustment") == "ipw" and get("propensitySource") == "exposure" and get("propensityCol") is None
-
-    @property
-    def uses_exposure(self) -> bool:
-        """Whether there is an exposure model, for the confounder or for the weights."""
-        return self.has_confounder or self.weighs_by_exposure
 
     @property
     def gamma_per_user(self) -> bool:
@@ -312,8 +319,7 @@ class OutcomeFamily(Family):
 
     def exposure_row_width(self, exposure: Family) -> int:
         """How many numbers a row of the exposure model sends to the other side at most, on its way into the blocks."""
-        needs_posterior = self.exposure_term.needs_posterior or self.weighs_by_exposure
-        return max(exposure.row_width, 3 * exposure.rank if needs_posterior else 0)
+        return max(exposure.row_width, 3 * exposure.rank if self.exposure_term.leave_one_out else 0)
 
     def require_consistent(self) -> None:
         """Refuse settings that contradict each other, beyond what the table of settings says of them.
@@ -360,15 +366,15 @@ def filled(n: int, value: float) -> Floats:
     return np.full(n, value, np.float64)
 
 
-def require_same_kind(family: OutcomeFamily, params: Params, warm: Params) -> None:
+def require_same_kind(family: OutcomeFamily, warm: Params) -> None:
     """Refuse to start from a model whose factors mean something else.
 
     Raises
     ------
     ConfigError : names the settings that differ.
     """
-    names = family.warm_start_settings
-    differing = [n for n in names if params.getOrDefault(n) != warm.getOrDefault(n)]
+    here, there = family.settings, type(family).of(warm).settings
+    differing = [name for name in family.warm_start_settings if here[name] != there[name]]
     if differing:
-        values = ", ".join(f"{n}={warm.getOrDefault(n)!r} (here {params.getOrDefault(n)!r})" for n in differing)
+        values = ", ".join(f"{name}={there[name]!r} (here {here[name]!r})" for name in differing)
         raise ConfigError(f"initialModel was fitted with {values}: a warm start needs the same")

@@ -75,8 +75,9 @@ class Part(StrEnum):
 class GammaPoisson:
     """A Gamma-Poisson model of one array of counts.
 
-    count : the block's array of counts, "exposure_count" or "rating". confounder, intercept : priors of gamma and
-    beta_0, None where the model lacks them. per_user : whether each user has a gamma, not one gamma all users.
+    count : the block's array of counts, "exposure_count" or "rating". prior : of all factors.
+    confounder, intercept : priors of gamma and beta_0, None where the model lacks them.
+    per_user : whether each user has a gamma, not one gamma all users.
     n_pairs : U x I, what the intercept's rate adds up to. validates : whether there are held-out pairs.
     unobserved : w0, the weight of an unobserved pair. weighted : whether the observed pairs have weights of their own.
     accelerates : whether steps may go beyond the optimum. stride : how far they go.
@@ -86,8 +87,7 @@ class GammaPoisson:
     stage: str
     count: str
     rank: int
-    user_prior: GammaPrior
-    item_prior: GammaPrior
+    prior: GammaPrior
     seed: int
     precision: str = "float64"
     confounder: GammaPrior | None = None
@@ -129,7 +129,7 @@ def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
 
     With a memory, a row that it knows (finite) starts there.
     """
-    prior = model.user_prior if is_user else model.item_prior
+    prior = model.prior
     seed = model.seed if is_user else model.seed + 1
     shape = (prior.shape * (1.0 + noise(seed, inputs.block.row_key, model.rank))).astype(model.precision)
     rate = np.full(model.rank, prior.rate, model.precision)
@@ -277,7 +277,7 @@ def _gamma_of(inputs: KernelInput, col: Array, model: GammaPoisson, shared: Shar
 
 def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
     """(K,), or (K + 1,) where the rows have a gamma each."""
-    prior = [(model.user_prior if is_user else model.item_prior).shape] * model.rank
+    prior = [model.prior.shape] * model.rank
     if is_user and model.gamma_per_user:
         prior.append(required(model.confounder).shape)
     return np.array(prior, model.precision)
@@ -288,7 +288,7 @@ def _rates(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> tuple[Flo
 
     The prior's, and all that they are multiplied with, by the weights of the pairs.
     """
-    prior = model.user_prior if is_user else model.item_prior
+    prior = model.prior
     # Items before they are divided by the scale; users as they have moved.
     scale = model.scale if is_user else 1.0
     rate = prior.rate + model.unobserved * inputs.source_sums["mean"] / scale
@@ -331,7 +331,7 @@ def _posterior(
     block: Block, model: GammaPoisson, is_user: bool, shape: Floats, rate: Floats, gamma: tuple[Floats, Floats] | None
 ) -> Update:
     """Return the rows that :meth:`GammaPoisson.row_layout` lays out, their sums, and the posterior as memory."""
-    prior = model.user_prior if is_user else model.item_prior
+    prior = model.prior
     mean = shape / rate
     geometric, far = moments(shape, rate, prior.shape, prior.rate)
     sums = {

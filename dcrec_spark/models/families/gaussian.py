@@ -1,20 +1,19 @@
 """Weighted and probabilistic matrix factorization: alternating least squares, exact over all pairs.
 
-A side's rows say all that is known of it, so nothing is remembered between two turns; but long steps, and those of
-conjugate gradients, begin at a side's last rows.
+A side's rows determine all of its state, so blocks remember nothing between two sweeps. Only conjugate gradients begin
+at the last rows.
 """
 
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
 
 from dcrec_spark.engine import heavy_items
-from dcrec_spark.engine.acceleration import PLAIN_STEP, Stride
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.heavy_items import PartsOf, ScoresOf
@@ -25,13 +24,13 @@ from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
 from dcrec_spark.kernels.pairs import ratings_and_weights
-from dcrec_spark.kernels.ridge import over_relaxed_rows
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
 from dcrec_spark.models.families.base import (
     Assessor,
     BlockCertainty,
     BlockExplanation,
     Explainer,
+    ExposureTerm,
     Objective,
     Observed,
     OutcomeFamily,
@@ -39,9 +38,12 @@ from dcrec_spark.models.families.base import (
     TableColumn,
     filled,
 )
-from dcrec_spark.models.families.exposure_term import ExposureTerm
 
 _START_SCALE = 0.1
+# 1 / prior variance of the intercept: next to any number of ratings it is nothing.
+INTERCEPT_REG = 1.0
+# Steps of conjugate gradients that a row takes in a sweep.
+GRADIENT_STEPS = 3
 
 
 class LeastSquares(OutcomeFamily):
@@ -56,10 +58,8 @@ class LeastSquares(OutcomeFamily):
     splits = True
     everywhere: ClassVar[bool]
     reads = (
-        *("alpha", "unobservedWeight", "userReg", "itemReg", "confounderReg", "interceptReg", "fitIntercept"),
-        *("fitBiases", "userBiasReg", "itemBiasReg", "regByCount", "estimateConfounderReg"),
-        *("globalConfounderReg", "confounderLink", "confounderLinkOffset", "standardizeConfounder", "leaveOneOut"),
-        *("confounderVariance", "acceleration", "solver", "cgSteps"),
+        *("alpha", "unobservedWeight", "regParam", "biasReg", "confounderReg", "regByCount"),
+        *("fitIntercept", "fitBiases", "confounderLink", "leaveOneOut", "solver"),
     )
     warm_start_settings = ("outcome", "rank", "fitBiases")
 
@@ -73,26 +73,22 @@ class LeastSquares(OutcomeFamily):
     def default_unobserved_weight(self) -> float:
         """The weight w0 of unobserved pairs where none is given."""
 
-    def steps(self, observed: Observed, restart: int = 0, precision: str | None = None) -> "GaussianSteps":
+    def steps(self, observed: Observed, precision: str | None = None) -> "GaussianSteps":
         """Alternating least squares; a fit begins at :meth:`first_intercept`."""
         get = self.settings.__getitem__
         unobserved, weight = self.unobserved_weight, get("confounderWeight")
-        parts = ("userReg", "itemReg", "confounderReg", "interceptReg", "userBiasReg", "itemBiasReg")
-        regs = (*parts, "regByCount", "globalConfounderReg")
+        factor, bias = get("regParam"), get("biasReg")
         return GaussianSteps(
             rank=self.rank,
             design=Design(unobserved, self.everywhere, weight != "global", weight == "pooled", self.has_biases),
-            reg=Regulariser(*map(get, regs)),
+            reg=Regulariser(factor, factor, get("confounderReg"), INTERCEPT_REG, bias, bias, get("regByCount")),
             alpha=self.alpha,
             fit_intercept=get("fitIntercept"),
-            estimates_reg=self.gamma_per_user and get("estimateConfounderReg"),
-            seed=self.seed_of(restart),
+            seed=get("seed"),
             precision=precision or get("precision"),
             validates=observed.held_out,
             first_intercept=self.first_intercept(observed, unobserved) if get("fitIntercept") else 0.0,
-            accelerates=get("acceleration"),
-            gradients=get("cgSteps") if get("solver") == "cg" else 0,
-            stage=self.stage,
+            gradients=GRADIENT_STEPS if get("solver") == "cg" else 0,
         )
 
     @property
@@ -108,10 +104,9 @@ class LeastSquares(OutcomeFamily):
 
     @property
     def exposure_term(self) -> ExposureTerm:
-        """As set."""
-        names = ("confounderLink", "confounderLinkOffset", "standardizeConfounder", "leaveOneOut", "confounderVariance")
-        term = ExposureTerm(*[self.settings[name] for name in names])
-        return term._replace(over_all_pairs=self.unobserved_weight > 0)
+        """As set, and standardised: the prior of gamma is meant for a confounder of unit scale."""
+        link, leave_one_out = self.settings["confounderLink"], self.settings["leaveOneOut"]
+        return ExposureTerm(link, True, leave_one_out, over_all_pairs=self.unobserved_weight > 0)
 
     def require_consistent(self) -> None:
         """Refuse a link where all pairs take part: it is no product of vectors, and no sum over all pairs is exact."""
@@ -132,7 +127,7 @@ class LeastSquares(OutcomeFamily):
         mean = observed.means[self.value]
         weight = observed.nonzeros * (1.0 + self.alpha * mean)
         unobserved = unobserved_weight * (observed.n_pairs - observed.nonzeros)
-        return mean * weight / (weight + unobserved + float(self.settings["interceptReg"]))
+        return mean * weight / (weight + unobserved + INTERCEPT_REG)
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
         """Solved rows; the columns of a posterior are empty."""
@@ -159,12 +154,12 @@ class LeastSquares(OutcomeFamily):
 
     @classmethod
     def shared_as_json(cls, shared: Shared) -> dict[str, Any]:
-        """Four numbers."""
+        """Three numbers."""
         return dict(shared._asdict())
 
     @classmethod
     def shared_from_json(cls, values: Mapping[str, Any]) -> Shared:
-        """Four numbers."""
+        """Three numbers."""
         return Shared(**values)
 
     @classmethod
@@ -209,8 +204,8 @@ class Probabilistic(LeastSquares):
 
     @property
     def default_unobserved_weight(self) -> float:
-        """The paper fits gamma to all pairs; without gamma the unobserved ones say nothing."""
-        return 1.0 if self.has_confounder else 0.0
+        """Unobserved pairs have no weight. The paper fits gamma to all pairs, with a weight of 1."""
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -219,9 +214,6 @@ class GaussianSteps:
 
     alpha : an observed pair weighs 1 + alpha * rating, times its inverse propensity where there is one.
     validates : whether there are held-out pairs. first_intercept : beta_0 where a fit begins.
-    estimates_reg : whether the variance of the users' confounder weights is estimated.
-    refits : whether the confounder is another model's prediction, and stays with the weight that it begins with.
-    accelerates : whether steps may go beyond the optimum. stride : how far they go.
     gradients : steps of conjugate gradients that a row takes; 0: each is solved by Cholesky's method.
     """
 
@@ -234,44 +226,31 @@ class GaussianSteps:
     precision: str = "float64"
     validates: bool = False
     first_intercept: float = 0.0
-    estimates_reg: bool = False
-    refits: bool = False
-    accelerates: bool = False
-    stride: Stride = PLAIN_STEP
     gradients: int = 0
     stage: str = "outcome"
 
     rises = False
-    # Of the lengths from 1.3 to 1.9 this one was ahead in most models of MovieLens 100K, from the tenth sweep on; with
-    # momentum after it two fifths more sweeps were needed.
-    longest = Stride(1.7)
 
     @property
     def remembers(self) -> bool:
-        """Only long steps and conjugate gradients begin somewhere."""
-        return self.accelerates or self.gradients > 0
-
-    def with_stride(self, stride: Stride) -> Self:
-        """Return the same steps, going so far."""
-        return replace(self, stride=stride)
+        """Conjugate gradients begin at the last rows."""
+        return self.gradients > 0
 
     def update(self, rows: Floats, sums: Arrays) -> Update:
         """Return what a half-step leaves: where the next one begins at the rows, they are its memory too."""
         return Update(rows, sums, {"rows": rows} if self.remembers else {})
 
-    def moved(self, ratings: RatingBlock, system: System, before: Floats | None) -> Floats:
-        """Return the rows of a system after a step from where they were; before is None where nothing was."""
-        if self.gradients:
-            begin = np.zeros_like(system.right) if before is None else before
-            reached = conjugate.descend(ratings, system, begin, self.gradients)
-        else:
-            reached = cholesky.solve_rows(ratings, system)
-        return over_relaxed_rows(before, reached, self.stride.length)
+    def solve(self, ratings: RatingBlock, system: System, before: Floats | None) -> Floats:
+        """Return the rows of a system, solved or after some steps from where they were; None: from zeros."""
+        if not self.gradients:
+            return cholesky.solve_rows(ratings, system)
+        begin = np.zeros_like(system.right) if before is None else before
+        return conjugate.descend(ratings, system, begin, self.gradients)
 
     @property
     def shared(self) -> Shared:
-        """The first intercept, and no global gamma; -1 where it is another model's prediction that is to be met."""
-        return Shared(self.first_intercept, -float(self.refits))
+        """The first intercept, and no global gamma."""
+        return Shared(self.first_intercept)
 
     def start_users(self) -> Kernel:
         """Users as they were fitted, else zeros: a fit itself begins with the items."""
@@ -299,12 +278,12 @@ class GaussianSteps:
 
     def converge(self, shared: Shared, is_user: bool = True) -> Kernel:
         """One solve, whatever took the steps: given the other side, the minimiser is where it is."""
-        plain = replace(self, stride=PLAIN_STEP, gradients=0)
+        plain = replace(self, gradients=0)
         return plain.users(shared) if is_user else plain.items(shared)
 
     def converge_and_score(self, shared: Shared) -> Kernel:
         """Solve the users, and add up what J needs of their ratings."""
-        return partial(converge_and_score, model=replace(self, stride=PLAIN_STEP, gradients=0), shared=shared)
+        return partial(converge_and_score, model=replace(self, gradients=0), shared=shared)
 
     def converged_objective(self, users: Arrays, items: Arrays, shared: Shared) -> float:
         """Return J of settled users, who bring the sums over the ratings themselves."""
@@ -313,7 +292,7 @@ class GaussianSteps:
     def conclude(self, users: Arrays, items: Arrays, shared: Shared) -> tuple[float, Shared]:
         """Return the shared terms that minimise J, and J there."""
         best, objective = ridge_sums.shared_and_objective(
-            users, items, shared, self.design, self.reg, self.fit_intercept, not self.refits
+            users, items, shared, self.design, self.reg, self.fit_intercept
         )
         return objective, best
 
@@ -352,11 +331,9 @@ def user_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
         "known", lambda: ridge.known_by_items(inputs.inbox, ratings.has_confounder, shared, model.design)
     )
     system = ridge.users_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg, known)
-    rows = model.moved(ratings, system, _users_before(inputs, ratings, model, shared))
+    rows = model.solve(ratings, system, _users_before(inputs, ratings, model, shared))
     sums = ridge_sums.user_sums(rows, ratings.exposure, model.design)
     sums |= ridge_sums.penalty(rows, ratings, True, shared, model.design, model.reg)
-    if model.estimates_reg:
-        sums |= ridge_sums.departure_variances(ratings, inputs.source_sums, shared, model.design, model.reg)
     return model.update(rows, sums)
 
 
@@ -385,9 +362,9 @@ def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
         "known", lambda: ridge.known_by_users(inputs.inbox, ratings.has_confounder, shared, model.design)
     )
     system = ridge.items_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg, known)
-    rows = model.moved(ratings, system, inputs.memory.get("rows"))
+    rows = model.solve(ratings, system, inputs.memory.get("rows"))
     if inputs.parts:
-        rows[inputs.block[heavy_items.ROW]] = _heavy_moved(inputs, ratings, system, model)
+        rows[inputs.block[heavy_items.ROW]] = _solve_heavy(inputs, ratings, system, model)
     sums = ridge_sums.item_sums(rows, ratings.exposure, model.design)
     sums |= ridge_sums.penalty(rows, ratings, False, shared, model.design, model.reg)
     sums |= ridge_sums.observed_sums(ratings, rows, inputs.inbox, shared, model.design)
@@ -397,16 +374,16 @@ def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
     return model.update(rows, sums)
 
 
-def _heavy_moved(inputs: KernelInput, ratings: RatingBlock, system: System, model: GaussianSteps) -> Floats:
+def _solve_heavy(inputs: KernelInput, ratings: RatingBlock, system: System, model: GaussianSteps) -> Floats:
     """Return the heavy items of a block after a step, by what the users' blocks have added up over their pairs."""
     before, none = inputs.memory.get("rows"), ratings.empty_row()
-    moved = [
-        model.moved(none, system.of_row(row, half, right), None if before is None else before[row : row + 1])
+    solved = [
+        model.solve(none, system.of_row(row, half, right), None if before is None else before[row : row + 1])
         for row, half, right in zip(
             inputs.block[heavy_items.ROW], inputs.parts["half"], inputs.parts["right"], strict=True
         )
     ]
-    return np.concatenate(moved)
+    return np.concatenate(solved)
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
@@ -461,14 +438,11 @@ def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> 
     rating, weight = ratings_and_weights(pairs.value("rating"), factor, model.alpha, model.precision)
     confounders = [
         (pairs.value(name) if pairs.has(name) else np.empty(0)).astype(model.precision, copy=False)
-        for name in ("a_hat", "a_hat_product", "a_hat_variance")
+        for name in ("a_hat", "a_hat_product")
     ]
-    a_hat, product, variance = confounders
-    exposure = _exposure(block, model.precision)
-    if model.refits:
-        rating, weight, a_hat = _refitted(rating, weight, a_hat, held_out)
-    elsewhere = _pairs_elsewhere(block)
-    return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, exposure, product, variance, elsewhere)
+    a_hat, product = confounders
+    exposure, elsewhere = _exposure(block, model.precision), _pairs_elsewhere(block)
+    return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, exposure, product, elsewhere)
 
 
 def _pairs_elsewhere(block: Block) -> Array:
@@ -478,16 +452,6 @@ def _pairs_elsewhere(block: Block) -> Array:
     elsewhere = np.zeros(len(block.row_key), np.int64)
     elsewhere[block[heavy_items.ROW]] = block[heavy_items.FITTED_PAIRS]
     return elsewhere
-
-
-def _refitted(rating: Floats, weight: Floats, predicted: Floats, held_out: bool) -> tuple[Floats, Floats, Floats]:
-    """Return rating, weight and confounder, of gamma -1, of pairs whose target is y^ + weight (y - y^).
-
-    Held-out ratings are predicted as they are.
-    """
-    if held_out:
-        return rating, np.ones_like(rating), np.zeros_like(predicted)
-    return weight * (rating - predicted), np.ones_like(rating), predicted
 
 
 def _exposure(block: Block, dtype: str) -> Floats:

@@ -19,24 +19,24 @@ class PoissonExposure(Family):
     value = "exposure_count"
     objective = Objective("ELBO", rises=True)
     splits = True
-    reads = ("userShapePrior", "userRatePrior", "itemShapePrior", "itemRatePrior", "acceleration")
+    reads = ("shapePrior", "ratePrior")
 
-    def prior(self, side: str) -> GammaPrior:
-        """Return the Gamma prior of "user" or "item" factors."""
-        return GammaPrior(self.settings[f"{side}ShapePrior"], self.settings[f"{side}RatePrior"])
+    @property
+    def prior(self) -> GammaPrior:
+        """The Gamma prior of all factors."""
+        return GammaPrior(self.settings["shapePrior"], self.settings["ratePrior"])
 
-    def steps(self, observed: Observed, restart: int = 0, precision: str | None = None) -> GammaPoissonSteps:
+    def steps(self, observed: Observed, precision: str | None = None) -> GammaPoissonSteps:
         """Coordinate ascent without confounder and intercept."""
         return GammaPoissonSteps(
             stage=self.stage,
             count=self.value,
             rank=self.rank,
-            user_prior=self.prior("user"),
-            item_prior=self.prior("item"),
-            seed=self.seed_of(restart),
+            prior=self.prior,
+            seed=self.settings["seed"],
             precision=precision or self.settings["precision"],
             validates=observed.held_out,
-            accelerates=self.settings["acceleration"],
+            accelerates=True,
         )
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
@@ -53,7 +53,7 @@ class PoissonExposure(Family):
 
     def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:
         """By the users' shapes: posterior means never vanish."""
-        return at_prior(self.prior("user"), users, observed.n_users, self._total(observed))
+        return at_prior(self.prior, users, observed.n_users, self._total(observed))
 
     def variation(self, observed: Observed) -> float:
         """All pairs, each as large as the mean count of all."""

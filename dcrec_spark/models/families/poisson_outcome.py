@@ -6,7 +6,7 @@ it, as in Gopalan et al. 2015.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,7 +29,8 @@ from dcrec_spark.models.families.base import (
 from dcrec_spark.models.families.gamma_poisson import Gamma, GammaPrior, Part, SharedGammas, count_block, prior_shapes
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps, at_prior
 
-_PRIORS = [f"{of}{what}Prior" for of in ("user", "item", "confounder", "intercept") for what in ("Shape", "Rate")]
+# Priors of the paper.
+CONFOUNDER_PRIOR, INTERCEPT_PRIOR = GammaPrior(1.0, 1.0), GammaPrior(0.3, 0.3)
 
 
 class PoissonOutcome(OutcomeFamily):
@@ -38,12 +39,21 @@ class PoissonOutcome(OutcomeFamily):
     objective = Objective("ELBO", rises=True)
     unrated_are_zeros = True
     splits = True
-    reads = ("fitIntercept", "unobservedWeight", "acceleration", *_PRIORS)
+    reads = ("fitIntercept", "unobservedWeight", "gammaShape", "gammaRate")
     warm_start_settings = ("outcome", "rank", "adjustment", "confounderWeight", "fitIntercept")
+    allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "confounderWeight": ("user", "global"),
+        "confounderLink": ("identity",),
+        "leaveOneOut": (False,),
+        "fitBiases": (False,),
+        "regByCount": (False,),
+        "solver": ("cholesky",),
+    }
 
-    def prior(self, of: str) -> GammaPrior:
-        """Return the Gamma prior of "user", "item", "confounder" or "intercept"."""
-        return GammaPrior(self.settings[f"{of}ShapePrior"], self.settings[f"{of}RatePrior"])
+    @property
+    def prior(self) -> GammaPrior:
+        """The Gamma prior of all factors."""
+        return GammaPrior(self.settings["gammaShape"], self.settings["gammaRate"])
 
     @property
     def unobserved_weight(self) -> float:
@@ -56,24 +66,22 @@ class PoissonOutcome(OutcomeFamily):
         """Whether the ratings have weights, inverse propensities."""
         return bool(self.settings["adjustment"] == "ipw")
 
-    def steps(self, observed: Observed, restart: int = 0, precision: str | None = None) -> GammaPoissonSteps:
+    def steps(self, observed: Observed, precision: str | None = None) -> GammaPoissonSteps:
         """Coordinate ascent with the confounder and the intercept among the components."""
         return GammaPoissonSteps(
             stage=self.stage,
             count=self.value,
             rank=self.rank,
-            user_prior=self.prior("user"),
-            item_prior=self.prior("item"),
-            seed=self.seed_of(restart),
+            prior=self.prior,
+            seed=self.settings["seed"],
             precision=precision or self.settings["precision"],
-            confounder=self.prior("confounder") if self.has_confounder else None,
+            confounder=CONFOUNDER_PRIOR if self.has_confounder else None,
             per_user=self.settings["confounderWeight"] == "user",
-            intercept=self.prior("intercept") if self.settings["fitIntercept"] else None,
+            intercept=INTERCEPT_PRIOR if self.settings["fitIntercept"] else None,
             n_pairs=observed.n_pairs,
             validates=observed.held_out,
             unobserved=self.unobserved_weight,
             weighted=self.weighted,
-            accelerates=self.settings["acceleration"],
         )
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
@@ -111,7 +119,7 @@ class PoissonOutcome(OutcomeFamily):
     def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:
         """By the users' shapes: posterior means never vanish."""
         total = observed.means[self.value] * observed.nonzeros
-        return at_prior(self.prior("user"), users, observed.n_users, total)
+        return at_prior(self.prior, users, observed.n_users, total)
 
     @classmethod
     def shared_as_json(cls, shared: SharedGammas) -> dict[str, Any]:

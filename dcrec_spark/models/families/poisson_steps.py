@@ -51,10 +51,7 @@ class GammaPoissonSteps(GammaPoisson):
 
     def balanced(self, users: Arrays, items: Arrays) -> Self:
         """Return the same steps from where each factor has its best scale, by the sums of both sides."""
-        sides = [
-            (sums["mean"], float(sums["rows"]), prior.shape, prior.rate)
-            for sums, prior in ((users, self.user_prior), (items, self.item_prior))
-        ]
+        sides = [(sums["mean"], float(sums["rows"]), self.prior.shape, self.prior.rate) for sums in (users, items)]
         return replace(self, scale=best_scale(sides[0], sides[1]).astype(self.precision))
 
     def start_users(self) -> Kernel:

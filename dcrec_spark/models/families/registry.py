@@ -6,7 +6,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.gaussian import Probabilistic, Weighted
 from dcrec_spark.models.families.poisson_outcome import PoissonOutcome
-from dcrec_spark.settings.tables import OUTCOME, OUTCOMES
+from dcrec_spark.settings.tables import OUTCOMES
 
 FAMILIES: dict[str, type[OutcomeFamily]] = {}
 
@@ -45,15 +45,13 @@ def consistent_family_of(params: Params) -> OutcomeFamily:
     ------
     ConfigError : names the settings that contradict each other.
     """
-    outcome = params.getOrDefault("outcome")
-    for setting in OUTCOME:
-        fixed = setting.fixed.get(outcome)
-        value = None if fixed is None else params.getOrDefault(setting.param)
-        if fixed is not None and value not in (setting.default, fixed.value):
-            raise ConfigError(
-                f"{setting.param}={value} with outcome={outcome}, {fixed.reason}: leave {setting.param} out"
-            )
     family = family_of(params)
+    for name, values in family.allowed.items():
+        if params.isSet(name) and params.getOrDefault(name) not in values:
+            raise ConfigError(
+                f"{name}={params.getOrDefault(name)} with outcome={params.getOrDefault('outcome')}, which has "
+                f"{' or '.join(map(str, values))} alone: leave {name} out"
+            )
     family.require_consistent()
     return family
 

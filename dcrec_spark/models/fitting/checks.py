@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, DataType, IntegralType, NumericType, StringType
 
 from dcrec_spark.data.quoting import quoted
-from dcrec_spark.errors import ConfigError, DataError, require_extra
+from dcrec_spark.errors import ConfigError, DataError
 
 
 def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str], flags: Sequence[str] = ()) -> None:
@@ -122,15 +122,3 @@ def require_number(name: str, n: object) -> None:
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"{name}: found {n!r}, expected a whole number of recommendations >= 1")
-
-
-def require_searched_share(share: object) -> None:
-    """Refuse a share of a catalogue that is none, and a search without the packages that it takes.
-
-    Raises
-    ------
-    ValueError : it is no number above 0 and at most 1. MissingExtraError : the extra ``index`` is not installed.
-    """
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 < share <= 1.0:
-        raise ValueError(f"searchedShare: found {share!r}, expected a number above 0 and at most 1, or None")
-    require_extra("index")

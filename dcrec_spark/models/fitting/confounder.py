@@ -8,9 +8,9 @@ import numpy as np
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.kernels.exposure import Form
-from dcrec_spark.models.families.exposure_term import ExposureTerm
+from dcrec_spark.models.families.base import ExposureTerm
 from dcrec_spark.models.fitting.confounder_form import fit_form
-from dcrec_spark.models.fitting.exposure_term import a_hats, means_of, products, sent, variance_of
+from dcrec_spark.models.fitting.exposure_term import a_hats, means_of, products, sent
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.scope import FitScope
 
@@ -34,7 +34,7 @@ def attach_confounder(
 
     Raises
     ------
-    DataError : the confounder is to be standardised, and the same for all pairs.
+    DataError : the confounder is the same for all pairs, so that it can't be standardised.
     """
     with layout.environment():
         user_means = scope.add(layout.users.half_step(partial(sent, term=term), previous=user_exposure))
@@ -60,8 +60,6 @@ def add_confounder(inputs: KernelInput, *, term: ExposureTerm, form: Form, is_us
         contents[pairs.named("a_hat")] = form.of(a_hat)
         if is_fitted and term.leave_one_out and term.over_all_pairs:
             contents["a_hat_product"] = form.of(products(inputs, pairs, term))
-        if is_fitted and term.variance:
-            contents["a_hat_variance"] = form.variance(products(inputs, pairs, term), variance_of(inputs, pairs))
     means = means_of(inputs)
     contents["exposure"] = form.row_vectors(means, is_user)
     return Update(np.empty((len(means), 0)), {}, contents)

@@ -9,7 +9,7 @@ from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.exposure import Form
-from dcrec_spark.models.families.exposure_term import ExposureTerm
+from dcrec_spark.models.families.base import ExposureTerm
 from dcrec_spark.models.fitting.exposure_term import a_hats
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.scope import FitScope
@@ -30,8 +30,7 @@ def fit_form(
     DataError : the confounder is the same for all pairs, so that it can't be brought to unit spread.
     """
     mean, square = _all_pairs(users.sums, items.sums, layout.n_pairs)
-    offset = mean if term.offset is None else term.offset
-    form = Form(term.link, offset if term.link == "log" else 0.0)
+    form = Form(term.link, mean if term.link == "log" else 0.0)
     if not term.standardize:
         return form
     if not form.is_low_rank:
@@ -41,8 +40,8 @@ def fit_form(
     variance = square - mean**2
     if not variance > np.finfo(np.float64).eps * square:
         raise DataError(
-            f"the confounder is {mean:.4g} for all pairs, and standardizeConfounder would divide by its spread: "
-            "leave it out, or use another exposure model"
+            f"the confounder is {mean:.4g} for all pairs, so it can't be standardised: fit with adjustment=none, or "
+            "with another exposure model"
         )
     return form._replace(mean=mean, scale=float(np.sqrt(variance)))
 

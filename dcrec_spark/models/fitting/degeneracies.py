@@ -27,7 +27,7 @@ class Kind(StrEnum):
 class Degeneracy:
     """One thing that is wrong with the factors of a fit.
 
-    stage : "exposure", "outcome" or "refit". factors : numbers of the factors, from 0; all of them where they vanished.
+    stage : "exposure" or "outcome". factors : numbers of the factors, from 0; all of them where they vanished.
     """
 
     stage: str

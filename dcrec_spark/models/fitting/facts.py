@@ -70,8 +70,7 @@ class OutcomeFacts:
     """What the fit of an outcome model finds out.
 
     shared : the terms that all pairs share, as the family's steps take them. mean_rating : of the training ratings.
-    propensity : of adjustment="ipw", else None. form : of the confounder; None without one. refitted : whether it was
-    fitted to another model's predictions.
+    propensity : of adjustment="ipw", else None. form : of the confounder; None without one.
     """
 
     shared: Any
@@ -79,7 +78,6 @@ class OutcomeFacts:
     fit: FitFacts
     propensity: Propensity | None = None
     form: Form | None = None
-    refitted: bool = False
 
     def as_json(self, family: type[OutcomeFamily]) -> dict[str, Any]:
         """Return the facts as JSON holds them."""
@@ -89,7 +87,6 @@ class OutcomeFacts:
             "mean_rating": self.mean_rating,
             "propensity": None if self.propensity is None else self.propensity.as_json(),
             "form": None if self.form is None else self.form._asdict(),
-            "refitted": self.refitted,
         }
 
     @classmethod
@@ -102,5 +99,4 @@ class OutcomeFacts:
             FitFacts.from_json(values),
             None if propensity is None else Propensity.from_json(propensity),
             None if form is None else Form(**form),
-            values["refitted"],
         )

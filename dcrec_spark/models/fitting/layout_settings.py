@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from pyspark.ml.param import Params
 
+from dcrec_spark.engine.sizing import most_heavy, pairs_of_a_row
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.sizing import most_heavy, pairs_of_a_row
 
 # With exchange=auto, the driver broadcasts a side's factors up to so many bytes; larger ones stay on the cluster.
 BROADCAST_BYTES = 64 * 2**20
@@ -149,6 +149,6 @@ def layout_settings(estimator: Params, width: int, splits: bool = False) -> Layo
     splits : whether items may be heavy.
     """
     get = estimator.getOrDefault
-    blocks = get("numUserBlocks"), get("numItemBlocks")
+    blocks = get("numBlocks")
     heavy_pairs = pairs_of_a_row(width) if splits else None
-    return LayoutSettings(*blocks, get("exchange"), get("precision"), width, heavy_pairs, most_heavy(width))
+    return LayoutSettings(blocks, blocks, get("exchange"), get("precision"), width, heavy_pairs, most_heavy(width))

@@ -1,4 +1,4 @@
-"""Inverse-propensity weights of the observed ratings: 1 / p, capped on request, then normalised to mean 1.
+"""Inverse-propensity weights of the observed ratings: 1 / p, capped if so set, then normalised to mean 1.
 
 Self-normalisation keeps the scale of the objective, and with it the meaning of the regularisers. Where p comes from
 ratings alone, k cancels, unless the cap or the limit p <= 1 bites. Ratings are few distinct values, so that k and the
@@ -6,7 +6,7 @@ mean weight come from how often each value occurs, on the cluster and in one pro
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,46 +15,28 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.limits import SMALLEST_PROPENSITY
-from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.propensity import raw_weights, relative_propensity, solve_scale
 
 # Ratings have a handful of values: a column with more than so many holds no ratings.
 MOST_DISTINCT_RATINGS = 100_000
 WEIGHT_COLUMN = "__weight"
+# The paper's propensities: mean over all pairs, factor for each rating step below the pivot, see kernels/propensity.
+MEAN, DECAY, PIVOT = 0.05, 0.25, 4.0
 
 
 @dataclass(frozen=True)
 class PropensitySettings:
-    """How propensities are computed. column : the one that holds p, or None: from the ratings.
-
-    mean, decay, pivot : of p from the ratings, see :mod:`dcrec_spark.kernels.propensity`. cap : of 1 / p, or None.
-    source : "ratings" or "exposure", of p without a column.
-    """
+    """Settings of propensities. column : the one that holds p; None: from the ratings. cap : of 1 / p, or None."""
 
     column: str | None
-    mean: float
-    decay: float
-    pivot: float
     cap: float | None
-    source: str = "ratings"
-
-    @property
-    def of_exposure(self) -> bool:
-        """Whether propensities come from an exposure model."""
-        return self.column is None and self.source == "exposure"
 
     @classmethod
     def of(cls, params: Params) -> Self:
         """Return the settings of an estimator."""
-        of_ratings = ("propensityMean", "propensityDecay", "propensityPivot")
-        names = ("propensityCol", *of_ratings, "weightCap", "propensitySource")
-        return cls(*[params.getOrDefault(name) for name in names])
-
-    @classmethod
-    def of_refit(cls, params: Params) -> Self:
-        """Return the settings of a refit, whose propensities are those of an exposure model."""
-        return replace(cls.of(params), column=None, cap=params.getOrDefault("refitWeightCap"), source="exposure")
+        return cls(params.getOrDefault("propensityCol"), params.getOrDefault("weightCap"))
 
 
 @dataclass(frozen=True)
@@ -106,32 +88,31 @@ def propensity_from_counts(value: Floats, count: Floats, settings: PropensitySet
 
     Raises
     ------
-    ConfigError : the settings leave a rating no propensity.
+    DataError : a rating is so far below the pivot that it has no propensity.
     """
     if not len(value):
         return Propensity(settings, 1.0, 1.0)  # the layout refuses input without ratings, and says so better
-    relative = relative_propensity(value, settings.decay, settings.pivot)
+    relative = relative_propensity(value, DECAY, PIVOT)
     if relative.min() < SMALLEST_PROPENSITY:
-        raise ConfigError(
-            f"propensityPivot={settings.pivot:g} and propensityDecay={settings.decay:g} make a rating of "
-            f"{value.min():g} all but impossible, and its weight has no bounds: expected a pivot on the scale of the "
-            "ratings, or a decay nearer to 1"
+        raise DataError(
+            f"adjustment=ipw: a rating of {value.min():g} has next to no propensity, which is multiplied by {DECAY:g} "
+            f"with each step below {PIVOT:g}: expected ratings on a scale to about 5, or propensityCol"
         )
-    scale = solve_scale(relative, count, settings.mean)
+    scale = solve_scale(relative, count, MEAN)
     mean = float(_raw_weights(value, scale, settings) @ count / count.sum())
     return Propensity(settings, scale, mean)
 
 
 def _raw_weights(rating: Floats, scale: float, settings: PropensitySettings) -> Floats:
-    return raw_weights(rating, scale, settings.decay, settings.pivot, settings.cap)
+    return raw_weights(rating, scale, DECAY, PIVOT, settings.cap)
 
 
 def _raw_weight(settings: PropensitySettings, scale: float | None, rating_col: str) -> Column:
     if settings.column is not None:
         p = F.col(f"`{settings.column}`").cast("double")
     else:
-        below = F.greatest(F.lit(0.0), F.lit(settings.pivot) - F.col(f"`{rating_col}`").cast("double"))
-        p = F.least(F.lit(1.0), F.lit(scale) * F.pow(F.lit(settings.decay), below))
+        below = F.greatest(F.lit(0.0), F.lit(PIVOT) - F.col(f"`{rating_col}`").cast("double"))
+        p = F.least(F.lit(1.0), F.lit(scale) * F.pow(F.lit(DECAY), below))
     weight = 1.0 / p
     return weight if settings.cap is None else F.least(weight, F.lit(settings.cap))
 

@@ -83,7 +83,7 @@ class Resumption:
 def resumption_of(estimator: Params, family: Family, layout: Layout) -> Resumption | None:
     """Return the resumption of a fit whose estimator has checkpoints; None for all others.
 
-    A fit that is judged by held-out rows depends on more than its last sweep, and begins anew.
+    A fit with held-out rows keeps its best sweep, not its last, and begins anew.
     """
     checkpoints: FitCheckpoints | None = getattr(estimator, "checkpoints", None)
     if checkpoints is None or layout.held_out:

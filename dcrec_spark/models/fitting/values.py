@@ -18,7 +18,7 @@ def weighted_ratings(
     dataset: DataFrame, rating: str, propensity: Propensity | None
 ) -> tuple[DataFrame, dict[str, str]]:
     """Return the ratings, weighted by inverse propensities where there are any, and the arrays to make of them."""
-    if propensity is None or propensity.settings.of_exposure:  # those weights come of the exposures, in the blocks
+    if propensity is None:
         return dataset, {"rating": f"`{rating}`"}
     weighted = dataset.withColumn(WEIGHT_COLUMN, propensity.weight(rating))
     return weighted, {"rating": f"`{rating}`", "weight": f"`{WEIGHT_COLUMN}`"}

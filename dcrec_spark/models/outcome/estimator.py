@@ -27,7 +27,6 @@ from dcrec_spark.models.fitting.checks import (
     require_same_ids,
 )
 from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.exposure_propensity import attach_weights
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout, Part
@@ -39,29 +38,31 @@ from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values, weighted_ratings
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.models.outcome.refit import refit_model, require_refittable
-from dcrec_spark.models.outcome.setters import OutcomeSetters
+from dcrec_spark.models.outcome.params import OutcomeFitParams
 from dcrec_spark.models.outcome.tables import FactorTables, completed
 from dcrec_spark.models.params import initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
-from dcrec_spark.settings.presets import as_params
+from dcrec_spark.settings.tables import BIAS_REG, CONFOUNDER_REG, PRESETS, REG_PARAM
 from dcrec_spark.spark.lineage import require_checkpoint_directory
 
 Exposure = PoissonFactorization | PoissonFactorizationModel
+_COUNTS = PRESETS["counts"]
 
 
-class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent):
+class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persistent):
     """The deconfounded recommender: matrix factorization with a substitute for what drives both choice and rating.
 
     Weighted and probabilistic matrix factorization by alternating least squares, Poisson factorization by coordinate
-    ascent; exact over all pairs at the cost of the observed ones. With ``adjustment`` "none" or "ipw" the same code
-    fits the classical and the inverse-propensity versions. ``explainParams()`` lists all parameters with their
-    defaults.
+    ascent. Sums over all pairs are exact, in time proportional to the number of ratings. With ``adjustment`` "none" or
+    "ipw" the same code fits the classical and the inverse-propensity versions. The defaults suit ratings on a scale,
+    such as stars from 1 to 5; :meth:`forCounts` suits plays and clicks. ``explainParams()`` lists all parameters.
 
     Parameters
     ----------
     outcome : str
-        The family of the rating model: "weighted", "probabilistic", "poisson".
+        The family of the rating model: "probabilistic", "weighted", "poisson". The last has no use for biases,
+        leaveOneOut, a link, regByCount, a pooled confounderWeight: it passes over their defaults, and refuses what is
+        set.
     adjustment : str
         "deconfounded": with the term gamma_u a_hat_ui; "none": without; "ipw": without, the observed ratings weighted
         by inverse propensities.
@@ -69,19 +70,14 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         Factors of the preferences, K, and of the exposure model, L.
     exposureModel : PoissonFactorizationModel or PoissonFactorization, optional
         A fitted stage 1 to use as it is; or its estimator, which is fitted first, on the same blocks. Without one,
-        stage 1 has ``exposureRank`` factors and this estimator's seed and restarts.
-    acceleration : bool
-        Whether steps go beyond the optimum of each side while the objective improves: half to a quarter of the
-        sweeps to the same objective.
+        stage 1 has ``exposureRank`` factors and this estimator's seed.
+    regParam, biasReg, confounderReg : float
+        Precisions of the priors, 1 / variance with unit noise, of both sides' factors, both sides' biases, and gamma.
+        The same for all rows, however many ratings they have; with ``regByCount`` that of a row's factors is
+        multiplied by its number of ratings.
     solver : {"cholesky", "cg"}
-        How each row's least squares are solved in a sweep: to the end, or by ``cgSteps`` steps of conjugate gradients
-        from where the row is, which cost less at high ranks. The users of the fitted model are solved to the end.
-    cgSteps : int
-        Steps of conjugate gradients that a row takes in a sweep, with ``solver="cg"``.
-    refit : {"none", "allPairs", "doublyRobust"}
-        Whether the model is fitted once more, to its own predictions of all pairs, put right by the ratings: what
-        :meth:`refitModel` does. The fitted model is the refitted one, which has no confounder of its own; the first one
-        is let go.
+        How each row's least squares are solved in a sweep: exactly, or by three steps of conjugate gradients from the
+        row's last state, which cost less at high ranks. The users of the fitted model are solved exactly.
     initialModel : DeconfoundedMFModel, optional
         A fitted model of the same kind and ranks to start from. Its exposure model starts stage 1, unless
         ``exposureModel`` is fitted or has a start; without ``exposureModel`` stage 1 also has the rank, priors, counts,
@@ -113,27 +109,13 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
     >>> from dcrec_spark import DeconfoundedMF
     >>> rows = [(u, i, float((u * i) % 5 + 1)) for u in range(6) for i in range(6) if (u + i) % 3]
     >>> ratings = spark.createDataFrame(rows, "user int, item int, rating double")
-    >>> model = DeconfoundedMF.forRatings(rank=2, maxIter=3).fit(ratings)
+    >>> model = DeconfoundedMF(rank=2, maxIter=3).fit(ratings)
     >>> model.transform(ratings.limit(1)).columns
     ['user', 'item', 'rating', 'prediction']
     >>> model.userFactors.columns
     ['id', 'features', 'bias', 'gamma']
     >>> model.release()
     """
-
-    @classmethod
-    def forRatings(cls, **settings: Any) -> Self:
-        """Make an estimator for ratings on a scale, such as stars from 1 to 5; the defaults suit counts.
-
-        Least squares on the ratings alone, with biases, regularisers by count, a standardised confounder with one
-        gamma and the users' departures from it: near what validation chose on the public data sets.
-
-        Parameters
-        ----------
-        **settings
-            What is to be otherwise, as in the constructor.
-        """
-        return cls(**{**as_params("ratings"), **settings})
 
     @keyword_only
     def __init__(
@@ -142,62 +124,36 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         userCol: str = "user",
         itemCol: str = "item",
         ratingCol: str = "rating",
-        outcome: str = "weighted",
+        predictionCol: str = "prediction",
+        coldStartStrategy: str = "nan",
+        seed: int = 0,
+        outcome: str = "probabilistic",
         adjustment: str = "deconfounded",
-        confounderWeight: str = "user",
-        rank: int = 10,
-        exposureRank: int = 10,
-        alpha: float = 40.0,
-        unobservedWeight: float | None = None,
-        userReg: float = 1.0,
-        itemReg: float = 1.0,
-        confounderReg: float = 1.0,
-        interceptReg: float = 1.0,
-        globalConfounderReg: float | None = None,
+        confounderWeight: str = "pooled",
         confounderLink: str = "identity",
-        confounderLinkOffset: float | None = None,
-        standardizeConfounder: bool = False,
-        leaveOneOut: bool = False,
-        confounderVariance: bool = False,
-        estimateConfounderReg: bool = False,
-        fitBiases: bool = False,
-        userBiasReg: float = 1.0,
-        itemBiasReg: float = 1.0,
-        regByCount: bool = False,
-        userShapePrior: float = 0.3,
-        userRatePrior: float = 0.3,
-        itemShapePrior: float = 0.3,
-        itemRatePrior: float = 0.3,
-        confounderShapePrior: float = 1.0,
-        confounderRatePrior: float = 1.0,
-        interceptShapePrior: float = 0.3,
-        interceptRatePrior: float = 0.3,
+        leaveOneOut: bool = True,
+        rank: int = 10,
+        exposureRank: int = 5,
+        alpha: float = 1.0,
+        unobservedWeight: float | None = None,
+        fitBiases: bool = True,
         fitIntercept: bool = True,
+        regParam: float = REG_PARAM,
+        biasReg: float = BIAS_REG,
+        confounderReg: float = CONFOUNDER_REG,
+        regByCount: bool = False,
+        gammaShape: float = 0.3,
+        gammaRate: float = 0.3,
         propensityCol: str | None = None,
-        propensitySource: str = "ratings",
-        propensityMean: float = 0.05,
-        propensityDecay: float = 0.25,
-        propensityPivot: float = 4.0,
         weightCap: float | None = None,
-        refit: str = "none",
-        refitWeightCap: float | None = None,
         exposureModel: Any = None,
+        initialModel: Any = None,
         maxIter: int = 20,
         tol: float = 1e-4,
-        acceleration: bool = False,
-        solver: str = "cholesky",
-        cgSteps: int = 3,
         validationIndicatorCol: str | None = None,
         patience: int = 3,
-        restarts: int = 1,
-        initialModel: Any = None,
-        seed: int = 0,
-        predictionCol: str = "prediction",
-        preferenceCol: str | None = None,
-        confounderCol: str | None = None,
-        coldStartStrategy: str = "nan",
-        numUserBlocks: int | None = None,
-        numItemBlocks: int | None = None,
+        solver: str = "cholesky",
+        numBlocks: int | None = None,
         exchange: str = "auto",
         checkpointInterval: int = 10,
         precision: str = "float64",
@@ -207,66 +163,63 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         self.checkpoints: FitCheckpoints | None = None
         initialise(self)
 
+    @classmethod
+    def forCounts(
+        cls,
+        *,
+        userCol: str = "user",
+        itemCol: str = "item",
+        ratingCol: str = "rating",
+        rank: int = 10,
+        alpha: float = _COUNTS["alpha"],
+        regParam: float = _COUNTS["reg_param"],
+        confounderReg: float = CONFOUNDER_REG,
+        unobservedWeight: float | None = None,
+        maxIter: int = 20,
+        seed: int = 0,
+    ) -> Self:
+        """Make an estimator for counts such as plays and clicks: weighted factorization of all pairs, without biases.
+
+        Parameters
+        ----------
+        userCol, itemCol, ratingCol, rank, confounderReg, unobservedWeight, maxIter, seed
+            As in the constructor. Setters change all else.
+        alpha : float
+            A count y has weight 1 + alpha * y.
+        regParam : float
+            1 / prior variance of the factors.
+        """
+        return cls(
+            userCol=userCol,
+            itemCol=itemCol,
+            ratingCol=ratingCol,
+            outcome=_COUNTS["outcome"],
+            fitBiases=_COUNTS["fit_biases"],
+            rank=rank,
+            alpha=alpha,
+            regParam=regParam,
+            confounderReg=confounderReg,
+            unobservedWeight=unobservedWeight,
+            maxIter=maxIter,
+            seed=seed,
+        )
+
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
         family = consistent_family_of(self)
-        require_refittable(self, family)
-        model = self._fit_once(dataset, family)
-        if self.getOrDefault("refit") == "none":
-            return model
-        try:
-            return self.refitModel(model, dataset)
-        finally:
-            model.release()
-
-    def _fit_once(self, dataset: DataFrame, family: OutcomeFamily) -> DeconfoundedMFModel:
-        """Return the model that a refit, if any, is made from."""
-        exposure = self._exposure() if family.uses_exposure else None
+        exposure = self._exposure() if family.has_confounder else None
         self._require_usable(dataset, family, exposure)
-        propensity = None if family.weighs_by_exposure else self._propensity(dataset)
+        propensity = self._propensity(dataset)
         with FitScope() as scope:
             layout = self._lay_out(dataset, family, exposure, propensity, scope)
             stage_one = None if exposure is None else self._stage_one(exposure, layout, scope)
             form = None
-            if stage_one is not None and family.weighs_by_exposure:
-                settings = PropensitySettings.of(self)
-                layout, propensity = attach_weights(layout, stage_one.users, stage_one.items, settings, scope)
-            elif stage_one is not None:
+            if stage_one is not None:
                 factors = stage_one.users, stage_one.items
                 layout, form = attach_confounder(layout, *factors, family.exposure_term, scope)
             start = self._start(family, layout, scope)
             with listening(self, family.stage) as listener:
                 fit = scope.add(fit_factors(self, family, layout, listener, start))
             return self._model(family, layout, fit, propensity, stage_one, form)
-
-    def refitModel(self, model: DeconfoundedMFModel, ratings: DataFrame) -> DeconfoundedMFModel:
-        """Fit matrix factorization with biases to a model's predictions of all pairs, put right by the ratings.
-
-        What ``fit`` does in the end where ``refit`` is set, for a model that another estimator fitted: a refit often
-        wants stronger regularisers than the fit. Every pair weighs 1 and has the model's prediction as its target; a
-        rated one has its rating (``refit="allPairs"``), or the prediction and min(1 / p, c) of what the rating differs
-        from it, p = 1 - exp(-a_hat) without the pair's own vote, c being ``refitWeightCap`` (``refit="doublyRobust"``).
-
-        Parameters
-        ----------
-        model : DeconfoundedMFModel
-            The model whose predictions are the targets; with ``confounderLink="identity"``.
-        ratings : DataFrame
-            The columns of a fit, of users and items that the model knows.
-
-        Returns
-        -------
-        DeconfoundedMFModel
-            A model without a confounder, of this estimator's rank, regularisers, seed and sweeps. It scores and ranks;
-            new users and items are folded into ``model``, and explanations are asked of it.
-
-        Raises
-        ------
-        DataError
-            The ratings can't be used, or are of users or items that the model does not know.
-        ConfigError
-            ``refit`` is "none", or the model has a link, or no exposure model to take propensities from.
-        """
-        return refit_model(self, model, ratings)
 
     def checkInitialModel(self, dataset: DataFrame) -> None:
         """Refuse an initialModel that a fit to ``dataset`` could not start from; nothing is computed.
@@ -289,10 +242,10 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
         if not isinstance(warm, DeconfoundedMFModel):
             raise TypeError(f"initialModel: found {warm!r}, expected a fitted DeconfoundedMFModel")
         family = family_of(self)
-        require_same_kind(family, self, warm)
+        require_same_kind(family, warm)
         names = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
         require_ids_alike(dataset, names, warm.tables())
-        exposure = self._exposure() if family.uses_exposure else None
+        exposure = self._exposure() if family.has_confounder else None
         first = exposure.getOrDefault("initialModel") if isinstance(exposure, PoissonFactorization) else None
         if exposure is not None and isinstance(first, PoissonFactorizationModel):
             require_exposure_rank(first, exposure.getOrDefault("rank"))
@@ -341,8 +294,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
 
     @staticmethod
     def _needs_counts(exposure: Exposure, family: OutcomeFamily) -> bool:
-        leaves_out = family.exposure_term.leave_one_out or family.weighs_by_exposure
-        return isinstance(exposure, PoissonFactorization) or leaves_out
+        return isinstance(exposure, PoissonFactorization) or family.exposure_term.leave_one_out
 
     def _stage_one(self, exposure: Exposure, layout: Layout, scope: FitScope) -> ExposureFit:
         """Return the exposure model, fitted to these blocks or given, and its factors where the blocks need them."""
@@ -413,8 +365,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeSetters, Persistent)
 
     def _default_exposure(self, before: PoissonFactorizationModel | None) -> PoissonFactorization:
         """Return an estimator of stage 1 with this one's settings, or those of the stage 1 of ``initialModel``."""
-        names = ["userCol", "itemCol", "seed", "numUserBlocks", "numItemBlocks", "exchange", "precision"]
-        names += ["checkpointInterval", "validationIndicatorCol", "patience", "restarts"]
+        names = ["userCol", "itemCol", "seed", "numBlocks", "exchange", "precision"]
+        names += ["checkpointInterval", "validationIndicatorCol", "patience"]
         settings = {name: self.getOrDefault(name) for name in names}
         rank = self.getOrDefault("exposureRank")
         if before is None:

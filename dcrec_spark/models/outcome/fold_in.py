@@ -5,7 +5,6 @@ from pyspark.sql import DataFrame
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.exposure_propensity import attach_weights
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout, Part
@@ -52,10 +51,6 @@ def _fold_in_exposure(
     known, family = fitted.exposure_table(not new_is_user), exposure.family
     states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, scope)
     folded = Part(states[new_is_user], family, NOTHING_SHARED)
-    if fitted.family.weighs_by_exposure and fitted.propensity is not None:
-        settings, mean = fitted.propensity.settings, fitted.propensity.mean_weight
-        layout, _ = attach_weights(layout, states[True], states[False], settings, scope, mean)
-        return layout, folded
     term = fitted.family.exposure_term
     layout, _ = attach_confounder(layout, states[True], states[False], term, scope, fitted.form)
     return layout, folded

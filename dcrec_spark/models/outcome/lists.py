@@ -35,7 +35,6 @@ class RankedLists(OutcomeParams):
         users: DataFrame | None = None,
         items: DataFrame | None = None,
         maxPerCategory: int | None = None,
-        searchedShare: float | None = None,
     ) -> DataFrame:
         """Return the n best items of every user by potential rating, one row for each place of each user's list.
 
@@ -52,10 +51,6 @@ class RankedLists(OutcomeParams):
         maxPerCategory : int, optional
             Items of one category in a list, at most, by a column ``category`` of ``items``; an item without one is of
             none. Lists are ranked as deep as it takes to fill them.
-        searchedShare : float, optional
-            Share of a catalogue of many thousand items that an index looks at for each user, above 0 and at most 1.
-            What it finds is scored and ordered exactly, and no list is shorter for it; what it does not find is
-            missing. Without it all items are looked at, and lists are exact. Needs the extra ``index``.
 
         Returns
         -------
@@ -65,14 +60,13 @@ class RankedLists(OutcomeParams):
         Raises
         ------
         ValueError
-            n or maxPerCategory is no whole number >= 1, or searchedShare no number above 0 and at most 1.
+            n or maxPerCategory is no whole number >= 1.
         DataError
             A column is missing.
         ConfigError
-            The ids are of another kind than those of the model; or searchedShare is given, and the confounder is a
-            link of the exposure, or the extra ``index`` is not installed.
+            The ids are of another kind than those of the model.
         """
-        return self._best("user", n, seen, users, self._offer(items, maxPerCategory), searchedShare)
+        return self._best("user", n, seen, users, self._offer(items, maxPerCategory))
 
     def fallbackTable(self, n: int, items: DataFrame | None = None, maxPerCategory: int | None = None) -> DataFrame:
         """Return one list for users without ratings: the items with the largest mean potential rating of all users.
@@ -103,7 +97,6 @@ class RankedLists(OutcomeParams):
         n: int,
         similarity: Similarity = "cosine",
         items: DataFrame | None = None,
-        searchedShare: float | None = None,
     ) -> DataFrame:
         """Return the n items most like each item, by their preference factors.
 
@@ -115,8 +108,6 @@ class RankedLists(OutcomeParams):
             What is compared: the direction of the factors, or their inner product.
         items : DataFrame, optional
             Item column as in training: what may be named as similar.
-        searchedShare : float, optional
-            As :meth:`recommendationTable` has it.
 
         Returns
         -------
@@ -126,16 +117,15 @@ class RankedLists(OutcomeParams):
         Raises
         ------
         ValueError
-            n is no whole number >= 1, or there is no such similarity or share.
+            n is no whole number >= 1, or there is no such similarity.
         """
         table = self.tables()[1].select("idx", "id", "features")
-        return similar(table, self.numItems, n, similarity, self._offer(items, None), searchedShare)
+        return similar(table, self.numItems, n, similarity, self._offer(items, None))
 
-    def similarUsers(self, n: int, similarity: Similarity = "cosine", searchedShare: float | None = None) -> DataFrame:
+    def similarUsers(self, n: int, similarity: Similarity = "cosine") -> DataFrame:
         """Return the n users most like each user, by their preference factors.
 
-        Parameters and errors are those of :meth:`similarItems`. Without ``searchedShare`` every user is compared with
-        every other one.
+        Parameters and errors are those of :meth:`similarItems`. Every user is compared with every other one.
 
         Returns
         -------
@@ -143,11 +133,9 @@ class RankedLists(OutcomeParams):
             rank from 1.
         """
         table = self.tables()[0].select("idx", "id", "features")
-        return similar(table, self.numUsers, n, similarity, None, searchedShare, "user")
+        return similar(table, self.numUsers, n, similarity, None, "user")
 
-    def recommendForAllUsers(
-        self, n: int, seen: DataFrame | None = None, searchedShare: float | None = None
-    ) -> DataFrame:
+    def recommendForAllUsers(self, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Return the n best items of every user, as MLlib's ALS returns them.
 
         Parameters and errors are those of :meth:`recommendationTable`.
@@ -157,20 +145,16 @@ class RankedLists(OutcomeParams):
         DataFrame[user, recommendations: array<struct<item, rating>>]
             Best first; ids under the names of training.
         """
-        return self._lists("user", n, seen, None, searchedShare)
+        return self._lists("user", n, seen, None)
 
-    def recommendForUserSubset(
-        self, dataset: DataFrame, n: int, seen: DataFrame | None = None, searchedShare: float | None = None
-    ) -> DataFrame:
+    def recommendForUserSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Return the n best items of the known users among those of ``dataset``, as MLlib's ALS returns them.
 
         Parameters, results and errors are those of :meth:`recommendForAllUsers`.
         """
-        return self._lists("user", n, seen, dataset, searchedShare)
+        return self._lists("user", n, seen, dataset)
 
-    def recommendForAllItems(
-        self, n: int, seen: DataFrame | None = None, searchedShare: float | None = None
-    ) -> DataFrame:
+    def recommendForAllItems(self, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Return the n users who would like an item best, for every item, as MLlib's ALS returns them.
 
         Parameters and errors are those of :meth:`recommendationTable`.
@@ -180,11 +164,9 @@ class RankedLists(OutcomeParams):
         DataFrame[item, recommendations: array<struct<user, rating>>]
             Best first; ids under the names of training.
         """
-        return self._lists("item", n, seen, None, searchedShare)
+        return self._lists("item", n, seen, None)
 
-    def recommendForItemSubset(
-        self, dataset: DataFrame, n: int, seen: DataFrame | None = None, searchedShare: float | None = None
-    ) -> DataFrame:
+    def recommendForItemSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Recommend the n best users for each known item of ``dataset``, as MLlib's ALS does.
 
         Parameters
@@ -195,15 +177,13 @@ class RankedLists(OutcomeParams):
             Users for each item, at most.
         seen : DataFrame, optional
             User and item columns as in training: pairs to leave out.
-        searchedShare : float, optional
-            As :meth:`recommendationTable` has it.
 
         Returns
         -------
         DataFrame
             ``item, recommendations: array<struct<user, rating>>``, best first, under the columns' names of training.
         """
-        return self._lists("item", n, seen, dataset, searchedShare)
+        return self._lists("item", n, seen, dataset)
 
     def _best(
         self,
@@ -212,19 +192,16 @@ class RankedLists(OutcomeParams):
         seen: DataFrame | None,
         subset: DataFrame | None = None,
         offer: Offer | None = None,
-        searched_share: float | None = None,
     ) -> DataFrame:
         chosen = None if subset is None else self._ids_of(subset, side)
         left_out = None if seen is None else self._pairs_of(seen)
-        return self.scoringVectors().best(n, left_out, chosen, side, offer, searched_share)
+        return self.scoringVectors().best(n, left_out, chosen, side, offer)
 
-    def _lists(
-        self, side: str, n: int, seen: DataFrame | None, subset: DataFrame | None, searched_share: float | None
-    ) -> DataFrame:
+    def _lists(self, side: str, n: int, seen: DataFrame | None, subset: DataFrame | None) -> DataFrame:
         chosen = None if subset is None else self._ids_of(subset, side)
         names = {"user": self.getOrDefault("userCol"), "item": self.getOrDefault("itemCol")}
         seen = None if seen is None else self._pairs_of(seen)
-        return self.scoringVectors().lists(n, seen, chosen, side, names, searched_share)
+        return self.scoringVectors().lists(n, seen, chosen, side, names)
 
     def _offer(self, items: DataFrame | None, most: int | None) -> Offer | None:
         """Return what may be recommended.

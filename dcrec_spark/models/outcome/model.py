@@ -7,7 +7,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
-from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.certainty.intervals import predict_intervals
 from dcrec_spark.models.certainty.lists import sure_lists
@@ -158,27 +157,47 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        """Add predictionCol and, where they are set, preferenceCol and confounderCol.
+        """Add predictionCol. An unknown id gets NaN or the mean rating, or its row is dropped (coldStartStrategy)."""
+        return self._predict(dataset, [])
 
-        An id that was not in training gets NaN, or its row is dropped, or it gets the mean rating
-        (coldStartStrategy).
+    def predictParts(self, dataset: DataFrame) -> DataFrame:
+        """Predict as :meth:`transform` does, and add the two parts of each prediction.
+
+        Parameters
+        ----------
+        dataset : DataFrame
+            User and item columns as in training.
+
+        Returns
+        -------
+        DataFrame
+            ``dataset`` with predictionCol, which is preference + confounder + intercept; ``preference``, theta . beta
+            and the biases; and ``confounder``, gamma times the substitute confounder. Where coldStartStrategy gives an
+            unknown id the mean rating, both parts are 0.
+
+        Raises
+        ------
+        DataError
+            A column is missing, or an output has the name of one.
         """
+        return self._predict(dataset, ["preference", "confounder"])
+
+    def _predict(self, dataset: DataFrame, parts: list[str]) -> DataFrame:
         get = self.getOrDefault
         user, item, cold = get("userCol"), get("itemCol"), get("coldStartStrategy")
         require_columns(dataset, [user, item], [])
-        outputs = {c: get(c) for c in ("predictionCol", "preferenceCol", "confounderCol") if get(c)}
-        require_new_columns(dataset, outputs)
+        outputs = {"prediction": get("predictionCol"), **{part: part for part in parts}}
+        require_new_columns(dataset, {"predictionCol": outputs["prediction"], **{part: part for part in parts}})
         require_ids_alike(dataset, (user, item), self.tables())
         joined, preference, confounder = self.scoringVectors().join(dataset, user, item)
         values = {
-            "predictionCol": (preference + confounder + F.lit(self.intercept), self.meanRating),
-            "preferenceCol": (preference, 0.0),
-            "confounderCol": (confounder, 0.0),
+            "prediction": (preference + confounder + F.lit(self.intercept), self.meanRating),
+            "preference": (preference, 0.0),
+            "confounder": (confounder, 0.0),
         }
         columns = [
-            F.coalesce(value, F.lit(mean if cold == "mean" else float("nan"))).alias(outputs[param])
-            for param, (value, mean) in values.items()
-            if param in outputs
+            F.coalesce(values[name][0], F.lit(values[name][1] if cold == "mean" else float("nan"))).alias(column)
+            for name, column in outputs.items()
         ]
         if cold == "drop":
             joined = joined.where(F.col("__user_preference").isNotNull() & F.col("__item_preference").isNotNull())
@@ -329,8 +348,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
             An unknown user or item, a user without ratings, ratings of users that the model does not have, or ratings
             by which its users would be others.
         ConfigError
-            The outcome is not of least squares, the model was refitted, or the fit leaves nothing of the ratings to
-            estimate their noise from.
+            The outcome is not of least squares, or the fit leaves no degrees of freedom to estimate the noise.
 
         Notes
         -----
@@ -416,7 +434,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         DataError
             A column is missing, a value can't be used, or none of the items is known.
         ConfigError
-            The model was refitted, or has no exposure model.
+            The model has no exposure model.
         """
         return overlaps_of(self._fitted(), ratings, odds, [side])[0]
 
@@ -432,17 +450,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
             self.exposureModel.release()
 
     def _fitted(self) -> FittedOutcome:
-        """Return the model as folding in and explaining need it.
-
-        Raises
-        ------
-        ConfigError : the model was refitted to another one's predictions, which new ratings alone do not have.
-        """
-        if self.facts.refitted:
-            raise ConfigError(
-                "this model was refitted to the predictions of another one: fold new users and items into that one, "
-                "ask it for explanations and intervals, and refit"
-            )
+        """Return the model as folding in and explaining need it."""
         stage_one = self.exposureModel
         exposure = None
         if stage_one is not None:

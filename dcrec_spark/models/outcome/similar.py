@@ -11,9 +11,8 @@ from typing import Literal, get_args
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.models.fitting.checks import require_number, require_searched_share
+from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.outcome.rank import Ranking, rank
-from dcrec_spark.models.outcome.rank_indexed import Search, rank_indexed
 from dcrec_spark.models.outcome.vectors import Offer
 
 Similarity = Literal["cosine", "inner_product"]
@@ -25,7 +24,6 @@ def similar(
     n: int,
     similarity: Similarity,
     offer: Offer | None,
-    searched_share: float | None = None,
     name: str = "item",
 ) -> DataFrame:
     """Rank the n rows of a side that are most like each of its rows.
@@ -34,7 +32,6 @@ def similar(
     ----------
     rows : ``idx, id, features``. n_rows : of the side, those without factors too.
     offer : the rows that may be named as similar; all, if None.
-    searched_share : of a large catalogue, that an index looks at for each row; None: all, exactly.
     name : of the side, in the names of the columns.
 
     Returns
@@ -43,11 +40,9 @@ def similar(
 
     Raises
     ------
-    ValueError : n is no whole number >= 1, or there is no such similarity or share. MissingExtraError : no faiss.
+    ValueError : n is no whole number >= 1, or there is no such similarity.
     """
     require_number("n", n)
-    if searched_share is not None:
-        require_searched_share(searched_share)
     if similarity not in get_args(Similarity):
         raise ValueError(f"similarity: found {similarity!r}, expected {' or '.join(get_args(Similarity))}")
     vector = _unit(F.col("features")) if similarity == "cosine" else F.col("features")
@@ -57,11 +52,7 @@ def similar(
     itself = vectors.select(F.col("idx").alias("row_idx"), F.col("idx").alias("col_idx"))
     most = None if offer is None else offer.most
     ranking = Ranking(vectors.drop("id"), cols.drop("id"), n_rows, n_rows, intercept=0.0, most=most)
-    if searched_share is None:
-        ranked = rank(ranking, n, itself)
-    else:
-        search = Search(searched_share, vectors, n_rows, of_some=offer is not None)
-        ranked = rank_indexed(ranking, n, itself, search)
+    ranked = rank(ranking, n, itself)
     ids = {"row_idx": f"{name}_id", "col_idx": f"similar_{name}_id"}
     for idx, column in ids.items():
         ranked = ranked.join(rows.select(F.col("idx").alias(idx), F.col("id").alias(column)), idx)

@@ -16,15 +16,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
-from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import PLAIN, Form
-from dcrec_spark.models.fitting.checks import require_number, require_searched_share
+from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.fitting.lay_out import driver_of, width_of
 from dcrec_spark.models.fitting.rows_here import derived
 from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.rank_here import Sides, are_few, as_lists, rank_here
-from dcrec_spark.models.outcome.rank_indexed import Search, rank_indexed
 from dcrec_spark.models.outcome.vectors_here import vectors_here
 from dcrec_spark.spark.lineage import is_local
 
@@ -93,7 +91,6 @@ class ScoringVectors:
         chosen: DataFrame | None = None,
         side: str = "user",
         offer: Offer | None = None,
-        searched_share: float | None = None,
     ) -> DataFrame:
         """Return the n best of the other side for each row of ``side``; ranked at once where that is little work.
 
@@ -101,18 +98,16 @@ class ScoringVectors:
         ----------
         seen : ``user_id, item_id`` of pairs to leave out. chosen : ``id`` of the rows that are asked for; all, if None.
         offer : the other side's that may be in a list; all, if None.
-        searched_share : of a large other side, that an index looks at for each row; None: all, exactly.
 
         Returns
         -------
         DataFrame[user_id, rank, item_id, score, preference, confounder]
         """
-        self._require_searchable(searched_share)
         here = self._here(n, seen, chosen, side, offer)
         if here is not None:
             named = here.rename_columns({"row_id": f"{side}_id", "col_id": f"{_OTHER[side]}_id"})
             return self.users.sparkSession.createDataFrame(named.select(_COLUMNS))
-        return self._on_cluster(n, seen, chosen, side, offer, searched_share)
+        return self._on_cluster(n, seen, chosen, side, offer)
 
     def lists(
         self,
@@ -121,7 +116,6 @@ class ScoringVectors:
         chosen: DataFrame | None,
         side: str,
         names: Mapping[str, str],
-        searched_share: float | None = None,
     ) -> DataFrame:
         """Return the n best of the other side as one list for each row of ``side``; parameters as for :meth:`best`.
 
@@ -132,7 +126,6 @@ class ScoringVectors:
         DataFrame[row, recommendations: array<struct<col, rating: float>>]
             Best first, under the names given.
         """
-        self._require_searchable(searched_share)
         row, col = names[side], names[_OTHER[side]]
         here = self._here(n, seen, chosen, side, None)
         if here is not None:
@@ -142,7 +135,7 @@ class ScoringVectors:
             ranked,
             lambda r: F.struct(r[f"{_OTHER[side]}_id"].alias(col), r["score"].cast("float").alias("rating")),
         )
-        table = self._on_cluster(n, seen, chosen, side, None, searched_share)
+        table = self._on_cluster(n, seen, chosen, side, None)
         return table.groupBy(F.col(f"{side}_id").alias(row)).agg(entry.alias("recommendations"))
 
     def _here(
@@ -163,30 +156,8 @@ class ScoringVectors:
         room = 0 if left_out is None else driver_of(spark).room_for(width_of(left_out))
         return rank_here(sides, n, left_out, room)
 
-    def _require_searchable(self, searched_share: float | None) -> None:
-        """Refuse a share that is none, and scores that an index of inner products does not know.
-
-        Raises
-        ------
-        ValueError, MissingExtraError, ConfigError
-        """
-        if searched_share is None:
-            return
-        require_searched_share(searched_share)
-        if not self.form.is_low_rank:
-            raise ConfigError(
-                f"searchedShare needs confounderLink=identity; this model has {self.form.link}, whose scores are no "
-                "inner products: rank exactly, with None"
-            )
-
     def _on_cluster(
-        self,
-        n: int,
-        seen: DataFrame | None,
-        chosen: DataFrame | None,
-        side: str,
-        offer: Offer | None,
-        searched_share: float | None,
+        self, n: int, seen: DataFrame | None, chosen: DataFrame | None, side: str, offer: Offer | None
     ) -> DataFrame:
         counts, other = {"user": self.n_users, "item": self.n_items}, _OTHER[side]
         rows, cols = self._sides(chosen, side, offer)
@@ -194,11 +165,7 @@ class ScoringVectors:
         sides = rows.drop("id"), cols.drop("id")
         ranking = Ranking(*sides, counts[side], counts[other], self.intercept, self.form, most)
         left_out = None if seen is None else self._indexed(seen, names)
-        if searched_share is None:
-            ranked = rank(ranking, n, left_out)
-        else:
-            search = Search(searched_share, self._tables[side], counts[side], of_some=offer is not None)
-            ranked = rank_indexed(ranking, n, left_out, search)
+        ranked = rank(ranking, n, left_out)
         for name, table in ((side, rows), (other, self._tables[other])):
             ids = table.select(F.col("idx").alias(names[name]), F.col("id").alias(f"{name}_id"))
             ranked = ranked.join(ids, names[name])
@@ -224,7 +191,7 @@ class ScoringVectors:
 
 def _linked(a_hat: Column, form: Form) -> Column:
     """Return gamma_u h_ui of the joined pairs."""
-    linked = F.sqrt(a_hat) if form.link == "sqrt" else F.log(a_hat + F.lit(form.offset))
+    linked = F.log(a_hat + F.lit(form.offset))
     gamma = F.element_at("__user_confounder", -1) + F.element_at("__item_confounder", -1)
     return gamma * (linked - F.lit(form.mean)) / F.lit(form.scale)
 

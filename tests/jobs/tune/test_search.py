@@ -79,15 +79,18 @@ def test_a_grid_is_every_combination_once() -> None:
 
 
 def test_random_draws_are_those_of_the_seed_and_inside_the_space() -> None:
-    space = ["space.outcome.rank={low: 2, high: 9, int: true}", "space.outcome.alpha={low: 0.1, high: 10, log: true}"]
+    space = [
+        "space.outcome.rank={low: 2, high: 9, int: true}",
+        "space.outcome.reg_param={low: 0.1, high: 10, log: true}",
+    ]
     settings = config(*space, "space.outcome.outcome=[weighted,probabilistic]", "trials=40", kind="random")
     found = draw_candidates(settings)
     assert found == draw_candidates(settings)
     other = settings.model_copy(update={"run": settings.run.model_copy(update={"seed": 7})})
     assert [c.parameters for c in found] != [c.parameters for c in draw_candidates(other)]
     assert {c.outcome.rank for c in found} == set(range(2, 10))
-    assert all(0.1 <= c.outcome.alpha <= 10 for c in found)
-    assert sum(c.outcome.alpha < 1 for c in found) == pytest.approx(20, abs=8)
+    assert all(0.1 <= c.outcome.reg_param <= 10 for c in found)
+    assert sum(c.outcome.reg_param < 1 for c in found) == pytest.approx(20, abs=8)
     assert {c.outcome.outcome for c in found} == {"weighted", "probabilistic"}
 
 
@@ -105,8 +108,6 @@ def test_settings_that_make_no_difference_make_no_candidate() -> None:
 def test_what_cannot_be_searched_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"setting tuning\.space: found no settings to try.*conf/tune\.yaml"):
         draw_candidates(config())
-    with pytest.raises(ConfigError, match=r"exposure\.kind=count, outcome\.rank=2 exclude each other"):
-        draw_candidates(config("space.outcome.rank=[2]", "space.exposure.kind=[binary,count]"))
 
 
 def test_counts_and_given_propensities_are_fitted_on_the_cluster() -> None:

@@ -128,7 +128,7 @@ def test_a_second_run_uses_what_is_recorded(searched: Path, ratings: Path, tmp_p
 def test_failed_trials_are_reported_and_the_latest_ratings_can_choose(ratings: Path, tmp_path: Path) -> None:
     settings = {
         **{"input.path": ratings, "input.columns.timestamp": "time", "output.path": tmp_path / "out"},
-        **{"tuning.split": "time", "tuning.metric": "mse", "tuning.space.outcome.user_reg": "[1,1e12]"},
+        **{"tuning.split": "time", "tuning.metric": "mse", "tuning.space.outcome.reg_param": "[1,1e12]"},
     }
     outcome = run_job(Tune, {**SETTINGS, **settings})
     assert outcome.code == 0, outcome

@@ -3,7 +3,6 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from scipy.stats import norm
 
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.models.families.gaussian import INTERCEPT_REG
 from tests.frames import frame_of
 from tests.models.outcome.test_extended import ALL, KINDS, Posterior, confounder_of
 from tests.models.world import NAMES, OUTCOME, by_id, cached, exposure, outcome
@@ -55,19 +55,19 @@ def scores_of(model: DeconfoundedMFModel, spark: SparkSession) -> Array:
     return tables_of(model.transform(all_pairs(spark)))["prediction"]
 
 
-def problem_of(settings: dict[str, Any], h: Array, variance: Array) -> biased.Problem:
+def problem_of(settings: dict[str, Any], h: Array) -> biased.Problem:
     """What a fit of NAMES with these settings minimised."""
     everywhere, ratings = settings["outcome"] == "weighted", np.where(OBSERVED, NAMES.ratings, 0.0)
     weights = 1.0 + OUTCOME["alpha"] * ratings if everywhere else np.ones(ratings.shape)
     weights *= NAMES.inverse_propensity() if settings.get("adjustment") == "ipw" else 1.0
     mask = np.where(OBSERVED, 1.0, float(everywhere))
     count = [OBSERVED.sum(axis=a) if settings.get("regByCount") else np.ones(ratings.shape[1 - a]) for a in (1, 0)]
-    names = ("userReg", "itemReg", "confounderReg", "interceptReg")
-    regs = [{**OUTCOME, **settings}[name] for name in names] + [ALL["userBiasReg"], ALL["itemBiasReg"]]
+    factor, gamma = ({**OUTCOME, **settings}[name] for name in ("regParam", "confounderReg"))
+    regs = factor, factor, gamma, INTERCEPT_REG, ALL["biasReg"], ALL["biasReg"]
     weight_of = settings.get("confounderWeight", "none")
     return biased.Problem(
-        ratings, np.where(OBSERVED, weights, float(everywhere)), mask, h, variance, weight_of, *count,
-        settings.get("fitBiases", False), *regs, settings.get("estimateConfounderReg", False),
+        ratings, np.where(OBSERVED, weights, float(everywhere)), mask, h, weight_of, *count,
+        settings.get("fitBiases", False), *regs,
     )  # fmt: skip
 
 
@@ -78,13 +78,13 @@ def unknowns_of(model: DeconfoundedMFModel) -> biased.Unknowns:
     biases = (users["bias"], items["bias"]) if has else none
     return biased.Unknowns(
         *(users["features"], biases[0], users["gamma"], items["features"], biases[1]),
-        *(shared.intercept, shared.gamma, shared.confounder_reg or model.getOrDefault("confounderReg"), none[0]),
+        *(shared.intercept, shared.gamma),
     )
 
 
 IN_BLOCKS = [pytest.mark.long]
-# Others try what "offset" is made of: "long steps" a logarithm, "everywhere" blocks.
-MARKS = {**dict.fromkeys(KINDS, IN_BLOCKS), "rated": [], "classical": [], "offset": [*IN_BLOCKS, pytest.mark.long]}
+# "log" has what others have: "rated" the logarithm, "everywhere" blocks.
+MARKS = {**dict.fromkeys(KINDS, IN_BLOCKS), "rated": [], "classical": []}
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=marks) for kind, marks in MARKS.items()])
@@ -94,16 +94,16 @@ def test_intervals_are_the_dense_twins(
     """Of every pair, rated or not, for any coverage; of one pair alone, which most blocks know nothing of, too."""
     settings, nothing = KINDS.get(kind, CLASSICAL), np.zeros(OBSERVED.shape)
     posterior = Posterior.of(stage_one)
-    h, predicted, variance = (
-        (nothing, nothing, nothing)
+    h, predicted = (
+        (nothing, nothing)
         if kind == "classical"
-        else confounder_of(posterior, settings.get("confounderLink", "identity"), settings.get("confounderLinkOffset"))
+        else confounder_of(posterior, settings.get("confounderLink", "identity"))
     )
     given = {} if kind == "classical" else {"exposureModel": stage_one}
     model = fitted if kind == "rated" else outcome(**settings, **given).fit(NAMES.frame(spark))
     found = model.predictIntervals(all_pairs(spark), NAMES.frame(spark, seed=3), coverage=0.8)
     assert found.columns == ["user_id", "item_id", "prediction", "low", "high", "extrapolates"]
-    expected = twin.certainty(problem_of(settings, h, variance), unknowns_of(model), OBSERVED, predicted)
+    expected = twin.certainty(problem_of(settings, h), unknowns_of(model), OBSERVED, predicted)
     width = norm.ppf(0.9) * np.sqrt(expected.variance)
     scores, tables = scores_of(model, spark), tables_of(found)
     assert_same(tables["prediction"], scores, 1e-9)
@@ -274,15 +274,12 @@ def test_what_has_no_interval_is_named(spark: SparkSession, fitted: Deconfounded
 def test_models_that_cannot_say_how_sure_they_are_refuse(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     ratings, pairs = NAMES.frame(spark), all_pairs(spark)
     poisson = fitted.copy({fitted.outcome: "poisson"})
-    refitted, alone = fitted.copy(), fitted.copy()
-    refitted.facts, alone.exposureModel = replace(fitted.facts, refitted=True), None
-    for model, message in ((poisson, "outcome=poisson does not say how sure"), (refitted, "refitted .* intervals")):
-        with pytest.raises(ConfigError, match=message):
-            model.predictIntervals(pairs, ratings)
-        with pytest.raises(ConfigError, match=message):
-            model.sureRecommendations(2, ratings)
-    with pytest.raises(ConfigError, match="refitted"):
-        refitted.overlap(ratings)
+    alone = fitted.copy()
+    alone.exposureModel = None
+    with pytest.raises(ConfigError, match="outcome=poisson does not say how sure"):
+        poisson.predictIntervals(pairs, ratings)
+    with pytest.raises(ConfigError, match="outcome=poisson does not say how sure"):
+        poisson.sureRecommendations(2, ratings)
     with pytest.raises(
         ConfigError, match="overlap takes propensities from the exposure model, and this model has none"
     ):

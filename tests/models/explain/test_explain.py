@@ -35,7 +35,7 @@ def exposures(spark: SparkSession) -> Iterator[PoissonFactorizationModel]:
 
 
 def fit(spark: SparkSession, exposures: PoissonFactorizationModel, **settings: Any) -> DeconfoundedMFModel:
-    estimator = outcome(exposureModel=exposures, preferenceCol="preference", confounderCol="confounder", **settings)
+    estimator = outcome(exposureModel=exposures, **settings)
     return estimator.fit(NAMES.frame(spark))
 
 

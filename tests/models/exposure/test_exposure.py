@@ -67,7 +67,7 @@ def test_tables_have_the_promised_columns(fitted: PoissonFactorizationModel) -> 
 @pytest.mark.parametrize(
     "layout_of_work",
     [
-        {"numUserBlocks": 5, "numItemBlocks": 3, "exchange": "auto"},
+        {"numBlocks": 5, "exchange": "auto"},
     ],
     ids=["5x3-mixed"],
 )

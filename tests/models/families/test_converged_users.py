@@ -6,7 +6,7 @@ import pytest
 from dcrec_spark.engine.ascent import Fit, Stopping, alternate
 from dcrec_spark.engine.sides import State
 from dcrec_spark.local.ratings import Ratings, lay_out
-from dcrec_spark.models.families.exposure_term import ExposureTerm
+from dcrec_spark.models.families.base import ExposureTerm
 from dcrec_spark.models.families.gamma_poisson import GammaPrior
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps
 from dcrec_spark.models.fitting.confounder import attach_confounder
@@ -27,7 +27,7 @@ def ratings(seed: int) -> ProcessLayout:
 
 
 def steps(layout: ProcessLayout, seed: int, **of: bool) -> GammaPoissonSteps:
-    return GammaPoissonSteps("outcome", "rating", 4, PRIOR, PRIOR, seed, intercept=PRIOR, n_pairs=layout.n_pairs, **of)
+    return GammaPoissonSteps("outcome", "rating", 4, PRIOR, seed, intercept=PRIOR, n_pairs=layout.n_pairs, **of)
 
 
 def fit(layout: ProcessLayout, model: GammaPoissonSteps, sweeps: int, tol: float = 0.0, extra: int = 10) -> Fit:
@@ -78,7 +78,7 @@ def test_final_elbo_equals_the_dense_reference_if_pairs_have_weights(per_user: b
     keys = rng.integers(-(2**62), 2**62, 15)
     layout = lay_out(Ratings(user, item, rating, keys[:9], keys[9:]), {"rating": rating, "weight": weight}, "float64")
     of = {"confounder": PRIOR, "per_user": per_user, "intercept": PRIOR, "unobserved": 0.3, "weighted": True}
-    model = GammaPoissonSteps("outcome", "rating", 3, PRIOR, PRIOR, 1, n_pairs=layout.n_pairs, **of)
+    model = GammaPoissonSteps("outcome", "rating", 3, PRIOR, 1, n_pairs=layout.n_pairs, **of)
     with FitScope() as scope:
         means = [State.of_memory({"shape": side, "rate": np.ones_like(side)}) for side in (pi, lam)]
         attached, _ = attach_confounder(layout, means[0], means[1], ExposureTerm(), scope)

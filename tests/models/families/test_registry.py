@@ -35,7 +35,7 @@ def plain(**changes: object) -> DeconfoundedMF:
         "outcome": "plain",
         "adjustment": "none",
         "rank": 2,
-        "userReg": 0.5,
+        "regParam": 0.5,
         "maxIter": 4,
         "tol": 0.0,
         **changes,
@@ -57,7 +57,7 @@ def in_one_process(spark: SparkSession) -> Outcome:
 
 @pytest.fixture(scope="module")
 def fitted(ratings: DataFrame) -> Iterator[DeconfoundedMFModel]:
-    model = plain(exchange="blocks", numUserBlocks=3).fit(ratings)
+    model = plain(exchange="blocks", numBlocks=3).fit(ratings)
     yield model
     model.release()
 

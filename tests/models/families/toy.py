@@ -1,6 +1,6 @@
 """A family in one file: plain matrix factorization of the observed ratings, without intercept and confounder.
 
-J = sum_obs (y - theta.beta)^2 + userReg (|Theta|^2 + |B|^2)
+J = sum_obs (y - theta.beta)^2 + regParam (|Theta|^2 + |B|^2)
 """
 
 from collections.abc import Mapping
@@ -23,14 +23,14 @@ class Plain(OutcomeFamily):
 
     objective = Objective("J", rises=False)
     unrated_are_zeros = False
-    reads = ("userReg",)
+    reads = ("regParam",)
 
     def require_consistent(self) -> None:
         if self.has_confounder:
             raise ConfigError("outcome=plain has no confounder: set adjustment=none")
 
-    def steps(self, observed: Observed, restart: int = 0, precision: str | None = None) -> "PlainSteps":
-        return PlainSteps(self.rank, self.settings["userReg"], self.seed_of(restart))
+    def steps(self, observed: Observed, precision: str | None = None) -> "PlainSteps":
+        return PlainSteps(self.rank, self.settings["regParam"], self.settings["seed"])
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
         gamma = (TableColumn("gamma", None, remembered=False),) if is_user else ()

@@ -56,8 +56,8 @@ def quiet(stage: str, iteration: int, objective: float) -> None: ...
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "settings"),
-    [("weighted, all terms", BLOCKS), ("poisson, gammas", BROADCAST), ("poisson, held out", BLOCKS)],
-    ids=["weighted, blocks", "poisson, broadcast", "held out, blocks"],
+    [("probabilistic, all terms", BLOCKS), ("poisson, gammas", BROADCAST), ("poisson, held out", BLOCKS)],
+    ids=["probabilistic, blocks", "poisson, broadcast", "held out, blocks"],
 )
 def test_spark_blocks_and_heavy_items_change_nothing(spark: SparkSession, kind: str, settings: Any) -> None:
     model = MODELS[kind] | {"maxIter": 3}

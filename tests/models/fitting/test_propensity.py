@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.errors import DataError
 from dcrec_spark.models.fitting.propensity import PropensitySettings, fit_propensity, propensity_from_counts
 from tests.frames import frame_of
 from tests.models.world import NAMES, outcome
@@ -21,7 +21,7 @@ def ratings(spark: SparkSession) -> DataFrame:
 
 
 def settings(**changes: Any) -> PropensitySettings:
-    return PropensitySettings(**{"column": None, "mean": 0.05, "decay": 0.25, "pivot": 4.0, "cap": None, **changes})
+    return PropensitySettings(**{"column": None, "cap": None, **changes})
 
 
 def weights_of(ratings: DataFrame, chosen: PropensitySettings) -> dict[float, float]:
@@ -79,10 +79,7 @@ def test_a_fit_takes_the_column_and_a_fold_in_the_scale_of_the_fit(spark: SparkS
         model.release()
 
 
-@pytest.mark.parametrize("mean", [1.0, 0.05, 1e-9])
-def test_settings_that_leave_a_rating_no_propensity_are_refused(mean: float) -> None:
-    value, count = np.array([1.0, 5.0]), np.array([3.0, 2.0])
-    with pytest.raises(ConfigError, match=r"propensityPivot=1e\+06 and propensityDecay=0\.001 make a rating of 1"):
-        propensity_from_counts(value, count, settings(mean=mean, decay=1e-3, pivot=1e6))
-    fitted = propensity_from_counts(value, count, settings(mean=mean, decay=1e-3, pivot=5.0))
-    assert np.isfinite(fitted.weights(value)).all()
+def test_ratings_far_below_the_scale_of_the_paper_are_refused() -> None:
+    value, count = np.array([-40.0, 5.0]), np.array([3.0, 2.0])
+    with pytest.raises(DataError, match="a rating of -40 has next to no propensity"):
+        propensity_from_counts(value, count, settings())

@@ -24,7 +24,7 @@ from tests.models.world import (
 from tests.problems import assert_same
 from tests.reference import poisson_outcome as dense
 
-PRIORS = ["userShapePrior", "userRatePrior", "itemShapePrior", "itemRatePrior"]
+PRIORS = ["shapePrior", "ratePrior"]
 
 
 def marked(spark: SparkSession, share: int = 4) -> DataFrame:
@@ -104,13 +104,13 @@ def test_a_stage_1_of_ones_own_starts_where_the_given_model_ended(
     spark: SparkSession, both_stages: DeconfoundedMFModel
 ) -> None:
     """With its own settings: no iteration moves the items. What a user set stays as it was."""
-    own = exposure(maxIter=0, itemShapePrior=0.9)
+    own = exposure(maxIter=0, shapePrior=0.9)
     warm = outcome(exposureModel=own, initialModel=both_stages, maxIter=0).fit(NUMBERS.frame(spark))
     assert warm.exposureModel is not None
     assert both_stages.exposureModel is not None
     ended = by_id(both_stages.exposureModel.itemFactors)["shape"]
     np.testing.assert_array_equal(by_id(warm.exposureModel.itemFactors)["shape"], ended)
-    assert warm.exposureModel.getOrDefault("itemShapePrior") == 0.9
+    assert warm.exposureModel.getOrDefault("shapePrior") == 0.9
     assert own.getOrDefault("initialModel") is None
     warm.release()
 
@@ -169,7 +169,7 @@ def test_held_out_pairs_take_no_part(spark: SparkSession) -> None:
 
 def test_a_fit_ends_when_the_held_out_loss_stops_falling_and_keeps_its_best(spark: SparkSession) -> None:
     """Without regularisation the training error falls for ever, and the held-out error does not."""
-    free = {"userReg": 1e-3, "itemReg": 1e-3, "outcome": "probabilistic", "adjustment": "none"}
+    free = {"regParam": 1e-3, "outcome": "probabilistic", "adjustment": "none"}
     estimator = outcome(**free, maxIter=40, patience=2, validationIndicatorCol="held")
     model = estimator.fit(marked(spark))
     losses = model.validationHistory

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from dcrec_spark.engine.build import build_process_side
+from dcrec_spark.engine.sizing import BYTES_OF_A_PAIR, GB, Size, block_count, least_blocks, most_heavy, plan_cluster
 from dcrec_spark.jobs.cli import dcrec
-from dcrec_spark.sizing import BYTES_OF_A_PAIR, GB, Size, block_count, least_blocks, most_heavy, plan_cluster
 
 # Peak of a Python worker in GB, of whole fits over blocks on two cores: users, items, ratings, both ranks.
 MEASURED = [

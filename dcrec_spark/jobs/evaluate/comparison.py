@@ -15,10 +15,9 @@ from dcrec_spark.data.titles import read_titles_file
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.baselines import item_statistics
-from dcrec_spark.jobs.inputs import open_ratings
+from dcrec_spark.jobs.inputs import as_trained, load_served_model, open_ratings, require_ids_of
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
-from dcrec_spark.jobs.served_model import as_trained, load_served_model, require_ids_of
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.vectors import ScoringVectors

@@ -103,7 +103,7 @@ def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposur
     with context.reporter.step("check the exposures"):
         check = exposure.predictiveCheck(ratings, _CHECK_SHARE, _CHECK_DRAWS, context.config.run.seed)
     check.release()
-    context.run.checked(check)
+    context.run.note_check(check)
     if check.passed:
         return
     remedy = "another exposure.rank may pass, or outcome.adjustment=none does without a_hat"

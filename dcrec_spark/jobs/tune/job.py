@@ -72,7 +72,7 @@ class Tune(Job[TuneConfig, Inputs, Choice]):
         with step("validate"):
             valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
             context.resources.callback(valid.unpersist)
-            run.took_in(valid)
+            run.note_validation(valid)
         ledger = Ledger(*open_files(context.output, context.spark), _search_name(config, run))
         with step("hold out"):
             fits, sizes = self._open(context, inputs.candidates, valid)

@@ -22,21 +22,8 @@ WORLDS: dict[Confounding, str] = {
     "raises": "people like\nwhat reaches them",
 }
 SEEDS = (0, 1, 2)
-_SHARED = {
-    "outcome": "probabilistic",
-    "unobservedWeight": 0.0,
-    "rank": 5,
-    "regParam": 10.0,
-    "biasReg": 3.0,
-    "maxIter": 50,
-    "tol": 1e-4,
-}
-_CONFOUNDER = {
-    "adjustment": "deconfounded",
-    "fitBiases": True,
-    "confounderWeight": "pooled",
-    "confounderReg": 30.0,
-}
+_SHARED = {"rank": 5, "fitBiases": False, "maxIter": 50, "tol": 1e-4}
+_CONFOUNDER = {"adjustment": "deconfounded", "fitBiases": True}
 EXPOSURE = {"rank": 5, "maxIter": 100}
 
 

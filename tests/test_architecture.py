@@ -68,7 +68,7 @@ def test_the_package_is_found() -> None:
 
 def test_nothing_lies_loose_at_the_top() -> None:
     files = {path.name for path in PACKAGE.iterdir() if path.is_file()}
-    assert files == {"__init__.py", "errors.py", "sizing.py", "version.py", "py.typed"}
+    assert files == {"__init__.py", "errors.py", "version.py", "py.typed"}
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,11 @@ def test_nothing_lies_loose_at_the_top() -> None:
         ("storage", {"errors", "spark"}),
         ("engine", {"errors", "kernels", "spark"}),
         ("data", {"errors", "config", "spark"}),
-        ("models", {"errors", "version", "settings", "kernels", "spark", "engine", "data", "storage", "sizing"}),
+        ("models", {"errors", "version", "settings", "kernels", "spark", "engine", "data", "storage"}),
         ("publish", {"errors", "spark", "storage"}),
         ("evaluation", {"errors", "settings", "kernels", "spark", "engine", "data", "models"}),
         ("local", {"errors", "kernels", "spark", "engine", "models", "evaluation"}),
         ("report", {"errors", "evaluation", "models"}),
-        ("sizing", {"errors"}),
     ],
 )
 def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> None:

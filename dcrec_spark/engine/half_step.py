@@ -380,5 +380,5 @@ def _require_finite(side: AnySide, state: State) -> None:
         state.release()
         raise FitError(
             f"{bad} of {side.n_rows} {side.name} factors are NaN or infinite after an update: look for extreme "
-            "ratings or weights (alpha), or raise the regularisation (user_reg, item_reg)"
+            "ratings or weights (alpha), or raise the regularisation (regParam)"
         )

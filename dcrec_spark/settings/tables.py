@@ -12,7 +12,7 @@ from typing import Any
 from dcrec_spark.settings.domains import Choice, Column, Domain, Flag, Instance, Number
 
 # Default precisions of the priors, with unit noise: constant, for factors and biases of both sides, and for gamma.
-REG_PARAM, BIAS_REG, CONFOUNDER_REG = 10.0, 5.0, 10.0
+REG_PARAM, BIAS_REG, CONFOUNDER_REG = 12.0, 5.0, 30.0
 
 # With a smaller shape exp(E[log .]) underflows, and the responsibilities lose their meaning.
 SMALLEST_SHAPE = 0.01
@@ -333,5 +333,5 @@ SECTIONS = {"exposure": EXPOSURE, "outcome": OUTCOME, "engine": ENGINE}
 
 # Settings of the outcome for counts such as plays and clicks. ``run.preset`` names them in jobs.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "counts": {"outcome": "weighted", "alpha": 40.0, "reg_param": 1.0, "fit_biases": False},
+    "counts": {"outcome": "weighted", "alpha": 1.0, "reg_param": 10.0, "fit_biases": False},
 }

@@ -11,12 +11,12 @@ import pytest
 import structlog
 import yaml
 from click.testing import CliRunner
-from dcrec_spark.settings.setting import camel
 from pyspark.sql import SparkSession
 
 from dcrec_spark.config import RetrainConfig, load_config
 from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.parquet import verify
+from dcrec_spark.settings.tables import camel_case
 from dcrec_spark.spark.session import conf_directory
 from examples import closeness, demo
 
@@ -81,7 +81,7 @@ def test_settings_of_the_nightly_job_are_those_of_the_comparison() -> None:
     """The tables that the demo publishes come from the row that it has shown."""
     config = load_config(RetrainConfig, conf_directory() / "demo.yaml", ["outcome.adjustment=deconfounded"])
     shown = {**closeness._SHARED, **closeness.ROWS["deconfounded"].settings}
-    asked = {camel(name): value for name, value in config.outcome.model_dump().items()}
+    asked = {camel_case(name): value for name, value in config.outcome.model_dump().items()}
     assert {name: asked[name] for name in shown if name != "maxIter" and name != "tol"} == {
         name: value for name, value in shown.items() if name not in ("maxIter", "tol")
     }

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from dcrec_spark.local.side_by_side import side_by_side
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
@@ -14,7 +13,7 @@ from dcrec_spark.evaluation.splits import split_within_users
 from dcrec_spark.local.data import Parts, gather
 from dcrec_spark.local.fits import Exposure, fit_exposure, fit_outcome
 from dcrec_spark.local.ratings import Ratings
-from dcrec_spark.local.trial import Bench, Fitted, Trial, confounder
+from dcrec_spark.local.trial import Bench, Fitted, Trial, confounder, side_by_side
 from tests.frames import frame_of
 
 SETTINGS = MetricSettings(ks=(2,), replications=20)

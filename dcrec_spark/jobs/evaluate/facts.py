@@ -12,10 +12,10 @@ from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY,
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
 from dcrec_spark.evaluation.result import Estimate, Metrics
 from dcrec_spark.jobs.evaluate.comparison import BASELINE, COMPARED, MODEL, Comparison
-from dcrec_spark.jobs.evaluate.measure import CUTS, Measurements, difference_of
+from dcrec_spark.jobs.evaluate.measure import Measurements, difference_of
+from dcrec_spark.jobs.inputs import as_trained
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
-from dcrec_spark.jobs.served_model import as_trained
 from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
@@ -42,7 +42,7 @@ def report_facts(
     record: Mapping[str, Any],
 ) -> ReportFacts:
     """Collect what the report shows. record : ``run.json`` of the run that fitted the model, empty for none."""
-    model = comparison.model
+    model, k = comparison.model, measurements.of_lists.settings.ks[-1]
     samples, no_reasons = sample_users(config, comparison, measurements.lists, titles)
     return ReportFacts(
         run_id=run.run_id,
@@ -78,8 +78,8 @@ def report_facts(
         gamma=_gamma(model),
         samples=samples,
         no_reasons=no_reasons,
-        k=max(CUTS),
-        listed=_listed(model, measurements.lists),
+        k=k,
+        listed=_listed(model, measurements.lists, k),
         timings=dict(run.timings),
         fit_timings=record.get("timings", {}),
         versions=run.versions,
@@ -189,8 +189,8 @@ def _reasons(comparison: Comparison, lists: DataFrame, titles: DataFrame | None)
         explained.unpersist()
 
 
-def _listed(model: DeconfoundedMFModel, ranked: DataFrame) -> Any:
-    """pandas: in how many users' first places the items of the catalogue are (low, high, n)."""
-    places = ranked.where(F.col("rank") <= max(CUTS)).groupBy("item_id").agg(F.count("*").alias("lists"))
+def _listed(model: DeconfoundedMFModel, ranked: DataFrame, k: int) -> Any:
+    """pandas: in how many users' first k places the items of the catalogue are (low, high, n)."""
+    places = ranked.where(F.col("rank") <= k).groupBy("item_id").agg(F.count("*").alias("lists"))
     items = model.itemFactors.select(F.col("id").alias("item_id")).join(places, "item_id", "left")
     return counts_in_powers(items.select(F.coalesce("lists", F.lit(0)).alias("lists")), "lists")

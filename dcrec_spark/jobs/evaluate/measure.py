@@ -17,14 +17,13 @@ from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
 from dcrec_spark.jobs.evaluate.comparison import MODEL, Comparison
+from dcrec_spark.jobs.inputs import as_trained
 from dcrec_spark.jobs.job import Context
-from dcrec_spark.jobs.served_model import as_trained
 from dcrec_spark.models.exposure.estimator import estimator_like
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.publish.schemas import metric_table
 from dcrec_spark.report.facts import CertaintyFacts
 
-# Cuts of the lists.
 CUTS = (5, 10)
 _HELD_OUT_SHARE = 0.2
 _COVERAGE = 0.9
@@ -87,16 +86,15 @@ def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measure
     of_test = evaluate(predictions, {name: name for name in (*models, *BASELINES)}, _COLUMNS, settings)
     of_test = _select(of_test, lambda name, measure: not (name in RANK_ONLY and measure.is_error))
     lists = _rank(context, comparison)
+    longest = lists[MODEL].agg(F.max("rank")).collect()[0][0]
+    of_lists = replace(settings, ks=tuple(k for k in CUTS if k <= longest) or (longest,))  # in a small catalogue
     sizes = {name: vectors.n_items for name, vectors in models.items()} | {POPULARITY: comparison.model.numItems}
-    of_lists = reduce(
-        Metrics.joined,
-        (evaluate_ranking(lists[name], comparison.test, sizes[name], name, _COLUMNS, settings) for name in lists),
-    )
+    parts = [evaluate_ranking(lists[name], comparison.test, sizes[name], name, _COLUMNS, of_lists) for name in lists]
     strata: list[Stratum] = []
     if comparison.relatives:
         pair = {name: name for name in (MODEL, next(iter(comparison.relatives)))}
         strata = evaluate_strata(predictions, comparison.training, pair, _COLUMNS, settings)
-    return Measurements(lists[MODEL], of_test, of_lists, strata)
+    return Measurements(lists[MODEL], of_test, reduce(Metrics.joined, parts), strata)
 
 
 def difference_of(stratum: Stratum) -> Metrics:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import scipy.stats
-from pydantic import ValidationError
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 
 from dcrec_spark.config import ExposureConfig, OutcomeConfig, Range, TuneConfig
@@ -83,12 +82,7 @@ def _candidate(config: TuneConfig, number: int, parameters: Parameters) -> Candi
     for name, value in parameters.items():
         section, _, setting = name.partition(".")
         settings[section][setting] = value
-    try:
-        valid = TuneConfig.model_validate(settings)
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-        text = format_parameters(parameters)
-        raise ConfigError(f"setting tuning.space: {text} exclude each other: expected {reason}") from None
+    valid = TuneConfig.model_validate(settings)
     confounded = valid.outcome.adjustment == "deconfounded"
     return Candidate(number, dict(parameters), valid.exposure if confounded else None, valid.outcome)
 

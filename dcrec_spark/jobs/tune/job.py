@@ -22,11 +22,10 @@ from rich.text import Text
 from dcrec_spark.config import TuneConfig
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError, FitError
-from dcrec_spark.jobs.inputs import open_ratings
+from dcrec_spark.jobs.inputs import input_line, open_ratings
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
-from dcrec_spark.jobs.outputs import reject_table, text_file
 from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.jobs.summary import input_line
+from dcrec_spark.jobs.tables import reject_table, text_file
 from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates, format_parameters
 from dcrec_spark.jobs.tune.fits import Attempt, Fits, InMemory, OnCluster, Sizes, fits_in_memory, metric_settings, split
 from dcrec_spark.jobs.tune.trials import Choice, Ledger, TrialRow, choose
@@ -96,9 +95,10 @@ class Tune(Job[TuneConfig, Inputs, Choice]):
 
     def summary(self, context: Context[TuneConfig], finished: Finished[Choice]) -> RenderableType:
         """Show the best trials, and the command that fits with the settings of the best."""
-        best = f"{finished.directory}/{FOLDER}/{FILE}".removeprefix("file://")
-        following = Text(f"next      dcrec retrain --config {best}", overflow="fold")
-        return Group(_best_trials(finished.result), super().summary(context, finished), following)
+        run, best = finished.run, f"{finished.directory}/{FOLDER}/{FILE}".removeprefix("file://")
+        lines = [f"run {run.run_id} published to {finished.directory.removeprefix('file://')}", *run.warnings]
+        lines.append(f"next: dcrec retrain --config {best}")
+        return Group(_best_trials(finished.result), *(Text(line, overflow="fold") for line in lines))
 
     def _open(
         self, context: Context[TuneConfig], candidates: Sequence[Candidate], valid: Validated

@@ -181,7 +181,7 @@ def _level(users: State, items: State) -> Noise:
     if not (np.isfinite(level.freedom) and level.freedom > 0.0):
         raise ConfigError(
             f"the fit leaves {level.freedom:.3g} degrees of freedom of {float(users.sums['count']):.0f} ratings, and "
-            "their noise can't be estimated: raise userReg and itemReg, or lower the rank, and fit again"
+            "their noise can't be estimated: raise regParam, or lower the rank, and fit again"
         )
     return level
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from pyspark.ml.param import Params
 
+from dcrec_spark.engine.sizing import most_heavy, pairs_of_a_row
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.sizing import most_heavy, pairs_of_a_row
 
 # Below this many bytes of factors a side's results are held by the driver and broadcast; above they stay placed.
 HELD_BYTES = 64 * 2**20

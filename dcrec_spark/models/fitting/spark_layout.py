@@ -15,13 +15,13 @@ from dcrec_spark.engine.blocks import Side
 from dcrec_spark.engine.build import HeavyRows, build_side
 from dcrec_spark.engine.half_step import State
 from dcrec_spark.engine.heavy import Heavy
+from dcrec_spark.engine.sizing import block_count, least_blocks
 from dcrec_spark.models.families.base import Remembered, Tabled
 from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
 from dcrec_spark.models.fitting.factors import factor_frame, place_factors
 from dcrec_spark.models.fitting.layout import Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.sizing import block_count, least_blocks
 from dcrec_spark.spark.lineage import cache_while_used, cores, fixed_placement
 from dcrec_spark.spark.planning import few_partitions
 

@@ -108,8 +108,6 @@ def test_settings_that_make_no_difference_make_no_candidate() -> None:
 def test_what_cannot_be_searched_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"setting tuning\.space: found no settings to try.*conf/tune\.yaml"):
         draw_candidates(config())
-    with pytest.raises(ConfigError, match=r"exposure\.kind=count, outcome\.rank=2 exclude each other"):
-        draw_candidates(config("space.outcome.rank=[2]", "space.exposure.kind=[binary,count]"))
 
 
 def test_counts_and_given_propensities_are_fitted_on_the_cluster() -> None:
@@ -118,6 +116,7 @@ def test_counts_and_given_propensities_are_fitted_on_the_cluster() -> None:
     assert fits_in_memory(settings, draw_candidates(settings), columns)
     assert fits_in_memory(settings, weighted, columns)
     assert not fits_in_memory(settings, weighted, [*columns, "propensity"])
+    assert not fits_in_memory(settings, draw_candidates(settings), [*columns, "count"])
 
 
 def test_trials_are_measured_as_models_are_evaluated() -> None:

@@ -3,7 +3,6 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -184,8 +183,8 @@ def test_lists_say_what_it_takes_to_change_them(
     lists = fitted.recommendationTable(n, seen=ratings)
     assert found.columns == [*lists.columns, "low", "high", "extrapolates", "odds_to_change"]
     assert sorted(found.select(lists.columns).collect()) == sorted(lists.collect())
-    h, predicted, variance = confounder_of(Posterior.of(stage_one), KINDS["rated"]["confounderLink"])
-    dense = twin.certainty(problem_of(KINDS["rated"], h, variance), unknowns_of(fitted), OBSERVED, predicted)
+    h, predicted = confounder_of(Posterior.of(stage_one), KINDS["rated"]["confounderLink"])
+    dense = twin.certainty(problem_of(KINDS["rated"], h), unknowns_of(fitted), OBSERVED, predicted)
     width = 2.0 * norm.ppf(0.9) * np.sqrt(dense.variance)
     scores = scores_of(fitted, spark)
     rows = {(row.user_id, row.rank): row for row in found.collect()}
@@ -214,8 +213,8 @@ def test_under_a_limit_on_categories_any_other_list_that_keeps_it_may_come(
     found = fitted.sureRecommendations(n, ratings, items=items, maxPerCategory=most)
     lists = fitted.recommendationTable(n, items=items, maxPerCategory=most)
     assert sorted(found.select(lists.columns).collect()) == sorted(lists.collect())
-    h, predicted, variance = confounder_of(Posterior.of(stage_one), KINDS["rated"]["confounderLink"])
-    dense = twin.certainty(problem_of(KINDS["rated"], h, variance), unknowns_of(fitted), OBSERVED, predicted)
+    h, predicted = confounder_of(Posterior.of(stage_one), KINDS["rated"]["confounderLink"])
+    dense = twin.certainty(problem_of(KINDS["rated"], h), unknowns_of(fitted), OBSERVED, predicted)
     scores = scores_of(fitted, spark)
     of_users: dict[str, list[Any]] = {user: [] for user in NAMES.users}
     for row in found.orderBy("rank").collect():
@@ -275,15 +274,12 @@ def test_what_has_no_interval_is_named(spark: SparkSession, fitted: Deconfounded
 def test_models_that_cannot_say_how_sure_they_are_refuse(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     ratings, pairs = NAMES.frame(spark), all_pairs(spark)
     poisson = fitted.copy({fitted.outcome: "poisson"})
-    refitted, alone = fitted.copy(), fitted.copy()
-    refitted.facts, alone.exposureModel = replace(fitted.facts, refitted=True), None
-    for model, message in ((poisson, "outcome=poisson does not say how sure"), (refitted, "refitted .* intervals")):
-        with pytest.raises(ConfigError, match=message):
-            model.predictIntervals(pairs, ratings)
-        with pytest.raises(ConfigError, match=message):
-            model.sureRecommendations(2, ratings)
-    with pytest.raises(ConfigError, match="refitted"):
-        refitted.overlap(ratings)
+    alone = fitted.copy()
+    alone.exposureModel = None
+    with pytest.raises(ConfigError, match="outcome=poisson does not say how sure"):
+        poisson.predictIntervals(pairs, ratings)
+    with pytest.raises(ConfigError, match="outcome=poisson does not say how sure"):
+        poisson.sureRecommendations(2, ratings)
     with pytest.raises(
         ConfigError, match="overlap takes propensities from the exposure model, and this model has none"
     ):

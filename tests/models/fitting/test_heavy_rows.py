@@ -198,18 +198,6 @@ def test_a_warm_start_a_fold_in_and_a_saved_model(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.long
-def test_a_refit(spark: SparkSession) -> None:
-    """To predictions of all pairs, with weights by the exposure model."""
-    model = fit(outcome(outcome="probabilistic"), spark)
-    settings: dict[str, Any] = {"refit": "doublyRobust", "maxIter": 3}
-    whole = outcome(**settings).refitModel(model, NAMES.frame(spark))
-    split = splitting(outcome(**settings, **BLOCKS)).refitModel(model, NAMES.frame(spark))
-    assert_same_outcome(split, whole)
-    for each in (model, whole, split):
-        each.release()
-
-
-@pytest.mark.long
 def test_an_interrupted_fit_goes_on(spark: SparkSession) -> None:
     """In stage 2, after its last sweep too, where only settling follows."""
     settings: dict[str, Any] = {"outcome": "poisson", "adjustment": "none", "maxIter": 3}

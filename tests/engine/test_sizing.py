@@ -8,11 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from dcrec_spark.engine.build import local_side
+from dcrec_spark.engine.sizing import BYTES_OF_A_PAIR, GB, Size, block_count, least_blocks, most_heavy, plan_cluster
 from dcrec_spark.jobs.cli import dcrec
-from dcrec_spark.sizing import BYTES_OF_A_PAIR, GB, Size, block_count, least_blocks, most_heavy, plan_cluster
 
 # Peak of a Python worker in GB, of whole fits over blocks on two cores: users, items, ratings, both ranks.
 MEASURED = [
+    (20_000, 5_000, 1_000_000, 50, 0.50),
     (59_720, 9_999, 2_000_000, 30, 0.44),
     (283_876, 19_986, 3_000_000, 50, 0.97),
     (69_998, 10_000, 10_000_000, 50, 1.09),

@@ -83,7 +83,7 @@ def compare(
 def parts_of(simulated: FairSimulation) -> Parts:
     """Hold a data set as a fit in one process takes it; test pairs whose user or item has no rating are left out."""
     pairs = {"train": simulated.ratings, "test": simulated.test}
-    return Parts.of_indices(simulated.n_users, simulated.n_items, pairs).known("test", ("train",))
+    return Parts.of_indices(simulated.n_users, simulated.n_items, pairs).select_known("test", ("train",))
 
 
 def _kinds(drawn: Mapping[tuple[Confounding, int], FairSimulation]) -> Iterator[Confounding]:

@@ -19,9 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import FitError
-from dcrec_spark.evaluation.measures import Measure
+from dcrec_spark.evaluation.measures import Measure, MetricSettings
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.strata import bounds_of
 from dcrec_spark.local.data import Parts
 from dcrec_spark.local.trial import Bench, weights_of
@@ -227,7 +226,7 @@ def _interventions(of: Comparison, predictions: Mapping[str, Array]) -> Cell:
     """Figures of the pairs that users chose: as they chose, and as if exposure to each item were equal."""
     popularity = np.bincount(of.parts.ratings(*of.fitted).item, minlength=len(of.parts.item_key))
     weight = 1 / np.maximum(popularity[of.parts.of[REGULAR]["item"]], 1)
-    tests = {REGULAR: of.parts, REWEIGHTED: of.parts.weighed(REGULAR, weight)}
+    tests = {REGULAR: of.parts, REWEIGHTED: of.parts.with_weights(REGULAR, weight)}
     return {name: {"metrics": of.measure(parts, REGULAR, predictions)} for name, parts in tests.items()}
 
 

@@ -57,7 +57,7 @@ def _random_and_regular_test(files: Files, spark: SparkSession, folder: Path, se
     fit, random = files.read(spark, folder)
     train, validation, regular = split_within_users(fit, (0.64, 0.16, 0.2), seed)
     parts = gather({"train": train, "validation": validation, REGULAR: regular, "test": random})
-    return _usable(parts).known(REGULAR, ("train", "validation"))
+    return _usable(parts).select_known(REGULAR, ("train", "validation"))
 
 
 def _random_test_of_new_users(files: Files, spark: SparkSession, folder: Path, seed: int) -> Parts:
@@ -69,8 +69,8 @@ def _random_test_of_new_users(files: Files, spark: SparkSession, folder: Path, s
     of_validation = {"validation_fold_in": given, "validation": validation}
     of_test = {"fold_in": fit.where(new), "test": random.where(new)}
     whole = gather({"train": known.where(~new_to_train), **of_validation, **of_test})
-    whole = whole.known("validation", ("train",), ("validation_fold_in",))
-    return whole.known("test", ("train", "validation", "validation_fold_in"), ("fold_in",))
+    whole = whole.select_known("validation", ("train",), ("validation_fold_in",))
+    return whole.select_known("test", ("train", "validation", "validation_fold_in"), ("fold_in",))
 
 
 def _regular_test(path: str, spark: SparkSession, folder: Path, seed: int) -> Parts:
@@ -108,4 +108,4 @@ def _ratings(spark: SparkSession, kind: Literal["coat", "movielens", "yahoo-r3"]
 
 def _usable(parts: Parts) -> Parts:
     """Leave out of validation and test what no fit knows."""
-    return parts.known("validation", ("train",)).known("test", ("train", "validation"))
+    return parts.select_known("validation", ("train",)).select_known("test", ("train", "validation"))

@@ -89,8 +89,8 @@ def fair_parts(kind: Confounding, size: int, spark: SparkSession, data: Path, se
         "validation": {name: values[~fits] for name, values in drawn.ratings.items()},
         "test": drawn.test,
     }
-    parts = Parts.of_indices(size, size, pairs).known("validation", ("train",))
-    return parts.known("test", ("train", "validation"))
+    parts = Parts.of_indices(size, size, pairs).select_known("validation", ("train",))
+    return parts.select_known("test", ("train", "validation"))
 
 
 def paper_parts(size: int, spark: SparkSession, data: Path, seed: int) -> Parts:

@@ -81,7 +81,7 @@ def describe(outcome: str, adjustment: str) -> str:
     >>> describe("weighted", "ipw")
     'weighted matrix factorization by inverse propensities'
     """
-    model = "Poisson factorization" if outcome == "poisson" else f"{outcome} matrix factorization"
+    model = {"poisson": "Poisson factorization"}.get(outcome, f"{outcome} matrix factorization")
     return _ADJUSTMENTS[adjustment].format(model)
 
 

@@ -6,8 +6,6 @@ A configuration of an estimator is a class in test_contract.py::
         ...
 """
 
-import inspect
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,25 +20,6 @@ from dcrec_spark.models.fitting.facts import OutcomeFacts
 from tests.frames import frame_of
 from tests.models.world import NAMES, World, by_id, exposure, outcome
 from tests.problems import assert_same
-
-NO_COLUMN, NO_SIZE = ("", 3), (float("nan"), float("inf"), -1.0, "1", True)
-# Every Param has values that it refuses; None as well, unless it is the default.
-WRONG: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("userCol", "itemCol", "ratingCol", "countCol", "exposureCol", "predictionCol"), NO_COLUMN),
-    **dict.fromkeys(("propensityCol", "validationIndicatorCol"), NO_COLUMN),
-    **dict.fromkeys(("rank", "exposureRank", "checkpointInterval"), (0, 2.5, True, "3", float("inf"))),
-    **dict.fromkeys(("patience", "numBlocks"), (0, 1.5, True)),
-    **dict.fromkeys(("shapePrior", "ratePrior", "gammaShape", "gammaRate"), (0.0, *NO_SIZE)),
-    **dict.fromkeys(("regParam", "biasReg", "confounderReg", "tol", "alpha", "unobservedWeight"), NO_SIZE),
-    **dict.fromkeys(("outcome", "adjustment", "confounderWeight", "confounderLink"), ("x", 1)),
-    **dict.fromkeys(("exchange", "precision", "coldStartStrategy", "solver"), ("x", 1)),
-    **dict.fromkeys(("fitBiases", "fitIntercept", "regByCount", "leaveOneOut"), (1, "yes")),
-    "weightCap": (0.5, *NO_SIZE),
-    "maxIter": (-1, 0.5),
-    "seed": (0.5, "1", True),
-    "initialModel": ("x", 1, Pipeline()),
-    "exposureModel": ("x", 1, Pipeline),
-}
 
 
 class EstimatorContract:
@@ -113,53 +92,6 @@ class EstimatorContract:
     def said(cls, model: Any, pairs: DataFrame) -> dict[str, Any]:
         """What the fitted model says, to the last bit."""
         return exactly(cls.tables(model, pairs))
-
-    # Params
-
-    def test_every_param_is_explained_and_has_the_default_of_the_constructor(self, estimator: Any) -> None:
-        defaults = defaults_of(estimator)
-        assert {param.name for param in estimator.params} == defaults.keys()
-        explained = type(estimator)().explainParams().splitlines()
-        for param in estimator.params:
-            assert len(param.doc) > 5, param.name
-            assert estimator._defaultParamMap[param] == defaults[param.name]
-            assert f"{param.name}: {param.doc} (default: {defaults[param.name]})" in explained
-
-    def test_a_wrong_value_is_refused_by_the_name_of_its_param(self, estimator: Any) -> None:
-        """However it comes: to the constructor, to ``set``, in the map of a copy; and nothing has changed."""
-        before = values_of(estimator)
-        for param in estimator.params:
-            for value in WRONG[param.name]:
-                refusal = pytest.raises(TypeError, match=rf"{param.name}: found {re.escape(repr(value))}, expected")
-                with refusal:
-                    type(estimator)(**{param.name: value})
-                with refusal:
-                    estimator.set(param, value)
-                with refusal:
-                    estimator.copy({param: value})
-        assert values_of(estimator) == before
-
-    def test_none_is_refused_where_it_is_not_the_default(self, estimator: Any) -> None:
-        for name, default in defaults_of(estimator).items():
-            if default is None:
-                assert type(estimator)(**{name: None}).getOrDefault(name) is None
-                continue
-            refusal = pytest.raises(TypeError, match=rf"{name}: found None, expected")
-            with refusal:
-                type(estimator)(**{name: None})
-            with refusal:
-                estimator.copy({estimator.getParam(name): None})
-
-    def test_an_unknown_param_is_refused(self, estimator: Any) -> None:
-        with pytest.raises(TypeError, match="ranc"):
-            type(estimator)(ranc=3)
-
-    def test_a_copy_is_independent_and_keeps_the_listener(self, estimator: Any) -> None:
-        before, estimator.listener = values_of(estimator), print
-        copied = estimator.copy({estimator.seed: 99})
-        assert (copied.uid, copied.listener, copied.getOrDefault("seed")) == (estimator.uid, print, 99)
-        copied.set(copied.userCol, "reader")
-        assert values_of(estimator) == before
 
     # Fit
 
@@ -262,11 +194,6 @@ class OutcomeContract(EstimatorContract):
             "parts": model.predictParts(pairs),
             "ranking": model.recommendationTable(3, pairs.limit(4)),
         }
-
-
-def defaults_of(estimator: Estimator[Any]) -> dict[str, Any]:
-    parameters = inspect.signature(type(estimator).__init__).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
 def values_of(instance: Params) -> dict[str, Any]:

@@ -1,29 +1,122 @@
-"""Setters, getters and wrong names, as a user of pyspark.ml expects them. No session is needed to set parameters.
+"""Params as a user of pyspark.ml expects them, once for each estimator. No session is needed."""
 
-What is refused is in the contract of every estimator; which values, in tests/settings.
-"""
-
+import inspect
+import re
 from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.ml import Pipeline
 from pyspark.ml.param.shared import HasMaxIter, HasPredictionCol, HasSeed, HasTol
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization, PoissonFactorizationModel
-from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, PRESETS, camel_case, params
+from dcrec_spark.settings.tables import PRESETS, camel_case
 
-ESTIMATORS: list[type[Any]] = [PoissonFactorization, DeconfoundedMF]
-TABLES = {PoissonFactorization: params(EXPOSURE), DeconfoundedMF: params(OUTCOME)}
+NO_COLUMN, NO_SIZE = ("", 3), (float("nan"), float("inf"), -1.0, "1", True)
+# Every Param has values that it refuses; None as well, unless it is the default.
+WRONG: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("userCol", "itemCol", "ratingCol", "countCol", "exposureCol", "predictionCol"), NO_COLUMN),
+    **dict.fromkeys(("propensityCol", "validationIndicatorCol"), NO_COLUMN),
+    **dict.fromkeys(("rank", "exposureRank", "checkpointInterval"), (0, 2.5, True, "3", float("inf"))),
+    **dict.fromkeys(("patience", "numBlocks"), (0, 1.5, True)),
+    **dict.fromkeys(("shapePrior", "ratePrior", "gammaShape", "gammaRate"), (0.0, *NO_SIZE)),
+    **dict.fromkeys(("regParam", "biasReg", "confounderReg", "tol", "alpha", "unobservedWeight"), NO_SIZE),
+    **dict.fromkeys(("outcome", "adjustment", "confounderWeight", "confounderLink"), ("x", 1)),
+    **dict.fromkeys(("exchange", "precision", "coldStartStrategy", "solver"), ("x", 1)),
+    **dict.fromkeys(("fitBiases", "fitIntercept", "regByCount", "leaveOneOut"), (1, "yes")),
+    "weightCap": (0.5, *NO_SIZE),
+    "maxIter": (-1, 0.5),
+    "seed": (0.5, "1", True),
+    "initialModel": ("x", 1, Pipeline()),
+    "exposureModel": ("x", 1, Pipeline),
+}
+
+
+@pytest.fixture(params=[PoissonFactorization, DeconfoundedMF])
+def estimator(request: pytest.FixtureRequest) -> Any:
+    return request.param()
+
+
+def defaults_of(estimator: Any) -> dict[str, Any]:
+    parameters = inspect.signature(type(estimator).__init__).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def values_of(estimator: Any) -> dict[str, Any]:
+    return {param.name: estimator.getOrDefault(param) for param in estimator.params}
 
 
 def method(verb: str, param: str) -> str:
     return f"{verb}{param[0].upper()}{param[1:]}"
 
 
-def test_the_ends_of_the_ranges_are_allowed() -> None:
-    estimator = DeconfoundedMF(rank=1, maxIter=0, tol=0.0, alpha=0.0, unobservedWeight=0.0, numBlocks=1)
-    assert estimator.getAlpha() == 0.0
-    assert PoissonFactorization(shapePrior=0.01, checkpointInterval=1).getShapePrior() == 0.01
+def test_every_param_is_explained_and_has_the_default_of_the_constructor(estimator: Any) -> None:
+    defaults, explained = defaults_of(estimator), estimator.explainParams().splitlines()
+    assert {param.name for param in estimator.params} == defaults.keys()
+    for param in estimator.params:
+        assert estimator._defaultParamMap[param] == defaults[param.name]
+        assert f"{param.name}: {param.doc} (default: {defaults[param.name]})" in explained
+
+
+def test_every_param_has_a_getter_and_a_setter_that_can_be_chained(estimator: Any) -> None:
+    for name, default in defaults_of(estimator).items():
+        assert getattr(estimator, method("get", name))() == default
+        assert getattr(estimator, method("set", name))(default) is estimator
+        assert estimator.isSet(name)
+
+
+def test_a_wrong_value_is_refused_by_the_name_of_its_param(estimator: Any) -> None:
+    """In the constructor, by its setter, and in the map of a copy. The estimator stays as it was."""
+    before = values_of(estimator)
+    for param in estimator.params:
+        for value in WRONG[param.name]:
+            refusal = pytest.raises(TypeError, match=rf"{param.name}: found {re.escape(repr(value))}, expected")
+            with refusal:
+                type(estimator)(**{param.name: value})
+            with refusal:
+                getattr(estimator, method("set", param.name))(value)
+            with refusal:
+                estimator.copy({param: value})
+    assert values_of(estimator) == before
+
+
+def test_none_is_refused_unless_it_is_the_default(estimator: Any) -> None:
+    for name, default in defaults_of(estimator).items():
+        if default is None:
+            assert type(estimator)(**{name: None}).getOrDefault(name) is None
+            continue
+        with pytest.raises(TypeError, match=rf"{name}: found None, expected"):
+            type(estimator)(**{name: None})
+
+
+def test_a_copy_is_independent_and_keeps_the_listener(estimator: Any) -> None:
+    before, estimator.listener = values_of(estimator), print
+    copied = estimator.copy({estimator.seed: 99}).setUserCol("reader")
+    assert (copied.uid, copied.listener, copied.getSeed(), copied.getUserCol()) == (estimator.uid, print, 99, "reader")
+    assert values_of(estimator) == before
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one(estimator: Any) -> None:
+    for refuse in (type(estimator), estimator.setParams):
+        with pytest.raises(TypeError, match=r"no parameter ranc: did you mean rank\?"):
+            refuse(ranc=3)
+    with pytest.raises(TypeError, match="which is MLlib's; nearest to it here: numBlocks"):
+        type(estimator)(blockSize=3)
+
+
+def test_several_are_set_at_once_and_the_others_stay() -> None:
+    estimator = DeconfoundedMF(rank=7, alpha=2.0).setParams(alpha=3.0, userCol="reader")
+    assert (estimator.getRank(), estimator.getAlpha(), estimator.getUserCol()) == (7, 3.0, "reader")
+    assert {param.name for param in estimator._paramMap} == {"rank", "alpha", "userCol"}
+
+
+def test_a_model_has_the_getters_and_sets_only_how_it_answers() -> None:
+    model: Any = PoissonFactorizationModel(None, None, [])  # type: ignore[arg-type]
+    assert all(hasattr(model, method("get", name)) for name in defaults_of(PoissonFactorization()))
+    assert model.setExposureCol("exposed").setUserCol("reader").getOrDefault("exposureCol") == "exposed"
+    with pytest.raises(AttributeError, match="a fitted model keeps its rank: set it on the estimator"):
+        model.setRank(3)
+    assert not hasattr(DeconfoundedMFModel, "getExposureModel")  # a model's own, and no parameter there
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
@@ -31,39 +124,6 @@ def test_numbers_of_numpy_are_numbers() -> None:
     estimator = DeconfoundedMF(rank=np.int64(4), alpha=np.float32(0.5), regParam=3)
     found = [estimator.getOrDefault(name) for name in ("rank", "alpha", "regParam")]
     assert [(type(value), value) for value in found] == [(int, 4), (float, 0.5), (float, 3.0)]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_every_param_has_a_setter_that_can_be_chained_and_a_getter(estimator: type[Any]) -> None:
-    subject = estimator()
-    for name, setting in TABLES[estimator].items():
-        assert getattr(subject, method("get", name))() == setting.default
-        assert getattr(subject, method("set", name))(setting.default) is subject
-        assert subject.isSet(name)
-
-
-def test_a_model_has_the_getters_and_sets_only_how_it_answers() -> None:
-    model: Any = PoissonFactorizationModel(None, None, [])  # type: ignore[arg-type]
-    assert all(hasattr(model, method("get", name)) for name in TABLES[PoissonFactorization])
-    assert model.setExposureCol("exposed").setUserCol("reader").getOrDefault("exposureCol") == "exposed"
-    with pytest.raises(AttributeError, match="a fitted model keeps its rank: set it on the estimator"):
-        model.setRank(3)
-    assert not hasattr(DeconfoundedMFModel, "getExposureModel")  # a model's own, and no parameter there
-
-
-def test_setters_check_as_the_constructor_does() -> None:
-    with pytest.raises(TypeError, match="rank: found 0, expected a whole number >= 1 and <= 4096"):
-        DeconfoundedMF().setRank(0)
-    with pytest.raises(TypeError, match="alpha: found None, expected"):
-        DeconfoundedMF().setParams(alpha=None)
-
-
-def test_several_are_set_at_once_and_the_others_stay() -> None:
-    estimator = DeconfoundedMF(rank=7, alpha=2.0).setParams(alpha=3.0, userCol="reader")
-    assert (estimator.getRank(), estimator.getAlpha(), estimator.getUserCol()) == (7, 3.0, "reader")
-    assert {param.name for param in estimator._paramMap} == {"rank", "alpha", "userCol"}
-    with pytest.raises(TypeError, match="positional argument"):
-        estimator.setParams(3)  # type: ignore[call-arg]
 
 
 def test_counts_have_settings_of_their_own() -> None:
@@ -76,27 +136,11 @@ def test_counts_have_settings_of_their_own() -> None:
         DeconfoundedMF.forCounts(fitBiases=True)  # type: ignore[call-arg]
 
 
-def test_maps_and_copies_hold_what_was_set() -> None:
-    estimator = PoissonFactorization().setRank(4)
-    copied = estimator.copy({estimator.seed: 9}).setMaxIter(2)
-    assert (copied.getRank(), copied.getSeed(), copied.getMaxIter()) == (4, 9, 2)
-    assert (estimator.getSeed(), estimator.getMaxIter()) == (0, 300)
-    assert {param.name: value for param, value in copied.extractParamMap().items()}["rank"] == 4
-
-
-def test_estimators_are_known_by_the_shared_params_of_mllib() -> None:
+def test_estimators_have_the_shared_params_of_mllib() -> None:
     """Code that looks for HasMaxIter, HasSeed and so on works with ours too."""
-    for estimator in ESTIMATORS:
+    for estimator in (PoissonFactorization, DeconfoundedMF):
         assert all(issubclass(estimator, shared) for shared in (HasMaxIter, HasTol, HasSeed))
     assert issubclass(DeconfoundedMF, HasPredictionCol)
-
-
-def test_a_name_of_mllib_is_told_ours() -> None:
-    refusal = pytest.raises(TypeError, match=r"DeconfoundedMF has no parameter implicitPrefs.*: outcome")
-    with refusal:
-        DeconfoundedMF(implicitPrefs=True)  # type: ignore[call-arg]
-    with refusal:
-        DeconfoundedMF().setParams(implicitPrefs=True)
 
 
 def test_an_exposure_model_comes_from_its_estimator_or_its_model() -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from scipy.special import ndtri
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
+from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.models.families.gamma_poisson import SharedGammas
 from dcrec_spark.models.families.gaussian import INTERCEPT_REG
@@ -207,8 +208,10 @@ class World:
             (more - now) / abs(now),
         )
 
-    def problem(self, outcome: str, a_hat: Array | None, confounder: str = "user", **of: Any) -> dense.Problem:
-        """What least squares minimises, with a standardised confounder; without ``a_hat`` the classical model."""
+    def problem(
+        self, outcome: str, a_hat: Array | None, confounder: str = "user", form: Form | None = None, **of: Any
+    ) -> dense.Problem:
+        """What least squares minimises, without ``a_hat`` classically. form : of a fit; None: standardised here."""
         settings = {
             "alpha": OUTCOME["alpha"],
             "user_reg": OUTCOME["regParam"],
@@ -220,7 +223,8 @@ class World:
         if settings.get("unobserved_weight") is None:
             settings["unobserved_weight"] = 0.0 if outcome == "probabilistic" else 1.0
         confounder = "none" if a_hat is None else confounder
-        a_hat = None if a_hat is None else (a_hat - a_hat.mean()) / a_hat.std()
+        if a_hat is not None:
+            a_hat = (form or Form(mean=float(a_hat.mean()), scale=float(a_hat.std()))).of(a_hat)
         return dense.make_problem(outcome, confounder, self.ratings, self.counts > 0, a_hat, **settings)
 
     def inverse_propensity(self) -> Array:

@@ -183,8 +183,8 @@ def test_lists_say_what_it_takes_to_change_them(
     lists = fitted.recommendationTable(n, seen=ratings)
     assert found.columns == [*lists.columns, "low", "high", "extrapolates", "odds_to_change"]
     assert sorted(found.select(lists.columns).collect()) == sorted(lists.collect())
-    h, predicted, variance = confounder_of(Posterior.of(stage_one), KINDS["rated"]["confounderLink"])
-    dense = twin.certainty(problem_of(KINDS["rated"], h, variance), unknowns_of(fitted), OBSERVED, predicted)
+    h, predicted = confounder_of(Posterior.of(stage_one), KINDS["rated"]["confounderLink"])
+    dense = twin.certainty(problem_of(KINDS["rated"], h), unknowns_of(fitted), OBSERVED, predicted)
     width = 2.0 * norm.ppf(0.9) * np.sqrt(dense.variance)
     scores = scores_of(fitted, spark)
     rows = {(row.user_id, row.rank): row for row in found.collect()}
@@ -213,8 +213,8 @@ def test_under_a_limit_on_categories_any_other_list_that_keeps_it_may_come(
     found = fitted.sureRecommendations(n, ratings, items=items, maxPerCategory=most)
     lists = fitted.recommendationTable(n, items=items, maxPerCategory=most)
     assert sorted(found.select(lists.columns).collect()) == sorted(lists.collect())
-    h, predicted, variance = confounder_of(Posterior.of(stage_one), KINDS["rated"]["confounderLink"])
-    dense = twin.certainty(problem_of(KINDS["rated"], h, variance), unknowns_of(fitted), OBSERVED, predicted)
+    h, predicted = confounder_of(Posterior.of(stage_one), KINDS["rated"]["confounderLink"])
+    dense = twin.certainty(problem_of(KINDS["rated"], h), unknowns_of(fitted), OBSERVED, predicted)
     scores = scores_of(fitted, spark)
     of_users: dict[str, list[Any]] = {user: [] for user in NAMES.users}
     for row in found.orderBy("rank").collect():

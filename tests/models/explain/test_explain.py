@@ -103,7 +103,7 @@ def test_an_explanation_is_the_twins_and_adds_up_to_the_score(
     explained = model.explain(pairs, NAMES.frame(spark), n=2)
     found = {(row.user_id, row.item_id): row for row in explained.collect()}
     dense_twin = Twin(model, settings["outcome"], settings.get("confounderWeight", "user"), "adjustment" in settings)
-    scored = model.transform(pairs).collect()
+    scored = model.predictParts(pairs).collect()
     assert len(found) == len(scored) == 21
     for expected in scored:
         row = found[expected.user, expected.item]

@@ -34,7 +34,7 @@ def fit(
     model = PoissonFactorizationModel(
         frame([f"u{u}" for u in users], "string", *user_side), frame(items.tolist(), "long", *item_side), []
     )
-    settings = {"userShapePrior": priors.user_shape, "countCol": "count" if counted else None}
+    settings = {"shapePrior": priors.user_shape, "countCol": "count" if counted else None}
     return model._set(userCol="user", itemCol="item", **settings)
 
 

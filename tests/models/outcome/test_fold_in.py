@@ -128,7 +128,7 @@ def test_a_new_item_is_where_its_users_hold_it(spark: SparkSession, fitted: Deco
     lam = item["exposure_shape"] / item["exposure_rate"]
     pi = users["exposure_shape"] / users["exposure_rate"]
     i = NAMES.items.index("10")
-    problem = NAMES.problem("weighted", np.tile(pi @ lam.T, (1, len(NAMES.items))))
+    problem = NAMES.problem("weighted", np.tile(pi @ lam.T, (1, len(NAMES.items))), form=fitted.facts.form)
     factors = dense.Factors(users["features"], np.zeros((7, 3)), users["gamma"], fitted.intercept)
     assert_same(item["features"][0], np.linalg.solve(*dense.item_system(problem, factors, i)), 1e-8)
 
@@ -154,11 +154,11 @@ def test_a_new_user_without_a_known_item_has_rated_nothing(spark: SparkSession, 
     alone = by_id(fitted.foldInUsers(frame_of(spark, [("y", "10", 4.0)], schema)))
     assert folded["id"] == ["x", "y"]
     assert_same(folded["features"][1], alone["features"][0], 1e-12)
-    np.testing.assert_array_equal(folded["exposure_shape"][0], exposure().getOrDefault("userShapePrior"))
+    np.testing.assert_array_equal(folded["exposure_shape"][0], exposure().getOrDefault("shapePrior"))
     items, idle = by_id(fitted.tables()[1]), np.zeros_like(NAMES.counts)
     lam = items["exposure_shape"] / items["exposure_rate"]
     drawn = np.tile(lam @ (folded["exposure_shape"] / folded["exposure_rate"])[0], (len(idle), 1))
-    problem = replace(NAMES, counts=idle, ratings=idle).problem("weighted", drawn)
+    problem = replace(NAMES, counts=idle, ratings=idle).problem("weighted", drawn, form=fitted.facts.form)
     factors = dense.Factors(np.zeros((len(idle), 3)), items["features"], np.zeros(len(idle)), fitted.intercept)
     solution = np.linalg.solve(*dense.user_system(problem, factors, 0))
     assert_same(np.append(folded["features"][0], folded["gamma"][0]), solution, 1e-8)
@@ -182,7 +182,7 @@ def test_what_cannot_be_folded_in_is_named(spark: SparkSession, fitted: Deconfou
 def test_a_folded_in_row_starts_at_its_own_rate() -> None:
     """Beside one of the fit: its means are its own."""
     shape, rate = np.array([[2.0, 3.0], [4.0, 5.0]]), np.array([[4.0, 8.0], [16.0, 32.0]])
-    model = GammaPoisson("exposure", "exposure_count", 2, GammaPrior(0.3, 0.4), GammaPrior(0.5, 0.6), 0, validates=True)
+    model = GammaPoisson("exposure", "exposure_count", 2, GammaPrior(0.5, 0.6), 0, validates=True)
     turn = Turn(Block({"row_key": np.arange(2)}), {"shape": shape, "rate": rate}, np.empty((0, 0)), {})
     update = start(turn, model=model, is_user=False)
     np.testing.assert_array_equal(update.rows[:, 2:], shape / rate)
@@ -191,7 +191,7 @@ def test_a_folded_in_row_starts_at_its_own_rate() -> None:
 def test_where_rows_have_rates_of_their_own_a_new_one_starts_at_the_priors() -> None:
     """Its shapes come from the seed, as in a cold start; the others stay where they were."""
     shape, rate = np.array([[2.0, 3.0], [np.nan, np.nan]]), np.array([[4.0, 8.0], [np.nan, np.nan]])
-    model = GammaPoisson("outcome", "rating", 2, GammaPrior(0.3, 0.4), GammaPrior(0.5, 0.6), 0, unobserved=0.2)
+    model = GammaPoisson("outcome", "rating", 2, GammaPrior(0.5, 0.6), 0, unobserved=0.2)
     keys = Block({"row_key": np.arange(2)})
     warm = start(Turn(keys, {"shape": shape, "rate": rate}, np.empty((0, 0)), {}), model=model, is_user=False)
     cold = start(Turn(keys, {}, np.empty((0, 0)), {}), model=model, is_user=False)

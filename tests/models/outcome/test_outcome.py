@@ -141,7 +141,7 @@ def test_a_fit_ends_when_it_has_settled(spark: SparkSession) -> None:
 def test_few_conjugate_gradients_never_go_uphill_and_come_as_far(
     spark: SparkSession, stage_one: PoissonFactorizationModel, kind: str, settings: dict[str, Any]
 ) -> None:
-    """Three steps a sweep end within a hundredth of Cholesky's sweeps."""
+    """Three steps a sweep end within a hundredth of Cholesky's sweeps, or lower: J has several minima."""
     histories = {}
     for solver in ("cholesky", "cg"):
         of_sweeps = {"outcome": kind, "solver": solver, "maxIter": 30, "tol": 0.0}
@@ -150,7 +150,7 @@ def test_few_conjugate_gradients_never_go_uphill_and_come_as_far(
         model.release()
     for history in histories.values():
         assert (np.diff(history) <= 1e-12 * history[0]).all()
-    assert histories["cg"][-1] == pytest.approx(histories["cholesky"][-1], rel=1e-2)
+    assert histories["cg"][-1] <= 1.01 * histories["cholesky"][-1]
 
 
 def test_conjugate_gradients_are_the_same_in_any_number_of_blocks(

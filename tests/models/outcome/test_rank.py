@@ -65,7 +65,7 @@ def make_fitted(spark: SparkSession, confounder: bool) -> Fitted:
         sides = [side.join(of.withColumnsRenamed(named), "id") for side, of in zip(sides, stage_one, strict=True)]
     tables = FactorTables.cached(*map(completed, sides))
     model = DeconfoundedMFModel(tables, OutcomeFacts(Shared(INTERCEPT), 3.0, FitFacts([0.0])), exposure)
-    settings = DeconfoundedMF(outcome="probabilistic")
+    settings = DeconfoundedMF(outcome="probabilistic", fitBiases=False)
     settings._copyValues(model)
     seen_table = rng.random((N_USERS, N_ITEMS)) < 0.5
     seen_table[0], seen_table[1] = False, True

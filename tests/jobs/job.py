@@ -17,8 +17,12 @@ from dcrec_spark.jobs.job import Job
 from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.publish.current import current_run_id
 
-# Enough to have every part of the job at work.
+# Every part of the job at work, on a handful of ratings: the priors of the defaults would leave no factors of them.
 SMALL = {
+    "outcome.outcome": "weighted",
+    "outcome.alpha": 40,
+    "outcome.reg_param": 1,
+    "outcome.fit_biases": False,
     "exposure.rank": 3,
     "exposure.max_iter": 4,
     "exposure.tol": 0,

@@ -118,7 +118,7 @@ def search(
     metric: str,
     counter: Callable[[str, int], Callable[[str], None]],
 ) -> list[TrialRow]:
-    """Fit and record what is not recorded yet; return all trials by number.
+    """Fit and record what is not recorded yet. Return all trials by number.
 
     counter : that of the reporter.
 

@@ -1,6 +1,6 @@
-"""The first five minutes: simulated data of known truth, and the errors of five recommenders.
+"""The first five minutes: simulated ratings whose truth is known, five recommenders, and their errors.
 
-python -m examples.demo                       simulated data
+python -m examples.demo                       simulated data sets
 python -m examples.demo --data u.data         a MovieLens file
 """
 
@@ -27,7 +27,7 @@ from dcrec_spark.models.explain.text import with_titles
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish.current import read_current
 from dcrec_spark.spark.session import conf_directory
-from examples.closeness import SEEDS, WORLDS, Closeness, compare, draw_worlds
+from examples.closeness import KINDS, SEEDS, Closeness, compare, draw_data
 from examples.picture import draw_closeness
 from studies.fair_simulation import Confounding, FairSimulation
 
@@ -39,19 +39,19 @@ SHOWN: tuple[Confounding, int] = ("lowers", 0)
 SHOWN_USERS, SHOWN_ITEMS = 3, 5
 
 _STORY = """\
-Users rate what they choose to look at, and what makes them look also shapes their ratings: it confounds them. This \
-demo simulates ratings in which exposure raises ratings, lowers them, or changes none. Unlike in yours, the truth is \
-known: what each user would have rated each item. Five recommenders learn from the same ratings, with the same \
-settings. Which one is close to the truth, without knowing the sign?
+Users rate only items that they are exposed to, and what exposes them may also shape their ratings: it confounds \
+them. This demo draws data sets in which exposure raises ratings, lowers them, or changes none. Unlike in yours, the \
+truth is known: what every user would have rated every item. Five recommenders learn from the same ratings, with the \
+same settings. Which one is close to the truth, without knowing which data set it has?
 
-    {size} users x {size} items, {ratings:,} ratings in each data set ({share:.0%} of all pairs), {seeds} of each kind
+    {size} users x {size} items, {ratings:,} ratings in each data set ({share:.0%} of all pairs), {seeds} draws of each
     {test:,} random pairs of each are withheld, with their true ratings"""
 
 _ROWS = """\
-intercept-free   matrix factorization, as in the paper: predicts 0 for unknown pairs
-classical        with an intercept: predicts the usual rating
-biased           with a bias for each user and item
-deconfounded     biased, with the substitute confounder: how likely the user was to see the item
+intercept-free   matrix factorization, as in the paper: expects 0 where nothing is known
+classical        with an intercept: expects the usual rating
+biased           with a bias of each user and each item: what is usual for them
+deconfounded     biased, and with the substitute confounder: how likely the user was exposed to the item
 shuffled         the same, with the confounder's items shuffled: a placebo"""
 
 
@@ -62,61 +62,61 @@ def demo(data: Path | None) -> None:
     configure_logging(for_people=True)
     with Reporter() as reporter:
         try:
-            _show_movielens(data, reporter) if data else _show_worlds(reporter)
+            _show_movielens(data, reporter) if data else _show_simulated(reporter)
         except DcrecError as error:
             reporter.failed(error)
             raise SystemExit(error.exit_code) from error
 
 
-def _show_worlds(reporter: Reporter) -> None:
-    with reporter.step("simulate the ratings"):
+def _show_simulated(reporter: Reporter) -> None:
+    with reporter.step("draw the data sets"):
         spark = start_session(_config({}))
-        worlds = draw_worlds(SIZE)
-        story = _STORY.format(**_sizes(worlds))
-    reporter.show(Panel(story, title="What would people rate, if they were made to look?", border_style="cyan"))
+        drawn = draw_data(SIZE)
+        story = _STORY.format(**_sizes(drawn))
+    reporter.show(Panel(story, title="What would users rate, if they were made to look?", border_style="cyan"))
     reporter.show(Panel(_ROWS, title="Who predicts", border_style="cyan"))
-    results = compare(spark, worlds, reporter.counter("fit five recommenders to each data set", 5 * len(worlds)))
-    reporter.show(_against_truth(results, worlds))
+    results = compare(spark, drawn, reporter.counter("fit five recommenders to each data set", 5 * len(drawn)))
+    reporter.show(_against_truth(results, drawn))
     reporter.show(_conclusion(results))
     picture = draw_closeness(results, OUTPUT / "closeness.svg")
-    ratings = _write(spark, worlds[SHOWN])
+    ratings = _write(spark, drawn[SHOWN])
     run = _run("deconfounded", {"input.path": ratings}, reporter)
-    reporter.show(_recommendations(spark, run, None, worlds[SHOWN]))
+    reporter.show(_recommendations(spark, run, None, drawn[SHOWN]))
     reporter.show(_next_steps(picture))
 
 
-def _sizes(worlds: Mapping[tuple[Confounding, int], FairSimulation]) -> dict[str, float]:
-    world = worlds[SHOWN]
-    ratings = len(world.ratings["user"])
-    share = float(np.mean([w.exposed.mean() for w in worlds.values()]))
-    return {"size": SIZE, "ratings": ratings, "share": share, "seeds": len(SEEDS), "test": len(world.test["user"])}
+def _sizes(drawn: Mapping[tuple[Confounding, int], FairSimulation]) -> dict[str, float]:
+    simulated = drawn[SHOWN]
+    ratings = len(simulated.ratings["user"])
+    share = float(np.mean([w.exposed.mean() for w in drawn.values()]))
+    return {"size": SIZE, "ratings": ratings, "share": share, "seeds": len(SEEDS), "test": len(simulated.test["user"])}
 
 
-def _write(spark: SparkSession, world: FairSimulation) -> str:
+def _write(spark: SparkSession, simulated: FairSimulation) -> str:
     path = str(OUTPUT / "ratings")
-    spark.createDataFrame(pa.table(world.ratings)).write.mode("overwrite").parquet(path)
+    spark.createDataFrame(pa.table(simulated.ratings)).write.mode("overwrite").parquet(path)
     return path
 
 
 def _against_truth(
-    results: Mapping[str, Mapping[Confounding, Closeness]], worlds: Mapping[tuple[Confounding, int], FairSimulation]
+    results: Mapping[str, Mapping[Confounding, Closeness]], drawn: Mapping[tuple[Confounding, int], FairSimulation]
 ) -> Table:
-    """Error and mean error of each row in each kind of data, and the worst of the kinds."""
+    """Error and mean error of each row by kind of confounding, and the worst of the kinds."""
     table = Table(
         title="Against the truth",
         caption=f"random pairs that no model saw, ratings from 1 to 5, means of {len(SEEDS)} draws; mean error: of the "
-        "pairs among them that were not seen",
+        "unexposed pairs among them",
     )
     table.add_column("mean squared error\n(mean error)")
-    for what in WORLDS.values():
+    for what in KINDS.values():
         table.add_column(what, justify="right")
     table.add_column("worst of\nthe three", justify="right")
-    best = {kind: min(of[kind].squared_error.mean() for of in results.values()) for kind in WORLDS}
+    best = {kind: min(of[kind].squared_error.mean() for of in results.values()) for kind in KINDS}
     best_worst = min(_worst(of) for of in results.values())
     for name, of in results.items():
-        cells = [_cell(of[kind], best[kind]) for kind in WORLDS]
+        cells = [_cell(of[kind], best[kind]) for kind in KINDS]
         table.add_row(name, *cells, _bold_if(f"{_worst(of):.3f}", _worst(of) == best_worst))
-    noise = [f"{np.mean([_noise(w) for (k, _), w in worlds.items() if k == kind]):.3f}        " for kind in WORLDS]
+    noise = [f"{np.mean([_noise(w) for (k, _), w in drawn.items() if k == kind]):.3f}        " for kind in KINDS]
     table.add_row("the truth itself", *noise, "", style="dim")
     return table
 
@@ -134,16 +134,16 @@ def _worst(of: Mapping[Confounding, Closeness]) -> float:
     return float(max(close.squared_error.mean() for close in of.values()))
 
 
-def _noise(world: FairSimulation) -> float:
-    """Error of the expected rating itself: no model can be better."""
-    user, item, rating = (world.test[name] for name in ("user", "item", "rating"))
-    return float(np.mean((world.expected(user, item) - rating) ** 2))
+def _noise(simulated: FairSimulation) -> float:
+    """Error of the expected rating itself: nobody can do better."""
+    user, item, rating = (simulated.test[name] for name in ("user", "item", "rating"))
+    return float(np.mean((simulated.expected(user, item) - rating) ** 2))
 
 
 def _conclusion(results: Mapping[str, Mapping[Confounding, Closeness]]) -> str:
     """Say what the table says, in sentences that are computed from it."""
     lines = []
-    for kind, what in WORLDS.items():
+    for kind, what in KINDS.items():
         change = _change(results, kind, "deconfounded", "biased")
         placebo = _change(results, kind, "shuffled", "biased")
         lines.append(
@@ -151,7 +151,7 @@ def _conclusion(results: Mapping[str, Mapping[Confounding, Closeness]]) -> str:
             f"{change:+.1%}, its placebo by {placebo:+.1%}."
         )
     first = min(results, key=lambda name: _worst(results[name]))
-    lines.append(f"  If the sign is not known: the smallest worst error is that of the {first} model.")
+    lines.append(f"  If the kind is unknown: the smallest worst error is that of the {first} model.")
     return "\n".join(lines)
 
 
@@ -161,7 +161,7 @@ def _change(results: Mapping[str, Mapping[Confounding, Closeness]], kind: Confou
 
 
 def _show_movielens(data: Path, reporter: Reporter) -> None:
-    reporter.show(f"Ratings from {data}; the truth is not known here, so compare what the two models recommend.")
+    reporter.show(f"Ratings from {data}; no truth is known here, so look at what the two models recommend.")
     runs = {name: _run(name, {"input.path": str(data), "input.format": "movielens"}, reporter) for name in MODELS}
     spark = start_session(_config({}))
     titles = read_titles(spark, data)
@@ -185,7 +185,7 @@ def _run(name: str, settings: Mapping[str, str], reporter: Reporter) -> Finished
 
 
 def _recommendations(
-    spark: SparkSession, run: Finished[DeconfoundedMFModel], titles: DataFrame | None, world: FairSimulation | None
+    spark: SparkSession, run: Finished[DeconfoundedMFModel], titles: DataFrame | None, simulated: FairSimulation | None
 ) -> Table:
     """Show the best items of a few users, with the two parts of each score."""
     name = "deconfounded" if run.result.exposureModel is not None else "classical"
@@ -196,14 +196,14 @@ def _recommendations(
     table = Table(title=f"Recommended by the {name} model", caption=_caption(run))
     for heading in ("user", "rank", "item", "score", "preference", "confounder"):
         table.add_column(heading, justify="left" if heading == "item" else "right")
-    if world is not None:
+    if simulated is not None:
         table.add_column("true rating", justify="right")
     last = None
     for row in extra.orderBy("user_id", "rank").collect():
         cells = [f"{row[part]:.2f}" for part in ("score", "preference", "confounder")]
-        if world is not None:
+        if simulated is not None:
             pair = np.array([row["user_id"]]), np.array([row["item_id"]])
-            cells.append(f"{world.expected(*pair)[0]:.2f}")
+            cells.append(f"{simulated.expected(*pair)[0]:.2f}")
         table.add_section() if last not in (None, row["user_id"]) else None
         item = str(row["title"] or row["item_id"])
         table.add_row("" if last == row["user_id"] else str(row["user_id"]), str(row["rank"]), item, *cells)

@@ -57,8 +57,7 @@ def pack(arrays: Arrays, limit: int = MAX_CELL_BYTES) -> bytes:
     start = _aligned(8 + len(header))
     if start + offset > limit:
         raise ValueError(
-            f"a block of {start + offset:,} bytes does not fit into one cell (at most {limit:,}): "
-            "set numUserBlocks and numItemBlocks higher"
+            f"a block of {start + offset:,} bytes does not fit into one cell (at most {limit:,}): set numBlocks higher"
         )
     parts: list[bytes | memoryview] = [len(header).to_bytes(8, "little"), header, bytes(start - 8 - len(header))]
     for array in contiguous.values():

@@ -22,9 +22,9 @@ from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, Poisson
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.facts import FitFacts
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, propensity_from_counts
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors, fold_in
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 
@@ -113,9 +113,9 @@ def fit_outcome(
         for what only the distributed fit has (a propensity column, an initial model, held-out pairs).
     """
     family = _local_family(estimator, exposure)
-    with FitScope() as scope:
+    with FitResources() as resources:
         layout = _outcome_layout(ratings, estimator, _propensity(ratings, estimator))
-        layout, form = _with_exposure(layout, family, exposure, scope, standardize)
+        layout, form = _with_exposure(layout, family, exposure, resources, standardize)
         fit = fit_factors(estimator, family, layout, _quiet)
         return _outcome(layout, family, fit.users, fit.items, fit, FitFacts.of(family, layout, fit), exposure, form)
 
@@ -142,14 +142,14 @@ def fit_and_fold_in(
         known, folded = _fit_and_fold_in_exposure(ratings, stage_one, new)
         known, folded = replaced(known, folded) if replaced else (known, folded)
     family, propensity = _local_family(estimator, known), _propensity(ratings, estimator)
-    with FitScope() as scope:
+    with FitResources() as resources:
         layout = _outcome_layout(ratings, estimator, propensity)
-        layout, form = _with_exposure(layout, family, known, scope, standardize)
+        layout, form = _with_exposure(layout, family, known, resources, standardize)
         fit = fit_factors(estimator, family, layout, _quiet)
         items = layout.arrays(False, fit.items, family, fit.shared)
         new_layout = _outcome_layout(new, estimator, propensity)
-        new_layout, _ = _with_exposure(new_layout, family, folded, scope, standardize, form)
-        states = fold_in(new_layout, True, items, family, fit.shared, scope)
+        new_layout, _ = _with_exposure(new_layout, family, folded, resources, standardize, form)
+        states = fold_in(new_layout, True, items, family, fit.shared, resources)
         facts = FitFacts.of(family, layout, fit)
         return _outcome(new_layout, family, states[True], states[False], fit, facts, folded, form)
 
@@ -161,9 +161,9 @@ def _fit_and_fold_in_exposure(
     family, layout = PoissonExposure.of(estimator), _exposure_layout(ratings, estimator)
     fit = fit_factors(estimator, family, layout, _quiet)
     new_layout = _exposure_layout(new, estimator)
-    with FitScope() as scope:
+    with FitResources() as resources:
         items = layout.arrays(False, fit.items, family, NOTHING_SHARED)
-        states = fold_in(new_layout, True, items, family, NOTHING_SHARED, scope)
+        states = fold_in(new_layout, True, items, family, NOTHING_SHARED, resources)
         return (
             _exposure(layout, family, fit.users, fit.items, fit),
             _exposure(new_layout, family, states[True], states[False], fit),
@@ -188,7 +188,7 @@ def _with_exposure(
     layout: ProcessLayout,
     family: OutcomeFamily,
     exposure: Exposure | None,
-    scope: FitScope,
+    resources: FitResources,
     standardize: bool,
     form: Form | None = None,
 ) -> tuple[ProcessLayout, Form]:
@@ -203,7 +203,7 @@ def _with_exposure(
         standardize=term.standardize and standardize,
         leave_one_out=term.leave_one_out and exposure.user_rate is not None,
     )
-    return attach_confounder(layout, *exposure.memories(), term, scope, form)
+    return attach_confounder(layout, *exposure.memories(), term, resources, form)
 
 
 def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | None:

@@ -1,4 +1,4 @@
-"""The first five minutes, on data that is simulated and fitted in seconds."""
+"""The first five minutes, on data that are drawn and fitted in seconds."""
 
 import re
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def test_five_recommenders_are_compared_with_the_truth_on_three_kinds_of_data(ou
     text = printed()
 
     assert re.search(
-        r"60 users x 60 items, [\d,]+ ratings in each data set \(\d+% of all pairs\), 2 of each kind", text
+        r"60 users x 60 items, [\d,]+ ratings in each data set \(\d+% of all pairs\), 2 draws of each", text
     )
     assert "1,800 random pairs of each are withheld" in text
     worst = {}

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType
 
+from dcrec_spark import DeconfoundedMFModel
 from dcrec_spark.publish import schemas
 from dcrec_spark.publish.current import current_run, read_current
 from dcrec_spark.publish.parquet import verify
@@ -157,7 +158,9 @@ def test_every_user_has_the_best_unseen_items_by_the_published_factors(
     assert set(items.id) == set(ratings.item)
     exposure = [column_of_vectors(t, "exposure_shape") / column_of_vectors(t, "exposure_rate") for t in (users, items)]
     preference = column_of_vectors(users, "features") @ column_of_vectors(items, "features").T
-    confounder = users.gamma.to_numpy()[:, None] * (exposure[0] @ exposure[1].T)
+    model = DeconfoundedMFModel.load(str(run / "model"))
+    confounder = users.gamma.to_numpy()[:, None] * model.facts.form.of(exposure[0] @ exposure[1].T)
+    model.release()
     score = preference + confounder + record_of(run)["intercept"]
     row, col = np.searchsorted(users.id, ratings.user), np.searchsorted(items.id, ratings.item)
     score[row, col] = -np.inf

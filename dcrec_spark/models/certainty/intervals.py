@@ -22,9 +22,9 @@ from dcrec_spark.models.explain.half_step import AGREEMENT
 from dcrec_spark.models.explain.inputs import PAIR, lay_out_pairs, pairs_of, require_known, with_exposure_term
 from dcrec_spark.models.families.base import Assessing
 from dcrec_spark.models.fitting.checks import observed
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.layout import Layout
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
@@ -44,11 +44,11 @@ def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFram
     DataError, ConfigError, ValueError : see there.
     """
     require_intervals(fitted, coverage)
-    with FitScope() as scope:
-        scope.enter(few_partitions(pairs.sparkSession))
+    with FitResources() as resources:
+        resources.enter(few_partitions(pairs.sparkSession))
         # Read several times; uncut, a long plan of the caller's would be repeated each time.
-        wanted = scope.add(keep(pairs_of(fitted, pairs).distinct())).frame
-        intervals, _ = intervals_of(fitted, wanted, ratings, float(coverage), scope)
+        wanted = resources.add(keep(pairs_of(fitted, pairs).distinct())).frame
+        intervals, _ = intervals_of(fitted, wanted, ratings, float(coverage), resources)
         intervals = intervals.persist()
         intervals.count()
     return intervals
@@ -78,23 +78,23 @@ def _assessing(fitted: FittedOutcome) -> Assessing:
 
 
 def intervals_of(
-    fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, coverage: float, scope: FitScope
+    fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, coverage: float, resources: FitResources
 ) -> tuple[DataFrame, Noise]:
     """Return ``user_id, item_id, prediction, low, high, extrapolates`` of the wanted pairs, and the ratings' noise.
 
-    The frame lives as long as the scope, in which ``wanted`` is kept already.
+    The frame lives as long as the resources, in which ``wanted`` is kept already.
 
     Raises
     ------
     DataError, ConfigError : see there.
     """
     pairs_of(fitted, ratings)
-    rated = scope.add(keep(observed(ratings, fitted.params.getOrDefault("validationIndicatorCol")))).frame
+    rated = resources.add(keep(observed(ratings, fitted.params.getOrDefault("validationIndicatorCol")))).frame
     known = pairs_of(fitted, rated)
     _require_raters(fitted, known)
     require_known(fitted, wanted, known, "assess")
-    layout = lay_out_pairs(fitted, wanted, rated, scope, everyone=True)
-    intervals, level = _intervals(fitted, layout, coverage, scope)
+    layout = lay_out_pairs(fitted, wanted, rated, resources, everyone=True)
+    intervals, level = _intervals(fitted, layout, coverage, resources)
     return _with_ids(fitted, intervals), level
 
 
@@ -113,14 +113,16 @@ def _require_raters(fitted: FittedOutcome, rated: DataFrame) -> None:
         )
 
 
-def _intervals(fitted: FittedOutcome, layout: Layout, coverage: float, scope: FitScope) -> tuple[DataFrame, Noise]:
+def _intervals(
+    fitted: FittedOutcome, layout: Layout, coverage: float, resources: FitResources
+) -> tuple[DataFrame, Noise]:
     """``user_idx, item_idx, prediction, low, high, extrapolates`` of each wanted pair, and the noise of the ratings."""
     outside = None
     if fitted.exposure is not None:
         kernel = partial(beyond, other=_other(layout.items))
-        outside = by_exposure(fitted, fitted.exposure, layout, kernel, _OUTSIDE, scope)
-    layout = with_exposure_term(fitted, layout, scope)
-    users, items = _assessed(fitted, layout, scope)
+        outside = by_exposure(fitted, fitted.exposure, layout, kernel, _OUTSIDE, resources)
+    layout = with_exposure_term(fitted, layout, resources)
+    users, items = _assessed(fitted, layout, resources)
     _require_agreement(users)
     level = _level(users, items)
     assessed = memory_frame(layout, True, users, "user_idx", _OF_USERS)
@@ -135,15 +137,17 @@ def _intervals(fitted: FittedOutcome, layout: Layout, coverage: float, scope: Fi
     return assessed.select(*_PLACES, "prediction", low, high, "extrapolates"), level
 
 
-def _assessed(fitted: FittedOutcome, layout: Layout, scope: FitScope) -> tuple[State, State]:
+def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) -> tuple[State, State]:
     """Run one half-step of each side, in double precision, from the other side as the model has it."""
     family = fitted.family
     steps = family.steps(layout, precision="float64")
     tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
     with layout.environment():
-        users, items = (scope.add(layout.place(is_user, fitted.table(is_user), family)) for is_user in (True, False))
-        from_users = scope.add(layout.users.half_step(steps.start_users(), previous=users))
-        from_items = scope.add(layout.items.half_step(steps.start_items(), previous=items))
+        users, items = (
+            resources.add(layout.place(is_user, fitted.table(is_user), family)) for is_user in (True, False)
+        )
+        from_users = resources.add(layout.users.half_step(steps.start_users(), previous=users))
+        from_items = resources.add(layout.items.half_step(steps.start_items(), previous=items))
         states = []
         for is_user, side, source, memory, other in (
             (True, layout.users, from_items, users, layout.items),
@@ -151,7 +155,7 @@ def _assessed(fitted: FittedOutcome, layout: Layout, scope: FitScope) -> tuple[S
         ):
             assessor = _assessing(fitted).assessor(steps, fitted.shared, is_user)
             kernel = partial(assess, assessor=assessor, other=_other(other), tolerance=tolerance)
-            states.append(scope.add(side.remember(kernel, source, memory)))
+            states.append(resources.add(side.remember(kernel, source, memory)))
     return states[0], states[1]
 
 

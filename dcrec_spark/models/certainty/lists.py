@@ -20,8 +20,8 @@ from dcrec_spark.kernels.sensitivity import odds_of_shift
 from dcrec_spark.models.certainty.intervals import intervals_of, require_intervals
 from dcrec_spark.models.explain.inputs import PAIR
 from dcrec_spark.models.fitting.checks import require_number
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedOutcome
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
@@ -52,11 +52,11 @@ def sure_lists(
         require_number("maxPerCategory", most)
     # Of n items n // most categories may be full.
     ranked = best(n + 1, None) if most is None else best(n + 1 + n // most, most + 1)
-    with FitScope() as scope:
-        scope.enter(few_partitions(ranked.sparkSession))
+    with FitResources() as resources:
+        resources.enter(few_partitions(ranked.sparkSession))
         ranked = _with_gaps(ranked) if most is None else _with_gaps_under_limit(ranked, most)
-        ranked = scope.add(keep(ranked.where(F.col("rank") <= n))).frame
-        intervals, level = intervals_of(fitted, ranked.select(*PAIR), ratings, float(coverage), scope)
+        ranked = resources.add(keep(ranked.where(F.col("rank") <= n))).frame
+        intervals, level = intervals_of(fitted, ranked.select(*PAIR), ratings, float(coverage), resources)
         sure = ranked.join(intervals.drop("prediction"), PAIR)
         deviation = float(np.sqrt(level.variance / level.weight))
         columns = [*ranked.columns, "low", "high", "extrapolates"]

@@ -14,11 +14,11 @@ from dcrec_spark.models.certainty.half_steps import OVERLAP, memory_frame, overl
 from dcrec_spark.models.explain.inputs import exposure_states
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.exposure_term import LEAVE_ONE_OUT, sent
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.values import exposure_values
 from dcrec_spark.spark.planning import few_partitions
 
@@ -42,12 +42,12 @@ def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: S
             "overlap takes propensities from the exposure model, and this model has none: fit with "
             "adjustment=deconfounded"
         )
-    with FitScope() as scope:
-        scope.enter(few_partitions(ratings.sparkSession))
-        layout, kernel = _lay_out(fitted, fitted.exposure, ratings, scope), partial(overlap, odds=float(odds))
+    with FitResources() as resources:
+        resources.enter(few_partitions(ratings.sparkSession))
+        layout, kernel = _lay_out(fitted, fitted.exposure, ratings, resources), partial(overlap, odds=float(odds))
         return [
             _named(
-                by_exposure(fitted, fitted.exposure, layout, kernel, _COLUMNS, scope, side == "user"),
+                by_exposure(fitted, fitted.exposure, layout, kernel, _COLUMNS, resources, side == "user"),
                 layout.user_ids if side == "user" else layout.item_ids,
                 fitted.table(side == "user").schema["id"].dataType,
                 side,
@@ -70,7 +70,7 @@ def by_exposure(
     layout: Layout,
     kernel: Kernel,
     columns: Mapping[str, tuple[str, str]],
-    scope: FitScope,
+    resources: FitResources,
     is_user: bool = True,
 ) -> DataFrame:
     """Run a kernel on the blocks of users that meets the items' exposure factors: a table, with ``user_idx``.
@@ -78,20 +78,20 @@ def by_exposure(
     columns : of the table, as :func:`dcrec_spark.models.certainty.half_steps.memory_frame` takes them.
     is_user : else it is the blocks of items that meet the users' factors: a table with ``item_idx``.
     """
-    users, items = exposure_states(fitted, exposure, layout, scope)
+    users, items = exposure_states(fitted, exposure, layout, resources)
     with layout.environment():
         here, there = (layout.users, users), (layout.items, items)
         here, there = (here, there) if is_user else (there, here)
-        source = scope.add(there[0].half_step(partial(sent, term=LEAVE_ONE_OUT), previous=there[1]))
-        state = scope.add(here[0].remember(kernel, source, here[1]))
+        source = resources.add(there[0].half_step(partial(sent, term=LEAVE_ONE_OUT), previous=there[1]))
+        state = resources.add(here[0].remember(kernel, source, here[1]))
         # Read before the blocks are given a confounder, which frees these.
         row_idx = "user_idx" if is_user else "item_idx"
-        table = scope.cache(memory_frame(layout, is_user, state, row_idx, columns))
+        table = resources.cache(memory_frame(layout, is_user, state, row_idx, columns))
         table.count()
     return table
 
 
-def _lay_out(fitted: FittedOutcome, exposure: FittedExposure, ratings: DataFrame, scope: FitScope) -> Layout:
+def _lay_out(fitted: FittedOutcome, exposure: FittedExposure, ratings: DataFrame, resources: FitResources) -> Layout:
     """Blocks of the ratings of known users and items, with their exposures."""
     (user, item), rating, count = fitted.id_columns, fitted.params.getOrDefault("ratingCol"), exposure.count_column
     require_columns(ratings, [user, item], [rating, *([count] if count else [])])
@@ -100,4 +100,4 @@ def _lay_out(fitted: FittedOutcome, exposure: FittedExposure, ratings: DataFrame
     ratings = observed(ratings, fitted.params.getOrDefault("validationIndicatorCol")).join(known, user, "left_semi")
     values = {"rating": f"`{rating}`", **exposure_values(count)}
     settings = replace(layout_settings(fitted.params, fitted.row_width), precision="float64")
-    return lay_out(ratings, user, item, values, settings, scope, frozen={"item": fitted.items.select("id", "idx")})
+    return lay_out(ratings, user, item, values, settings, resources, frozen={"item": fitted.items.select("id", "idx")})

@@ -27,9 +27,9 @@ from dcrec_spark.models.explain.inputs import (
     with_exposure_term,
 )
 from dcrec_spark.models.explain.text import look_up
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.layout import Layout
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
@@ -46,37 +46,37 @@ def explain_pairs(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, n
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"n: found {n!r}, expected a whole number of reasons >= 1")
-    with FitScope() as scope:
-        scope.enter(few_partitions(pairs.sparkSession))
+    with FitResources() as resources:
+        resources.enter(few_partitions(pairs.sparkSession))
         # Both are read often below: uncut, a long plan of the caller's would be repeated each time, and then again.
-        wanted = _cut(pairs_of(fitted, pairs).distinct(), scope)
-        rated = _cut(ratings_of(fitted, wanted, ratings), scope)
+        wanted = _cut(pairs_of(fitted, pairs).distinct(), resources)
+        rated = _cut(ratings_of(fitted, wanted, ratings), resources)
         require_known(fitted, wanted, pairs_of(fitted, rated))
-        layout = lay_out_pairs(fitted, wanted, rated, scope)
-        explained = _with_ids(fitted, layout, _explained(fitted, layout, n, scope)).persist()
+        layout = lay_out_pairs(fitted, wanted, rated, resources)
+        explained = _with_ids(fitted, layout, _explained(fitted, layout, n, resources)).persist()
         explained.count()
     return explained
 
 
-def _cut(frame: DataFrame, scope: FitScope) -> DataFrame:
-    return scope.add(keep(frame)).frame
+def _cut(frame: DataFrame, resources: FitResources) -> DataFrame:
+    return resources.add(keep(frame)).frame
 
 
-def _explained(fitted: FittedOutcome, layout: Layout, n: int, scope: FitScope) -> DataFrame:
+def _explained(fitted: FittedOutcome, layout: Layout, n: int, resources: FitResources) -> DataFrame:
     """``user_idx, item_idx``, NUMBERS and ``reasons`` of each wanted pair, in double precision whatever the fit's."""
     family = fitted.family
-    layout = with_exposure_term(fitted, layout, scope)
+    layout = with_exposure_term(fitted, layout, resources)
     steps = family.steps(layout, precision="float64")
     explainer = family.explainer(steps, fitted.shared)
     if explainer is None:
         outcome = fitted.params.getOrDefault("outcome")
         raise ConfigError(f"outcome={outcome} can't be explained: its family does not take preferences apart")
     with layout.environment():
-        item_memory = scope.add(layout.place(False, fitted.items, family))
-        user_memory = scope.add(layout.place(True, fitted.users, family))
-        source = scope.add(layout.items.half_step(steps.start_items(), previous=item_memory))
+        item_memory = resources.add(layout.place(False, fitted.items, family))
+        user_memory = resources.add(layout.place(True, fitted.users, family))
+        source = resources.add(layout.items.half_step(steps.start_items(), previous=item_memory))
         kernel = explaining(explainer, _request(fitted, layout, n))
-        state = scope.add(layout.users.remember(kernel, source, user_memory))
+        state = resources.add(layout.users.remember(kernel, source, user_memory))
     explained = _frame(layout, state)
     _require_agreement(fitted, layout, state, explained)
     return explained

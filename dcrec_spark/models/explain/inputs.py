@@ -10,11 +10,11 @@ from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.values import exposure_values, require_ratings, weighted_ratings
 
 PAIR = ["user_id", "item_id"]
@@ -74,7 +74,7 @@ def require_known(fitted: FittedOutcome, wanted: DataFrame, rated: DataFrame, ve
 
 
 def lay_out_pairs(
-    fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, scope: FitScope, everyone: bool = False
+    fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, resources: FitResources, everyone: bool = False
 ) -> Layout:
     """Blocks of ratings, in which the wanted pairs stand as held-out ones.
 
@@ -108,7 +108,7 @@ def lay_out_pairs(
     if everyone:
         given["user"] = fitted.users.select("id", "idx")
     pairs = rated.unionByName(asked)
-    return lay_out(pairs, "user_id", "item_id", values, settings, scope, WANTED, given, distinct=False)
+    return lay_out(pairs, "user_id", "item_id", values, settings, resources, WANTED, given, distinct=False)
 
 
 def _require_distinct(rated: DataFrame) -> None:
@@ -120,22 +120,22 @@ def _require_distinct(rated: DataFrame) -> None:
         )
 
 
-def with_exposure_term(fitted: FittedOutcome, layout: Layout, scope: FitScope) -> Layout:
+def with_exposure_term(fitted: FittedOutcome, layout: Layout, resources: FitResources) -> Layout:
     """Attach the confounder of each pair, from the exposure factors that the model has."""
     if fitted.exposure is None:
         return layout
-    users, items = exposure_states(fitted, fitted.exposure, layout, scope)
-    layout, _ = attach_confounder(layout, users, items, fitted.family.exposure_term, scope, fitted.form)
+    users, items = exposure_states(fitted, fitted.exposure, layout, resources)
+    layout, _ = attach_confounder(layout, users, items, fitted.family.exposure_term, resources, fitted.form)
     return layout
 
 
 def exposure_states(
-    fitted: FittedOutcome, exposure: FittedExposure, layout: Layout, scope: FitScope
+    fitted: FittedOutcome, exposure: FittedExposure, layout: Layout, resources: FitResources
 ) -> tuple[State, State]:
     """Return the exposure factors of the model's users and items as the states of a layout's blocks."""
     with layout.environment():
         states = [
-            scope.add(layout.place(is_user, fitted.exposure_table(is_user), exposure.family))
+            resources.add(layout.place(is_user, fitted.exposure_table(is_user), exposure.family))
             for is_user in (True, False)
         ]
     return states[0], states[1]

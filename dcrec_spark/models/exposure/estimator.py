@@ -15,12 +15,12 @@ from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import require_columns, require_same_ids
 from dcrec_spark.models.fitting.facts import FitFacts
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
 from dcrec_spark.models.fitting.resumption import FitCheckpoints
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values
 from dcrec_spark.models.params import SetsParams, initialise, keyword_only
@@ -111,9 +111,9 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
         require_columns(dataset, names, [count] if count else [], [held_out] if held_out else [])
         require_checkpoint_directory(dataset.sparkSession)
         settings = layout_settings(self, PoissonExposure.of(self).row_width, splits=PoissonExposure.splits)
-        with FitScope() as scope:
-            layout = lay_out(dataset, *names, exposure_values(count), settings, scope, held_out)
-            return fit_exposure(self, layout, scope).model
+        with FitResources() as resources:
+            layout = lay_out(dataset, *names, exposure_values(count), settings, resources, held_out)
+            return fit_exposure(self, layout, resources).model
 
     def predictiveCheck(
         self, dataset: DataFrame, share: float = 0.2, replications: int = 100, seed: int = 0
@@ -155,7 +155,7 @@ class ExposureFit(NamedTuple):
     model: PoissonFactorizationModel
 
 
-def fit_exposure(estimator: PoissonFactorization, layout: Layout, scope: FitScope) -> ExposureFit:
+def fit_exposure(estimator: PoissonFactorization, layout: Layout, resources: FitResources) -> ExposureFit:
     """Fit stage 1 on blocks that are there already.
 
     Raises
@@ -164,9 +164,9 @@ def fit_exposure(estimator: PoissonFactorization, layout: Layout, scope: FitScop
     FitError : the ELBO falls, or a factor is not finite.
     """
     family = PoissonExposure.of(estimator)
-    start = _warm_start(estimator, family, layout, scope)
+    start = _warm_start(estimator, family, layout, resources)
     with listening(estimator, family.stage) as listener:
-        fit = scope.add(fit_factors(estimator, family, layout, listener, start))
+        fit = resources.add(fit_factors(estimator, family, layout, listener, start))
     users, items = (
         layout.materialise(cache_while_used(layout.table(is_user, state, family, NOTHING_SHARED).drop("idx")))
         for is_user, state in ((True, fit.users), (False, fit.items))
@@ -175,13 +175,13 @@ def fit_exposure(estimator: PoissonFactorization, layout: Layout, scope: FitScop
     model = PoissonFactorizationModel(
         users, items, facts.objective, facts.held_out, facts.degeneracies, facts.converged, facts.final_objective
     )
-    scope.result(model)
+    resources.result(model)
     estimator._copyValues(model._resetUid(estimator.uid)).clear(model.initialModel)
     return ExposureFit(fit.users, fit.items, model)
 
 
 def _warm_start(
-    estimator: PoissonFactorization, family: PoissonExposure, layout: Layout, scope: FitScope
+    estimator: PoissonFactorization, family: PoissonExposure, layout: Layout, resources: FitResources
 ) -> Start | None:
     """Return the states of ``initialModel`` on these blocks: known ids at its factors."""
     warm = estimator.getOrDefault("initialModel")
@@ -192,7 +192,7 @@ def _warm_start(
     require_exposure_rank(warm, family.rank)
     require_same_ids("user", layout.user_ids, warm.userFactors)
     require_same_ids("item", layout.item_ids, warm.itemFactors)
-    return warm_start(family, layout, warm.userFactors, warm.itemFactors, NOTHING_SHARED, scope)
+    return warm_start(family, layout, warm.userFactors, warm.itemFactors, NOTHING_SHARED, resources)
 
 
 def estimator_like(model: PoissonFactorizationModel, **changes: Any) -> PoissonFactorization:

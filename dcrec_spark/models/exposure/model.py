@@ -13,9 +13,9 @@ from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, Poisson
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike, require_new_columns
 from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout_settings import layout_settings
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fold_in
 from dcrec_spark.models.fitting.values import exposure_values
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
@@ -157,12 +157,12 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         dataset = observed(dataset, get("validationIndicatorCol"))
         family, known = PoissonExposure.of(self), self.itemFactors if new_is_user else self.userFactors
         settings = layout_settings(self, family.row_width, splits=new_is_user)
-        with FitScope() as scope:
-            frozen = {"item" if new_is_user else "user": scope.add_cached(index_ids(known, "id"))}
+        with FitResources() as resources:
+            frozen = {"item" if new_is_user else "user": resources.add_cached(index_ids(known, "id"))}
             layout = lay_out(
-                dataset, *names, exposure_values(get("countCol")), settings, scope, frozen=frozen, new_only=True
+                dataset, *names, exposure_values(get("countCol")), settings, resources, frozen=frozen, new_only=True
             )
-            states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, scope)
+            states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, resources)
             folded = layout.table(new_is_user, states[new_is_user], family, NOTHING_SHARED).drop("idx").persist()
             folded.count()
         return folded

@@ -21,9 +21,9 @@ from dcrec_spark.engine.sizing import block_count, least_blocks
 from dcrec_spark.models.families.base import Remembered, Tabled
 from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
 from dcrec_spark.models.fitting.factors import factor_rows, factor_schema, place_factors
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import cores, fixed_placement
 from dcrec_spark.spark.planning import few_partitions
 
@@ -118,7 +118,7 @@ def lay_out_on_cluster(
     values: list[str],
     checked: Checked,
     settings: LayoutSettings,
-    scope: FitScope,
+    resources: FitResources,
     given: Mapping[str, DataFrame],
     distinct: bool,
 ) -> ClusterLayout:
@@ -127,8 +127,7 @@ def lay_out_on_cluster(
     Parameters
     ----------
     pairs : ``user_id, item_id``, the ``values`` and perhaps ``held_out``, checked and cached.
-    scope : owns what is cached and part of the result; until it ends, shuffles have as few partitions as the size of
-        these ratings calls for.
+    resources : owns the cached data of the result. Until it ends, shuffles have few partitions, by the ratings' size.
     given : "user" or "item" -> ``id, idx`` of a side whose rows are given.
     distinct : whether to refuse a pair that is given twice.
 
@@ -138,19 +137,19 @@ def lay_out_on_cluster(
     ConfigError : exchange=broadcast, and the factors are too large for it.
     """
     spark, nonzeros, ids = pairs.sparkSession, checked.nonzeros, dict(given)
-    with FitScope() as scratch:
-        scope.enter(few_partitions(spark, PAIR_BYTES * nonzeros))
+    with FitResources() as scratch:
+        resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros))
         for name in {"user", "item"} - ids.keys():
-            ids[name] = scope.add_cached(index_ids(pairs, f"{name}_id"))
+            ids[name] = resources.add_cached(index_ids(pairs, f"{name}_id"))
         rows = {name: frame.count() for name, frame in ids.items()}
         if not given:
             require_two(rows)
-        scope.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
+        resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
         indexed = scratch.cache(encode(pairs, ids["user"], ids["item"]))
         with fixed_placement(spark):
             sides = _build_sides(indexed, ids, rows, nonzeros, values, settings)
             for side in sides.values():
-                scope.add(side)
+                resources.add(side)
             tables = sides["user"], sides["item"], ids["user"], ids["item"]
             layout = ClusterLayout(*tables, nonzeros, checked.means, "held_out" in pairs.columns)
             if distinct:

@@ -11,8 +11,8 @@ from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import ExposureTerm
 from dcrec_spark.models.fitting.confounder_form import fit_form
 from dcrec_spark.models.fitting.exposure_term import a_hats, means_of, products, sent
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
-from dcrec_spark.models.fitting.scope import FitScope
 
 SomeLayout = TypeVar("SomeLayout", bound=Layout)
 
@@ -22,7 +22,7 @@ def attach_confounder(
     user_exposure: State,
     item_exposure: State,
     term: ExposureTerm,
-    scope: FitScope,
+    resources: FitResources,
     form: Form | None = None,
 ) -> tuple[SomeLayout, Form]:
     """Add the confounder of each pair, and the vectors of each row that it is the product of, to a layout's blocks.
@@ -37,14 +37,14 @@ def attach_confounder(
     DataError : the confounder is the same for all pairs, so that it can't be standardised.
     """
     with layout.environment():
-        user_means = scope.add(layout.users.half_step(partial(sent, term=term), previous=user_exposure))
-        item_means = scope.add(layout.items.half_step(partial(sent, term=term), previous=item_exposure))
-        form = form or fit_form(layout, user_means, item_means, user_exposure, term, scope)
+        user_means = resources.add(layout.users.half_step(partial(sent, term=term), previous=user_exposure))
+        item_means = resources.add(layout.items.half_step(partial(sent, term=term), previous=item_exposure))
+        form = form or fit_form(layout, user_means, item_means, user_exposure, term, resources)
         of_users, of_items = (
             partial(add_confounder, term=term, form=form, is_user=is_user) for is_user in (True, False)
         )
-        users = scope.add(layout.users.rebuild(of_users, item_means, user_exposure))
-        items = scope.add(layout.items.rebuild(of_items, user_means, item_exposure))
+        users = resources.add(layout.users.rebuild(of_users, item_means, user_exposure))
+        items = resources.add(layout.items.rebuild(of_items, user_means, item_exposure))
     layout.users.release()
     layout.items.release()
     return layout.with_sides(users, items), form

@@ -11,12 +11,12 @@ from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import ExposureTerm
 from dcrec_spark.models.fitting.exposure_term import a_hats
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
-from dcrec_spark.models.fitting.scope import FitScope
 
 
 def fit_form(
-    layout: Layout, users: State, items: State, user_memory: State, term: ExposureTerm, scope: FitScope
+    layout: Layout, users: State, items: State, user_memory: State, term: ExposureTerm, resources: FitResources
 ) -> Form:
     """Find mean and standard deviation of the confounder: of a_hat over all pairs, exactly; of a link over the rated.
 
@@ -34,7 +34,9 @@ def fit_form(
     if not term.standardize:
         return form
     if not form.is_low_rank:
-        moments = scope.add(layout.users.half_step(partial(linked_moments, term=term, form=form), items, user_memory))
+        moments = resources.add(
+            layout.users.half_step(partial(linked_moments, term=term, form=form), items, user_memory)
+        )
         count, total, squares = (float(moments.sums[name]) for name in ("count", "total", "squares"))
         mean, square = total / count, squares / count
     variance = square - mean**2

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import Family, OutcomeFamily
+from dcrec_spark.models.fitting.arrow_cache import select_columns
 from dcrec_spark.models.fitting.propensity import Propensity
-from dcrec_spark.models.fitting.rows_here import picked
 
 
 @dataclass(frozen=True)
@@ -55,4 +55,4 @@ class FittedOutcome:
 
     def exposure_table(self, is_user: bool) -> DataFrame:
         """``id, shape, rate`` of the users' or the items' exposure factors."""
-        return picked(self.table(is_user), {"id": "id", "exposure_shape": "shape", "exposure_rate": "rate"})
+        return select_columns(self.table(is_user), {"id": "id", "exposure_shape": "shape", "exposure_rate": "rate"})

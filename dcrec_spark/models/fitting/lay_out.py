@@ -9,10 +9,10 @@ from pyspark.sql.types import StringType
 
 from dcrec_spark.models.fitting.checked import require_usable
 from dcrec_spark.models.fitting.cluster_layout import lay_out_on_cluster
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, lay_out_in_process
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions
 from dcrec_spark.spark.preflight import require_workers
@@ -29,7 +29,7 @@ def lay_out(
     item_col: str,
     values: dict[str, str],
     settings: LayoutSettings,
-    scope: FitScope,
+    resources: FitResources,
     held_out_col: str | None = None,
     frozen: Mapping[str, DataFrame] | None = None,
     distinct: bool = True,
@@ -41,7 +41,7 @@ def lay_out(
     Parameters
     ----------
     values : name of a block's array -> expression over ``df`` that makes it.
-    scope : owns the cached data of the result. Until it ends, shuffles have few partitions, by the size of the ratings.
+    resources : owns the cached data of the result. Until it ends, shuffles have few partitions, by the ratings' size.
     held_out_col : true for the rows that are held out, or None.
     frozen : "user" or "item" -> ``id, idx`` of a side whose rows are given; pairs with other ids of that side are left
         out. By default both sides have the ids of the pairs.
@@ -58,7 +58,7 @@ def lay_out(
     # Without a cluster, a fit in this process needs no Python workers, which are slow to start.
     if not is_local(df.sparkSession):
         require_workers(df.sparkSession)
-    scope.enter(few_partitions(df.sparkSession))
+    resources.enter(few_partitions(df.sparkSession))
     pairs = df.select(
         F.col(f"`{user_col}`").alias("user_id"),
         F.col(f"`{item_col}`").alias("item_id"),
@@ -67,7 +67,7 @@ def lay_out(
     )
     given = dict(frozen or {})
     columns = {"user_id": user_col, "item_id": item_col, **{n: e.strip("`") for n, e in values.items()}}
-    with FitScope() as scratch:
+    with FitResources() as scratch:
         if not _is_cached(df):  # it is read several times, and may be costly to make
             pairs = scratch.cache(pairs)
         if settings.may_be_local:
@@ -76,7 +76,7 @@ def lay_out(
                 return lay_out_in_process(collected, columns, settings.precision, distinct, new_only)
         require_workers(df.sparkSession)
         checked = require_usable(pairs, list(values), columns)
-        return lay_out_on_cluster(pairs, list(values), checked, settings, scope, given, distinct)
+        return lay_out_on_cluster(pairs, list(values), checked, settings, resources, given, distinct)
 
 
 def _collected(

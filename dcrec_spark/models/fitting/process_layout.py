@@ -27,11 +27,11 @@ from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.keys import keys_of
 from dcrec_spark.kernels.threads import blas_on_one_thread, made_in_pieces
 from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
+from dcrec_spark.models.fitting.arrow_cache import arrow_table, cached_frame
 from dcrec_spark.models.fitting.checked import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
 from dcrec_spark.models.fitting.layout import MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import AT_ONCE
-from dcrec_spark.models.fitting.rows_here import frame_of, rows_of
 
 Indices = npt.NDArray[np.integer]
 Keys = npt.NDArray[np.int64]
@@ -144,7 +144,7 @@ class ProcessLayout:
 
     def _id_table(self, is_user: bool) -> DataFrame:
         ids = self._row_ids(is_user)
-        return frame_of(self._spark_ids.spark, pa.table({"id": ids, "idx": pa.array(np.arange(len(ids)))}))
+        return cached_frame(self._spark_ids.spark, pa.table({"id": ids, "idx": pa.array(np.arange(len(ids)))}))
 
     def _columns(self, is_user: bool, state: State, family: Tabled, shared: Any) -> dict[str, pa.Array]:
         arrays = self.arrays(is_user, state, family, shared)
@@ -153,13 +153,13 @@ class ProcessLayout:
     def _table(self, is_user: bool, columns: Mapping[str, pa.Array]) -> DataFrame:
         ids = self._row_ids(is_user)
         table = pa.table({"idx": pa.array(np.arange(len(ids))), "id": ids, **columns})
-        return frame_of(self._spark_ids.spark, table)
+        return cached_frame(self._spark_ids.spark, table)
 
     def _aligned(self, is_user: bool, table: DataFrame, family: Remembered) -> dict[str, Array]:
         """Return the family's columns of a table in the order of the side's rows."""
         columns = [column for column in family.columns(is_user) if column.remembered]
         # By id: the first row has the values that all rows share, and folded-in rows may have others.
-        fitted = rows_of(table, ["id", *[column.name for column in columns]]).sort_by("id")
+        fitted = arrow_table(table, ["id", *[column.name for column in columns]]).sort_by("id")
         at = places(self._row_ids(is_user), fitted["id"])
         return {column.name: _aligned(fitted, column, at) for column in columns}
 
@@ -252,7 +252,7 @@ def _flags(table: pa.Table) -> list[str]:
 def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> Ids:
     """Return the ids of a side in the order of its rows: the given ones, else those that pairs name, sorted."""
     if fitted is not None:
-        ids = rows_of(fitted, ["id", "idx"]).sort_by("idx")["id"].combine_chunks()
+        ids = arrow_table(fitted, ["id", "idx"]).sort_by("idx")["id"].combine_chunks()
     else:
         distinct = named.unique()
         ids = distinct.take(pc.sort_indices(distinct))

@@ -16,8 +16,8 @@ from dcrec_spark.engine.ascent import Past, Start
 from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.base import Family, OnItsWay, OutcomeFamily
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
-from dcrec_spark.models.fitting.scope import FitScope
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,16 @@ class Resumption:
     def __init__(self, checkpoints: FitCheckpoints, family: Family, layout: Layout, max_iter: int) -> None:
         self._checkpoints, self._family, self._layout, self._max_iter = checkpoints, family, layout, max_iter
 
-    def start(self, scope: FitScope) -> Start | None:
+    def start(self, resources: FitResources) -> Start | None:
         """Return where an interrupted fit of this stage has been, on these blocks; None where there was none."""
         family, layout = self._family, self._layout
         kept = self._checkpoints.kept(family.stage)
         if kept is None:
             return None
         rows = OnItsWay(family)
-        states = {name: scope.add(layout.place(name == "users", table, rows)) for name, table in kept.tables.items()}
+        states = {
+            name: resources.add(layout.place(name == "users", table, rows)) for name, table in kept.tables.items()
+        }
         shared = family.shared_from_json(kept.shared) if isinstance(family, OutcomeFamily) else NOTHING_SHARED
         return Start(states.get("users"), states["items"], shared, kept.past)
 

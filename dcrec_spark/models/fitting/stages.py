@@ -16,9 +16,9 @@ from dcrec_spark.engine.ascent import Fit, Start, Stopping, alternate
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.base import Family
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.resumption import resumption_of
-from dcrec_spark.models.fitting.scope import FitScope
 
 
 def stopping(estimator: Params) -> Stopping:
@@ -42,14 +42,14 @@ def fit_factors(
     FitError : the objective moved the wrong way, or a factor is NaN or infinite.
     """
     resumption, steps = resumption_of(estimator, family, layout), family.steps(layout)
-    with FitScope() as scope, layout.environment():
-        resumed = None if resumption is None else resumption.start(scope)
+    with FitResources() as resources, layout.environment():
+        resumed = None if resumption is None else resumption.start(resources)
         after_sweep = None if resumption is None else resumption.after_sweep
         begin = resumed or start
         return alternate(layout.users, layout.items, steps, stopping(estimator), listener, begin, after_sweep)
 
 
-def warm_start(family: Family, layout: Layout, users: Any, items: Any, shared: Any, scope: FitScope) -> Start:
+def warm_start(family: Family, layout: Layout, users: Any, items: Any, shared: Any, resources: FitResources) -> Start:
     """Return the states of a fitted model on these blocks: known ids at its factors, new ones at the seed's.
 
     Parameters
@@ -58,12 +58,12 @@ def warm_start(family: Family, layout: Layout, users: Any, items: Any, shared: A
     """
     # Where a side's rows say all, a fit begins with the users: it needs the items alone.
     remembers = family.steps(layout).remembers
-    user_state = scope.add(layout.place(True, users, family)) if remembers else None
-    return Start(user_state, scope.add(layout.place(False, items, family)), shared)
+    user_state = resources.add(layout.place(True, users, family)) if remembers else None
+    return Start(user_state, resources.add(layout.place(False, items, family)), shared)
 
 
 def fold_in(
-    layout: Layout, new_is_user: bool, fitted_table: Any, family: Family, shared: Any, scope: FitScope
+    layout: Layout, new_is_user: bool, fitted_table: Any, family: Family, shared: Any, resources: FitResources
 ) -> Mapping[bool, State]:
     """States of the users (True) and of the items (False): one side as it was fitted, the new one from its pairs.
 
@@ -75,8 +75,8 @@ def fold_in(
     steps = family.steps(layout)
     sides = {True: layout.users, False: layout.items}
     with layout.environment():
-        memory = scope.add(layout.place(not new_is_user, fitted_table, family))
+        memory = resources.add(layout.place(not new_is_user, fitted_table, family))
         start = steps.start_items() if new_is_user else steps.start_users()
-        fitted = scope.add(sides[not new_is_user].half_step(start, previous=memory))
-        new = scope.add(sides[new_is_user].half_step(steps.converge(shared, new_is_user), fitted))
+        fitted = resources.add(sides[not new_is_user].half_step(start, previous=memory))
+        new = resources.add(sides[new_is_user].half_step(steps.converge(shared, new_is_user), fitted))
     return {new_is_user: new, not new_is_user: fitted}

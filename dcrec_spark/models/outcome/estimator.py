@@ -28,13 +28,13 @@ from dcrec_spark.models.fitting.checks import (
 )
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout, Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, fit_propensity
 from dcrec_spark.models.fitting.resumption import FitCheckpoints
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values, weighted_ratings
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
@@ -209,16 +209,16 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         exposure = self._exposure() if family.has_confounder else None
         self._require_usable(dataset, family, exposure)
         propensity = self._propensity(dataset)
-        with FitScope() as scope:
-            layout = self._lay_out(dataset, family, exposure, propensity, scope)
-            stage_one = None if exposure is None else self._stage_one(exposure, layout, scope)
+        with FitResources() as resources:
+            layout = self._lay_out(dataset, family, exposure, propensity, resources)
+            stage_one = None if exposure is None else self._stage_one(exposure, layout, resources)
             form = None
             if stage_one is not None:
                 factors = stage_one.users, stage_one.items
-                layout, form = attach_confounder(layout, *factors, family.exposure_term, scope)
-            start = self._start(family, layout, scope)
+                layout, form = attach_confounder(layout, *factors, family.exposure_term, resources)
+            start = self._start(family, layout, resources)
             with listening(self, family.stage) as listener:
-                fit = scope.add(fit_factors(self, family, layout, listener, start))
+                fit = resources.add(fit_factors(self, family, layout, listener, start))
             return self._model(family, layout, fit, propensity, stage_one, form)
 
     def checkInitialModel(self, dataset: DataFrame) -> None:
@@ -279,7 +279,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         family: OutcomeFamily,
         exposure: Exposure | None,
         propensity: Propensity | None,
-        scope: FitScope,
+        resources: FitResources,
     ) -> Layout:
         get = self.getOrDefault
         dataset, values = weighted_ratings(dataset, get("ratingCol"), propensity)
@@ -290,25 +290,25 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             family.row_width, 0 if exposure is None else family.exposure_row_width(PoissonExposure.of(exposure))
         )
         names, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
-        return lay_out(dataset, *names, values, layout_settings(self, width, family.splits), scope, held_out)
+        return lay_out(dataset, *names, values, layout_settings(self, width, family.splits), resources, held_out)
 
     @staticmethod
     def _needs_counts(exposure: Exposure, family: OutcomeFamily) -> bool:
         return isinstance(exposure, PoissonFactorization) or family.exposure_term.leave_one_out
 
-    def _stage_one(self, exposure: Exposure, layout: Layout, scope: FitScope) -> ExposureFit:
+    def _stage_one(self, exposure: Exposure, layout: Layout, resources: FitResources) -> ExposureFit:
         """Return the exposure model, fitted to these blocks or given, and its factors where the blocks need them."""
         if isinstance(exposure, PoissonFactorization):
-            return fit_exposure(exposure, layout, scope)
+            return fit_exposure(exposure, layout, resources)
         family = PoissonExposure.of(exposure)
         require_all_known(layout.user_ids, exposure.userFactors, "user")
         require_all_known(layout.item_ids, exposure.itemFactors, "item")
         with layout.environment():
-            users = scope.add(layout.place(True, exposure.userFactors, family))
-            items = scope.add(layout.place(False, exposure.itemFactors, family))
+            users = resources.add(layout.place(True, exposure.userFactors, family))
+            items = resources.add(layout.place(False, exposure.itemFactors, family))
         return ExposureFit(users, items, exposure)
 
-    def _start(self, family: OutcomeFamily, layout: Layout, scope: FitScope) -> Start | None:
+    def _start(self, family: OutcomeFamily, layout: Layout, resources: FitResources) -> Start | None:
         """Return the states of ``initialModel`` on these blocks, to begin with."""
         warm = self.getOrDefault("initialModel")
         if warm is None:
@@ -316,7 +316,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         users, items = warm.tables()
         require_same_ids("user", layout.user_ids, users)
         require_same_ids("item", layout.item_ids, items)
-        return warm_start(family, layout, users, items, warm.facts.shared, scope)
+        return warm_start(family, layout, users, items, warm.facts.shared, resources)
 
     def _model(
         self,

@@ -3,14 +3,14 @@
 from pyspark.sql import DataFrame
 
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED
+from dcrec_spark.models.fitting.arrow_cache import select_columns
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout, Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
-from dcrec_spark.models.fitting.rows_here import picked
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fold_in
 from dcrec_spark.models.fitting.values import exposure_values, require_ratings, weighted_ratings
 from dcrec_spark.models.outcome.tables import completed
@@ -29,12 +29,12 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -
     require_ids_alike(dataset, fitted.id_columns, (fitted.users, fitted.items))
     dataset = observed(dataset, fitted.params.getOrDefault("validationIndicatorCol"))
     known = fitted.table(not new_is_user)
-    with FitScope() as scope:
-        layout = _lay_out(fitted, dataset, {"item" if new_is_user else "user": picked(known, _IDS)}, scope)
+    with FitResources() as resources:
+        layout = _lay_out(fitted, dataset, {"item" if new_is_user else "user": select_columns(known, _IDS)}, resources)
         exposure: Part | None = None
         if fitted.exposure is not None:
-            layout, exposure = _fold_in_exposure(fitted, fitted.exposure, layout, new_is_user, scope)
-        states = fold_in(layout, new_is_user, known, fitted.family, fitted.shared, scope)
+            layout, exposure = _fold_in_exposure(fitted, fitted.exposure, layout, new_is_user, resources)
+        states = fold_in(layout, new_is_user, known, fitted.family, fitted.shared, resources)
         outcome = Part(states[new_is_user], fitted.family, fitted.shared)
         if exposure is None:
             table = layout.table(new_is_user, *outcome)
@@ -45,18 +45,20 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -
 
 
 def _fold_in_exposure(
-    fitted: FittedOutcome, exposure: FittedExposure, layout: Layout, new_is_user: bool, scope: FitScope
+    fitted: FittedOutcome, exposure: FittedExposure, layout: Layout, new_is_user: bool, resources: FitResources
 ) -> tuple[Layout, Part]:
     """Return the layout with a_hat of each pair, and the exposure factors of the side that is folded in."""
     known, family = fitted.exposure_table(not new_is_user), exposure.family
-    states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, scope)
+    states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, resources)
     folded = Part(states[new_is_user], family, NOTHING_SHARED)
     term = fitted.family.exposure_term
-    layout, _ = attach_confounder(layout, states[True], states[False], term, scope, fitted.form)
+    layout, _ = attach_confounder(layout, states[True], states[False], term, resources, fitted.form)
     return layout, folded
 
 
-def _lay_out(fitted: FittedOutcome, dataset: DataFrame, frozen: dict[str, DataFrame], scope: FitScope) -> Layout:
+def _lay_out(
+    fitted: FittedOutcome, dataset: DataFrame, frozen: dict[str, DataFrame], resources: FitResources
+) -> Layout:
     require_ratings(dataset, fitted.params, fitted.propensity)
     dataset, values = weighted_ratings(dataset, fitted.params.getOrDefault("ratingCol"), fitted.propensity)
     if fitted.exposure is not None:
@@ -66,4 +68,4 @@ def _lay_out(fitted: FittedOutcome, dataset: DataFrame, frozen: dict[str, DataFr
     # Items are settled by their pairs, which then are in their blocks.
     splits = "item" in frozen and fitted.family.splits
     settings = layout_settings(fitted.params, fitted.row_width, splits)
-    return lay_out(dataset, *fitted.id_columns, values, settings, scope, frozen=frozen, new_only=True)
+    return lay_out(dataset, *fitted.id_columns, values, settings, resources, frozen=frozen, new_only=True)

@@ -22,9 +22,9 @@ from dcrec_spark.models.fitting.checks import (
 )
 from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.facts import OutcomeFacts
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.layout_settings import layout_settings
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
 from dcrec_spark.models.outcome.lists import RankedLists
 from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered, united
@@ -252,10 +252,10 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         -------
         DeconfoundedMFModel
         """
-        with FitScope() as scope:
-            scope.enter(self._few_partitions())
+        with FitResources() as resources:
+            resources.enter(self._few_partitions())
             known_and_new = zip(self.tables(), (users, items), strict=True)
-            tables = [table if new is None else united(table, new, scope) for table, new in known_and_new]
+            tables = [table if new is None else united(table, new, resources) for table, new in known_and_new]
             return self._with_tables(FactorTables.cached(tables[0], tables[1]))
 
     def withUsers(self, users: DataFrame) -> "DeconfoundedMFModel":
@@ -271,9 +271,9 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         DeconfoundedMFModel
         """
         old_users, items = self.tables()
-        with FitScope() as scope:
-            scope.enter(self._few_partitions())
-            rows = numbered(users.select(*[c for c in old_users.columns if c != "idx"]), scope)
+        with FitResources() as resources:
+            resources.enter(self._few_partitions())
+            rows = numbered(users.select(*[c for c in old_users.columns if c != "idx"]), resources)
             return self._with_tables(FactorTables.cached(rows, items))
 
     def explain(self, pairs: DataFrame, ratings: DataFrame, n: int = 5) -> DataFrame:

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
+from dcrec_spark.models.fitting.arrow_cache import derive_frame
 from dcrec_spark.models.fitting.factors import list_array
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
-from dcrec_spark.models.fitting.rows_here import derived
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import cache_while_used
 
 # The posterior that a family's means come from: of no interest outside, but a warm start needs it.
@@ -63,7 +63,7 @@ def completed(factors: DataFrame) -> DataFrame:
         return factors
     missing = {"bias": F.lit(None).cast("double")} | dict.fromkeys(EXPOSURE, F.expr("cast(array() as array<double>)"))
     columns = [F.col(name) if name in factors.columns else missing[name].alias(name) for name in names]
-    return derived(factors, factors.select(*columns), partial(_completed_rows, names=names))
+    return derive_frame(factors, factors.select(*columns), partial(_completed_rows, names=names))
 
 
 def _completed_rows(rows: pa.Table, names: list[str]) -> pa.Table:
@@ -72,14 +72,14 @@ def _completed_rows(rows: pa.Table, names: list[str]) -> pa.Table:
     return pa.table({name: rows[name] if name in rows.column_names else missing[name] for name in names})
 
 
-def united(table: DataFrame, new: DataFrame, scope: FitScope) -> DataFrame:
+def united(table: DataFrame, new: DataFrame, resources: FitResources) -> DataFrame:
     """Return the rows of both tables, numbered anew; of an id in both the new row."""
     columns = [c for c in table.columns if c != "idx"]
     rows = table.join(new.select("id"), "id", "left_anti").select(*columns)
-    return numbered(rows.unionByName(new.select(*columns)), scope)
+    return numbered(rows.unionByName(new.select(*columns)), resources)
 
 
-def numbered(rows: DataFrame, scope: FitScope) -> DataFrame:
+def numbered(rows: DataFrame, resources: FitResources) -> DataFrame:
     """Return the rows with ``idx`` from 0, in the order of their ids."""
-    ids = scope.add_cached(index_ids(rows, "id"))
+    ids = resources.add_cached(index_ids(rows, "id"))
     return rows.join(ids, "id").select("idx", *[c for c in rows.columns if c != "idx"])

@@ -11,19 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
+from dcrec_spark.engine.cells import Array
 from dcrec_spark.kernels.exposure import PLAIN, Form
+from dcrec_spark.models.fitting.arrow_cache import derive_frame
 from dcrec_spark.models.fitting.checks import require_number
-from dcrec_spark.models.fitting.factors import dot, gamma_mean
+from dcrec_spark.models.fitting.factors import dot, gamma_mean, list_array, matrix_of
 from dcrec_spark.models.fitting.lay_out import driver_of, width_of
-from dcrec_spark.models.fitting.rows_here import derived
 from dcrec_spark.models.outcome.rank import Ranking, rank
-from dcrec_spark.models.outcome.rank_here import Sides, are_few, as_lists, rank_here
-from dcrec_spark.models.outcome.vectors_here import vectors_here
+from dcrec_spark.models.outcome.rank_in_process import Sides, are_few, as_lists, rank_in_process
 from dcrec_spark.spark.lineage import is_local
 
 # Of a side's rows, whose ids an executor holds whole, so that pairs need not move to meet them: some 40 MB.
@@ -154,7 +155,7 @@ class ScoringVectors:
         sides = Sides(rows, cols, self.intercept, self.form, None if offer is None else offer.most)
         left_out = None if seen is None else seen.select(*names)
         room = 0 if left_out is None else driver_of(spark).room_for(width_of(left_out))
-        return rank_here(sides, n, left_out, room)
+        return rank_in_process(sides, n, left_out, room)
 
     def _on_cluster(
         self, n: int, seen: DataFrame | None, chosen: DataFrame | None, side: str, offer: Offer | None
@@ -199,7 +200,7 @@ def _linked(a_hat: Column, form: Form) -> Column:
 def scoring_vectors(factors: DataFrame, is_user: bool, has_biases: bool, form: Form = PLAIN) -> DataFrame:
     """``idx, id, preference, confounder`` of a table of fitted users or items, with its rows where those are here."""
     vectors = factors.select("idx", "id", *_parts(is_user, has_biases, form))
-    return derived(factors, vectors, partial(vectors_here, is_user=is_user, has_biases=has_biases, form=form))
+    return derive_frame(factors, vectors, partial(_table_of_vectors, is_user=is_user, has_biases=has_biases, form=form))
 
 
 def _parts(is_user: bool, has_biases: bool, form: Form) -> tuple[Column, Column]:
@@ -221,3 +222,29 @@ def _parts(is_user: bool, has_biases: bool, form: Form) -> tuple[Column, Column]
 def _extended(vector: Column, last: Column, form: Form) -> Column:
     """Return the vector with what the mean of h takes off, where it is not plainly a_hat."""
     return vector if form == PLAIN else F.concat(vector, F.array(last))
+
+
+def _table_of_vectors(factors: pa.Table, is_user: bool, has_biases: bool, form: Form) -> pa.Table:
+    """Return the same vectors of the rows of a table, to the last bit, without Spark."""
+    n_rows = factors.num_rows
+    preference = _matrix(factors, "features")
+    if has_biases:
+        bias, one = _matrix(factors, "bias"), np.ones((n_rows, 1))
+        preference = np.hstack([preference, *((bias, one) if is_user else (one, bias))])
+    confounder = _matrix(factors, "exposure_shape") / _matrix(factors, "exposure_rate")
+    if not form.is_low_rank:
+        last = _matrix(factors, "gamma") if is_user else np.zeros((n_rows, 1))
+        confounder = np.hstack([confounder, last])
+    elif form != PLAIN:
+        confounder = np.hstack([confounder, np.full((n_rows, 1), -form.mean if is_user else 1.0)])
+    if form.is_low_rank and is_user:
+        confounder = confounder * _matrix(factors, "gamma") / form.scale
+    parts = {"preference": list_array(preference), "confounder": list_array(confounder)}
+    return pa.table({"idx": factors["idx"], "id": factors["id"], **parts})
+
+
+def _matrix(factors: pa.Table, name: str) -> Array:
+    """Return a column as (n, F); of single numbers (n, 1)."""
+    if pa.types.is_floating(factors[name].type):
+        return np.asarray(factors[name].to_numpy())[:, None]
+    return matrix_of(factors[name]) if factors.num_rows else np.empty((0, 0))

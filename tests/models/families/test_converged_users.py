@@ -10,8 +10,8 @@ from dcrec_spark.models.families.base import ExposureTerm
 from dcrec_spark.models.families.gamma_poisson import GammaPrior
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
-from dcrec_spark.models.fitting.scope import FitScope
 from tests.reference import poisson_outcome as dense
 
 PRIOR = GammaPrior(0.3, 0.3)
@@ -79,9 +79,9 @@ def test_final_elbo_equals_the_dense_reference_if_pairs_have_weights(per_user: b
     layout = lay_out(Ratings(user, item, rating, keys[:9], keys[9:]), {"rating": rating, "weight": weight}, "float64")
     of = {"confounder": PRIOR, "per_user": per_user, "intercept": PRIOR, "unobserved": 0.3, "weighted": True}
     model = GammaPoissonSteps("outcome", "rating", 3, PRIOR, 1, n_pairs=layout.n_pairs, **of)
-    with FitScope() as scope:
+    with FitResources() as resources:
         means = [State.of_memory({"shape": side, "rate": np.ones_like(side)}) for side in (pi, lam)]
-        attached, _ = attach_confounder(layout, means[0], means[1], ExposureTerm(), scope)
+        attached, _ = attach_confounder(layout, means[0], means[1], ExposureTerm(), resources)
         result = fit(attached, model, 4)
     users, items, shared = result.users.memory_of(0), result.items.memory_of(0), result.shared
     gamma = (users["gamma_shape"][:, 0], users["gamma_rate"][:, 0]) if per_user else map(np.atleast_1d, shared.gamma)

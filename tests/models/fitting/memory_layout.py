@@ -17,8 +17,8 @@ from dcrec_spark.models.families.base import Family
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors
 from tests.engine.memory_side import MemorySide, memory_sides
 
@@ -136,9 +136,9 @@ def fit_stages(layout: Any, outcome: DeconfoundedMF, exposure: PoissonFactorizat
     first, second = PoissonExposure.of(exposure), consistent_family_of(outcome)
     exposures = fit_factors(exposure, first, layout, _quiet)
     numbers = columns_of(layout, first, exposures, "exposure")
-    with FitScope() as scope:
+    with FitResources() as resources:
         if second.has_confounder:
-            attached = attach_confounder(layout, exposures.users, exposures.items, second.exposure_term, scope)
+            attached = attach_confounder(layout, exposures.users, exposures.items, second.exposure_term, resources)
             layout = attached[0]
         ratings = fit_factors(outcome, second, layout, _quiet)
         numbers |= columns_of(layout, second, ratings, "outcome")

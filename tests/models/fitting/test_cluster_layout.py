@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings, layout_settings
-from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors
 from tests.models.fitting.test_blocks import MODELS, MOST, PAIRS_OF_ITEMS, assert_equal_fits
 from tests.models.world import NAMES, by_id, exposure, outcome
@@ -35,12 +35,12 @@ def fit(ratings: DataFrame, settings: LayoutSettings, model: dict[str, Any]) -> 
     held_out = second.getOrDefault("validationIndicatorCol")
     family, rating_family = PoissonExposure.of(first), consistent_family_of(second)
     numbers: dict[str, Any] = {}
-    with FitScope() as scope:
-        layout = lay_out(ratings, "user", "item", VALUES, settings, scope, held_out)
-        exposures = scope.add(fit_factors(first, family, layout, quiet))
+    with FitResources() as resources:
+        layout = lay_out(ratings, "user", "item", VALUES, settings, resources, held_out)
+        exposures = resources.add(fit_factors(first, family, layout, quiet))
         term = rating_family.exposure_term
-        layout, _ = attach_confounder(layout, exposures.users, exposures.items, term, scope)
-        fitted = scope.add(fit_factors(second, rating_family, layout, quiet))
+        layout, _ = attach_confounder(layout, exposures.users, exposures.items, term, resources)
+        fitted = resources.add(fit_factors(second, rating_family, layout, quiet))
         for stage, of, result in (("exposure", family, exposures), ("outcome", rating_family, fitted)):
             numbers[f"{stage} objective"] = np.array([*result.objective, result.final_objective])
             numbers[f"{stage} held out"] = np.array(result.held_out)
@@ -74,8 +74,8 @@ def test_heavy_limit_follows_from_bytes() -> None:
 def test_items_beyond_the_most_heavy_ones_are_reported(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     """Only the largest are split."""
     settings = LayoutSettings(2, 3, "blocks", "float64", 12, heavy_pairs=MOST, most_heavy=2)
-    with FitScope() as scope:
-        lay_out(NAMES.frame(spark), "user", "item", VALUES, settings, scope)
+    with FitResources() as resources:
+        lay_out(NAMES.frame(spark), "user", "item", VALUES, settings, resources)
     third = np.sort(PAIRS_OF_ITEMS)[-3]
     assert "more than 2 items have more than 3 ratings: the largest are spread" in caplog.text
     assert f"one with up to {third} whole" in caplog.text

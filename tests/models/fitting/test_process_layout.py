@@ -15,11 +15,11 @@ from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.process import ProcessSide
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, places
-from dcrec_spark.models.fitting.scope import FitScope
 from tests.frames import frame_of
 from tests.models.world import NAMES, NUMBERS, exposure
 
@@ -31,7 +31,7 @@ FEW = {"local_rows": 3}
 
 def laid_out(
     ratings: DataFrame,
-    scope: FitScope,
+    resources: FitResources,
     exchange: str = "auto",
     blocks: int | None = None,
     width: int = 8,
@@ -39,7 +39,7 @@ def laid_out(
     **limits: int,
 ) -> Layout:
     settings = LayoutSettings(blocks, None, exchange, "float64", width, **limits)
-    return lay_out(ratings, "user", "item", VALUES, settings, scope, driver=driver)
+    return lay_out(ratings, "user", "item", VALUES, settings, resources, driver=driver)
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ def test_auto_fits_few_ratings_in_this_process(
     spark: SparkSession, exchange: str, blocks: int | None, side: type
 ) -> None:
     """Unless a number of blocks is set."""
-    with FitScope() as scope:
-        assert isinstance(laid_out(NAMES.frame(spark), scope, exchange, blocks).users, side)
+    with FitResources() as resources:
+        assert isinstance(laid_out(NAMES.frame(spark), resources, exchange, blocks).users, side)
 
 
 def test_auto_fits_many_ratings_on_the_cluster(spark: SparkSession) -> None:
-    with FitScope() as scope:
-        layout = laid_out(NAMES.frame(spark), scope, local_rows=3, largest_local_rows=3)
+    with FitResources() as resources:
+        layout = laid_out(NAMES.frame(spark), resources, local_rows=3, largest_local_rows=3)
         assert isinstance(layout.users, ClusterSide)
 
 
@@ -71,8 +71,8 @@ def test_ratings_are_made_once(spark: SparkSession, exchange: str) -> None:
             yield batch
 
     costly = ratings.mapInArrow(noted, ratings.schema)
-    with FitScope() as scope:
-        laid_out(costly, scope, exchange)
+    with FitResources() as resources:
+        laid_out(costly, resources, exchange)
     assert made.value == ratings.count()
 
 
@@ -151,23 +151,29 @@ def test_fit_without_room_in_this_process_uses_blocks(
     spark: SparkSession, width: int, resources: dict[str, float]
 ) -> None:
     """For its ratings, or for the factors of their users and items."""
-    with FitScope() as scope:
-        layout = laid_out(NAMES.frame(spark), scope, width=width, driver=driver(**resources), **FEW)
+    with FitResources() as resources:
+        layout = laid_out(NAMES.frame(spark), resources, width=width, driver=driver(**resources), **FEW)
         assert isinstance(layout.users, ClusterSide)
 
 
 def test_too_many_ratings_are_not_collected(spark: SparkSession) -> None:
-    with FitScope() as scope, pytest.raises(ConfigError, match=r"exchange=local: \d+ ratings would be collected"):
-        laid_out(NAMES.frame(spark), scope, "local", local_rows=3, largest_local_rows=3)
+    with (
+        FitResources() as resources,
+        pytest.raises(ConfigError, match=r"exchange=local: \d+ ratings would be collected"),
+    ):
+        laid_out(NAMES.frame(spark), resources, "local", local_rows=3, largest_local_rows=3)
 
 
 @pytest.mark.parametrize("exchange", ["local", "blocks"])
 def test_what_cannot_be_laid_out_is_named_alike(spark: SparkSession, exchange: str) -> None:
     ratings = NUMBERS.frame(spark)
-    with FitScope() as scope, pytest.raises(DataError, match=r"user \S+ has more than one rating of item \S+: every"):
-        laid_out(ratings.unionByName(ratings.limit(1)), scope, exchange)
-    with FitScope() as scope, pytest.raises(DataError, match="all ratings are of one user"):
-        laid_out(ratings.where(F.col("user") == ratings.first()["user"]), scope, exchange)
+    with (
+        FitResources() as resources,
+        pytest.raises(DataError, match=r"user \S+ has more than one rating of item \S+: every"),
+    ):
+        laid_out(ratings.unionByName(ratings.limit(1)), resources, exchange)
+    with FitResources() as resources, pytest.raises(DataError, match="all ratings are of one user"):
+        laid_out(ratings.where(F.col("user") == ratings.first()["user"]), resources, exchange)
 
 
 @pytest.mark.parametrize("exchange", ["local", "blocks"])
@@ -177,9 +183,9 @@ def test_a_new_id_starts_from_the_smallest_ids_rate(spark: SparkSession, exchang
     table = frame_of(
         spark, [(second, [2.0], [7.0]), (first, [1.0], [5.0])], "id int, shape array<double>, rate array<double>"
     )
-    with FitScope() as scope:
-        layout = laid_out(NUMBERS.frame(spark), scope, exchange, None if exchange == "local" else 1)
-        state = scope.add(layout.place(True, table.coalesce(1), family))
+    with FitResources() as resources:
+        layout = laid_out(NUMBERS.frame(spark), resources, exchange, None if exchange == "local" else 1)
+        state = resources.add(layout.place(True, table.coalesce(1), family))
         if isinstance(layout.users, ProcessSide):
             memory = state.memory_of(0)
         else:

@@ -11,7 +11,7 @@ from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizatio
 from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.ridge_terms import Shared
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
-from dcrec_spark.models.outcome import rank, rank_here
+from dcrec_spark.models.outcome import rank, rank_in_process
 from dcrec_spark.models.outcome.tables import FactorTables, completed
 from tests.frames import frame_of
 from tests.reference import topn as dense
@@ -80,7 +80,7 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     """In the driver's process, as little work is done, and on the cluster."""
     where = str(request.param)
     if where != "here":
-        monkeypatch.setattr(rank_here, "LOCAL_ROWS", 0)
+        monkeypatch.setattr(rank_in_process, "LOCAL_ROWS", 0)
     return where
 
 

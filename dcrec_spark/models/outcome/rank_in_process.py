@@ -20,10 +20,10 @@ from dcrec_spark.kernels.csr import grouped
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.kernels.threads import over_rows
 from dcrec_spark.kernels.topn import Cap, Ranked, joined, top_n
+from dcrec_spark.models.fitting.arrow_cache import arrow_table
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS
 from dcrec_spark.models.fitting.process_layout import places
-from dcrec_spark.models.fitting.rows_here import rows_of
 from dcrec_spark.spark.sizes import rows_at_most
 
 # Of scores that are made at a call, before anybody asks for a row; two cores take some seconds for a thousand million.
@@ -50,7 +50,7 @@ def are_few(n_rows: int, n_cols: int, n: int) -> bool:
     return n_rows * (1 + n) + n_cols <= LOCAL_ROWS and n_rows * n_cols <= LOCAL_SCORES
 
 
-def rank_here(sides: Sides, n: int, seen: DataFrame | None, room: int) -> pa.Table | None:
+def rank_in_process(sides: Sides, n: int, seen: DataFrame | None, room: int) -> pa.Table | None:
     """Return the n best columns of each row: ``row_id, rank, col_id, score, preference, confounder``, in that order.
 
     None where there are more pairs to leave out than there is room for.
@@ -85,7 +85,7 @@ def _no_more_than(room: int, pairs: DataFrame) -> DataFrame:
 
 def collected(frames: Sequence[DataFrame]) -> list[pa.Table]:
     """Return the rows of small frames, all collected at once: most of what each takes is waiting for Spark."""
-    collect = inheritable_thread_target(frames[0].sparkSession)(rows_of)
+    collect = inheritable_thread_target(frames[0].sparkSession)(arrow_table)
     with ThreadPoolExecutor(len(frames), "collect") as threads:
         return list(threads.map(collect, frames))
 
@@ -146,7 +146,7 @@ def _table(rows: pa.Table, cols: pa.Table, ranked: Ranked) -> pa.Table:
 def as_lists(ranked: pa.Table, row: str, col: str) -> pa.Table:
     """Return one row for each list, ``row, recommendations: list<struct<col, rating>>``, best first.
 
-    ranked : of :func:`rank_here`. row, col : names of the ids.
+    ranked : of :func:`rank_in_process`. row, col : names of the ids.
     """
     ids, rank = ranked["row_id"].combine_chunks(), ranked["rank"].to_numpy()
     first = np.flatnonzero(rank == 1)

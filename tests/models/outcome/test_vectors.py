@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.kernels.exposure import PLAIN, Form
+from dcrec_spark.models.fitting.arrow_cache import arrow_table, cached_frame
 from dcrec_spark.models.fitting.factors import list_array
-from dcrec_spark.models.fitting.rows_here import frame_of, rows_of
 from dcrec_spark.models.outcome.tables import completed
 from dcrec_spark.models.outcome.vectors import scoring_vectors
 
@@ -28,9 +28,9 @@ def table(is_user: bool, n_rows: int = 7) -> pa.Table:
     "form", [PLAIN, Form("identity", 0.0, 0.3, 1.7), Form("sqrt", 0.0, 0.3, 1.7), Form("log", 0.1)]
 )
 def test_they_are_those_of_spark(spark: SparkSession, is_user: bool, has_biases: bool, form: Form) -> None:
-    vectors = scoring_vectors(frame_of(spark, table(is_user)), is_user, has_biases, form)
+    vectors = scoring_vectors(cached_frame(spark, table(is_user)), is_user, has_biases, form)
     collected = vectors.toArrow().sort_by("idx")
-    here = rows_of(vectors)
+    here = arrow_table(vectors)
     assert here.column_names == collected.column_names
     assert here.to_pydict() == collected.to_pydict()
 
@@ -38,7 +38,7 @@ def test_they_are_those_of_spark(spark: SparkSession, is_user: bool, has_biases:
 @pytest.mark.parametrize("is_user", [True, False])
 def test_they_are_those_of_spark_without_an_exposure(spark: SparkSession, is_user: bool) -> None:
     factors = table(is_user).drop_columns(["bias", "exposure_shape", "exposure_rate"])
-    full = completed(frame_of(spark, factors))
-    assert rows_of(full).to_pydict() == full.toArrow().to_pydict()
+    full = completed(cached_frame(spark, factors))
+    assert arrow_table(full).to_pydict() == full.toArrow().to_pydict()
     vectors = scoring_vectors(full, is_user, has_biases=False)
-    assert rows_of(vectors).to_pydict() == vectors.toArrow().sort_by("idx").to_pydict()
+    assert arrow_table(vectors).to_pydict() == vectors.toArrow().sort_by("idx").to_pydict()

@@ -7,20 +7,20 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel
-from dcrec_spark.models.outcome import rank_here
-from dcrec_spark.models.outcome.rank_here import are_few, as_lists
+from dcrec_spark.models.outcome import rank_in_process
+from dcrec_spark.models.outcome.rank_in_process import are_few, as_lists
 from tests.frames import frame_of
 
 
 def test_rows_lists_and_columns_together_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten users with lists of four, and fifty items: a hundred rows."""
-    monkeypatch.setattr(rank_here, "LOCAL_ROWS", 100)
+    monkeypatch.setattr(rank_in_process, "LOCAL_ROWS", 100)
     assert are_few(10, 50, 4)
     assert not are_few(10, 51, 4)
 
 
 def test_scores_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_here, "LOCAL_SCORES", 70)
+    monkeypatch.setattr(rank_in_process, "LOCAL_SCORES", 70)
     assert are_few(10, 7, 4)
     assert not are_few(10, 8, 4)
 
@@ -60,10 +60,10 @@ def test_pairs_to_leave_out_are_made_once_and_too_many_are_none_of_this_process(
     pairs = spark.range(43, numPartitions=2).selectExpr("id row_id", "id col_id")
     pairs = pairs.mapInArrow(noted, "row_id long, col_id long")
     vectors = model.scoringVectors()
-    sides = rank_here.Sides(vectors.users, vectors.items, vectors.intercept, vectors.form, None)
-    assert rank_here.rank_here(sides, 2, pairs, 43) is not None
+    sides = rank_in_process.Sides(vectors.users, vectors.items, vectors.intercept, vectors.form, None)
+    assert rank_in_process.rank_in_process(sides, 2, pairs, 43) is not None
     assert made.value == 43
-    assert rank_here.rank_here(sides, 2, pairs, 42) is None
+    assert rank_in_process.rank_in_process(sides, 2, pairs, 42) is None
 
 
 @pytest.mark.parametrize("rows", [None, 0], ids=["here", "on the cluster"])
@@ -76,7 +76,7 @@ def test_nobody_to_rank_for_and_nothing_to_rank(
 ) -> None:
     """Tables without rows, of the same types as others."""
     if rows is not None:
-        monkeypatch.setattr(rank_here, "LOCAL_ROWS", rows)
+        monkeypatch.setattr(rank_in_process, "LOCAL_ROWS", rows)
     usual = model.recommendationTable(2, ratings)
     strangers = frame_of(spark, [(99,)], "user int")
     nothing = frame_of(spark, [(99,)], "item int")

@@ -1,4 +1,4 @@
-"""Who lets go of what a fit caches: one owner for each fit, fold-in or explanation."""
+"""Cached data of a fit, a fold-in or an explanation, and its release."""
 
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
@@ -8,24 +8,24 @@ from pyspark.sql import DataFrame
 
 
 class Releasable(Protocol):
-    """Something that holds caches: a state, a side, a model."""
+    """A holder of cached data: a state, a side, a model."""
 
     def release(self) -> None:
-        """Let go of what is cached."""
+        """Release the cached data."""
 
 
 R = TypeVar("R", bound=Releasable)
 T = TypeVar("T")
 
 
-class FitScope:
-    """Owns what is cached on the way to a result, and lets go of it at the end, latest first.
+class FitResources:
+    """The cached data on the way to a result, which is released at the end, latest first.
 
-    What becomes part of the result is let go of only where the work fails::
+    Data that becomes part of the result is released only if the work fails::
 
-        with FitScope() as scope:
-            pairs = scope.cache(pairs)                 gone at the end, however it ends
-            model = scope.result(fitted(pairs))        gone if what follows raises
+        with FitResources() as resources:
+            pairs = resources.cache(pairs)               released at the end, however it ends
+            model = resources.result(make_model(pairs))  released if a later step raises
             ...
         return model
     """
@@ -53,7 +53,7 @@ class FitScope:
         return self.add_cached(frame.persist())
 
     def add_cached(self, frame: DataFrame) -> DataFrame:
-        """Let go of a frame that is cached already at the end."""
+        """Release a frame that is already cached at the end."""
         self._scratch.callback(frame.unpersist)
         return frame
 

@@ -26,8 +26,8 @@ from dcrec_spark.kernels.poisson import CountBlock, converge_shape, drawn_counts
 
 Term = TypeVar("Term")
 
-# Users have settled when their shapes change by no more than this share; at most so many rounds of three updates.
-SETTLED, MOST_ROUNDS = 1e-6, 100
+# Users have converged when their shapes change by no more than this share. Maximum number of rounds of three updates.
+CONVERGED, MOST_ROUNDS = 1e-6, 100
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def start(turn: Turn, *, model: GammaPoisson, is_user: bool) -> Update:
         if gamma is not None:
             gamma[0][known], gamma[1][known] = turn.memory["gamma_shape"][known], turn.memory["gamma_rate"][known]
     begun = _posterior(turn.block, model, is_user, shape, rate, gamma)
-    return _remembering(begun, turn.memory[REACHED].astype(model.precision)) if REACHED in turn.memory else begun
+    return _remember(begun, turn.memory[REACHED].astype(model.precision)) if REACHED in turn.memory else begun
 
 
 def _gamma_start(n: int, model: GammaPoisson) -> tuple[Floats, Floats]:
@@ -167,10 +167,10 @@ def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bo
     length, momentum = model.stride
     reached = over_relaxed(before, updated, prior, length)
     shape = over_relaxed(turn.memory.get(REACHED, before), reached, prior, 1.0 + momentum)
-    result = _moved(turn, model, is_user, shape)
+    result = _move(turn, model, is_user, shape)
     if momentum:
-        result = _remembering(result, reached)
-    return result if is_user else _scored(turn, model, shared, block, result, cols)
+        result = _remember(result, reached)
+    return result if is_user else _add_scores(turn, model, shared, block, result, cols)
 
 
 def heavy_parts(turn: Turn, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
@@ -206,15 +206,15 @@ def heavy_scores(turn: Turn, items: Array, *, model: GammaPoisson, shared: Share
 def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
     """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
     block = count_block(turn, model, shared, is_user)
-    shape, _ = _settled(turn, block, model, is_user)
-    return _moved(turn, model, is_user, shape)
+    shape, _ = _converge(turn, block, model, is_user)
+    return _move(turn, model, is_user, shape)
 
 
 def settle_and_score(turn: Turn, *, model: GammaPoisson, shared: SharedGammas) -> Update:
-    """Settle the users, and add up the ELBO's parts of their nonzeros."""
+    """Update the users to convergence, and add up the ELBO's parts of their nonzeros."""
     block = count_block(turn, model, shared, is_user=True)
-    shape, rate = _settled(turn, block, model, is_user=True)
-    result = _moved(turn, model, True, shape)
+    shape, rate = _converge(turn, block, model, is_user=True)
+    result = _move(turn, model, True, shape)
     reached = rates(block, geometric_mean(shape, rate), _cols(turn, model, is_user=True))
     sums = {"log_rates": np.array(log_rates(block, reached))}
     excess = _excess(turn.block, model)
@@ -224,8 +224,8 @@ def settle_and_score(turn: Turn, *, model: GammaPoisson, shared: SharedGammas) -
     return result._replace(sums={**result.sums, **sums})
 
 
-def _settled(turn: Turn, block: CountBlock, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats]:
-    """Return shapes at rest and their rates, of the factors and of what else a row has."""
+def _converge(turn: Turn, block: CountBlock, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats]:
+    """Return converged shapes and their rates, of the factors and of gamma."""
     prior = prior_shapes(model, is_user)
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
@@ -233,7 +233,7 @@ def _settled(turn: Turn, block: CountBlock, model: GammaPoisson, is_user: bool) 
     full = np.broadcast_to(rate, (len(equal), model.rank))
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    return converge_shape(prior, block, equal, full, _cols(turn, model, is_user), SETTLED, MOST_ROUNDS), full
+    return converge_shape(prior, block, equal, full, _cols(turn, model, is_user), CONVERGED, MOST_ROUNDS), full
 
 
 def _cols(turn: Turn, model: GammaPoisson, is_user: bool) -> Floats:
@@ -316,14 +316,14 @@ def _excess(block: Block, model: GammaPoisson) -> Floats | None:
     return np.asarray(weight - model.unobserved)
 
 
-def _moved(turn: Turn, model: GammaPoisson, is_user: bool, shape: Floats) -> Update:
+def _move(turn: Turn, model: GammaPoisson, is_user: bool, shape: Floats) -> Update:
     rate, gamma_rate = _rates(turn, model, is_user)
     shape, gamma_shape = shape[:, : model.rank], shape[:, model.rank :]
     gamma = None if gamma_rate is None else (gamma_shape, gamma_rate)
     return _posterior(turn.block, model, is_user, shape, rate, gamma)
 
 
-def _remembering(update: Update, reached: Floats) -> Update:
+def _remember(update: Update, reached: Floats) -> Update:
     return update._replace(memory={**update.memory, REACHED: reached})
 
 
@@ -359,7 +359,7 @@ def _posterior(
     return Update(model.row_layout(is_user).join(parts), sums, memory)
 
 
-def _scored(
+def _add_scores(
     turn: Turn, model: GammaPoisson, shared: SharedGammas, block: CountBlock, result: Update, cols: Floats
 ) -> Update:
     """Add the item step's sums over its nonzeros."""

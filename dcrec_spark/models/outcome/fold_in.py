@@ -66,7 +66,7 @@ def _lay_out(fitted: FittedOutcome, dataset: DataFrame, frozen: dict[str, DataFr
         count = fitted.exposure.count_column
         values |= exposure_values(count)
         require_columns(dataset, fitted.id_columns, [count] if count else [])
-    # Items are settled by their pairs, which then are in their blocks.
+    # Items are solved from their pairs, which their blocks have to hold.
     splits = "item" in frozen and fitted.family.splits
     settings = layout_settings(fitted.params, fitted.row_width, splits)
     return lay_out(dataset, *fitted.id_columns, values, settings, scope, frozen=frozen, new_only=True)

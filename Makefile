@@ -105,10 +105,10 @@ $(VENV)/.%: $(READY)
 
 # Airflow needs other versions of much that is in .venv.
 build/schedulers/.ready: $(READY) tests/schedulers/requirements.txt
-	@echo 'Installing Airflow and MLflow and the schemas of Kubernetes into build/schedulers (0.5 GB)...'
+	@echo 'Installing Airflow and the schemas of Kubernetes into build/schedulers (0.5 GB)...'
 	@$(BIN)/python -m venv --clear --without-pip build/schedulers
 	@$(PIP) --python build/schedulers/bin/python install --requirement tests/schedulers/requirements.txt
-	@$(PIP) install --target build/schedulers/mlflow mlflow-skinny==3.17.2 sqlalchemy alembic && touch $@
+	@touch $@
 
 # Debian splits off what makes an environment's pip; the machine's own pip can stand in for it.
 .PHONY: $(VENV)

@@ -27,7 +27,10 @@ def ours(ratings: Path, rank: int, adjustment: str) -> Seconds:
     settings = {
         "input.format": "movielens",
         "input.path": ratings,
+        "run.preset": "counts",
         "outcome.adjustment": adjustment,
+        "outcome.confounder_weight": "user",
+        "outcome.leave_one_out": "false",
         "outcome.rank": rank,
         "outcome.max_iter": ITERATIONS,
         "recommend.top_n": LENGTH,

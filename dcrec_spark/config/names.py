@@ -1,8 +1,7 @@
-"""The dotted names of settings: all that a job has, which job has which, and the nearest to a wrong one."""
+"""Dotted names of settings: all names, the jobs that have a setting, and the nearest names to an unknown one."""
 
 import difflib
-from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -10,7 +9,7 @@ from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings
 
 
 def section_type(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    """Look up the type of the section ``name``; None where ``model`` has a setting of that name, or nothing."""
+    """Look up the type of the section ``name``; None if ``model`` has a setting of that name, or nothing."""
     field = model.model_fields.get(name)
     kind = None if field is None else field.annotation
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
@@ -23,30 +22,6 @@ def known_settings(model: type[BaseModel] = AllSettings, prefix: str = "") -> li
         section = section_type(model, name)
         names += [f"{prefix}{name}"] if section is None else known_settings(section, f"{prefix}{name}.")
     return names
-
-
-def foreign_settings(
-    values: Mapping[Any, Any],
-    model: type[BaseModel],
-    everything: type[BaseModel] = AllSettings,
-    prefix: str = "",
-) -> Iterator[str]:
-    """List the dotted names among ``values`` that ``everything`` has and ``model`` has not: other jobs' settings.
-
-    Parameters
-    ----------
-    values : sections and their settings, as they were read.
-    model : the configuration of a job, or a section of it.
-    everything : the settings of all jobs, or the same section there.
-    prefix : dotted name of the section, with a dot at its end.
-    """
-    for name, value in values.items():
-        section, whole = section_type(model, name), section_type(everything, name)
-        if section is not None and whole is not None and isinstance(value, Mapping):
-            yield from foreign_settings(value, section, whole, f"{prefix}{name}.")
-        elif name in everything.model_fields and name not in model.model_fields:
-            inner = whole is not None and isinstance(value, Mapping) and value
-            yield from [f"{prefix}{name}.{key}" for key in value] if inner else [f"{prefix}{name}"]
 
 
 def jobs_with(name: str) -> list[str]:
@@ -66,3 +41,19 @@ def nearest_settings(name: str, model: type[BaseModel] = AllSettings) -> list[st
     last_word = name.rpartition(".")[2]
     same_last_word = [setting for setting in known if setting.rpartition(".")[2] == last_word]
     return same_last_word or difflib.get_close_matches(name, known + sections, n=1, cutoff=0.6)
+
+
+def is_free_text(name: str, model: type[BaseModel] = AllSettings) -> bool:
+    """Tell whether the setting of this dotted name takes any text; true for one that does not exist."""
+    first, _, rest = name.partition(".")
+    section = section_type(model, first)
+    if section is not None and rest:
+        return is_free_text(rest, section)
+    field = model.model_fields.get(first)
+    return field is None or _takes_text(field.annotation)
+
+
+def _takes_text(annotation: Any) -> bool:
+    if get_origin(annotation) is Literal:
+        return False
+    return annotation is str or any(_takes_text(inner) for inner in get_args(annotation))

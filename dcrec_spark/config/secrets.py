@@ -1,14 +1,14 @@
-"""What looks like a secret in names and texts, what is known to be one, and how both are masked.
+"""Masking of secrets in settings, logs, records and messages.
 
-Secrets are masked twice. By parsing, where a text says ``password=...`` or has a password in an address: where such a
-secret ends is a guess there, and the guess is rather too long than too short. And by value, wherever it turns up, for
-what came from the environment, stood in a setting that is secret by its name, or in the address or the
-``password=...`` of any setting.
+Secrets are masked twice. By parsing, where a text says ``password=...`` or has a password in an address. The end of
+such a secret is a guess, and the guess is rather too long than too short. And by value, for what came from the
+environment, from a setting whose name speaks of a secret, or from the address or the ``password=...`` of any setting.
 """
 
 import json
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -143,8 +143,45 @@ def masked_all(value: Any) -> Any:
     return value
 
 
-def masked(name: str, value: Any) -> Any:
-    """Mask the value of a setting: the secrets in a text, and all of a setting that is one by its name."""
+def masked_leaves(value: Any, name: str = "") -> Any:
+    """Mask the values of settings inside of mappings: the secrets in a text, and all of a text with a secret name."""
+    if isinstance(value, dict):
+        return {key: masked_leaves(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items()}
     if not isinstance(value, str):
         return value
     return MASK if is_secret_name(name) else mask_secrets(value)
+
+
+# ---- secret values of a configuration
+
+# Numbers, dates, times and versions are part of many texts that hold no secret.
+_NUMBERS = re.compile(r"[\d.:/T_-]*")
+# Shells keep directories in variables whose names look like a password's.
+_DIRECTORIES = frozenset({"PWD", "OLDPWD"})
+VARIABLE = re.compile(r"\$\{env:([A-Za-z_]\w*)\}")
+
+
+def secret_values(settings: Mapping[str, str], is_free_text: Callable[[str], bool]) -> Iterator[str]:
+    """List the values to mask wherever they turn up.
+
+    Parameters
+    ----------
+    settings : dotted name -> text, as it was written.
+    is_free_text : tells whether the setting of a dotted name takes any text. The environment's value for a number, a
+        date or a choice is no secret. Nor is a number or a date within a text, unless the setting's name says so.
+    """
+    # Drivers and clients read such variables by themselves, and may repeat them in an error.
+    named = {name: value for name, value in os.environ.items() if name not in _DIRECTORIES and is_secret_name(name)}
+    yield from (value for value in named.values() if len(value) >= LONG)
+    for name, text in settings.items():
+        if "${" in text:
+            if is_free_text(name):
+                given = [os.environ[variable] for variable in VARIABLE.findall(text) if variable in os.environ]
+                yield from (value for value in given if is_secret_name(name) or not _NUMBERS.fullmatch(value))
+                # Clients may name only the password of an address.
+                yield from (secret for value in given for secret in secrets_in(value))
+            yield from (secret for secret in secrets_in(text) if "${" not in secret)
+        elif is_secret_name(name):
+            yield text
+        else:
+            yield from secrets_in(text)

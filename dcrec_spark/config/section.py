@@ -1,17 +1,16 @@
-"""The base of every group of settings."""
+"""Base class of all sections of settings."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from dcrec_spark.config.secrets import masked
+from dcrec_spark.config.secrets import masked_leaves
 
 
 class Section(BaseModel):
-    """A group of settings: unknown names are refused, values never change after they are read.
+    """A section of settings: refuses unknown names, and is immutable.
 
-    Its ``repr`` masks what looks like a secret, for that is what ends up in logs and tracebacks.
+    Its ``repr`` masks what looks like a secret, because logs and tracebacks show it.
     """
 
     model_config = ConfigDict(
@@ -25,7 +24,4 @@ class Section(BaseModel):
     def __repr_args__(self) -> Any:
         """Yield names and values as ``repr`` shows them."""
         for name, value in super().__repr_args__():
-            if isinstance(value, Mapping):
-                yield name, {key: masked(key, inner) for key, inner in value.items()}
-            else:
-                yield name, masked(name or "", value)
+            yield name, masked_leaves(value, name or "")

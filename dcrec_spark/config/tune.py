@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from dcrec_spark.config.section import Section
-from dcrec_spark.config.shared import FittingConfig, MetricsConfig
+from dcrec_spark.config.sections import FittingConfig, MetricsConfig
 from dcrec_spark.config.space import Choices, Range, read_space
 from dcrec_spark.config.stages import ExposureConfig, OutcomeConfig
 from dcrec_spark.config.types import Metric, Part, Positive

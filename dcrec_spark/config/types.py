@@ -1,4 +1,4 @@
-"""The kinds of values that a setting can have. Each refuses what YAML would let slip through."""
+"""Types of the values of settings. Each refuses what pydantic would convert by mistake."""
 
 import re
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from dcrec_spark.settings.tables import OUTCOMES
 
 
 def _not_a_switch(value: Any) -> Any:
-    """Python takes true for 1; a rank of true is a mistake."""
+    """Refuse true, which Python takes for 1."""
     if isinstance(value, bool):
         raise ValueError("a number, not true or false")
     return value
 
 
-# Nothing that is counted here comes near it, and Spark and NumPy can take it: beyond 64 bits they can't.
+# Far above every sensible count, and far below the 64 bits of Spark and NumPy.
 LARGEST_WHOLE = 1_000_000_000
 
 
@@ -38,7 +38,7 @@ def _date_or_today(value: Any) -> Any:
 
 
 def _flat(value: Any) -> Any:
-    """``{"spark": {"ui": False}}`` -> ``{"spark.ui": "false"}``: ``--set`` makes levels of dotted names."""
+    """Turn ``{"spark": {"ui": False}}`` into ``{"spark.ui": "false"}``, because ``--set`` splits dotted names."""
     if not isinstance(value, Mapping):
         return value
     flat: dict[str, Any] = {}
@@ -83,7 +83,7 @@ def _metric(value: str) -> str:
 
 
 def _outcome(value: str) -> str:
-    # Looked up when it is used: registering a family of models adds its name.
+    # Looked up at each call, because registering a family of models adds its name.
     if value not in OUTCOMES:
         raise ValueError(Choice(OUTCOMES).expected)
     return value
@@ -91,7 +91,7 @@ def _outcome(value: str) -> str:
 
 Text = Annotated[str, StringConstraints(min_length=1), AfterValidator(_one_word)]
 Place = Annotated[Text, AfterValidator(_one_line)]
-# A snapshot becomes part of an SQL statement, so it is checked strictly.
+# A snapshot becomes part of an SQL statement.
 Snapshot = Annotated[str, AfterValidator(_snapshot)]
 # The name of a run becomes part of a path and of table rows.
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
@@ -103,12 +103,10 @@ Natural = Annotated[Countable, Field(ge=0)]
 Positive = Annotated[Countable, Field(ge=1)]
 NonNegativeReal = Annotated[Real, Field(ge=0)]
 PositiveReal = Annotated[Real, Field(gt=0)]
-AtLeastOne = Annotated[Real, Field(ge=1)]
 Share = Annotated[Real, Field(ge=0, le=1)]
 Part = Annotated[Real, Field(gt=0, lt=1)]
-PartOrAll = Annotated[Real, Field(gt=0, le=1)]
 AtLeastTwo = Annotated[Countable, Field(ge=2)]
 OutcomeName = Annotated[str, AfterValidator(_outcome)]
 Metric = Annotated[str, AfterValidator(_metric)]
-# Options handed on as they are, to Spark or to a reader: any name, text values.
+# Options for Spark or for a reader: any name, text values.
 TextMap = Annotated[dict[str, str], BeforeValidator(_flat)]

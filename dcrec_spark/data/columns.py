@@ -87,7 +87,7 @@ def _require_columns(mapped: dict[str, str], present: list[str]) -> None:
         if any("\0" in name for name in present):
             raise DataError(
                 "the input's column names have a zero after each letter, as text in UTF-16 has: set "
-                "input.encoding=utf-16, or store the file as UTF-8"
+                "input.options.encoding=utf-16, or store the file as UTF-8"
             )
         nearest = difflib.get_close_matches(column.lower(), [name.lower() for name in present], n=1)
         likely = [name for name in present if name.lower() in nearest]

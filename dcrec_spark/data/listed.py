@@ -1,4 +1,4 @@
-"""Ids that a setting lists: users to serve, items on offer, pairs to leave out. In Parquet, CSV, or a table."""
+"""Ids that a setting lists, in Parquet, CSV or a table: users to serve, the catalogue, pairs to exclude."""
 
 from collections.abc import Mapping
 
@@ -32,7 +32,7 @@ def read_listed(
     place : str
         A Parquet or CSV file, or a directory of such files; a table where the input is one.
     config : InputConfig
-        Names the columns (columns.user, columns.item), and how CSV is written (header, delimiter, encoding).
+        Names the columns (columns.user, columns.item), and the options of CSV.
     id_types : dict
         user, item or both -> the type of its ids, which the text of a CSV file is read as; Parquet keeps its own.
     more : tuple of str
@@ -54,7 +54,7 @@ def read_listed(
         if is_table:
             source = read_table(spark, config, place)
         elif is_text:
-            source = spark.read.options(**csv_options(config), **QUOTING).csv(place)
+            source = spark.read.options(**{**QUOTING, **csv_options(config)}).csv(place)
         else:
             source = spark.read.parquet(place)
     columns = [

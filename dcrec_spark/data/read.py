@@ -1,4 +1,4 @@
-"""Ratings from wherever they are, in the layout of :mod:`dcrec_spark.data.columns`; nothing is judged yet."""
+"""Readers of ratings in all formats, in the layout of :mod:`dcrec_spark.data.columns`; validation comes later."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -119,15 +119,18 @@ def _jdbc_options(config: InputConfig) -> dict[str, str]:
 
 
 def _read_csv(spark: SparkSession, config: InputConfig) -> DataFrame:
-    options = {**csv_options(config), **config.options}
-    return _csv(spark, _path(config), config.columns, options)
+    return _csv(spark, _path(config), config.columns, csv_options(config))
 
 
 def csv_options(config: InputConfig) -> dict[str, str]:
-    """Spell how CSV is written as Spark's reader does."""
-    layout = {"header": str(config.header).lower(), "sep": config.delimiter, "encoding": config.encoding.upper()}
+    """Return the options of Spark's reader: with a header unless input.options says otherwise."""
+    given = config.options if config.format == "csv" else {}
+    # Spark takes names of encodings in capitals only.
+    options = {name: value.upper() if name.lower() == "encoding" else value for name, value in given.items()}
+    options = {"header": "true", **options}
     # Spark cuts files into lines by their bytes, which only some encodings allow; in one piece it reads all of them.
-    return layout | ({"multiLine": "true"} if config.encoding == "utf-16" else {})
+    one_piece = any(name.lower() == "encoding" and value == "UTF-16" for name, value in options.items())
+    return {"multiLine": "true", **options} if one_piece else options
 
 
 def _csv(spark: SparkSession, path: str, columns: ColumnNames, options: dict[str, str]) -> DataFrame:

@@ -20,7 +20,7 @@ _ADVICE = {
     "CSV header does not conform": "its files have different headers, or one has a column without a name or a name "
     "twice; expected the same columns in order, each with a name of its own",
     # Spark's limit of columns, which a line meets whose delimiter or quotes are others than the settings say.
-    "out of bounds for length 20480": "a line has more than 20,480 columns; check input.delimiter",
+    "out of bounds for length 20480": "a line has more than 20,480 columns; check input.options.sep",
     "CANNOT_READ_FILE_FOOTER": "a file is not in the format that {format} says, or is damaged",
     "org.postgresql.Driver": "no JDBC driver for input.options.url; name its jar in spark.jars",
     "No suitable driver": "no JDBC driver for input.options.url; put its jar on the class path",

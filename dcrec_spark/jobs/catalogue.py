@@ -1,125 +1,117 @@
-"""The jobs that ``dcrec`` offers: their commands, what they are for, and where they are."""
+"""Items that may be recommended, pairs that may not, and the limit for one category."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
 
-from dcrec_spark.jobs.job import Job
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from dcrec_spark.config import InputConfig, RankingConfig
+from dcrec_spark.data.listed import read_listed
+from dcrec_spark.errors import DataError
+from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+
+SETTING, EXCLUDE = "recommend.catalogue", "recommend.exclude"
+CATEGORY = "category"
 
 
 @dataclass(frozen=True)
-class JobEntry:
-    """One job of the command line.
+class Catalogue:
+    """Constraints on lists.
 
-    Attributes
-    ----------
-    command : its name as a subcommand.
-    place : ``module:class``; imported when the job is run.
-    purpose : the heading under which the help lists it.
-    summary : one line.
-    reads, writes : what it takes and leaves, by the names of settings and tables.
-    examples : command lines.
+    items : item_id (, category), each item once; None: all items. excluded : user_id, item_id; None: no pair.
+    max_per_category : most items of one category in a list.
     """
 
-    command: str
-    place: str
-    purpose: str
-    summary: str
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    examples: tuple[str, ...]
+    items: DataFrame | None = None
+    excluded: DataFrame | None = None
+    max_per_category: int | None = None
 
-    @property
-    def help_text(self) -> str:
-        """What ``--help`` says of the job."""
-        blocks = {"Reads": self.reads, "Publishes": self.writes, "Examples": self.examples}
-        parts = ["\b\n" + "\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in blocks.items()]
-        return "\n\n".join([self.summary, *parts])
+    def left_out(self, seen: DataFrame | None) -> DataFrame | None:
+        """Return user_id, item_id of all pairs that may not be recommended; None: there is none."""
+        frames = [frame.select("user_id", "item_id") for frame in (seen, self.excluded) if frame is not None]
+        return frames[0].unionByName(frames[-1]) if len(frames) > 1 else (frames[0] if frames else None)
 
-    def load(self) -> Job[Any, Any, Any]:
-        """Import the job, and make it.
-
-        Raises
-        ------
-        MissingExtraError : a package that only this job needs is not installed.
-        """
-        module, _, name = self.place.partition(":")
-        job: Job[Any, Any, Any] = getattr(import_module(module), name)()
-        return job
+    def items_of(self, model: DeconfoundedMFModel) -> DataFrame | None:
+        """Return the items under the model's name of the column."""
+        return None if self.items is None else self.items.withColumnRenamed("item_id", model.getOrDefault("itemCol"))
 
 
-JOBS = (
-    JobEntry(
-        command="retrain",
-        place="dcrec_spark.jobs.retrain:Retrain",
-        purpose="Recommend",
-        summary="Fit a model to ratings, and publish what it recommends.",
-        reads=(
-            "input              ratings",
-            "model.warm_start   the model that the fit starts from, if any",
-            "recommend          the catalogue of tonight, pairs to exclude",
-        ),
-        writes=(
-            "recommendations, user_factors, item_factors, rejects, runs",
-            "user_overlap, item_overlap, fallback, similar_items, user_vectors, item_vectors, changes: where recommend "
-            "asks for them",
-            "model/             for recommend, fold-in and evaluate",
-        ),
-        examples=(
-            "dcrec retrain --set input.path=ratings.parquet --set output.path=tables",
-            "dcrec retrain --config nightly.yaml --set outcome.rank=50 --dry-run",
-        ),
-    ),
-    JobEntry(
-        command="recommend",
-        place="dcrec_spark.jobs.recommend:Recommend",
-        purpose="Recommend",
-        summary="Recommend with a saved model to all of its users, or to a list.",
-        reads=(
-            "model.path         a model that retrain has published",
-            "input              ratings whose items are left out (recommend.exclude_seen)",
-            "recommend.users    the users to serve; null: all",
-        ),
-        writes=(
-            "recommendations, rejects, runs",
-            "user_overlap, item_overlap, fallback, similar_items, user_vectors, item_vectors, changes: where recommend "
-            "asks for them",
-        ),
-        examples=("dcrec recommend --config mine.yaml --set model.path=tables --set output.path=today",),
-    ),
-    JobEntry(
-        command="fold-in",
-        place="dcrec_spark.jobs.fold_in:FoldIn",
-        purpose="Recommend",
-        summary="Recommend to new users by their ratings, without fitting again.",
-        reads=("model.path         a model that retrain has published", "input              the new users' ratings"),
-        writes=("recommendations, user_factors, rejects, runs",),
-        examples=("dcrec fold-in --set model.path=tables --set input.path=new.parquet --set output.path=new",),
-    ),
-    JobEntry(
-        command="evaluate",
-        place="dcrec_spark.jobs.evaluate.job:Evaluate",
-        purpose="Judge and choose",
-        summary="Measure a saved model on held-out ratings, and write a report.",
-        reads=(
-            "model.path         a model that retrain has published",
-            "input              the ratings that it was fitted to",
-            "evaluation         the held-out ratings (test_path), titles, a second model",
-        ),
-        writes=("metrics, rejects, runs", "report/report.html"),
-        examples=("dcrec evaluate --config mine.yaml --set model.path=tables --set evaluation.test_path=test.parquet",),
-    ),
-    JobEntry(
-        command="tune",
-        place="dcrec_spark.jobs.tune.job:Tune",
-        purpose="Judge and choose",
-        summary="Search the settings that rank held-out ratings best.",
-        reads=("input              ratings, of which some are held out", "tuning             what is tried, and how"),
-        writes=(
-            "trials, rejects, runs",
-            "best/best.yaml     the chosen settings, for dcrec retrain --config",
-            "An interrupted search goes on where it was when it is run again.",
-        ),
-        examples=("dcrec tune --config conf/tune.yaml --set input.path=ratings.parquet --set output.path=search",),
-    ),
-)
+def open_catalogue(
+    spark: SparkSession,
+    recommend: RankingConfig,
+    given: InputConfig,
+    id_types: dict[str, DataType],
+    resources: ExitStack,
+) -> Catalogue:
+    """Open the catalogue and the excluded pairs; cached, and released with ``resources``.
+
+    id_types : user, item -> type of the ids.
+
+    Raises
+    ------
+    DataError : one of them cannot be opened, or the catalogue is empty, or has an item in two categories.
+    """
+    items = excluded = None
+    if recommend.catalogue is not None:
+        more = () if recommend.max_per_category is None else (CATEGORY,)
+        listed = read_listed(spark, SETTING, recommend.catalogue, given, {"item": id_types["item"]}, more)
+        _require_types(listed, {"item_id": id_types["item"]}, SETTING)
+        items = _cache(listed.where("item_id is not null").distinct(), resources)
+        _require_each_once(items, recommend.catalogue)
+    if recommend.exclude is not None:
+        pairs = read_listed(spark, EXCLUDE, recommend.exclude, given, id_types)
+        _require_types(pairs, {f"{side}_id": kind for side, kind in id_types.items()}, EXCLUDE)
+        excluded = _cache(pairs.dropna().distinct(), resources)
+    return Catalogue(items, excluded, recommend.max_per_category)
+
+
+def note_catalogue(run: Run, catalogue: Catalogue, model: DeconfoundedMFModel) -> None:
+    """Count the catalogue's items and the excluded pairs in the record.
+
+    Raises
+    ------
+    DataError : the model knows none of the items.
+    """
+    if catalogue.items is not None:
+        known = model.itemFactors.select(F.col("id").alias("item_id"))
+        listed, unknown = catalogue.items.count(), catalogue.items.join(known, "item_id", "left_anti").count()
+        run.counts |= {"items_in_catalogue": listed - unknown, "items_in_catalogue_unknown": unknown}
+        if listed == unknown:
+            raise DataError(f"setting {SETTING}: the model knows none of its {listed} items")
+        if unknown:
+            run.warnings.append(
+                f"{unknown} of the {listed} items in {SETTING} have no ratings and are in no list: the model does "
+                "not know them"
+            )
+    if catalogue.excluded is not None:
+        run.counts["pairs_excluded"] = catalogue.excluded.count()
+
+
+def _require_types(listed: DataFrame, expected: dict[str, DataType], setting: str) -> None:
+    """Refuse ids of another type than those of the ratings, which Spark would match with nothing or cast silently."""
+    for name, kind in expected.items():
+        found = listed.schema[name].dataType
+        if found != kind:
+            raise DataError(
+                f"{setting}: column {name.removesuffix('_id')} holds {found.simpleString()}; expected "
+                f"{kind.simpleString()}, as the ratings have"
+            )
+
+
+def _require_each_once(items: DataFrame, place: str) -> None:
+    first = items.groupBy("item_id").count().where("count > 1").orderBy("item_id").first()
+    if first is not None:
+        raise DataError(
+            f"{SETTING} {place!r}: item {first['item_id']!r} is in {first['count']} categories; expected one"
+        )
+    if items.isEmpty():
+        raise DataError(f"{SETTING} {place!r} lists no item: nothing could be recommended")
+
+
+def _cache(frame: DataFrame, resources: ExitStack) -> DataFrame:
+    frame = frame.persist()
+    resources.callback(frame.unpersist)
+    return frame

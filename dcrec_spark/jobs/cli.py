@@ -1,7 +1,7 @@
-"""The command line: ``dcrec`` with one subcommand a job, and the same options for all of them.
+"""Command line: ``dcrec`` with one subcommand a job, all with the same options.
 
-A job is imported when it is run: help and completion answer without Spark, and a job whose packages are not installed
-does not keep the others from running.
+A job is imported when it runs. So help and completion need no Spark, and a job whose packages are not installed does
+not keep the others from running.
 """
 
 import itertools
@@ -13,23 +13,20 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import structlog
 from click.shell_completion import get_completion_class
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from dcrec_spark.config import JOB_CONFIGS, RetrainConfig, forget_secrets, load_config, masked_all
+from dcrec_spark.config import JOB_CONFIGS, PlacesConfig, RetrainConfig, forget_secrets, load_config, masked_all
 from dcrec_spark.config.names import jobs_with, known_settings
-from dcrec_spark.config.warehouses import PlacesConfig
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
-from dcrec_spark.jobs.catalogue import JOBS
-from dcrec_spark.jobs.console import Reporter
+from dcrec_spark.jobs.console import Reporter, mask_output
 from dcrec_spark.jobs.job import Job
-from dcrec_spark.jobs.masked_output import masked_output
-from dcrec_spark.jobs.places import opened_places, table_of_runs
 from dcrec_spark.jobs.runner import run_job
+from dcrec_spark.jobs.sinks import open_places, table_of_runs
 from dcrec_spark.spark.cancellation import end_work
 from dcrec_spark.spark.session import conf_file
 from dcrec_spark.version import __version__
@@ -47,32 +44,108 @@ Settings
   dcrec retrain --config nightly.yaml --set outcome.rank=50 --set output.path=tables
   dcrec settings prints all of them with their defaults.
 """
-_PLACES = ("runs", "rollback")
-_OTHERS = ("doctor", "plan", "settings", "completion")
 
 
-class _Jobs(click.Group):
-    """A group whose help lists the commands by what they are for."""
+class JobEntry(NamedTuple):
+    """A job of the command line. place : ``module:class``, imported when the job runs."""
+
+    command: str
+    place: str
+    summary: str
+    details: str
+
+    def load(self) -> Job[Any, Any, Any]:
+        """Import the job, and make it.
+
+        Raises
+        ------
+        MissingExtraError : a package that only this job needs is not installed.
+        """
+        module, _, name = self.place.partition(":")
+        job: Job[Any, Any, Any] = getattr(import_module(module), name)()
+        return job
+
+
+JOBS = (
+    JobEntry(
+        "retrain",
+        "dcrec_spark.jobs.retrain:Retrain",
+        "Fit a model to ratings, and publish its recommendations.",
+        """\b
+        Reads      input: ratings. recommend: catalogue and pairs to exclude.
+        Publishes  recommendations, user_factors, item_factors, rejects, runs; model/
+                   recommend.extra: overlap, fallback, similar_items, vectors, changes
+
+        \b
+        dcrec retrain --set input.path=ratings.parquet --set output.path=tables
+        dcrec retrain --config nightly.yaml --set outcome.rank=50 --dry-run
+        """,
+    ),
+    JobEntry(
+        "recommend",
+        "dcrec_spark.jobs.recommend:Recommend",
+        "Recommend with a saved model to all of its users, or to a list.",
+        """\b
+        Reads      model.path: a model of retrain. input: ratings whose items are left out.
+                   recommend.users: the users to serve.
+        Publishes  recommendations, rejects, runs, and the tables of recommend.extra
+
+        \b
+        dcrec recommend --config mine.yaml --set model.path=tables --set output.path=today
+        """,
+    ),
+    JobEntry(
+        "fold-in",
+        "dcrec_spark.jobs.fold_in:FoldIn",
+        "Recommend to new users by their ratings, without a new fit.",
+        """\b
+        Reads      model.path: a model of retrain. input: the new users' ratings.
+        Publishes  recommendations, user_factors, rejects, runs
+
+        \b
+        dcrec fold-in --set model.path=tables --set input.path=new.parquet --set output.path=new
+        """,
+    ),
+    JobEntry(
+        "evaluate",
+        "dcrec_spark.jobs.evaluate.job:Evaluate",
+        "Measure a saved model on held-out ratings, and write a report.",
+        """\b
+        Reads      model.path: a model of retrain. input: the ratings of its fit.
+                   evaluation: held-out ratings (test_path), titles, a second model.
+        Publishes  metrics, rejects, runs; report/report.html
+
+        \b
+        dcrec evaluate --config mine.yaml --set model.path=tables --set evaluation.test_path=test.parquet
+        """,
+    ),
+    JobEntry(
+        "tune",
+        "dcrec_spark.jobs.tune.job:Tune",
+        "Search the settings that rank held-out ratings best.",
+        """\b
+        Reads      input: ratings, of which some are held out. tuning: what to try.
+        Publishes  trials, rejects, runs; best/best.yaml, for dcrec retrain --config
+                   An interrupted search resumes when it is started again.
+
+        \b
+        dcrec tune --config conf/tune.yaml --set input.path=ratings.parquet --set output.path=search
+        """,
+    ),
+)
+
+
+class _InOrder(click.Group):
+    """A group whose help lists the commands as they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """List the commands in the order of a model's life, not of the alphabet."""
+        """List the commands."""
         return list(self.commands)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """One section for each purpose."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for entry in JOBS:
-            sections.setdefault(entry.purpose, []).append((entry.command, entry.summary))
-        for purpose, names in {"See and go back": _PLACES, "Help": _OTHERS}.items():
-            sections[purpose] = [(name, self.commands[name].get_short_help_str(80)) for name in names]
-        for purpose, rows in sections.items():
-            with formatter.section(purpose):
-                formatter.write_dl(rows, col_max=12)
 
 
 @click.group(
     _PROGRAM,
-    cls=_Jobs,
+    cls=_InOrder,
     epilog=f"{_SETTINGS}\n{_EXIT_CODES}",
     context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
 )
@@ -80,24 +153,103 @@ class _Jobs(click.Group):
 def dcrec() -> None:
     """Deconfounded recommendations on Apache Spark: what people would like, not what they were shown.
 
-    Each command is a job that a scheduler can run: it checks its settings, leaves a record of the run (run.json), and
-    publishes all of its tables or none. `dcrec COMMAND --help` explains one.
+    Each command is a job for a scheduler. It checks its settings, writes a record of the run (run.json), and publishes
+    all of its tables or none. `dcrec COMMAND --help` explains one.
     """
 
 
-@dcrec.command("doctor", short_help="Say what this environment lacks for a run, and what to do.")
-@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings of the run, as YAML.")
-@click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="One setting, over the file.")
+def _complete_setting(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """List the settings of the job whose names begin with ``incomplete``."""
+    job = str(ctx.info_name).replace("-", "_")
+    names = [name for kind in JOB_CONFIGS if kind.job == job for name in known_settings(kind)]
+    return [f"{name}=" for name in names if name.startswith(incomplete)]
+
+
+_config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Settings as YAML; `dcrec settings` prints all of them.",
+)
+_set_option = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    shell_complete=_complete_setting,
+    metavar="A.B=VALUE",
+    help="One setting, over the file; can be repeated.",
+)
+_force_option = click.option("--force", is_flag=True, help="Publish even if audit limits fail (recorded).")
+
+
+def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]], summary: str = "") -> click.Command:
+    """Make the command line of a job.
+
+    Parameters
+    ----------
+    name : of the command.
+    help_text : text of ``--help``.
+    load : imports the job.
+    summary : one line for a list of commands.
+    """
+
+    @click.command(name, help=help_text, short_help=summary, epilog=_EXIT_CODES)
+    @_config_option
+    @_set_option
+    @click.option("--dry-run", is_flag=True, help="Check settings, inputs and output; write nothing.")
+    def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool, force: bool = False) -> None:
+        if force:
+            overrides = (*overrides, "audit.force=true")
+        with report_errors() as reporter:
+            job = load()
+            run_job(job, load_config(job.config_type, config, overrides), reporter, dry_run)
+
+    return _force_option(command) if name.replace("-", "_") in jobs_with("audit.force") else command
+
+
+for _entry in JOBS:
+    dcrec.add_command(job_command(_entry.command, f"{_entry.summary}\n\n{_entry.details}", _entry.load, _entry.summary))
+
+
+@dcrec.command("runs", short_help="List the published runs of each place.", epilog=_EXIT_CODES)
+@_config_option
+@_set_option
+def _runs(config: Path | None, overrides: tuple[str, ...]) -> None:
+    """List the runs in output.path and in each warehouse, and the current one.
+
+    It takes the settings of the job that publishes: dcrec runs --config nightly.yaml
+    """
+    with report_errors() as reporter, open_places(load_config(PlacesConfig, config, overrides)) as places:
+        reporter.show(table_of_runs(places.held()))
+
+
+@dcrec.command("rollback", short_help="Roll every place back to an older run.", epilog=_EXIT_CODES)
+@click.argument("run")
+@_config_option
+@_set_option
+def _rollback(run: str, config: Path | None, overrides: tuple[str, ...]) -> None:
+    """Make RUN the current run again, in output.path and in every warehouse; `dcrec runs` lists the runs.
+
+    It takes the settings of the job that publishes: dcrec rollback 20261120T021500-5f3c1a --config nightly.yaml
+    """
+    with report_errors() as reporter, open_places(load_config(PlacesConfig, config, overrides)) as places:
+        places.roll_back(run)
+        reporter.show(table_of_runs(places.held()))
+
+
+@dcrec.command("doctor", short_help="Check the environment for a run, and name the cures.")
+@_config_option
+@_set_option
 def _doctor(config: Path | None, overrides: tuple[str, ...]) -> None:
-    """Look at what `dcrec retrain` needs with these settings.
+    """Check what `dcrec retrain` needs with these settings.
 
-    Packages, Java, Spark, its Python workers, checkpoints, input, output and warehouses: each line says what was found,
-    or what is wrong and the cure. Writes nothing. Exit code 2 where something is wrong.
+    Packages, Java, Spark, its Python workers, checkpoints, input, output and warehouses. Each line names what was
+    found, or what is wrong and the cure. Writes nothing. Exit code 2 if something is wrong.
     """
-    with reported_errors() as reporter:
+    with report_errors() as reporter:
         doctor = import_module("dcrec_spark.jobs.doctor")
         findings = doctor.examine(load_config(RetrainConfig, config, overrides))
-        reporter.show(doctor.shown(findings))
+        reporter.show(doctor.table_of(findings))
         doctor.require_health(findings)
 
 
@@ -139,17 +291,15 @@ def _settings() -> None:
     click.echo(conf_file("base.yaml").read_text(encoding="utf-8"), nl=False)
 
 
-@dcrec.command("completion", short_help="Print what makes a shell complete these commands.")
+@dcrec.command("completion", short_help="Print a script for shell completion.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def _completion(shell: str) -> None:
-    """Print what makes SHELL complete the commands and options of dcrec.
+    """Print a script that makes SHELL complete the commands and options of dcrec.
 
     \b
     bash   eval "$(dcrec completion bash)"      in ~/.bashrc
     zsh    eval "$(dcrec completion zsh)"       in ~/.zshrc
     fish   dcrec completion fish | source       in ~/.config/fish/config.fish
-
-    It is click's own completion: eval "$(_DCREC_COMPLETE=bash_source dcrec)" does the same.
     """
     completion = get_completion_class(shell)
     if completion is None:
@@ -157,97 +307,17 @@ def _completion(shell: str) -> None:
     click.echo(completion(dcrec, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE").source())
 
 
-def _complete_setting(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """List the settings of the job whose names begin with what was typed."""
-    job = str(ctx.info_name).replace("-", "_")
-    names = [name for kind in JOB_CONFIGS if kind.job == job for name in known_settings(kind)]
-    return [f"{name}=" for name in names if name.startswith(incomplete)]
-
-
-_config_option = click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Settings as YAML; `dcrec settings` prints all of them.",
-)
-_set_option = click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    shell_complete=_complete_setting,
-    metavar="A.B=VALUE",
-    help="One setting, over the file; can be repeated.",
-)
-
-
-_force_option = click.option(
-    "--force", is_flag=True, help="Publish beyond the limits of the audit all the same; the record says so."
-)
-
-
-def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]], summary: str = "") -> click.Command:
-    """Make the command line of a job.
-
-    Parameters
-    ----------
-    name : of the command.
-    help_text : what ``--help`` says.
-    load : imports the job.
-    summary : one line for a list of commands.
-    """
-
-    @click.command(name, help=help_text, short_help=summary, epilog=_EXIT_CODES)
-    @_config_option
-    @_set_option
-    @click.option("--dry-run", is_flag=True, help="Check settings, inputs and output; write nothing.")
-    def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool, force: bool = False) -> None:
-        if force:
-            overrides = (*overrides, "audit.force=true")
-        with reported_errors() as reporter:
-            job = load()
-            run_job(job, load_config(job.config_type, config, overrides), reporter, dry_run)
-
-    return _force_option(command) if name.replace("-", "_") in jobs_with("audit.force") else command
-
-
-@dcrec.command("runs", short_help="List the runs that are published, place by place.", epilog=_EXIT_CODES)
-@_config_option
-@_set_option
-def _runs(config: Path | None, overrides: tuple[str, ...]) -> None:
-    """List the runs in output.path and in each warehouse, and which of them readers find now.
-
-    It takes the settings of the job that publishes: dcrec runs --config nightly.yaml
-    """
-    with reported_errors() as reporter, opened_places(load_config(PlacesConfig, config, overrides)) as places:
-        reporter.show(table_of_runs(places.held()))
-
-
-@dcrec.command("rollback", short_help="Bring every place back to an older run.", epilog=_EXIT_CODES)
-@click.argument("run")
-@_config_option
-@_set_option
-def _rollback(run: str, config: Path | None, overrides: tuple[str, ...]) -> None:
-    """Have readers find RUN again, in output.path and in every warehouse; `dcrec runs` lists the runs.
-
-    It takes the settings of the job that publishes: dcrec rollback 20261120T021500-5f3c1a --config nightly.yaml
-    """
-    with reported_errors() as reporter, opened_places(load_config(PlacesConfig, config, overrides)) as places:
-        places.roll_back(run)
-        reporter.show(table_of_runs(places.held()))
-
-
-for _entry in JOBS:
-    dcrec.add_command(job_command(_entry.command, _entry.help_text, _entry.load, _entry.summary))
+# ---- errors, signals, logs
 
 
 @contextmanager
-def reported_errors() -> Iterator[Reporter]:
+def report_errors() -> Iterator[Reporter]:
     """Set up logs and signals, and end the process with the exit code of an error that was raised on purpose."""
     forget_secrets()
-    with masked_output(), Reporter() as reporter:
+    with mask_output(), Reporter() as reporter:
         configure_logging()
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _interrupts(reporter))
+            signal.signal(number, _interrupt_handler(reporter))
         try:
             yield reporter
         except BaseException as error:
@@ -263,12 +333,12 @@ def reported_errors() -> Iterator[Reporter]:
             sys.exit(1)
 
 
-def _interrupts(reporter: Reporter) -> Callable[[int, FrameType | None], None]:
-    """Return the answer to a signal: the first one stops the run, unless the run is published already."""
+def _interrupt_handler(reporter: Reporter) -> Callable[[int, FrameType | None], None]:
+    """Return the handler of a signal: the first one stops the run, unless the run is published already."""
     signals = itertools.count(1)
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
-        if reporter.done or next(signals) > 1:  # else the clearing up would be cut short too
+        if reporter.done or next(signals) > 1:  # a second one would cut the cleanup short
             return
         end_work()
         # Not an Exception: the bridge to the JVM, where this process mostly waits, would take that for a broken
@@ -279,29 +349,29 @@ def _interrupts(reporter: Reporter) -> Callable[[int, FrameType | None], None]:
 
 
 def configure_logging(for_people: bool = False) -> None:
-    """JSON lines on standard error, for the log collector of a scheduler, or plain ones for people.
+    """Log JSON lines to standard error, for the log collector of a scheduler, or plain ones for people.
 
-    They are the progress of a run where standard output is not a terminal; a terminal gets the live display.
+    They are the progress of a run if standard output is not a terminal; a terminal gets the live display.
     """
     for_machines: list[Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
-        _masked_event,
+        _mask_event,
         structlog.processors.JSONRenderer(ensure_ascii=False),
     ]
-    plain: list[Processor] = [_masked_event, structlog.dev.ConsoleRenderer(colors=False, pad_event_to=10)]
+    plain: list[Processor] = [_mask_event, structlog.dev.ConsoleRenderer(colors=False, pad_event_to=10)]
     structlog.configure(
         processors=plain if for_people else for_machines, logger_factory=structlog.PrintLoggerFactory(sys.stderr)
     )
-    # What the bridge to the JVM says of a broken connection is raised too, and would show a signal as a stack trace.
+    # The bridge to the JVM also raises what it logs of a broken connection, and would log a signal as a stack trace.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_of_the_bridge)
 
 
-def _masked_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+def _mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     return {name: masked_all(value) for name, value in event.items()}
 
 
 def _is_not_of_the_bridge(record: logging.LogRecord) -> bool:
-    return Path(record.pathname).parent.name != "py4j"  # which logs by the root logger too
+    return Path(record.pathname).parent.name != "py4j"  # which also logs by the root logger

@@ -1,11 +1,12 @@
-"""What people see of a run: a live display on a terminal, JSON log lines elsewhere, a summary on both."""
+"""Display of a run: live on a terminal, JSON log lines elsewhere, a summary on both. Known secrets are masked."""
 
 import itertools
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TextIO
 
 import structlog
 from rich.console import Console, RenderableType
@@ -19,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from dcrec_spark.config import mask_secrets
+from dcrec_spark.config import mask_known, mask_secrets
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.spark.failures import said
@@ -30,7 +31,8 @@ _log = structlog.get_logger()
 class Reporter(AbstractContextManager["Reporter"]):
     """Steps with their times, iterations with their objective, and a summary at the end.
 
-    timings : seconds of each step so far, by name. done : whether the run is published, so that nothing stops it now.
+    timings : seconds of each step so far, by name. done : whether the run is published, so that no
+    signal stops it.
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -38,10 +40,10 @@ class Reporter(AbstractContextManager["Reporter"]):
         self.done = False
         self.console = console or Console()
         self._live = self.console.is_terminal
-        self._progress = self._fresh_display()
+        self._progress = self._new_display()
         self._tasks: dict[str, TaskID] = {}
 
-    def _fresh_display(self) -> Progress:
+    def _new_display(self) -> Progress:
         return Progress(
             SpinnerColumn(finished_text="[green]✓"),
             TextColumn("{task.description}"),
@@ -121,7 +123,7 @@ class Reporter(AbstractContextManager["Reporter"]):
         """Print for people, below what is on the display so far: a summary, a table."""
         self._progress.stop()
         self.console.print(what, highlight=False)
-        self._progress, self._tasks = self._fresh_display(), {}
+        self._progress, self._tasks = self._new_display(), {}
         if self._live:
             self._progress.start()
 
@@ -134,6 +136,31 @@ class Reporter(AbstractContextManager["Reporter"]):
             self.console.print(mask_secrets(str(error)), markup=False, highlight=False)
 
     def broken(self, error: Exception) -> None:
-        """Log an error that nobody foresaw: what it says, and its stack trace apart from that."""
+        """Log an unexpected error: its message, and its stack trace apart from that."""
         self._progress.stop()
         _log.error(f"{type(error).__name__}: {said(error)}", kind=type(error).__name__, exit_code=1, exc_info=error)
+
+
+class MaskedStream:
+    """A text stream that masks known secrets; otherwise the stream itself."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text, masked; returns the number of characters that it had."""
+        self._stream.write(mask_known(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the stream's attribute."""
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def mask_output() -> Iterator[None]:
+    """Mask what this process prints inside: logs, warnings, summaries, stack traces."""
+    out: Any = MaskedStream(sys.stdout)
+    err: Any = MaskedStream(sys.stderr)
+    with redirect_stdout(out), redirect_stderr(err):
+        yield

@@ -1,6 +1,6 @@
-"""What an environment lacks, and the cure: each check as a line, all of them whether or not one before has failed.
+"""Checks of an environment, each with its cure; all of them, even if one has failed.
 
-Checks ask the very functions that a run asks, so what passes here is what a run needs.
+The checks call the functions that a run calls.
 """
 
 import shutil
@@ -16,11 +16,11 @@ import pyspark
 from pyspark.sql import SparkSession
 from rich.table import Table
 
-from dcrec_spark.config import RetrainConfig, WarehousesConfig
+from dcrec_spark.config import RetrainConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.errors import EXTRAS, ConfigError, DcrecError, MissingExtraError, require_extra
-from dcrec_spark.jobs.runner import output_path, start_session
-from dcrec_spark.jobs.sinks import check_places
+from dcrec_spark.jobs.runner import start_session
+from dcrec_spark.jobs.sinks import check_sinks, names_warehouses, output_path
 from dcrec_spark.spark.java import ensure_java
 from dcrec_spark.spark.lineage import checkpoint_directory
 from dcrec_spark.spark.preflight import require_workers
@@ -31,40 +31,40 @@ _MARKS = {"good": "[green]✓[/]", "bad": "[bold red]✗[/]", "open": "[dim]-[/]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: what was looked at, ``state`` (good, bad, open: could not be looked at), what was found or is to do."""
+    """One line: the subject, its ``state`` (good, bad, or open: not checked), and what was found or what to do."""
 
     subject: str
     state: str
     text: str
 
 
-class _NotAsked(Exception):
-    """Why a check does not apply."""
+class _NotApplicable(Exception):
+    """Reason why a check does not apply."""
 
 
 def examine(config: RetrainConfig) -> list[Finding]:
-    """Look at everything that a run with this configuration needs; writes nothing.
+    """Check everything that a run with this configuration needs; writes nothing.
 
     Returns
     -------
     list of Finding
-        In the order of their needs: what a later one rests on stands before it.
+        In the order of their dependencies.
     """
-    findings = [_asked("packages", _packages), _asked("extras", _extras), _asked("Java", _java)]
+    findings = [_examine("packages", _packages), _examine("extras", _extras), _examine("Java", _java)]
     if findings[-1].state == "bad":
         return findings + [Finding(subject, "open", "needs Java") for subject in ("Spark", *_WITH_SPARK)]
     sessions: list[SparkSession] = []
-    findings.append(_asked("Spark", partial(_spark, config, sessions)))
+    findings.append(_examine("Spark", partial(_spark, config, sessions)))
     for subject, check in _WITH_SPARK.items():
         if sessions:
-            findings.append(_asked(subject, partial(check, config, sessions[0])))
+            findings.append(_examine(subject, partial(check, config, sessions[0])))
         else:
             findings.append(Finding(subject, "open", "needs Spark"))
     return findings
 
 
-def shown(findings: list[Finding]) -> Table:
-    """Lay the findings out as a table."""
+def table_of(findings: list[Finding]) -> Table:
+    """Make a table of the findings."""
     table = Table(box=None, show_header=False, pad_edge=False)
     for finding in findings:
         table.add_row(_MARKS[finding.state], finding.subject, finding.text)
@@ -84,10 +84,10 @@ def require_health(findings: list[Finding]) -> None:
         raise ConfigError(f"this environment cannot run the configured job yet: {', '.join(bad)}; see above what to do")
 
 
-def _asked(subject: str, check: Callable[[], str]) -> Finding:
+def _examine(subject: str, check: Callable[[], str]) -> Finding:
     try:
         return Finding(subject, "good", check())
-    except _NotAsked as reason:
+    except _NotApplicable as reason:
         return Finding(subject, "open", str(reason))
     except DcrecError as error:
         return Finding(subject, "bad", str(error))
@@ -95,20 +95,20 @@ def _asked(subject: str, check: Callable[[], str]) -> Finding:
 
 def _packages() -> str:
     versions = {"pyspark": pyspark.__version__, "numpy": np.__version__, "pyarrow": pa.__version__}
-    there = ", ".join(f"{name} {number}" for name, number in versions.items())
-    return f"dcrec-spark {__version__}, Python {sys.version.split()[0]}, {there}"
+    installed = ", ".join(f"{name} {number}" for name, number in versions.items())
+    return f"dcrec-spark {__version__}, Python {sys.version.split()[0]}, {installed}"
 
 
 def _extras() -> str:
-    missing = [name for name in EXTRAS if not _is_there(name)]
+    missing = [name for name in EXTRAS if not _is_installed(name)]
     if missing:
-        raise _NotAsked(
+        raise _NotApplicable(
             f"not installed: {', '.join(missing)}; pip install 'dcrec-spark[{','.join(missing)}]' adds them"
         )
-    return f"all there: {', '.join(EXTRAS)}"
+    return f"all installed: {', '.join(EXTRAS)}"
 
 
-def _is_there(extra: str) -> bool:
+def _is_installed(extra: str) -> bool:
     try:
         require_extra(extra)
     except MissingExtraError:
@@ -134,21 +134,21 @@ def _workers(_config: RetrainConfig, spark: SparkSession) -> str:
 def _input(config: RetrainConfig, spark: SparkSession) -> str:
     place = config.input.table if config.input.format in ("table", "jdbc") else config.input.path
     if place is None:
-        raise _NotAsked("neither input.path nor input.table is set")
-    return f"{place} opens as {config.input.format}: {len(read_ratings(spark, config.input).columns)} columns are taken"
+        raise _NotApplicable("neither input.path nor input.table is set")
+    return f"{place} opens as {config.input.format}: {len(read_ratings(spark, config.input).columns)} columns are used"
 
 
 def _output(config: RetrainConfig, spark: SparkSession) -> str:
     if config.output.path is None:
-        raise _NotAsked("setting output.path is not set")
+        raise _NotApplicable("setting output.path is not set")
     output = output_path(config)
-    check_places(config, spark, output)
-    besides = " and the warehouses" if config.warehouses != WarehousesConfig() else ""
-    return f"{output}{besides} can be written to{_room(output)}"
+    check_sinks(config, spark, output)
+    more = " and the warehouses" if names_warehouses(config) else ""
+    return f"{output}{more} can be written to{_room(output)}"
 
 
 def _room(output: str) -> str:
-    """How much room a local directory has, or the nearest one above it that is there."""
+    """Return the free space of a local directory, or of the nearest existing one above it."""
     place = urlsplit(output)
     if place.scheme not in ("", "file"):
         return ""
@@ -170,7 +170,7 @@ def _upwards(path: str) -> Iterator[str]:
 def _checkpoints(config: RetrainConfig, spark: SparkSession) -> str:
     place = config.spark.checkpoint_dir or checkpoint_directory(spark)
     if place is None:
-        raise _NotAsked("not needed on one machine; on a cluster, spark.checkpoint_dir")
+        raise _NotApplicable("not needed on one machine; on a cluster, spark.checkpoint_dir")
     return place
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a fit under the output, from which an interrupted run goes on when it is run again.
+"""Checkpoints of a fit under the output, from which an interrupted run resumes when it is started again.
 
 ::
 
@@ -75,7 +75,7 @@ class StoredCheckpoints:
     def keep(self, stage: str, sweep: KeptSweep) -> None:
         """Write a sweep, and then remove the stage's earlier ones but for the one that this run kept before."""
         files, name = self._files, f"{stage}-{len(sweep.past.objective)}{self._ending}"
-        with _full_disk_named(name), _making(files, f"{self._directory}/{name}") as making:
+        with _explain_full_disk(name), _stage(files, f"{self._directory}/{name}") as making:
             tables = {table: self._write(f"{making}/{table}", frame)._asdict() for table, frame in sweep.tables.items()}
             facts = {"past": asdict(sweep.past), "shared": sweep.shared, "tables": tables}
             files.write(f"{making}/{_SWEEP}", sealed(facts))
@@ -93,8 +93,8 @@ class StoredCheckpoints:
             if sweep is not None:
                 self._begun_from.add(name)
                 iterations = len(sweep.past.objective)
-                self._run.warnings.append(f"{stage}: an interrupted run is gone on with, after {iterations} iterations")
-                _log.info("going on with an interrupted run", stage=stage, iterations=iterations)
+                self._run.warnings.append(f"{stage}: resuming an interrupted run after {iterations} iterations")
+                _log.info("resuming an interrupted run", stage=stage, iterations=iterations)
                 return sweep
         return None
 
@@ -130,8 +130,8 @@ class StoredCheckpoints:
 
 
 @contextmanager
-def _full_disk_named(checkpoint: str) -> Iterator[None]:
-    """Say that it was a checkpoint for which a disk has no room: without checkpoints the run may get through."""
+def _explain_full_disk(checkpoint: str) -> Iterator[None]:
+    """Name the checkpoint that met a full disk: without checkpoints the run may succeed."""
     try:
         yield
     except (OSError, *SPARK_FAILURES) as error:
@@ -142,8 +142,8 @@ def _full_disk_named(checkpoint: str) -> Iterator[None]:
 
 
 @contextmanager
-def _making(files: Directories | ObjectFiles, path: str) -> Iterator[str]:
-    """Say where to write what is to appear at ``path``, whole."""
+def _stage(files: Directories | ObjectFiles, path: str) -> Iterator[str]:
+    """Return where to write what appears at ``path`` atomically."""
     if isinstance(files, ObjectFiles):
         try:
             yield path
@@ -158,9 +158,9 @@ def _making(files: Directories | ObjectFiles, path: str) -> Iterator[str]:
 
 
 def checkpoints_of(context: Context[RetrainConfig]) -> StoredCheckpoints | None:
-    """Return the checkpoints of this run's fit, held until the run ends; None where none are kept.
+    """Return the checkpoints of this run's fit, held until the run ends; None if none are written.
 
-    What runs of other settings or ratings have left is removed, unless they are still at work.
+    Checkpoints of other settings or ratings are removed, unless their run is still active.
     """
     seconds, run = context.config.model.checkpoint_seconds, context.run
     files, root = open_files(context.output, context.spark)
@@ -177,7 +177,9 @@ def checkpoints_of(context: Context[RetrainConfig]) -> StoredCheckpoints | None:
     try:
         lease.enter_context(files.lock(f"{root}/{name}{LEASE}", seconds=0))
     except ConflictError:
-        run.warnings.append("another run fits the same at the same time, so this one cannot go on if it is interrupted")
+        run.warnings.append(
+            "another run fits the same at the same time, so this one cannot resume if it is interrupted"
+        )
         return None
     context.resources.push(lease)
     return StoredCheckpoints(context.spark, files, f"{root}/{name}", seconds, run)
@@ -190,7 +192,7 @@ def remove_checkpoints(context: Context[RetrainConfig]) -> None:
 
 
 def kept_sweeps(files: Files, root: str, run: Run) -> list[str]:
-    """Name the sweeps that are kept of this run's fit, those of the later stage last."""
+    """Name the checkpoints of this run's fit, those of the later stage last."""
     names = [entry.name for entry in files.list(f"{root}/{_name(run)}") if not entry.name.startswith(".")]
     return sorted(names, key=lambda name: (name.split("-")[0], _sweep_in(name)))
 
@@ -212,7 +214,7 @@ def _name(run: Run) -> str:
 
 
 def _remove_others(files: Directories, root: str, name: str, run: Run) -> None:
-    """Remove what a fit of something else has left; one that is at work holds its lease."""
+    """Remove checkpoints of other fits; a fit that is active holds its lease."""
     others = {entry.name.removesuffix(LEASE) for entry in files.list(root) if entry.name.startswith(PREFIX)} - {name}
     for other in sorted(others):
         try:
@@ -220,10 +222,11 @@ def _remove_others(files: Directories, root: str, name: str, run: Run) -> None:
                 if files.exists(f"{root}/{other}"):
                     files.delete(f"{root}/{other}")
                     run.warnings.append(
-                        "an interrupted run had other settings or ratings: its fit was let go, and this one begins anew"
+                        "an interrupted run had other settings or ratings: its checkpoints were removed, and this "
+                        "fit starts from scratch"
                     )
         except ConflictError:
-            continue  # at work
+            continue  # active
         files.delete(f"{root}/{other}{LEASE}")
 
 

@@ -1,7 +1,7 @@
-"""The job for new users: a saved model + their ratings -> their recommendations and factors; nothing is fitted again.
+"""Job for new users: a saved model and their ratings -> recommendations and factors, without a new fit.
 
 extract      the model and the ratings
-transform    validate, estimate the users' factors with the items' held fixed, rank
+transform    validate, estimate the users' factors with the items' fixed, rank
 load         recommendations, user_factors, rejects, runs
 """
 
@@ -11,35 +11,35 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import FoldInConfig
-from dcrec_spark.jobs.inputs import open_ratings
-from dcrec_spark.jobs.job import Context, Job, Outputs
-from dcrec_spark.jobs.lists import ranked_lists
-from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
-from dcrec_spark.jobs.outputs import factor_tables, recommendation_table, reject_table
-from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.jobs.saved_model import SavedModel
-from dcrec_spark.jobs.served_model import (
+from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
+from dcrec_spark.jobs.inputs import (
     as_trained,
+    input_line,
     load_served_model,
+    model_line,
+    open_ratings,
     require_ids_of,
     require_model_path,
     validated_to_serve,
 )
-from dcrec_spark.jobs.summary import input_line, model_line
+from dcrec_spark.jobs.job import Context, Job, Outputs
+from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.saved_model import SavedModel
+from dcrec_spark.jobs.tables import factor_tables, list_tables, reject_table
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """The model, the ratings of the new users as ``read_ratings`` gives them, and what is on offer."""
+class FoldInInputs:
+    """The model, the ratings of the new users as ``read_ratings`` returns them, and the catalogue."""
 
     saved: SavedModel
     ratings: DataFrame
-    offer: Offer
+    catalogue: Catalogue
 
 
-class FoldIn(Job[FoldInConfig, Inputs, None]):
-    """Recommend to users whom a saved model does not know, by their ratings."""
+class FoldIn(Job[FoldInConfig, FoldInInputs, None]):
+    """Recommend to users that a saved model does not know, by their ratings."""
 
     config_type = FoldInConfig
     last_step = "rank and publish"
@@ -48,40 +48,37 @@ class FoldIn(Job[FoldInConfig, Inputs, None]):
         """Refuse a configuration that names no model."""
         require_model_path(config)
 
-    def extract(self, context: Context[FoldInConfig]) -> Inputs:
-        """Load the model; open the ratings, which need its kind of ids and its columns."""
+    def extract(self, context: Context[FoldInConfig]) -> FoldInInputs:
+        """Load the model; open the ratings, which need its type of ids and its columns."""
         with context.reporter.step("load the model"):
             saved = load_served_model(context)
         ratings = open_ratings(context)
         require_ids_of(saved.model, ratings, "input", ("user", "item"))
         as_trained(saved.model, ratings)
         config, types = context.config, {side: ratings.schema[f"{side}_id"].dataType for side in ("user", "item")}
-        offer = open_offer(context.spark, config.recommend, config.input, types, context.resources)
-        return Inputs(saved, ratings, offer)
+        catalogue = open_catalogue(context.spark, config.recommend, config.input, types, context.resources)
+        return FoldInInputs(saved, ratings, catalogue)
 
-    def transform(self, context: Context[FoldInConfig], inputs: Inputs) -> Outputs[None]:
+    def transform(self, context: Context[FoldInConfig], inputs: FoldInInputs) -> Outputs[None]:
         """Estimate the factors of the new users, and rank the catalogue for them."""
-        model, config, run = inputs.saved.model, context.config, context.run
+        model, recommend, run = inputs.saved.model, context.config.recommend, context.run
         valid = validated_to_serve(context, inputs.ratings)
         _note_unknown_items(run, model, valid.ratings)
-        ratings = as_trained(model, valid.ratings)
-        new_users = model.foldInUsers(ratings)
+        new_users = model.foldInUsers(as_trained(model, valid.ratings))
         context.resources.callback(new_users.unpersist)
         of_new_users = model.withUsers(new_users)
         context.resources.callback(of_new_users.release)
         run.counts["users"] = of_new_users.numUsers
-        offer = inputs.offer
-        note_offer(run, offer, model)
-        left_out = offer.left_out(valid.ratings if config.recommend.exclude_seen else None)
-        ranked = ranked_lists(context, of_new_users, config.recommend, offer, left_out)
+        note_catalogue(run, inputs.catalogue, model)
+        left_out = inputs.catalogue.left_out(valid.ratings if recommend.exclude_seen else None)
         tables = {
-            "recommendations": recommendation_table(ranked, run),
+            **list_tables(context, of_new_users, recommend, inputs.catalogue, left_out),
             "user_factors": factor_tables(of_new_users, run)["user_factors"],
             "rejects": reject_table(valid, run),
         }
-        return Outputs(tables, None, seen=left_out, offer=offer, length=config.recommend.top_n)
+        return Outputs(tables, None, seen=left_out, catalogue=inputs.catalogue, length=recommend.top_n)
 
-    def plan(self, context: Context[FoldInConfig], inputs: Inputs) -> list[str]:
+    def plan(self, context: Context[FoldInConfig], inputs: FoldInInputs) -> list[str]:
         """Name the ratings and the model."""
         return [input_line(context.config, inputs.ratings), model_line(inputs.saved)]
 

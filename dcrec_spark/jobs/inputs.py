@@ -1,20 +1,133 @@
-"""The ratings of a job, as of one snapshot, which the record names."""
+"""Inputs of jobs: ratings of one snapshot, and saved models with ratings under the names that they know."""
 
 from typing import TypeVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
-from dcrec_spark.config import ReadingConfig
+from dcrec_spark.config import ReadingConfig, ServingConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.snapshots import pinned, table_id
+from dcrec_spark.data.validation.validate import Validated, validate
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs.job import Context
+from dcrec_spark.jobs.saved_model import SavedModel, load_model
+from dcrec_spark.models.fitting.checks import require_same_ids
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.storage.files import open_files
 
 ReadingT = TypeVar("ReadingT", bound=ReadingConfig)
+ServingT = TypeVar("ServingT", bound=ServingConfig)
 
 
 def open_ratings(context: Context[ReadingT]) -> DataFrame:
     """Open the ratings that the settings name, and note their snapshot; see ``read_ratings``."""
-    read = pinned(context.spark, context.config.input)
-    context.run.input_snapshot = read.snapshot
-    context.run.input_table_id = table_id(context.spark, read)
-    return read_ratings(context.spark, read)
+    given = pinned(context.spark, context.config.input)
+    context.run.input_snapshot = given.snapshot
+    context.run.input_table_id = table_id(context.spark, given)
+    return read_ratings(context.spark, given)
+
+
+def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:
+    """Name the ratings that a run would read, with their columns; ``raw`` is as ``read_ratings`` returns them."""
+    if raw is None:
+        return "input   none"
+    shown = [field for field in raw.schema.fields if field.name not in ("raw", "read_problems")]  # added for rejects
+    columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in shown)
+    return f"input   {config.input.format} {config.input.path or config.input.table}: {columns}"
+
+
+# ---- saved models
+
+
+def require_model_path(config: ServingConfig) -> str:
+    """Return where the saved model is.
+
+    Raises
+    ------
+    ConfigError : the configuration does not say.
+    """
+    if config.model.path is None:
+        raise ConfigError(
+            "setting model.path: found null, expected a saved model, the directory of a run, or an output directory"
+        )
+    return config.model.path
+
+
+def load_served_model(context: Context[ServingT]) -> SavedModel:
+    """Load the model that ``model.path`` names, noted in the record of the run and released at its end.
+
+    Raises
+    ------
+    ConfigError : the job would publish where the model is published. DataError : there is no model to load.
+    """
+    saved = load_model(context.spark, require_model_path(context.config), "model.path")
+    context.resources.callback(saved.model.release)
+    files, root = open_files(context.output, context.spark)
+    if saved.source.path.startswith(f"{files.uri(root)}/"):
+        raise ConfigError(
+            f"setting output.path: {context.output!r} is where the model is published, and a run without a model would "
+            "take its place there for all who read the current run; choose another directory"
+        )
+    context.run.serves(saved)
+    return saved
+
+
+def model_line(saved: SavedModel) -> str:
+    """Name the saved model that a run would begin with."""
+    return f"model   {saved.source.model_version} {saved.source.path}"
+
+
+def validated_to_serve(context: Context[ServingT], raw: DataFrame) -> Validated:
+    """Validate ratings for a saved model, which may be of one user; noted in the record, released at the end.
+
+    raw : ratings as ``read_ratings`` returns them.
+    """
+    config = context.config
+    with context.reporter.step("validate"):
+        valid = validate(raw, config.validation, seed=config.run.seed, to_fit=False)
+        context.resources.callback(valid.unpersist)
+        context.run.took_in(valid)
+    return valid
+
+
+def require_ids_of(model: DeconfoundedMFModel, given: DataFrame, where: str, sides: tuple[str, ...]) -> None:
+    """Refuse ids of another type than the model's, which Spark would cast silently or match with nothing.
+
+    where : source of the ids, for the message. sides : user, item, or both.
+
+    Raises
+    ------
+    ConfigError
+    """
+    for side, table in zip(sides, model.tables(), strict=False):
+        try:
+            require_same_ids(side, given.select(F.col(f"{side}_id").alias("id")), table)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}; input.id_type does so for the input") from error
+
+
+def as_trained(model: DeconfoundedMFModel, ratings: DataFrame) -> DataFrame:
+    """Rename the columns of ratings to the names of the model's fit.
+
+    Raises
+    ------
+    ConfigError : the model needs a column that the input does not have.
+    """
+    rating = model.getOrDefault("ratingCol")
+    count = model.exposureModel.getOrDefault("countCol") if model.exposureModel is not None else None
+    propensity = model.facts.propensity.settings.column if model.facts.propensity is not None else None
+    more = {role: name for role, name in (("count", count), ("propensity", propensity)) if name not in (None, rating)}
+    missing = [role for role in more if role not in ratings.columns]
+    if missing:
+        raise ConfigError(
+            f"setting input.columns.{missing[0]}: found null, expected the column from which the model learned"
+        )
+    columns = [F.col(role).alias(name) for role, name in {"rating": rating, **more}.items()]
+    return ratings.select(*id_columns(model), *columns)
+
+
+def id_columns(model: DeconfoundedMFModel) -> list[Column]:
+    """Return user_id and item_id under the model's names."""
+    get = model.getOrDefault
+    return [F.col("user_id").alias(get("userCol")), F.col("item_id").alias(get("itemCol"))]

@@ -1,9 +1,9 @@
-"""The shape of every job: what it reads, what it makes of it, and what it hands over for publication.
+"""Shape of every job: extract inputs, transform them into tables, load the tables.
 
 check ─ (Spark starts) ─ extract ─ transform ─ load ─ summary
                             └ dry run: plan
 
-A job is a class with these steps; :mod:`dcrec_spark.jobs.runner` runs it, and does what all jobs share.
+A job is a class with these steps. :mod:`dcrec_spark.jobs.runner` runs it, and does what all jobs share.
 """
 
 from abc import ABC, abstractmethod
@@ -14,17 +14,17 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
-from dcrec_spark.config import AuditConfig, JobConfig, WithAudit
+from dcrec_spark.config import AuditConfig, JobConfig
 from dcrec_spark.errors import DcrecError
+from dcrec_spark.jobs.catalogue import Catalogue
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.list_audit import TABLE, audit_lists, last_lists
-from dcrec_spark.jobs.offer import Offer
-from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.jobs.sinks import opened_sinks
-from dcrec_spark.jobs.summary import run_summary
-from dcrec_spark.jobs.tracking import Tracker
+from dcrec_spark.jobs.run_record import RETRAIN, Run
+from dcrec_spark.jobs.sinks import open_sinks
 from dcrec_spark.publish.audit import audit_overlap
 from dcrec_spark.publish.output import Output
 from dcrec_spark.publish.protocol import Save, publish
@@ -36,22 +36,8 @@ InputsT = TypeVar("InputsT")
 ResultT = TypeVar("ResultT")
 
 
-def limits_of(config: JobConfig) -> AuditConfig:
-    """Take the limits of a job's settings; none for a job that has none."""
-    return config.audit if isinstance(config, WithAudit) else AuditConfig()
-
-
-def _prune(directory: Output, keep: int | None) -> None:
-    """Remove old runs; the new one is published, whatever becomes of them."""
-    try:
-        if keep is not None:
-            directory.prune(keep)
-    except (OSError, DcrecError) as error:
-        _log.warning("old runs could not be removed", reason=str(error))
-
-
 class NothingNew(Exception):
-    """Ends a run well before it publishes: the run that is served is of the same ratings and settings."""
+    """Ends a run with 0 before it publishes: the published run has the same ratings and settings."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +51,7 @@ class Context(Generic[ConfigT]):
     run : the record of this run, filled as the job goes. A dry run writes it nowhere.
     reporter : shows the steps of the job, and times them.
     output : where the job publishes.
-    resources : releases what the job caches when it ends, whatever way it ends.
-    tracker : tells others of the run, where the settings say so.
+    resources : releases what the job caches when it ends, in success and failure.
     """
 
     config: ConfigT
@@ -75,7 +60,6 @@ class Context(Generic[ConfigT]):
     reporter: Reporter
     output: str
     resources: ExitStack
-    tracker: Tracker
 
 
 @dataclass(frozen=True)
@@ -87,8 +71,8 @@ class Outputs(Generic[ResultT]):
     tables : published name -> rows, each written once.
     result : what the caller of the runner gets, such as the fitted model.
     folders : what else appears in the directory of the run, by its name there.
-    seen : user_id, item_id of pairs that must not be recommended; None where all may be.
-    offer : what may be in the lists.
+    seen : user_id, item_id of pairs that must not be recommended; None: none.
+    catalogue : what may be in the lists.
     length : items that each list should have; a shorter one counts as short.
     """
 
@@ -96,13 +80,13 @@ class Outputs(Generic[ResultT]):
     result: ResultT
     folders: Mapping[str, Save] = field(default_factory=dict)
     seen: DataFrame | None = None
-    offer: Offer = field(default_factory=Offer)
+    catalogue: Catalogue = field(default_factory=Catalogue)
     length: int = 1
 
 
 @dataclass(frozen=True)
 class Finished(Generic[ResultT]):
-    """A run that has ended well: its record, where its tables are (a URI), and its result."""
+    """A run that succeeded: its record, the location of its tables (a URI), and its result."""
 
     run: Run
     directory: str
@@ -115,7 +99,7 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
     Attributes
     ----------
     config_type : ``ConfigT``.
-    last_step : what people read while the tables are written, which is when Spark computes most of them.
+    last_step : name of the step that writes the tables, in which Spark computes most of them.
     """
 
     config_type: ClassVar[type[JobConfig]]
@@ -123,7 +107,7 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
 
     @property
     def name(self) -> str:
-        """What the record of a run calls the job."""
+        """Name of the job in the record of a run."""
         return self.config_type.job
 
     def check(self, config: ConfigT) -> None:
@@ -135,7 +119,7 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
         """
 
     def record_directory(self, config: ConfigT) -> str | None:
-        """Where the record of a run that fails is left; None: below the output."""
+        """Return where to write the record of a run that fails; None: below the output."""
         return None
 
     @abstractmethod
@@ -149,7 +133,7 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
     def load(self, context: Context[ConfigT], outputs: Outputs[ResultT]) -> str:
         """Publish the tables and the row of this run in ``runs``; returns the directory of the run as a URI.
 
-        A table of recommendations is audited before anybody can read it, and compared with the one that is there.
+        A table of recommendations is audited before anybody can read it, and compared with the published one.
 
         Raises
         ------
@@ -158,20 +142,19 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
         spark, run = context.spark, context.run
 
         def audit(staged: StagedEverywhere) -> None:
-            lists = spark.read.parquet(staged.directory.uri(TABLE))
-            before = last_lists(spark, context.output)
-            audit_lists(run, limits_of(context.config), lists, before, outputs.seen, outputs.offer, outputs.length)
+            lists, before = spark.read.parquet(staged.directory.uri(TABLE)), last_lists(spark, context.output)
+            limits = getattr(context.config, "audit", AuditConfig())
+            audit_lists(run, limits, lists, before, outputs.seen, outputs.catalogue, outputs.length)
             for side in ("user", "item"):
                 if f"{side}_overlap" in outputs.tables:
                     audit_overlap(spark.read.parquet(staged.directory.uri(f"{side}_overlap")), side)
 
         def record(staged: StagedEverywhere) -> dict[str, Any]:
-            context.tracker.tell()  # before the record, which is to have its warning
             return run.published(staged.directory)
 
         tables = {**outputs.tables, "runs": run.as_row(spark)}
         audited = audit if TABLE in tables else None
-        with opened_sinks(context.config, spark, context.output) as sinks:
+        with open_sinks(context.config, spark, context.output) as sinks:
             where = publish(sinks, run.run_id, tables, record, audited, outputs.folders)
             _prune(sinks.directory, context.config.output.keep)
             return where
@@ -183,3 +166,35 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
     def summary(self, context: Context[ConfigT], finished: Finished[ResultT]) -> RenderableType:
         """Summarise the run for people: what was read, how the fits ended, where the tables are."""
         return run_summary(finished.run, finished.directory)
+
+
+def _prune(directory: Output, keep: int | None) -> None:
+    """Remove old runs. The new one is published, so a failure is only logged."""
+    try:
+        if keep is not None:
+            directory.prune(keep)
+    except (OSError, DcrecError) as error:
+        _log.warning("old runs could not be removed", reason=str(error))
+
+
+def run_summary(run: Run, directory: str) -> RenderableType:
+    """Summarise a run: what was read, how the fits ended, where the tables are."""
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim", justify="right")
+    facts.add_column(overflow="fold")
+    counts = run.counts
+    if run.source is not None:
+        facts.add_row("begun with" if run.job == RETRAIN else "served", Text(run.source.path, overflow="fold"))
+    if "rows_in" in counts:
+        read = f"{counts['accepted']:,} of {counts['rows_in']:,} rows, {counts['rejected']:,} rejected"
+        facts.add_row("ratings", read)
+    if "users" in counts:
+        facts.add_row("users x items", f"{counts['users']:,} x {counts['items']:,}")
+    for stage, (objective, values, _) in run.fits.items():
+        facts.add_row(stage, f"{len(values)} iterations, {objective} {values[0]:,.6g} -> {values[-1]:,.6g}")
+    facts.add_row("time", ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run.timings.items()))
+    for warning in run.warnings:
+        facts.add_row("[yellow]note[/]", Text(warning))
+    facts.add_row("tables", Text(directory.removeprefix("file://"), overflow="fold"))
+    title = f"run {run.run_id} published, model {run.model_version}"
+    return Group(Text(title, style="bold green"), facts)

@@ -1,11 +1,10 @@
-"""The audit of the lists of a run: promises that are never broken, and limits that the settings draw."""
+"""Audit of the lists of a run: promises that always hold, and limits of the settings."""
 
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.config import AuditConfig
-from dcrec_spark.jobs.offer import Offer
-from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.jobs.verdicts import Verdict
+from dcrec_spark.jobs.catalogue import Catalogue
+from dcrec_spark.jobs.run_record import Run, Verdict
 from dcrec_spark.publish.audit import Promises, audit_recommendations
 from dcrec_spark.publish.current import current_directory, read_record
 from dcrec_spark.publish.list_changes import Lists, lists_of, turnover
@@ -14,7 +13,7 @@ TABLE = "recommendations"
 
 
 def last_lists(spark: SparkSession, output: str) -> DataFrame | None:
-    """Open the lists that are published under ``output`` now; None where there are none."""
+    """Open the lists that are published under ``output`` now; None if there are none."""
     directory = current_directory(output, spark)
     record = None if directory is None else read_record(directory, spark)
     if record is None or TABLE not in record.get("tables", {}):
@@ -28,7 +27,7 @@ def audit_lists(
     lists: DataFrame,
     before: DataFrame | None,
     left_out: DataFrame | None,
-    offer: Offer,
+    catalogue: Catalogue,
     length: int,
 ) -> None:
     """Audit the staged lists; figures, verdicts and warnings go into the record.
@@ -39,30 +38,30 @@ def audit_lists(
     ------
     AuditError : a promise is broken, or a limit passed and not forced.
     """
-    audit_recommendations(lists, left_out, Promises(offer.items, offer.most))
+    audit_recommendations(lists, left_out, Promises(catalogue.items, catalogue.max_per_category))
     now = lists_of(lists, length)
     run.lists = {**now._asdict(), "short_below": length}
-    verdicts = [*_of_one(run, limits, now), *_of_two(limits, lists, now, before, length)]
+    verdicts = [*_of_one(run, limits, now), *_of_two(limits, lists, before)]
     run.warnings += run.verdicts.enforce(verdicts, limits.force)
 
 
 def _of_one(run: Run, limits: AuditConfig, now: Lists) -> list[Verdict]:
     verdicts = []
     if limits.min_coverage is not None:
-        offered = run.counts.get("items_on_offer", run.counts["items"])
-        covered = now.items / offered
-        about = f"{now.items} of {offered} items are in some list, {covered:.1%}"
+        available = run.counts.get("items_in_catalogue", run.counts["items"])
+        covered = now.items / available
+        about = f"{now.items} of {available} items are in some list, {covered:.1%}"
         verdicts.append(_verdict("min_coverage", covered, limits.min_coverage, covered >= limits.min_coverage, about))
     if limits.max_short_lists is not None:
         short = now.short / now.users
-        about = f"{now.short} of {now.users} lists are shorter than asked for, {short:.1%}"
+        about = f"{now.short} of {now.users} lists are shorter than recommend.top_n, {short:.1%}"
         verdicts.append(
             _verdict("max_short_lists", short, limits.max_short_lists, short <= limits.max_short_lists, about)
         )
     return verdicts
 
 
-def _of_two(limits: AuditConfig, lists: DataFrame, now: Lists, before: DataFrame | None, length: int) -> list[Verdict]:
+def _of_two(limits: AuditConfig, lists: DataFrame, before: DataFrame | None) -> list[Verdict]:
     verdicts: list[Verdict] = []
     if before is None:
         return verdicts
@@ -71,13 +70,6 @@ def _of_two(limits: AuditConfig, lists: DataFrame, now: Lists, before: DataFrame
         churn = both.new / max(1, both.rows)
         about = f"{both.new} of the {both.rows} places of users of both runs hold another item, {churn:.1%}"
         verdicts.append(_verdict("max_churn", churn, limits.max_churn, churn <= limits.max_churn, about))
-    if limits.max_score_shift is not None:
-        old = lists_of(before, length)
-        shift = abs(now.mean - old.mean) / max(old.spread, 1e-12)
-        about = f"the mean score went from {old.mean:.4g} to {now.mean:.4g}, {shift:.2f} standard deviations"
-        verdicts.append(
-            _verdict("max_score_shift", shift, limits.max_score_shift, shift <= limits.max_score_shift, about)
-        )
     return verdicts
 
 

@@ -1,7 +1,7 @@
-"""The audit of a fit: enough ratings, and a model no worse than the last one, on ratings that neither has seen.
+"""Audit of a fit: enough ratings, exposures that look like draws from stage 1, a model no worse than the last one.
 
-The held-out pairs are drawn by a hash of their ids alone, so they are the same every night: no fit is given them, and
-the model of last night was not given them either.
+The held-out pairs are sampled by a hash of their ids alone, so they are the same in every run: neither this model nor
+the last one was fitted to them.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import RetrainConfig
-from dcrec_spark.errors import DataError
+from dcrec_spark.errors import AuditError, DataError
 from dcrec_spark.evaluation.baselines import POPULARITY, item_statistics, one_list_for_all
 from dcrec_spark.evaluation.measures import Kind, Measure
 from dcrec_spark.evaluation.metrics import evaluate_ranking
@@ -18,20 +18,25 @@ from dcrec_spark.evaluation.result import Estimate, Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.splits import split_pairs
 from dcrec_spark.jobs.job import Context
+from dcrec_spark.jobs.run_record import Verdict
 from dcrec_spark.jobs.saved_model import load_model, previous_run
-from dcrec_spark.jobs.verdicts import Verdict
+from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.vectors import ScoringVectors
 from dcrec_spark.publish.current import current_directory, read_record
 
 COLUMNS = Columns("user_id", "item_id", "rating")
-# A constant and no setting, so that the same pairs are held out whatever run.seed is.
+# A constant, so that the same pairs are held out whatever run.seed is.
 _SEED = 20_260_101
 NEW, LAST = "this model", "last model"
+_PAIR = [COLUMNS.user, COLUMNS.item]
+_LIST_LENGTH = 10
+# Of the exposure check: share of the exposures held out, and draws from the model.
+_CHECK_SHARE, _CHECK_DRAWS = 0.2, 100
 
 
 class Parts(NamedTuple):
-    """train : what is fitted to. held_out : user_id, item_id, rating, ...; None: nothing."""
+    """train : ratings of the fit. held_out : user_id, item_id, rating, ...; None: nothing."""
 
     train: DataFrame
     held_out: DataFrame | None
@@ -57,7 +62,7 @@ def check_volume(context: Context[RetrainConfig]) -> None:
 
 
 def hold_out(context: Context[RetrainConfig], ratings: DataFrame) -> Parts:
-    """Take the held-out pairs away from what is fitted to; a user or item keeps its ratings where all would go.
+    """Split off the held-out pairs. A user or item with all of its pairs held out gets them back.
 
     Raises
     ------
@@ -66,11 +71,11 @@ def hold_out(context: Context[RetrainConfig], ratings: DataFrame) -> Parts:
     share = context.config.audit.held_out_share
     if share is None:
         return Parts(ratings, None)
-    kept, drawn = split_pairs(ratings, (1 - share, share), _SEED, COLUMNS)
+    rest, sample = split_pairs(ratings, (1 - share, share), _SEED, COLUMNS)
     for side in (COLUMNS.user, COLUMNS.item):
-        drawn = drawn.join(kept.select(side).distinct(), side, "left_semi")
-    held_out = _cached(context, drawn.select(ratings.columns))
-    train = _cached(context, ratings.join(held_out.select(*_PAIR), _PAIR, "left_anti").select(ratings.columns))
+        sample = sample.join(rest.select(side).distinct(), side, "left_semi")
+    held_out = _cache(context, sample.select(ratings.columns))
+    train = _cache(context, ratings.join(held_out.select(*_PAIR), _PAIR, "left_anti").select(ratings.columns))
     context.run.counts["held_out"] = held_out.count()
     if not context.run.counts["held_out"]:
         raise DataError(
@@ -78,6 +83,37 @@ def hold_out(context: Context[RetrainConfig], ratings: DataFrame) -> Parts:
             "expected a larger share, or null"
         )
     return Parts(train, held_out)
+
+
+def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposure: PoissonFactorization) -> None:
+    """Check the exposure model before it is fitted; a model without a confounder is not checked.
+
+    The figures go into the record of the run, a failure also into its warnings. The check fits stage 1 once more.
+
+    Parameters
+    ----------
+    ratings : those of the fit. exposure : stage 1 as configured.
+
+    Raises
+    ------
+    AuditError : the check fails, audit.exposure_check is refuse, and audit.force is not set.
+    """
+    action = context.config.audit.exposure_check
+    if action == "off" or context.config.outcome.adjustment != "deconfounded":
+        return
+    with context.reporter.step("check the exposures"):
+        check = exposure.predictiveCheck(ratings, _CHECK_SHARE, _CHECK_DRAWS, context.config.run.seed)
+    check.release()
+    context.run.checked(check)
+    if check.passed:
+        return
+    remedy = "another exposure.rank may pass, or outcome.adjustment=none does without a_hat"
+    if action == "refuse" and not context.config.audit.force:
+        raise AuditError(
+            f"setting audit.exposure_check=refuse: {check.summary}; {remedy}; "
+            "audit.exposure_check=warn publishes the run"
+        )
+    context.run.warnings.append(f"{check.summary}; {remedy}")
 
 
 def compare_models(context: Context[RetrainConfig], model: DeconfoundedMFModel, parts: Parts) -> None:
@@ -97,11 +133,8 @@ def compare_models(context: Context[RetrainConfig], model: DeconfoundedMFModel, 
             vectors[LAST] = last.scoringVectors()
         counts = item_statistics(parts.train).select("item_id", F.col("ratings").alias("score"))
         vectors[POPULARITY] = one_list_for_all(vectors[NEW], counts)
-        metrics = _measured(context, vectors, parts)
+        metrics = _measure(context, vectors, parts)
     run.warnings += run.verdicts.enforce(_verdicts(context, metrics), limits.force)
-
-
-_PAIR = [COLUMNS.user, COLUMNS.item]
 
 
 def _last_model(context: Context[RetrainConfig], model: DeconfoundedMFModel) -> DeconfoundedMFModel | None:
@@ -116,23 +149,23 @@ def _last_model(context: Context[RetrainConfig], model: DeconfoundedMFModel) -> 
     return last
 
 
-def _measured(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors], parts: Parts) -> Metrics:
+def _measure(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors], parts: Parts) -> Metrics:
     """Rank for the users with held-out ratings of pairs that all models know, and measure the lists."""
-    limits, test = context.config.audit, parts.held_out
+    test = parts.held_out
     assert test is not None
     for known in vectors.values():
         for side, table in ((COLUMNS.user, known.users), (COLUMNS.item, known.items)):
             test = test.join(table.select(F.col("id").alias(side)), side, "left_semi")
-    test = _cached(context, test.select(*_PAIR, COLUMNS.rating))
+    test = _cache(context, test.select(*_PAIR, COLUMNS.rating))
     context.run.counts["compared"] = test.count()
     if not context.run.counts["compared"]:
         raise DataError(
             "setting audit.held_out_share: the last model knows none of the held-out pairs' users and items"
         )
     users, seen = test.select(F.col(COLUMNS.user).alias("id")).distinct(), parts.train.select(*_PAIR)
-    settings = MetricSettings((limits.k,), limits.relevant_from)
+    settings = MetricSettings((_LIST_LENGTH,), context.config.evaluation.relevant_from)
     measured = [
-        evaluate_ranking(known.best(limits.k, seen, users), test, known.n_items, name, COLUMNS, settings)
+        evaluate_ranking(known.best(_LIST_LENGTH, seen, users), test, known.n_items, name, COLUMNS, settings)
         for name, known in vectors.items()
     ]
     whole = measured[0]
@@ -143,28 +176,23 @@ def _measured(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors
 
 def _verdicts(context: Context[RetrainConfig], metrics: Metrics) -> list[Verdict]:
     limits = context.config.audit
-    measure = str(Measure(Kind(limits.metric), limits.k, over_catalogue=True))
+    measure = str(Measure(Kind.NDCG, _LIST_LENGTH, over_catalogue=True))
     values = {name: metrics.estimates(name)[measure] for name in metrics.scores}
     new = values[NEW]
     context.run.compared = {"metric": measure, "models": {name: value._asdict() for name, value in values.items()}}
     verdicts = []
-    if limits.floor is not None:
-        about = f"{measure} is {new.value:.4g}"
-        verdicts.append(
-            Verdict("floor", new.value, limits.floor, new.value >= limits.floor, about, new.ci_low, new.ci_high)
-        )
     for check, name in (("max_loss", LAST), ("max_below_popularity", POPULARITY)):
         limit = getattr(limits, check)
         if limit is not None and name in values:
             difference = metrics.difference(NEW, name).estimates()[measure]
-            verdicts.append(_beside(check, limit, measure, (name, values[name]), new, difference))
+            verdicts.append(_compare(check, limit, measure, (name, values[name]), new, difference))
     return verdicts
 
 
-def _beside(
+def _compare(
     check: str, limit: float, measure: str, other: tuple[str, Estimate], new: Estimate, difference: Estimate
 ) -> Verdict:
-    """Judge a model beside another one; the interval is that of the paired difference, as a share of the other's."""
+    """Compare a model with another one; the interval is that of the paired difference, as a share of the other's."""
     name, old = other
     if old.value <= 0:
         return Verdict(check, 0.0, limit, True, f"{measure} of the {name} is 0, and {new.value:.4g} of this model")
@@ -176,7 +204,7 @@ def _beside(
     return Verdict(check, loss, limit, loss <= limit, about, *worse)
 
 
-def _cached(context: Context[RetrainConfig], frame: DataFrame) -> DataFrame:
+def _cache(context: Context[RetrainConfig], frame: DataFrame) -> DataFrame:
     frame = frame.persist()
     context.resources.callback(frame.unpersist)
     return frame

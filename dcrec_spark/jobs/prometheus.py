@@ -1,6 +1,6 @@
-"""What a monitoring system wants to know of the last run, as a text file in Prometheus' format.
+"""Figures of the last run as a text file for Prometheus.
 
-It is for the textfile collector of node_exporter, replaced in one step after each run, whether it was published or not.
+The textfile collector of node_exporter reads it. Each run replaces it atomically, whether it was published or not.
 A file that cannot be written never fails a run.
 """
 
@@ -24,18 +24,18 @@ _GAUGES = {
     "dcrec_run_exit_code": "exit code of the last run",
     "dcrec_run_finished_timestamp_seconds": "when the last run ended, in seconds since 1970",
     "dcrec_run_step_seconds": "seconds of a step of the last run",
-    "dcrec_run_count": "what the last run counted",
+    "dcrec_run_count": "counts of the last run",
     "dcrec_run_iterations": "iterations of a stage of the last run",
     "dcrec_run_warnings": "warnings of the last run",
-    "dcrec_audit_found": "what the audit of the last run found",
-    "dcrec_audit_limit": "what the audit of the last run allowed",
-    "dcrec_audit_passed": "1 if what was found kept to the limit, else 0",
+    "dcrec_audit_found": "figures of the audit of the last run",
+    "dcrec_audit_limit": "limits of the audit of the last run",
+    "dcrec_audit_passed": "1 if the figure kept to its limit, else 0",
 }
 
 
 @contextmanager
-def metrics_written(run: Run, path: str | None) -> Iterator[None]:
-    """Write the metrics of a run when it ends, whatever way it ends; nothing without a path."""
+def write_metrics(run: Run, path: str | None) -> Iterator[None]:
+    """Write the metrics of a run when it ends, in success and failure; nothing without a path."""
     try:
         yield
     except BaseException as error:
@@ -47,7 +47,7 @@ def metrics_written(run: Run, path: str | None) -> Iterator[None]:
 
 
 def text_of(facts: Mapping[str, Any]) -> str:
-    """Say the facts of a run in Prometheus' text format.
+    """Write the facts of a run in Prometheus' text format.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def text_of(facts: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        Lines, each with its name, labels and value, under what it is.
+        Lines with name, labels and value, below their help texts.
     """
     job = {"job": facts["job"], "name": facts["name"]}
     verdicts = facts["audit"]["verdicts"]

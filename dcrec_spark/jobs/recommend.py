@@ -1,9 +1,8 @@
-"""The job that ranks with a saved model: model (+ users) (+ ratings to leave out) -> recommendations.
+"""Job that ranks with a saved model: model (+ users) (+ ratings to leave out) -> recommendations.
 
 extract      the model, the users to serve, and what they have rated
 transform    validate the ratings, rank the catalogue for each user
-load         recommendations, rejects, runs; where they are asked for user_overlap, item_overlap, fallback,
-             similar_items, user_vectors, item_vectors, changes
+load         recommendations, rejects, runs, and the tables of recommend.extra
 """
 
 from dataclasses import dataclass
@@ -14,68 +13,63 @@ from pyspark.sql import functions as F
 from dcrec_spark.config import InputConfig, RecommendJobConfig
 from dcrec_spark.data.listed import read_listed
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.jobs.inputs import open_ratings
-from dcrec_spark.jobs.job import Context, Job, Outputs
-from dcrec_spark.jobs.lists import list_tables, ranked_lists, with_changes
-from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
-from dcrec_spark.jobs.outputs import reject_table
-from dcrec_spark.jobs.overlap import overlap_tables, require_exposure
-from dcrec_spark.jobs.run_record import fingerprint
-from dcrec_spark.jobs.saved_model import SavedModel
-from dcrec_spark.jobs.served_model import (
+from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
+from dcrec_spark.jobs.inputs import (
     as_trained,
+    input_line,
     load_served_model,
+    model_line,
+    open_ratings,
     require_ids_of,
     require_model_path,
     validated_to_serve,
 )
-from dcrec_spark.jobs.summary import input_line, model_line
+from dcrec_spark.jobs.job import Context, Job, Outputs
+from dcrec_spark.jobs.run_record import fingerprint
+from dcrec_spark.jobs.saved_model import SavedModel
+from dcrec_spark.jobs.tables import list_tables, reject_table, require_exposure
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 
 USERS = "recommend.users"
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """What is served, and to whom.
+class RecommendInputs:
+    """The saved model, and whom to serve.
 
-    ratings : pairs to leave out, as ``read_ratings`` gives them; None where nothing is. users : user_id; None for all.
-    offer : what may be in the lists.
+    ratings : pairs to leave out, as ``read_ratings`` returns them; None: none. users : user_id; None: all.
     """
 
     saved: SavedModel
     ratings: DataFrame | None
     users: DataFrame | None
-    offer: Offer
+    catalogue: Catalogue
 
 
-class Recommend(Job[RecommendJobConfig, Inputs, None]):
-    """Recommend with a saved model to all of its users, or to a list of them; nothing is fitted."""
+class Recommend(Job[RecommendJobConfig, RecommendInputs, None]):
+    """Recommend with a saved model to all of its users, or to a list of them, without a new fit."""
 
     config_type = RecommendJobConfig
     last_step = "rank and publish"
 
     def check(self, config: RecommendJobConfig) -> None:
-        """Refuse a configuration without a model, without the ratings that it wants left out."""
+        """Refuse a configuration without a model, or without the ratings that it needs."""
         require_model_path(config)
-        if config.recommend.exclude_seen and not _names_ratings(config.input):
+        recommend = config.recommend
+        if recommend.exclude_seen and not _names_ratings(config.input):
             raise ConfigError(
                 "setting recommend.exclude_seen is true, and input.path is null: set input to the ratings that the "
                 "users have given, or recommend.exclude_seen=false to recommend items that they have rated too"
             )
-        found_from_ratings = {
-            "intervals": (config.recommend.intervals, "how sure a list is"),
-            "overlap": (config.recommend.overlap, "how much of a user was seen"),
-        }
-        for name, (is_wanted, what) in found_from_ratings.items():
-            if is_wanted and not config.recommend.exclude_seen:
+        for extra in {"intervals", "overlap"} & set(recommend.extra):
+            if not recommend.exclude_seen:
                 raise ConfigError(
-                    f"setting recommend.{name} is true, and recommend.exclude_seen false: {what}, is found from the "
-                    f"ratings of the fit; set exclude_seen, and input to all of them, or recommend.{name}=false"
+                    f"setting recommend.extra has {extra}, and recommend.exclude_seen is false: {extra} needs all "
+                    "ratings of the fit; set exclude_seen, and input to all of them, or leave it out"
                 )
 
-    def extract(self, context: Context[RecommendJobConfig]) -> Inputs:
-        """Load the model; open the ratings and the list of users, whose ids have to be of the model's kind."""
+    def extract(self, context: Context[RecommendJobConfig]) -> RecommendInputs:
+        """Load the model; open the ratings and the list of users, whose ids have to be of the model's type."""
         config, spark = context.config, context.spark
         with context.reporter.step("load the model"):
             saved = load_served_model(context)
@@ -89,31 +83,24 @@ class Recommend(Job[RecommendJobConfig, Inputs, None]):
             users = read_listed(spark, USERS, config.recommend.users, config.input, {"user": id_type})
             require_ids_of(saved.model, users, USERS, ("user",))
         types = {side: t.schema["id"].dataType for side, t in zip(("user", "item"), saved.model.tables(), strict=True)}
-        offer = open_offer(spark, config.recommend, config.input, types, context.resources)
-        return Inputs(saved, ratings, users, offer)
+        catalogue = open_catalogue(spark, config.recommend, config.input, types, context.resources)
+        return RecommendInputs(saved, ratings, users, catalogue)
 
-    def transform(self, context: Context[RecommendJobConfig], inputs: Inputs) -> Outputs[None]:
+    def transform(self, context: Context[RecommendJobConfig], inputs: RecommendInputs) -> Outputs[None]:
         """Rank the catalogue for each user, without what that user has rated."""
-        model, run, offer, recommend = inputs.saved.model, context.run, inputs.offer, context.config.recommend
-        note_offer(run, offer, model)
+        model, run, catalogue, recommend = inputs.saved.model, context.run, inputs.catalogue, context.config.recommend
+        note_catalogue(run, catalogue, model)
         valid = None if inputs.ratings is None else validated_to_serve(context, inputs.ratings)
         users = None if inputs.users is None else _known_users(context, model, inputs.users)
-        rated = None if valid is None else valid.ratings
-        left_out = offer.left_out(rated)
-        judges = recommend.intervals or recommend.overlap
-        ratings = as_trained(model, rated) if judges and rated is not None else None
-        judged = ratings if recommend.intervals else None
-        ranked = ranked_lists(context, model, recommend, offer, left_out, judged, users)
-        tables = list_tables(model, recommend, offer, ranked, run)
-        if recommend.changes:
-            tables = with_changes(context.spark, context.output, tables, run, context.resources)
-        if recommend.overlap and ratings is not None:
-            tables |= overlap_tables(context, model, recommend, ratings, users)
+        left_out = catalogue.left_out(None if valid is None else valid.ratings)
+        needs_ratings = bool({"intervals", "overlap"} & set(recommend.extra))
+        ratings = as_trained(model, valid.ratings) if needs_ratings and valid is not None else None
+        tables = list_tables(context, model, recommend, catalogue, left_out, ratings, users)
         if valid is not None:
             tables["rejects"] = reject_table(valid, run)
-        return Outputs(tables, None, seen=left_out, offer=offer, length=recommend.top_n)
+        return Outputs(tables, None, seen=left_out, catalogue=catalogue, length=recommend.top_n)
 
-    def plan(self, context: Context[RecommendJobConfig], inputs: Inputs) -> list[str]:
+    def plan(self, context: Context[RecommendJobConfig], inputs: RecommendInputs) -> list[str]:
         """Name the ratings and the model."""
         return [input_line(context.config, inputs.ratings), model_line(inputs.saved)]
 
@@ -134,15 +121,17 @@ def _known_users(context: Context[RecommendJobConfig], model: DeconfoundedMFMode
     run, path = context.run, context.config.recommend.users
     users = users.distinct().persist()
     context.resources.callback(users.unpersist)
-    asked = users.count()
+    listed = users.count()
     known = users.join(model.userFactors.select(F.col("id").alias("user_id")), "user_id", "left_semi").count()
     if known == 0:
-        raise DataError(f"{USERS} {path!r}: the model knows none of its {asked} users; are they those of the training?")
-    run.counts |= {"users_asked": asked, "users_known": known}
+        raise DataError(
+            f"{USERS} {path!r}: the model knows none of its {listed} users; are they those of the training?"
+        )
+    run.counts |= {"users_asked": listed, "users_known": known}
     run.data_fingerprint = "+".join(filter(None, (run.data_fingerprint, fingerprint(users))))
-    if known < asked:
+    if known < listed:
         run.warnings.append(
-            f"{asked - known} of the {asked} users in {USERS} are not in the model and get no recommendations; "
+            f"{listed - known} of the {listed} users in {USERS} are not in the model and get no recommendations; "
             "the job fold-in serves new users who have ratings"
         )
     return users.withColumnRenamed("user_id", model.getOrDefault("userCol"))

@@ -1,12 +1,14 @@
-"""The nightly job: ratings -> validated -> both stages fitted -> best items of each user -> published with the model.
+"""Retraining: ratings -> validated -> both stages fitted -> best items of each user -> published with the model.
 
-extract      ratings, the model that the fit starts from, what is on offer
-transform    look what is new, validate, check the exposure model, fit, compare with the model before, rank
-load         recommendations, user_factors, item_factors, rejects, runs; model/; where they are asked for
-             user_overlap, item_overlap, fallback, similar_items, user_vectors, item_vectors, changes
+extract      ratings, the model that the fit starts from, the catalogue
+transform    skip if nothing changed, validate, check the exposures, fit, compare with the last model, rank
+load         recommendations, user_factors, item_factors, rejects, runs, and the tables of recommend.extra; model/
 """
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,116 +16,148 @@ from pyspark.sql import functions as F
 from dcrec_spark.config import RetrainConfig
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.errors import ConfigError, FitError
+from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
 from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
-from dcrec_spark.jobs.exposure_check import check_exposures
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
-from dcrec_spark.jobs.inputs import open_ratings
-from dcrec_spark.jobs.job import Context, Job, Outputs
-from dcrec_spark.jobs.lists import list_tables, ranked_lists, with_changes
-from dcrec_spark.jobs.model_audit import check_volume, compare_models, hold_out
-from dcrec_spark.jobs.news import count_news, end_where_nothing_is_new, last_run
-from dcrec_spark.jobs.offer import Offer, note_offer, open_offer
-from dcrec_spark.jobs.outputs import factor_tables, model_folder, reject_table
-from dcrec_spark.jobs.overlap import overlap_tables, require_exposure
+from dcrec_spark.jobs.inputs import input_line, open_ratings
+from dcrec_spark.jobs.job import Context, Job, NothingNew, Outputs
+from dcrec_spark.jobs.model_audit import check_exposures, check_volume, compare_models, hold_out
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
-from dcrec_spark.jobs.summary import input_line
+from dcrec_spark.jobs.tables import factor_tables, list_tables, model_folder, reject_table, require_exposure
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import Assessing
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.publish.current import current_directory, read_record
 
 PREVIOUS = "previous"
-# Up to this rank any number of users and items will do.
+# Up to this rank any number of users and items is accepted.
 _ANY_RANK = 10
+# Facts of a record that tell whether its input has changed.
+_COMPARED = {"job", "run_id", "versions", "configuration", "config_hash"} | {
+    *("data_fingerprint", "input_snapshot", "input_table_id")
+}
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """Ratings as ``read_ratings`` gives them, the model that the fit starts from, if any, and what is on offer."""
+class RetrainInputs:
+    """Ratings as ``read_ratings`` returns them, the model that the fit starts from, if any, and the catalogue."""
 
     ratings: DataFrame
     start: SavedModel | None
-    offer: Offer
+    catalogue: Catalogue
 
 
-class Retrain(Job[RetrainConfig, Inputs, DeconfoundedMFModel]):
+class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
     """Fit a model to all ratings, and publish what it recommends. The result is the model, still in memory."""
 
     config_type = RetrainConfig
     last_step = "rank and publish"
 
-    def extract(self, context: Context[RetrainConfig]) -> Inputs:
+    def extract(self, context: Context[RetrainConfig]) -> RetrainInputs:
         """Open the ratings; load the model to start from, which has to fit them and the settings."""
         config, ratings = context.config, open_ratings(context)
         types = {side: ratings.schema[f"{side}_id"].dataType for side in ("user", "item")}
-        offer = open_offer(context.spark, config.recommend, config.input, types, context.resources)
-        inputs = Inputs(ratings, _start_of_fit(context), offer)
+        catalogue = open_catalogue(context.spark, config.recommend, config.input, types, context.resources)
+        inputs = RetrainInputs(ratings, _start_of_fit(context), catalogue)
         _estimators(context.config, inputs.ratings, inputs.start)
         return inputs
 
-    def transform(self, context: Context[RetrainConfig], inputs: Inputs) -> Outputs[DeconfoundedMFModel]:
+    def transform(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> Outputs[DeconfoundedMFModel]:
         """Validate, fit both stages, rank."""
         config, run = context.config, context.run
-        last = last_run(context)
-        end_where_nothing_is_new(context, last)
+        skip_if_unchanged(context)
         with context.reporter.step("validate"):
             valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
             context.resources.callback(valid.unpersist)
             run.took_in(valid)
-            end_where_nothing_is_new(context, last)
+            skip_if_unchanged(context)
             check_volume(context)
             parts = hold_out(context, valid.ratings)
             _require_fillable_ranks(config, parts.train)
-        count_news(context, last)
         check_exposures(context, parts.train, _estimators(config, valid.ratings, inputs.start)[1])
         model = _fit(context, parts.train, inputs.start)
         run.fitted(model)
-        note_offer(run, inputs.offer, model)
+        note_catalogue(run, inputs.catalogue, model)
         compare_models(context, model, parts)
-        left_out = inputs.offer.left_out(valid.ratings if config.recommend.exclude_seen else None)
-        tables = {**_lists(context, inputs.offer, model, left_out, parts.train), **factor_tables(model, run)}
-        if config.recommend.overlap:
-            tables |= overlap_tables(context, model, config.recommend, parts.train)
-        tables["rejects"] = reject_table(valid, run)
+        left_out = inputs.catalogue.left_out(valid.ratings if config.recommend.exclude_seen else None)
+        tables = {
+            **list_tables(context, model, config.recommend, inputs.catalogue, left_out, parts.train),
+            **factor_tables(model, run),
+            "rejects": reject_table(valid, run),
+        }
         folders = {FOLDER: model_folder(model, context.spark)}
-        return Outputs(tables, model, folders, left_out, inputs.offer, config.recommend.top_n)
+        return Outputs(tables, model, folders, left_out, inputs.catalogue, config.recommend.top_n)
 
     def load(self, context: Context[RetrainConfig], outputs: Outputs[DeconfoundedMFModel]) -> str:
-        """Publish; nobody goes on with a fit that is published."""
+        """Publish, and remove the checkpoints of the fit."""
         where = super().load(context, outputs)
         remove_checkpoints(context)
         return where
 
-    def plan(self, context: Context[RetrainConfig], inputs: Inputs) -> list[str]:
+    def plan(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> list[str]:
         """Name the ratings, and the kind of model."""
         outcome = context.config.outcome
         model = f"model   {outcome.outcome}, adjustment {outcome.adjustment}"
         return [input_line(context.config, inputs.ratings), model]
 
 
-def _lists(
-    context: Context[RetrainConfig],
-    offer: Offer,
-    model: DeconfoundedMFModel,
-    left_out: DataFrame | None,
-    fitted_to: DataFrame,
-) -> dict[str, DataFrame]:
-    recommend = context.config.recommend
-    ranked = ranked_lists(context, model, recommend, offer, left_out, fitted_to if recommend.intervals else None)
-    tables = list_tables(model, recommend, offer, ranked, context.run)
-    if recommend.changes:
-        return with_changes(context.spark, context.output, tables, context.run, context.resources)
-    return tables
+# ---- unchanged input
 
 
-def _require_fillable_ranks(config: RetrainConfig, ratings: DataFrame) -> None:
-    """Refuse ranks that the ratings cannot fill: more factors than there are users, or items.
+def skip_if_unchanged(context: Context[RetrainConfig]) -> None:
+    """End the run if input.unchanged is skip, and ratings, settings and version are those of the published run.
+
+    A snapshot of an Iceberg or Delta table tells before a row is read. The fingerprint tells after validation.
 
     Raises
     ------
-    ConfigError : names the settings.
+    NothingNew : they are the same.
+    """
+    run = context.run
+    if context.config.input.unchanged != "skip":
+        return
+    directory = current_directory(context.output, context.spark)
+    last = None if directory is None else read_record(directory, context.spark)
+    if last is None or not is_comparable(last, run.job):
+        return
+    this = run.facts("running", 0, None)
+    same_version = this["versions"]["dcrec-spark"] == last["versions"]["dcrec-spark"]
+    if not same_version or this["config_hash"] != last["config_hash"] or _settings(this) != _settings(last):
+        return
+    marks = {"fingerprint": (run.data_fingerprint, last["data_fingerprint"])}
+    if run.input_table_id == last["input_table_id"]:
+        marks["snapshot"] = (run.input_snapshot, last["input_snapshot"])
+    for name, (now, before) in marks.items():
+        if now is not None and now == before:
+            run.unchanged_since = last["run_id"]
+            raise NothingNew(f"the ratings have the {name} {now}, as in run {last['run_id']}, which stays")
+
+
+def is_comparable(record: Mapping[str, Any], job: str) -> bool:
+    """Tell whether a record is of this job, and of a version that noted what is compared here."""
+    return record.keys() >= _COMPARED and record["job"] == job
+
+
+def _settings(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings without the day, and without the snapshot, which is compared by itself."""
+    settings: dict[str, Any] = json.loads(json.dumps(record["configuration"]))
+    for section, name in (("run", "run_date"), ("input", "snapshot")):
+        settings[section].pop(name, None)
+    return settings
+
+
+# ---- the fit
+
+
+def _require_fillable_ranks(config: RetrainConfig, ratings: DataFrame) -> None:
+    """Refuse a rank above the number of users or of items.
+
+    Raises
+    ------
+    ConfigError : names the settings. Up to the default rank any number of users and items is accepted.
     """
     ranks = {"exposure.rank": config.exposure.rank, "outcome.rank": config.outcome.rank}
     large = {name: rank for name, rank in ranks.items() if rank > _ANY_RANK}
@@ -135,13 +169,13 @@ def _require_fillable_ranks(config: RetrainConfig, ratings: DataFrame) -> None:
     for name, rank in large.items():
         if rank > most:
             raise ConfigError(
-                f"setting {name}: found {rank}, expected at most {most}: the ratings are of {sizes[fewest]} {fewest}, "
-                "and further factors would have nothing to say"
+                f"setting {name}: found {rank}, expected at most {most}: rank can't exceed the number of users or "
+                f"items, and the ratings are of {sizes[fewest]} {fewest}"
             )
 
 
 def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
-    """Load the model that the fit starts from, if one is asked for and there; released at the end of the run."""
+    """Load the model that the fit starts from, if there is one; released at the end of the run."""
     path = context.config.model.warm_start
     if path == PREVIOUS:
         path = previous_run(context.spark, context.output)
@@ -180,7 +214,7 @@ def _fit(context: Context[RetrainConfig], ratings: DataFrame, start: SavedModel 
 def _estimators(
     config: RetrainConfig, ratings: DataFrame, start: SavedModel | None
 ) -> tuple[DeconfoundedMF, PoissonFactorization]:
-    """Both stages as they are configured, for ratings with these columns.
+    """Make both stages as configured, for ratings with these columns.
 
     Raises
     ------
@@ -191,10 +225,10 @@ def _estimators(
     initial = None if start is None else start.model
     outcome = DeconfoundedMF(**outcome_params(config.outcome, *shared), exposureModel=exposure, initialModel=initial)
     family = consistent_family_of(outcome)
-    if config.recommend.intervals and not isinstance(family, Assessing):
+    if "intervals" in config.recommend.extra and not isinstance(family, Assessing):
         raise ConfigError(
-            "setting recommend.intervals: found true, expected false for outcome.outcome="
-            f"{config.outcome.outcome}, which does not say how sure a score is"
+            "setting recommend.extra: found intervals, expected a list without it for outcome.outcome="
+            f"{config.outcome.outcome}, which has no intervals of scores"
         )
     require_exposure(config.recommend, family.has_confounder, f"outcome.adjustment={config.outcome.adjustment}")
     try:

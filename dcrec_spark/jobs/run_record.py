@@ -1,15 +1,15 @@
-"""The record of a run: what was asked, what was read, what was done, how it ended."""
+"""Record of a run: settings, counts, figures of the fits and of the audit, and how it ended."""
 
 import hashlib
 import json
 import platform
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,10 +17,8 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.config import JobConfig, config_hash, masked_all, resolved
 from dcrec_spark.data.validation.validate import Validated
-from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
+from dcrec_spark.errors import AuditError, DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.saved_model import SavedModel, Source
-from dcrec_spark.jobs.settled import StageFit, unsettled
-from dcrec_spark.jobs.verdicts import Verdicts
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
@@ -31,22 +29,87 @@ from dcrec_spark.version import __version__
 
 _log = structlog.get_logger()
 RETRAIN = "retrain"
-# Facts that hold what others wrote, secrets perhaps; the rest are this package's own numbers, names and times.
+# Facts with texts that others wrote, with secrets perhaps. The rest are numbers, names and times of this package.
 _TEXTS = frozenset({"name", "error", "configuration", "warnings", "source", "audit"})
 _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 
 
+class StageFit(NamedTuple):
+    """The objective's name, its value after each iteration, and whether it converged."""
+
+    objective: str
+    values: Sequence[float]
+    converged: bool
+
+    def warning(self, stage: str, tol: float) -> str | None:
+        """Warn of a fit that did not converge, in one sentence with its remedy; None if there is nothing to say.
+
+        stage : exposure or outcome, the section of the settings. tol : 0 means a fixed number of iterations.
+        """
+        values = self.values
+        if self.converged or tol == 0 or not values:
+            return None
+        advice = f"raise {stage}.max_iter, or {stage}.tol if this is near enough"
+        if len(values) == 1:
+            return f"{stage} stopped after 1 iteration, too few to see whether {self.objective} converged: {advice}"
+        before, last = values[-2:]
+        way = "rising" if last > before else "falling"
+        share = f"{100 * abs(last - before) / abs(before):.2g} % an iteration"
+        return f"{stage} stopped after {len(values)} iterations, {self.objective} still {way} by {share}: {advice}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One figure of the audit and its limit.
+
+    check : its setting, without ``audit.``. found, limit : numbers. passed : whether it keeps to the limit. about : the
+    sentence that says so. low, high : interval of what was found, if there is one.
+    """
+
+    check: str
+    found: float
+    limit: float
+    passed: bool
+    about: str
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass
+class Verdicts:
+    """All verdicts of a run. forced : checks that failed in a run that was published with --force."""
+
+    all: list[Verdict] = field(default_factory=list)
+    forced: list[str] = field(default_factory=list)
+
+    def enforce(self, found: list[Verdict], force: bool, error: type[DcrecError] = AuditError) -> list[str]:
+        """Record verdicts; refuse if one has failed, or return warnings if ``force`` is set.
+
+        Raises
+        ------
+        DcrecError : of the given type; names each failure, and what to do.
+        """
+        self.all += found
+        failed = [verdict for verdict in found if not verdict.passed]
+        sentences = [f"{verdict.about} (setting audit.{verdict.check}={verdict.limit:g})" for verdict in failed]
+        if failed and not force:
+            raise error(
+                f"the run was not published: {'; '.join(sentences)}; check the input and recent changes, or "
+                "publish with --force"
+            )
+        self.forced += [verdict.check for verdict in failed]
+        return [f"published although a limit is exceeded (--force): {sentence}" for sentence in sentences]
+
+
 @dataclass
 class Run:
-    """Facts of one run, gathered as it goes; ``run.json`` and the table ``runs`` say the same.
+    """Facts of one run; ``run.json`` and the table ``runs`` hold them.
 
-    job : retrain, recommend, fold_in, ... timings : seconds by step, shared with the reporter that
-    measures them. exposure_check : figures of the predictive check, where it was made. source : the model that
-    is served, or that the fit begins with. input_snapshot : of the table of ratings, where it has snapshots.
-    input_table_id : tells that table from an earlier one of its name, where its snapshots do not.
-    lists : figures of the staged lists. compared : a metric of this model, of the last one and of a baseline, on
-    held-out ratings. verdicts : of the audit. since : the run whose ratings those of this one were compared with.
-    unchanged_since : the run that stays, where this one found nothing new and ended.
+    timings : seconds by step, shared with the reporter that measures them. exposure_check : figures of the predictive
+    check. source : the model that is served, or that the fit starts from. input_snapshot : of the table of ratings.
+    input_table_id : tells a Delta table from an earlier one of its name. lists : figures of the staged lists.
+    compared : a metric of this model, of the last one and of a baseline, on held-out ratings. unchanged_since : the run
+    that stays published because the input has not changed.
     """
 
     run_id: str
@@ -68,7 +131,6 @@ class Run:
     compared: dict[str, Any] | None = None
     verdicts: Verdicts = field(default_factory=Verdicts)
     input_table_id: str | None = None
-    since: str | None = None
     unchanged_since: str | None = None
 
     @classmethod
@@ -80,7 +142,7 @@ class Run:
 
     @property
     def run_date(self) -> date:
-        """The day that the tables stand for."""
+        """The day of the tables."""
         return date.fromisoformat(str(self.config.run.run_date))
 
     @property
@@ -109,7 +171,7 @@ class Run:
         self.data_fingerprint = fingerprint(valid.ratings)
 
     def fitted(self, model: DeconfoundedMFModel) -> None:
-        """Note what the fits came to, and what is wrong with them."""
+        """Note the results of the fits, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
         self.intercept = model.intercept
         if (exposure := model.exposureModel) is not None:
@@ -118,7 +180,7 @@ class Run:
         self._note_fit("outcome", model, StageFit(objective, model.objectiveHistory, model.converged))
 
     def checked(self, check: PredictiveCheck) -> None:
-        """Note how the predictive check of the exposure model ended."""
+        """Note the figures of the exposure check."""
         self.exposure_check = {
             "passed": check.passed,
             "summary": check.summary,
@@ -131,7 +193,7 @@ class Run:
 
     def _note_fit(self, stage: str, model: PoissonFactorizationModel | DeconfoundedMFModel, fit: StageFit) -> None:
         self.fits[stage] = fit
-        warning = unsettled(stage, fit, model.getOrDefault("tol"))
+        warning = fit.warning(stage, model.getOrDefault("tol"))
         self.warnings += filter(None, [warning, *map(str, model.degeneracies)])
 
     def stamp(self) -> dict[str, Column]:
@@ -143,16 +205,16 @@ class Run:
         }
 
     def published(self, staged: parquet.StagedRun) -> dict[str, Any]:
-        """run.json of a run whose tables are about to be committed."""
+        """Return run.json of a run whose tables are about to be committed."""
         tables = {name: files.rows for name, files in staged.tables.items()}
         return {**self.facts("published", 0, None), "tables": tables}
 
     def ended_well(self) -> dict[str, Any]:
-        """Everything that is known of a run that published its tables, or found that there was nothing to publish."""
+        """Return run.json of a run that published, or that found nothing new to publish."""
         return self.facts("published" if self.unchanged_since is None else "skipped", 0, None)
 
     def finished(self) -> dict[str, Any]:
-        """run.json of a run that publishes no tables."""
+        """Return run.json of a run that publishes no tables."""
         return self.facts("finished", 0, None)
 
     def as_row(self, spark: SparkSession) -> DataFrame:
@@ -184,7 +246,7 @@ class Run:
             raise
 
     def facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
-        """Everything that is known of the run, as run.json has it."""
+        """Return run.json of the run as it is now."""
         facts = {
             "run_id": self.run_id,
             "job": self.job,
@@ -211,7 +273,6 @@ class Run:
             "exposure_check": self.exposure_check,
             "input_snapshot": self.input_snapshot,
             "input_table_id": self.input_table_id,
-            "since": self.since,
             "unchanged_since": self.unchanged_since,
             "audit": {
                 "verdicts": list(map(asdict, self.verdicts.all)),

@@ -1,9 +1,12 @@
-"""One way to run every job: open Spark, check, record, publish, and tell people how it went."""
+"""Runner of all jobs: starts Spark, checks, records, publishes, and reports."""
 
+import shutil
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
 
 import structlog
 from pyspark.sql import SparkSession
@@ -11,23 +14,24 @@ from rich.console import Group
 from rich.text import Text
 
 from dcrec_spark.config import JobConfig
-from dcrec_spark.errors import ConfigError, interruption
+from dcrec_spark.errors import DcrecError, DiskFullError, InterruptedRun, interruption
 from dcrec_spark.jobs.console import Reporter
-from dcrec_spark.jobs.full_disks import full_disks_named
+from dcrec_spark.jobs.fit_checkpoints import kept_sweeps
 from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, NothingNew, Outputs, ResultT
-from dcrec_spark.jobs.prometheus import metrics_written
+from dcrec_spark.jobs.prometheus import write_metrics
 from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.jobs.sinks import check_places
-from dcrec_spark.jobs.stopped_runs import stops_named
-from dcrec_spark.jobs.tracking import Tracker, told_how_it_ends
-from dcrec_spark.publish.current import current_directory, current_run_id
+from dcrec_spark.jobs.sinks import check_sinks, output_path
+from dcrec_spark.publish.current import current_directory, current_run_id, run_id_in
 from dcrec_spark.publish.output import open_output
 from dcrec_spark.publish.parquet import SKIPPED, record_aside
+from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk
 from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory
 from dcrec_spark.spark.preflight import require_workers
 from dcrec_spark.spark.session import build_session, scratch_places
+from dcrec_spark.storage.files import LOCATION, open_files
 
 _log = structlog.get_logger()
+_MB = 10**6
 
 
 def run_job(
@@ -44,23 +48,23 @@ def run_job(
 
     Returns
     -------
-    The finished run, or None after a dry run, and where there was nothing new to fit.
+    The finished run; None after a dry run, and if the input has not changed (input.unchanged=skip).
 
     Raises
     ------
-    DcrecError : nothing is published, the tables of before stay; ``run.json`` under ``output.path/failed`` says why
-        where the inputs were opened already.
+    DcrecError : nothing is published, the tables of before stay. ``run.json`` under ``output.path/failed`` says why,
+        if the inputs were opened already.
     """
     output, timings = output_path(config), reporter.new_run()
     job.check(config)
     with reporter.step("start Spark"):
         spark = start_session(config, writes=not dry_run)
-        check_places(config, spark, output)
+        check_sinks(config, spark, output)
         if not dry_run:
             open_output(output, spark).remove_leftovers()
     with ExitStack() as resources:
         run = Run.begin(job.name, config, spark, timings)
-        context = Context(config, spark, run, reporter, output, resources, Tracker(run))
+        context = Context(config, spark, run, reporter, output, resources)
         if dry_run:
             _show_plan(job, context)
             return None
@@ -71,38 +75,31 @@ def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -
     """Open what a run would open, on the driver and in a task on the executors, and show it."""
     workers = require_workers(context.spark)
     lines = [*job.plan(context, job.extract(context)), f"output  {context.output}", f"workers {workers}"]
-    title = Text("dry run: everything checks out, nothing was written", style="bold green")
+    title = Text("dry run: all checks passed, nothing was written", style="bold green")
     context.reporter.show(Group(title, *map(Text, lines)))
 
 
 def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Finished[ResultT] | None:
     place = job.record_directory(context.config) or context.output
-    places = {"output.path": context.output, **scratch_places(context.spark)}
-    recorded = context.run.recorded_on_failure(context.spark, place)
-    measured = metrics_written(context.run, context.config.run.metrics_file)
-    tracked = told_how_it_ends(context.tracker)
-    with stops_named(context), measured, recorded, tracked, full_disks_named(places):
+    directories = {"output.path": context.output, **scratch_places(context.spark)}
+    record_failure = context.run.recorded_on_failure(context.spark, place)
+    metrics = write_metrics(context.run, context.config.run.metrics_file)
+    with _explain_stop(context), metrics, record_failure, explain_full_disk(directories):
         try:
             outputs = job.transform(context, job.extract(context))
-        except NothingNew as told:
-            _skip(context, place, str(told))
+        except NothingNew as reason:
+            record_aside(place, context.run.run_id, context.run.ended_well(), context.spark, folder=SKIPPED)
+            context.reporter.show(Text(f"run {context.run.run_id} skipped: {reason}", style="bold green"))
             return None
         with context.reporter.step(job.last_step):
-            directory = _published(job, context, outputs)
+            directory = _publish(job, context, outputs)
     finished = Finished(context.run, directory, outputs.result)
     context.reporter.show(job.summary(context, finished))
     return finished
 
 
-def _skip(context: Context[ConfigT], place: str, reason: str) -> None:
-    """Leave the record of a run that had nothing to do, and say so."""
-    context.tracker.tell()
-    record_aside(place, context.run.run_id, context.run.ended_well(), context.spark, folder=SKIPPED)
-    context.reporter.show(Text(f"run {context.run.run_id} skipped: {reason}", style="bold green"))
-
-
-def _published(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT], outputs: Outputs[ResultT]) -> str:
-    """Publish, and say where; a signal that comes when readers have the new tables already does not undo the run."""
+def _publish(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT], outputs: Outputs[ResultT]) -> str:
+    """Publish; a signal that comes when readers already have the new tables does not undo the run."""
     try:
         directory = job.load(context, outputs)
         context.reporter.done = True
@@ -116,24 +113,15 @@ def _published(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT], o
     return directory
 
 
-def output_path(config: JobConfig) -> str:
-    """Where the tables go.
-
-    Raises
-    ------
-    ConfigError : the configuration does not say.
-    """
-    if config.output.path is None:
-        raise ConfigError("setting output.path: found null, expected the directory for the tables")
-    return config.output.path
+# ---- Spark
 
 
 def start_session(config: JobConfig, writes: bool = True) -> SparkSession:
-    """Open the session that the configuration asks for, its checkpoint directory set or not needed.
+    """Start the session of the configuration, with its checkpoint directory.
 
-    writes : False leaves the checkpoint directory unmade, for a session that fits nothing.
+    writes : False does not create the checkpoint directory, for a session that fits nothing.
     """
-    with _kept_interrupt_handler():
+    with _restore_interrupt_handler():
         spark = build_session(config.run.name, config.spark.master, config.spark.conf)
     if config.spark.checkpoint_dir is None:
         require_checkpoint_directory(spark)
@@ -143,12 +131,70 @@ def start_session(config: JobConfig, writes: bool = True) -> SparkSession:
 
 
 @contextmanager
-def _kept_interrupt_handler() -> Iterator[None]:
-    """Restore the answer of this process to Ctrl-C, which a new session replaces by its own.
+def _restore_interrupt_handler() -> Iterator[None]:
+    """Restore this process's handler of Ctrl-C, which a new session replaces by its own.
 
-    Spark's answer calls the JVM over the very connection that it interrupts, and ends as an error of that.
+    Spark's handler calls the JVM over the very connection that it interrupts, and ends as an error of that.
     """
     before = signal.getsignal(signal.SIGINT)
     yield
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
+
+
+# ---- runs that are stopped, and full disks
+
+
+@contextmanager
+def _explain_stop(context: Context[Any]) -> Iterator[None]:
+    """Turn a signal that stops the run into an error that names the state it left."""
+    try:
+        yield
+    except BaseException as error:
+        stop = interruption(error)
+        if stop is None:
+            raise
+        raise InterruptedRun(f"{stop}; nothing was published{_state(context)}") from error
+
+
+def _state(context: Context[Any]) -> str:
+    """Name the run that readers find, and the checkpoint from which the same command resumes."""
+    try:
+        files, root = open_files(context.output, context.spark)
+        run_id, sweeps = run_id_in(files, root), kept_sweeps(files, root, context.run)
+    except (OSError, DcrecError, *SPARK_FAILURES):  # a store behind the JVM, whose bridge the signal has cut off
+        return ". Run the same command again"
+    readers = f"there is no run under {root}" if run_id is None else f"readers of {root} have run {run_id}, as before"
+    where = f"resumes from the checkpoint {sweeps[-1]} of its fit" if sweeps else "starts from scratch"
+    return f": {readers}. Run the same command again: it {where}"
+
+
+@contextmanager
+def explain_full_disk(directories: Mapping[str, str]) -> Iterator[None]:
+    """Turn what a full disk raises into a ``DiskFullError`` that names the directories a run writes to.
+
+    directories : setting -> path, or several with commas between them.
+    """
+    try:
+        yield
+    except Exception as error:
+        reason = full_disk(error)
+        if reason is None or interruption(error) is not None:
+            raise
+        rooms = "; ".join(
+            f"{setting} {path} ({_room(path)})" for setting, paths in directories.items() for path in paths.split(",")
+        )
+        raise DiskFullError(
+            f"a disk is full ({reason[:200]}), and nothing was published. The run writes to {rooms}. Make room there "
+            "or set another path, and run the same command again"
+        ) from error
+
+
+def _room(path: str) -> str:
+    parts = LOCATION.fullmatch(path)
+    if parts is None or parts["scheme"] not in (None, "file"):
+        return "on a store of its own"
+    place = Path(parts["path"]).absolute()
+    while not place.exists():
+        place = place.parent
+    return f"{shutil.disk_usage(place).free / _MB:,.0f} MB free"

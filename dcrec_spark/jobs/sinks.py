@@ -1,97 +1,232 @@
-"""The places that a job publishes to: its output directory, and the warehouses that its settings name."""
+"""Places that a job publishes to: its output directory, and warehouses. Also the runs in them, and rollback.
 
-from collections.abc import Iterator
+Another package can offer a warehouse by an entry point of the group ``dcrec_spark.sinks``. It names a class with the
+methods of :class:`~dcrec_spark.publish.warehouse.Warehouse`, a pydantic model ``Settings``, and a class method
+``open(settings, spark, keep, run_date)``. Its settings are in ``warehouses.other``, under the name of the entry point.
+``examples/redis_sink`` is one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import date
+from importlib.metadata import entry_points
+from typing import Any
 
+from pydantic import ValidationError
 from pyspark.sql import SparkSession
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
-from dcrec_spark.config import JobConfig, WarehousesConfig, WithWarehouses
+from dcrec_spark.config import JobConfig, PlacesConfig, WarehousesConfig
+from dcrec_spark.config.load import validation_message
+from dcrec_spark.errors import ConfigError, DataError, DcrecError
+from dcrec_spark.publish.current import read_record, run_id_in, run_path
 from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.hive import HiveWarehouse
 from dcrec_spark.publish.iceberg import IcebergWarehouse
-from dcrec_spark.publish.output import open_output
+from dcrec_spark.publish.output import Output, open_output
 from dcrec_spark.publish.several import Several
-from dcrec_spark.publish.warehouse import CatalogWarehouse, Warehouse
+from dcrec_spark.publish.warehouse import CatalogWarehouse, Kept, Warehouse
+from dcrec_spark.spark.session import build_session
+from dcrec_spark.storage.files import is_local
 
+GROUP = "dcrec_spark.sinks"
+OUTPUT = "output"
 _CATALOGS: tuple[type[CatalogWarehouse], ...] = (HiveWarehouse, IcebergWarehouse, DeltaWarehouse)
+# Runs that a warehouse keeps where output.keep is null.
+_KEEP = 7
+
+
+def output_path(config: JobConfig) -> str:
+    """Return where the tables go.
+
+    Raises
+    ------
+    ConfigError : the configuration does not say.
+    """
+    if config.output.path is None:
+        raise ConfigError("setting output.path: found null, expected the directory for the tables")
+    return config.output.path
+
+
+# ---- publishing
 
 
 @contextmanager
-def opened_sinks(config: JobConfig, spark: SparkSession, output: str) -> Iterator[Several]:
-    """Open all places of a job; what they hold open is let go at the end.
+def open_sinks(config: JobConfig, spark: SparkSession, output: str) -> Iterator[Several]:
+    """Open all places of a job, and close them at the end.
 
     Raises
     ------
     ConfigError : one of them cannot be used; names the setting.
     """
-    chosen = warehouses_of(config)
-    with opened_warehouses(chosen, spark, config.run.run_date) as warehouses:
-        yield Several(spark, open_output(output, spark), warehouses, chosen.tables)
+    with _open_warehouses(config, spark, config.run.run_date) as warehouses:
+        yield Several(spark, open_output(output, spark), warehouses)
 
 
-def check_places(config: JobConfig, spark: SparkSession, output: str) -> None:
+def check_sinks(config: JobConfig, spark: SparkSession, output: str) -> None:
     """Refuse an output or a warehouse that could not be published to, before anything is computed.
 
     Raises
     ------
     ConfigError : names the setting.
     """
-    with opened_sinks(config, spark, output) as sinks:
+    with open_sinks(config, spark, output) as sinks:
         sinks.directory.check_writable()
         for warehouse in sinks.warehouses:
             warehouse.check()
 
 
-def warehouses_of(config: JobConfig) -> WarehousesConfig:
-    """Take the warehouses of a job's settings; none for a job that publishes to none."""
-    return config.warehouses if isinstance(config, WithWarehouses) else WarehousesConfig()
-
-
 @contextmanager
-def opened_warehouses(
-    chosen: WarehousesConfig, spark: SparkSession | None, run_date: date | None
-) -> Iterator[list[Warehouse]]:
+def _open_warehouses(config: JobConfig, spark: SparkSession | None, run_date: date | None) -> Iterator[list[Warehouse]]:
     """Open the warehouses that are set.
 
-    spark : None where none of them is a catalog of the session's. run_date : None to read, not to publish.
+    spark : None if none of them is a catalog of the session's. run_date : None to read, not to publish.
     """
+    chosen = _warehouses_of(config)
+    keep = config.output.keep or _KEEP
     with ExitStack() as resources:
         warehouses: list[Warehouse] = []
         for kind in _CATALOGS:
-            namespace = getattr(chosen, kind.kind).namespace
+            namespace = getattr(chosen, kind.kind)
             if namespace is not None and spark is not None:
-                warehouses.append(kind(spark, namespace, chosen.keep, run_date))
+                warehouses.append(kind(spark, namespace, keep, run_date))
         if chosen.postgresql.url is not None:
-            warehouses.append(_postgresql(chosen, spark, run_date))
-        if chosen.redis.url is not None:
-            warehouses.append(_redis(chosen, spark, run_date))
+            # Imported here, because its library is an extra.
+            from dcrec_spark.publish.postgresql import PostgresqlWarehouse
+            from dcrec_spark.publish.server import Server
+
+            given = chosen.postgresql
+            server = Server.open(str(given.url), given.user, given.password_file, "warehouses.postgresql")
+            warehouses.append(PostgresqlWarehouse(spark, server, given.namespace, keep, run_date))
+        for name, settings in chosen.other.items():
+            warehouses.append(_open_other(name, settings, spark, keep, run_date))
         for warehouse in warehouses:
             resources.callback(warehouse.close)
         yield warehouses
 
 
-def need_a_session(chosen: WarehousesConfig) -> bool:
-    """Whether one of the warehouses is a catalog of a Spark session's."""
-    return any(getattr(chosen, kind.kind).namespace is not None for kind in _CATALOGS)
+def _open_other(
+    name: str, given: Mapping[str, Any], spark: SparkSession | None, keep: int, run_date: date | None
+) -> Warehouse:
+    """Open the sink of another package.
+
+    Raises
+    ------
+    ConfigError : no installed package offers it, or it refuses its settings.
+    """
+    offered = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in offered:
+        raise ConfigError(
+            f"setting warehouses.other.{name}: no installed package offers this sink (entry point group {GROUP}); "
+            f"found {', '.join(sorted(offered)) or 'none'}"
+        )
+    kind = offered[name].load()
+    prefix = f"warehouses.other.{name}."
+    try:
+        settings = kind.Settings.model_validate(dict(given))
+    except ValidationError as error:
+        lines = [validation_message(one, {}, kind.Settings, prefix=prefix) for one in error.errors()]
+        raise ConfigError("\n".join(lines)) from None
+    warehouse: Warehouse = kind.open(settings, spark, keep, run_date)
+    return warehouse
 
 
-def _postgresql(chosen: WarehousesConfig, spark: SparkSession | None, run_date: date | None) -> Warehouse:
-    # Imported where it is asked for: its library is an extra.
-    from dcrec_spark.publish.postgresql import PostgresqlWarehouse
-    from dcrec_spark.publish.server import Server
-
-    given = chosen.postgresql
-    server = Server.open(str(given.url), given.user, given.password_file, "warehouses.postgresql")
-    return PostgresqlWarehouse(
-        spark, server, given.namespace, chosen.keep, run_date, given.lock_seconds, given.index_vectors
-    )
+def _warehouses_of(config: JobConfig) -> WarehousesConfig:
+    """Return the warehouses of a job's settings; none for a job that publishes to none."""
+    return config.warehouses if isinstance(config, PlacesConfig) else WarehousesConfig()
 
 
-def _redis(chosen: WarehousesConfig, spark: SparkSession | None, run_date: date | None) -> Warehouse:
-    from dcrec_spark.publish.redis import RedisWarehouse
-    from dcrec_spark.publish.redis_server import RedisServer
+def names_warehouses(config: JobConfig) -> bool:
+    """Tell whether a job publishes to a warehouse too."""
+    return _warehouses_of(config) != WarehousesConfig()
 
-    given = chosen.redis
-    server = RedisServer.open(str(given.url), given.user, given.password_file, "warehouses.redis")
-    return RedisWarehouse(spark, server, given.namespace, chosen.keep, run_date)
+
+# ---- the runs in all places, and rollback
+
+
+@dataclass(frozen=True)
+class Places:
+    """The directory and the warehouses that the settings name."""
+
+    spark: SparkSession | None
+    directory: Output
+    warehouses: Sequence[Warehouse]
+
+    def held(self) -> dict[str, list[Kept]]:
+        """List the runs of each place, by the place's name, the newest first."""
+        return {OUTPUT: self._in_directory(), **{place.kind: place.kept() for place in self.warehouses}}
+
+    def _in_directory(self) -> list[Kept]:
+        files, root = self.directory.files, self.directory.root
+        current = run_id_in(files, root)
+        runs = []
+        for run_id in reversed(self.directory.run_ids()):
+            record = read_record(files.uri(run_path(root, run_id)), self.spark) or {}
+            tables = tuple(record.get("tables", ()))
+            runs.append(Kept(run_id, str(record.get("run_date")), tables, tables if run_id == current else ()))
+        return runs
+
+    def roll_back(self, run_id: str) -> None:
+        """Bring all places to a run that all of them hold, the directory last.
+
+        Raises
+        ------
+        DataError : a place does not hold the run; nothing has changed. DcrecError : a place failed; names the places
+            that are on the run already.
+        """
+        held = self.held()
+        lacking = [place for place, runs in held.items() if run_id not in {run.run_id for run in runs}]
+        if lacking:
+            everywhere = set.intersection(*({run.run_id for run in runs} for runs in held.values()))
+            known = ", ".join(sorted(everywhere, reverse=True)) or "none"
+            raise DataError(f"run {run_id} is not held in {', '.join(lacking)}; held everywhere: {known}")
+        done: list[str] = []
+        with self.directory.publishing():
+            try:
+                for warehouse in self.warehouses:
+                    warehouse.restore(run_id)
+                    done.append(warehouse.kind)
+                self.directory.restore(run_id)
+            except DcrecError as error:
+                already = ", ".join(done) or "no place"
+                message = f"{error}; {already} is on run {run_id}: fix the cause, and run the same command again"
+                raise type(error)(message) from error
+
+
+@contextmanager
+def open_places(config: PlacesConfig) -> Iterator[Places]:
+    """Open what the settings name; Spark starts only if a place needs it.
+
+    Raises
+    ------
+    ConfigError : a place cannot be opened; names the setting.
+    """
+    output = output_path(config)
+    needs_spark = any(getattr(config.warehouses, kind.kind) is not None for kind in _CATALOGS) or not is_local(output)
+    spark = build_session(config.run.name, config.spark.master, config.spark.conf) if needs_spark else None
+    with _open_warehouses(config, spark, None) as warehouses:
+        for warehouse in warehouses:
+            warehouse.check()
+        yield Places(spark, open_output(output, spark), warehouses)
+
+
+def table_of_runs(held: Mapping[str, Sequence[Kept]]) -> RenderableType:
+    """Show a row for each run and a column for each place: current, held, or nothing."""
+    table = Table("run", "date", *held, box=None, padding=(0, 2, 0, 0))
+    dates = {run.run_id: run.run_date for runs in held.values() for run in runs}
+    for run_id in sorted(dates, reverse=True):
+        in_places = [next((run for run in runs if run.run_id == run_id), None) for runs in held.values()]
+        table.add_row(run_id, dates[run_id], *map(_state, in_places))
+    return table if dates else Text("nothing is published")
+
+
+def _state(run: Kept | None) -> str:
+    if run is None:
+        return ""
+    if not run.current:
+        return "held"
+    whole = set(run.current) == set(run.tables)
+    return "current" if whole else f"current: {', '.join(run.current)}"

@@ -1,6 +1,6 @@
 """CSR blocks: nonzeros in the order of rows, and sums over the nonzeros of each row."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,29 @@ from dcrec_spark.kernels.threads import loop_input, made_in_pieces, over_rows
 
 Floats = NDArray[np.floating]
 Pointers = NDArray[np.int64]
+
+
+NOTHING = np.empty(0)
+
+
+class CountBlock(NamedTuple):
+    """Counts of one block in row order.
+
+    row_ptr (n + 1,), col (nnz,) places in ``cols``, counts (nnz,) >= 0, times the pair's weight if it has one.
+    a_hat (nnz,) or (0,): the factor of the last column of the rows.
+    offset (nnz,) or (0,): a known part of each rate, in geometric means.
+    """
+
+    row_ptr: NDArray[np.int64]
+    col: NDArray[np.int32]
+    counts: Floats
+    a_hat: Floats = NOTHING
+    offset: Floats = NOTHING
+
+    def loop_inputs(self, dtype: Any) -> "CountBlock":
+        """Return the block as loops take it, with numbers of one type."""
+        numbers = [loop_input(each, dtype) for each in self[2:]]
+        return CountBlock(loop_input(self.row_ptr), loop_input(self.col), *numbers)
 
 
 def grouped(group: NDArray[Any], n_groups: int, values: NDArray[Any]) -> tuple[Pointers, NDArray[Any]]:

@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcrec_spark.kernels.cholesky import assemble, gather, solve
+from dcrec_spark.kernels.csr import CountBlock
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
-from dcrec_spark.kernels.poisson import CountBlock, rates
+from dcrec_spark.kernels.poisson import rates
 from dcrec_spark.kernels.ridge_terms import RatingBlock, System
 
 # Contributions of one user that are formed at once: 32 MB of them.

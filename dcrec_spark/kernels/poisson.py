@@ -17,36 +17,11 @@ extrapolates from two of them. With x the logarithms of the shapes::
 Updates never lower a row's part of the ELBO, so no row ends below where it began.
 """
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
-from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.csr import CountBlock, inner_products
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.threads import loop_input, over, over_rows
-
-NOTHING = np.empty(0)
-
-
-class CountBlock(NamedTuple):
-    """Counts of one block in row order.
-
-    row_ptr (n + 1,), col (nnz,) places in ``cols``, counts (nnz,) >= 0, times the pair's weight if it has one.
-    a_hat (nnz,) or (0,): the factor of the last column of the rows.
-    offset (nnz,) or (0,): a known part of each rate, in geometric means.
-    """
-
-    row_ptr: NDArray[np.int64]
-    col: NDArray[np.int32]
-    counts: Floats
-    a_hat: Floats = NOTHING
-    offset: Floats = NOTHING
-
-    def loop_inputs(self, dtype: Any) -> "CountBlock":
-        """Return the block as loops take it, with numbers of one type."""
-        numbers = [loop_input(each, dtype) for each in self[2:]]
-        return CountBlock(loop_input(self.row_ptr), loop_input(self.col), *numbers)
 
 
 def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:

@@ -48,7 +48,7 @@ class RatingBlock(NamedTuple):
     def loop_inputs(self) -> "RatingBlock":
         """Return the block as loops take it: ``low_rank`` is filled, the exposures are left out."""
         filled = self._replace(low_rank=self.product, exposure=self.exposure[:0], elsewhere=self.elsewhere[:0])
-        return RatingBlock(*map(loop_input, filled))
+        return RatingBlock(*[loop_input(each) for each in filled])
 
     def empty_row(self) -> "RatingBlock":
         """Return a block of one row without pairs."""
@@ -178,6 +178,7 @@ class Columns(NamedTuple):
 class RowSystems(NamedTuple):
     """The pairs of a block and their :class:`System`, one argument of the loops over rows."""
 
+    rank: int
     row_ptr: NDArray[np.integer]
     col: NDArray[np.integer]
     a_hat: Floats
@@ -188,7 +189,6 @@ class RowSystems(NamedTuple):
     ridge: Floats
     border: Floats
     right: Floats
-    rank: int
 
 
 class System(NamedTuple):
@@ -231,7 +231,7 @@ class System(NamedTuple):
         """Return the pairs and the numbers of the system as the loops over rows take them, all numbers of one type."""
         numbers = (block.a_hat, self.sources, self.curvature, self.pull, self.base, self.ridge, self.border, self.right)
         arrays = [loop_input(each, self.right.dtype) for each in numbers]
-        return RowSystems(loop_input(block.row_ptr), loop_input(block.col), *arrays, self.rank)
+        return RowSystems(self.rank, loop_input(block.row_ptr), loop_input(block.col), *arrays)
 
     def of_row(self, row: int, half: Floats, right: Floats) -> "System":
         """Return the system of one row without nonzeros, whose sums over them are given.

@@ -32,9 +32,9 @@ Numbers = NDArray[np.floating]
 Places = NDArray[np.integer]
 
 
-def loop_input(array: Array, dtype: Any = None) -> Array:
+def loop_input(array: Any, dtype: Any = None) -> Array:
     """Return an array in the one form that loops are compiled for: contiguous and read-only."""
-    view = np.ascontiguousarray(array, dtype).view()
+    view: Array = np.ascontiguousarray(array, dtype).view()
     view.flags.writeable = False
     return view
 

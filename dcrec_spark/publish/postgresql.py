@@ -9,10 +9,10 @@
 
 A place is the token of a run. The transaction that swaps the views holds an advisory lock, compares what is shown with
 what was shown when staging began, and records the publication. It waits for readers and for other publishers in short
-attempts, and gives up after ``lock_seconds``. A publisher holds a second advisory lock, on its token, for as long as
+attempts, and gives up after a minute. A publisher holds a second advisory lock, on its token, for as long as
 it lives: what is staged under a token that nobody holds is left over, and goes.
 
-A server that goes away in the middle of a step and is back within ``lock_seconds`` costs that step only. Staging then
+A server that goes away in the middle of a step and is back within a minute costs that step only. Staging then
 has a new token; committing looks first whether it was done.
 """
 
@@ -50,15 +50,6 @@ require_extra("warehouse")
 import psycopg
 from psycopg import sql
 
-from dcrec_spark.publish.pgvector import (
-    INDEXED,
-    VectorColumn,
-    as_text,
-    from_text,
-    require_pgvector,
-    vector_columns,
-    vector_names,
-)
 from dcrec_spark.publish.postgresql_session import PAUSE_SECONDS, Session
 from dcrec_spark.spark.failures import said
 
@@ -86,6 +77,7 @@ _KEYS = {
     "user_factors": ("id",),
     "item_factors": ("id",),
 }
+LOCK_SECONDS = 60.0
 _ATTEMPT_SECONDS = 1
 _log = logging.getLogger(__name__)
 _PAGES_PER_READ = 2**16
@@ -102,7 +94,7 @@ class PostgresqlWarehouse(Warehouse):
     """Tables of a PostgreSQL database.
 
     spark : writes the rows; None is enough to list runs and to go back to one. lock_seconds : how long to wait for
-    readers, other publishers, and a server that restarts. index_vectors : stores vectors as pgvector does.
+    readers, other publishers, and a server that restarts.
     """
 
     kind = "postgresql"
@@ -114,14 +106,12 @@ class PostgresqlWarehouse(Warehouse):
         namespace: str,
         keep: int,
         run_date: date | None,
-        lock_seconds: float,
-        index_vectors: bool = False,
+        lock_seconds: float = LOCK_SECONDS,
     ) -> None:
         super().__init__(namespace, keep, run_date)
         self.spark = spark
         self.server = server
         self.session = Session(server, namespace, self.setting, lock_seconds)
-        self.index_vectors = index_vectors
 
     def check(self) -> None:
         """Connect, and make the two tables of the registry."""
@@ -140,8 +130,6 @@ class PostgresqlWarehouse(Warehouse):
                     True,
                 ):
                     raise ConfigError(f"{self.setting}.user may not create tables in the schema {self.namespace}")
-                if self.index_vectors:
-                    require_pgvector(connection, f"{self.setting}.index_vectors")
         except psycopg.errors.InsufficientPrivilege as error:
             raise ConfigError(
                 f"{self.setting}.user may not publish to {self.namespace}: {first_line(error)}"
@@ -171,13 +159,9 @@ class PostgresqlWarehouse(Warehouse):
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
         """Load the rows from the executors into a table of the run's own."""
         place = staged_place(table, staged.token)
-        vectors = self._vectors_of(rows)
         columns = sql.SQL(", ").join(
             sql.SQL("{} {}").format(
-                sql.Identifier(field.name),
-                vectors[field.name].type
-                if field.name in vectors
-                else sql.SQL(self._type_of(table, field.name, field.dataType)),
+                sql.Identifier(field.name), sql.SQL(self._type_of(table, field.name, field.dataType))
             )
             for field in rows.schema
         )
@@ -191,16 +175,13 @@ class PostgresqlWarehouse(Warehouse):
                 [staged.token, staged.run_id, self.run_date, table],
             )
             connection.execute(self._sql("create table {schema}.{place} ({columns})", place=place, columns=columns))
-        self._load(place, rows.withColumns({name: as_text(name) for name in vectors}))
+        self._load(place, rows)
         try:
             with self.session.transaction() as connection:
                 if table in _KEYS:
                     keys = sql.SQL(", ").join(map(sql.Identifier, _KEYS[table]))
                     index = self._sql("create unique index on {schema}.{place} ({keys})", place=place, keys=keys)
                     connection.execute(index)
-                if table == INDEXED:
-                    for name, vector in vectors.items():
-                        connection.execute(vector.indexed(self._sql("{schema}.{place}", place=place), name))
                 connection.execute(self._sql("analyze {schema}.{place}", place=place))
         except psycopg.errors.UniqueViolation as error:
             raise AuditError(f"{self.setting}: {table}: {error.diag.message_detail or first_line(error)}") from error
@@ -232,16 +213,7 @@ class PostgresqlWarehouse(Warehouse):
         frame = self._spark().read.jdbc(
             options.pop("url"), self._dotted(place), predicates=pieces, properties={**options, "fetchsize": "10000"}
         )
-        columns = [field for field in schema if not isinstance(field.dataType, MapType)]
-        texts = {name: from_text(name) for name in self._vector_names(schema)}
-        return frame.select(*(texts.get(field.name, F.col(f"`{field.name}`")) for field in columns))
-
-    def _vector_names(self, schema: StructType) -> list[str]:
-        return vector_names(schema) if self.index_vectors else []
-
-    def _vectors_of(self, rows: DataFrame) -> dict[str, VectorColumn]:
-        names = self._vector_names(rows.schema)
-        return vector_columns(self.session.connection(), rows, names) if names else {}
+        return frame.select(*(f"`{field.name}`" for field in schema if not isinstance(field.dataType, MapType)))
 
     # ---- commit
 
@@ -420,8 +392,7 @@ class PostgresqlWarehouse(Warehouse):
                 if time.monotonic() > deadline:
                     raise ConflictError(
                         f"{self.setting}: run {run_id} was not published: another publisher or a reader holds locks in "
-                        f"{self.namespace} for over {self.session.lock_seconds:g} s; run again, or raise "
-                        f"{self.setting}.lock_seconds"
+                        f"{self.namespace} for over {self.session.lock_seconds:g} s; run again"
                     )
                 time.sleep(PAUSE_SECONDS)
             yield connection
@@ -461,7 +432,6 @@ class PostgresqlWarehouse(Warehouse):
             return f"{_TYPES[type(kind.elementType)]}[]"
         if type(kind) not in _TYPES:
             raise ConfigError(
-                f"{self.setting}: table {table}, column {column} is {kind.simpleString()}, which has no type there; "
-                "leave the table out by warehouses.tables"
+                f"{self.setting}: table {table}, column {column} is {kind.simpleString()}, which has no type there"
             )
         return _TYPES[type(kind)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 from dcrec_spark.errors import ConfigError, require_extra
-from dcrec_spark.publish.password import password_in
+from dcrec_spark.publish.warehouse import password_in
 
 require_extra("warehouse")
 

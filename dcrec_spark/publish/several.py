@@ -38,14 +38,12 @@ class StagedEverywhere:
 class Several:
     """Sink of the protocol that publishes to several.
 
-    spark : session of the tables. directory : where the record goes. warehouses : besides. tables : those that go to
-    warehouses; None: all.
+    spark : session of the tables. directory : where the record goes. warehouses : further places.
     """
 
     spark: SparkSession
     directory: Output
     warehouses: Sequence[Warehouse] = ()
-    tables: Sequence[str] | None = None
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedEverywhere:
         """Write everywhere, and compare what the warehouses hold with what the directory holds.
@@ -66,8 +64,7 @@ class Several:
     def _stage_warehouses(self, run_id: str, staged: StagedEverywhere) -> None:
         if not self.warehouses:
             return
-        names = [name for name in staged.directory.tables if self.tables is None or name in self.tables]
-        rows = {name: self.spark.read.parquet(staged.directory.uri(name)) for name in names}
+        rows = {name: self.spark.read.parquet(staged.directory.uri(name)) for name in staged.directory.tables}
         expected = {name: content_of(table) for name, table in rows.items()}
         for warehouse in self.warehouses:
             taken = {name: table for name, table in rows.items() if warehouse.takes(name)}

@@ -1,4 +1,4 @@
-"""What every warehouse does that tables are published to, beside the directory of the run.
+"""Warehouses: places that receive the tables of a run in addition to its directory.
 
 A warehouse is a sink of :mod:`dcrec_spark.publish.protocol`, table by table: ``write`` puts rows where no reader looks,
 ``show`` makes them those that readers find under the table's name. In between, ``stage`` reads back what was written.
@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -70,7 +71,7 @@ class Warehouse(ABC):
 
     @property
     def setting(self) -> str:
-        """What users call it."""
+        """Its name in the settings."""
         return f"warehouses.{self.kind}"
 
     def takes(self, table: str) -> bool:
@@ -258,14 +259,13 @@ class CatalogWarehouse(Warehouse):
         parts = self.namespace.split(".")
         if not all(IDENTIFIER.fullmatch(part) for part in parts):
             raise ConfigError(
-                f"{self.setting}.namespace is {self.namespace!r}; expected catalog.database, each of letters, digits "
-                "and '_'"
+                f"{self.setting} is {self.namespace!r}; expected catalog.database, each of letters, digits and '_'"
             )
         try:
             self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(self.namespace)}")
         except Exception as error:
             raise ConfigError(
-                f"{self.setting}.namespace is {self.namespace!r}, which Spark cannot open: {reason(error)}; set "
+                f"{self.setting} is {self.namespace!r}, which Spark cannot open: {reason(error)}; set "
                 "the catalog up in spark.conf (spark.jars, spark.sql.catalog.NAME with what it needs: an address, a "
                 "credential or token)"
             ) from error
@@ -338,6 +338,22 @@ def text_literal(text: str) -> str:
     """Write a text as a literal of Spark's SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def password_in(path: str, setting: str) -> str:
+    """Read a password from the first line of a file. Errors never show it.
+
+    Raises
+    ------
+    ConfigError : the file cannot be read, or begins with an empty line; names ``setting``.password_file.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"setting {setting}.password_file: {path} cannot be read: {error}") from error
+    if not lines or not lines[0]:
+        raise ConfigError(f"setting {setting}.password_file: the first line of {path} is empty; expected the password")
+    return lines[0]
 
 
 def first_line(error: BaseException) -> str:

@@ -5,6 +5,7 @@
     JAVA_HOME=$(python -m dcrec_spark.spark.java) spark-submit jobs/retrain.py
 """
 
+import errno
 import hashlib
 import importlib
 import logging
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +39,9 @@ exec {java} "$@"
 """
 
 _INCUBATOR_WARNING = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+
+_BUSY_SECONDS = 10.0
+_writing = threading.Lock()
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +139,15 @@ def _starts(java: Path, option: str) -> bool:
 
 
 def _run(java: Path, option: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([java, option, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            return subprocess.run([java, option, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        except OSError as error:
+            # A thread that forked while the launcher was written has it open for writing until its child starts.
+            if error.errno != errno.ETXTBSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _launcher_home(java: Path) -> Path:
@@ -161,14 +174,17 @@ def _cache_folders() -> Iterator[Path]:
 
 
 def _write_launcher(home: Path, script: str) -> Path:
-    """Put the launcher in place whole, whoever else is doing the same, and see it run."""
+    """Write the launcher atomically, whatever other threads and processes do, and check that it runs."""
     launcher = home / "bin" / "java"
-    if not launcher.is_file() or launcher.read_text() != script:
-        launcher.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=launcher.parent, delete=False) as file:
-            file.write(script)
-        Path(file.name).chmod(0o755)
-        Path(file.name).replace(launcher)
+    with _writing:
+        if not launcher.is_file() or launcher.read_text() != script:
+            launcher.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=launcher.parent, delete=False) as file:
+                file.write(script)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(file.name).chmod(0o755)
+            Path(file.name).replace(launcher)
     if not _starts(launcher, VECTOR_MODULE):
         raise OSError(f"{launcher} does not start")
     return home

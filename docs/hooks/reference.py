@@ -114,6 +114,6 @@ def settings_page() -> str:
 
 
 _INTRODUCTION = """\
-A configuration file holds only what differs from these defaults. `${oc.env:NAME}` takes a value from the environment,
+A configuration file holds only what differs from these defaults. `${env:NAME}` takes a value from the environment,
 which is where passwords belong; `${section.name}` takes another setting. The same list, as a file: `conf/base.yaml`.
 """

@@ -117,15 +117,3 @@ def test_every_number_is_refused_beyond_its_end(closed: str, outside: str, step:
     named = refusals(tmp_path, wrong)
     for name, value in wrong.items():
         assert f"found {value!r}, expected a number {'<' if step > 0 else '>'}" in named[name]
-
-
-@pytest.mark.parametrize("name", [name for name, (_, sort) in SETTINGS.items() if sort == "names"])
-def test_a_list_in_the_place_of_names_is_named(name: str, tmp_path: Path) -> None:
-    said = refusal(tmp_path, {name: [1]})
-    assert said.endswith(f"wrong.yaml: setting {name}: found a list, expected names with their values")
-
-
-@pytest.mark.parametrize("name", ["evaluation.cuts"])
-def test_names_in_the_place_of_a_list_are_named(name: str, tmp_path: Path) -> None:
-    said = refusal(tmp_path, {name: {"a": 1}})
-    assert said.endswith(f"wrong.yaml: setting {name}: found names with values, expected a list")

@@ -155,14 +155,14 @@ def test_what_came_from_the_environment_is_masked_wherever_it_turns_up(monkeypat
         AllSettings,
         None,
         [
-            "input.options.custom=${oc.env:SECRET_IN_ENV}",
-            "outcome.max_iter=${oc.env:RANK}",
-            "output.path=/out/${oc.env:DAY}",
-            "input.options.dbtoken=${oc.env:PIN}",
+            "input.options.custom=${env:SECRET_IN_ENV}",
+            "outcome.max_iter=${env:RANK}",
+            "output.path=/out/${env:DAY}",
+            "input.options.dbtoken=${env:PIN}",
             "input.options.password=tiger",
             "input.options.apikey=2718281828",
             "input.options.url=jdbc:x://me:lion@h",
-            "input.path=${oc.env:ADDRESS}",
+            "input.path=${env:ADDRESS}",
         ],
     )
     secret = "p@ss/wörd 'x'"

@@ -38,7 +38,7 @@ IN_LINES: dict[str, Any] = {"exclude_categories": ["Cs"], "exclude_characters": 
 IN_ONE_PIECE: dict[str, Any] = {"exclude_categories": ["Cs"]}
 LAYOUTS = {
     "utf-8": ("utf-8", IN_LINES, {}),
-    "utf-8 in one piece": ("utf-8", IN_ONE_PIECE, {"options": {"multiLine": "true"}}),
+    "utf-8 in one piece": ("utf-8", IN_ONE_PIECE, {"multiLine": "true"}),
     "iso-8859-1": ("iso-8859-1", IN_LINES, {}),
     "utf-16": ("utf-16", IN_ONE_PIECE, {}),
 }
@@ -77,7 +77,7 @@ def test_ids_of_any_text_stay_apart_and_as_they_are(
     ids = data.draw(st.lists(texts, min_size=40, max_size=80, unique=True))
     lines = "".join(f"{quoted(name)},i{number % 7},3\n" for number, name in enumerate(ids))
     content = f"user,item,rating\n{lines}{GOOD.decode()}".encode(encoding)
-    found = read(spark, folder / "ids.csv", content, encoding=encoding, **settings)
+    found = read(spark, folder / "ids.csv", content, options={"encoding": encoding, **settings})
     usable = {name for name in ids if name.strip(" ") and "\ufffd" not in name}
     assert users(found) == sorted(usable | {"ann", "bob"})
     assert found.counts["rejected"] == len(ids) - len(usable)
@@ -109,13 +109,13 @@ def test_bytes_that_are_no_text_are_rejected_and_do_not_become_one_user(spark: S
 
 @pytest.mark.parametrize("encoding", ["iso-8859-1", "utf-16", "utf-8"])
 def test_an_encoding_that_is_named_is_read(spark: SparkSession, tmp_path: Path, encoding: str) -> None:
-    found = read(spark, tmp_path / "named.csv", LATIN.encode(encoding), encoding=encoding)
+    found = read(spark, tmp_path / "named.csv", LATIN.encode(encoding), options={"encoding": encoding})
     assert users(found) == sorted(["André", "Andrè", "Andrê"])
     assert found.counts["rejected"] == 0
 
 
 def test_utf_16_is_recognised_and_the_setting_named(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"as text in UTF-16 has: set input\.encoding=utf-16"):
+    with pytest.raises(DataError, match=r"as text in UTF-16 has: set input\.options\.encoding=utf-16"):
         read(spark, tmp_path / "wide.csv", LATIN.encode("utf-16"))
 
 
@@ -133,7 +133,7 @@ def test_strings_of_parquet_that_are_no_text_are_rejected(spark: SparkSession, t
 
 
 def test_a_line_of_more_columns_than_can_be_read_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"more than 20,480 columns; check input\.delimiter"):
+    with pytest.raises(DataError, match=r"more than 20,480 columns; check input\.options\.sep"):
         read(spark, tmp_path / "wide.csv", b"user,item,rating\n" + GOOD + b"a" + b",b" * 30_000)
 
 

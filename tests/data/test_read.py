@@ -141,7 +141,7 @@ def test_csv_without_header_and_with_other_columns(spark: SparkSession, tmp_path
     file = tmp_path / "r.csv"
     file.write_text("x;1;2;3\ny;4;5;6\n")
     columns = ColumnNames(user="_c1", item="_c0", rating="_c3")
-    raw = read(spark, format="csv", path=str(file), header=False, delimiter=";", columns=columns)
+    raw = read(spark, format="csv", path=str(file), options={"header": "false", "sep": ";"}, columns=columns)
     assert rows(raw, "user_id", "item_id", "rating") == [("1", "x", "3"), ("4", "y", "6")]
 
 

@@ -13,6 +13,7 @@ from dcrec_spark.jobs.cli import dcrec
 
 # Peak of a Python worker in GB, of whole fits over blocks on two cores: users, items, ratings, both ranks.
 MEASURED = [
+    (20_000, 5_000, 1_000_000, 50, 0.50),
     (59_720, 9_999, 2_000_000, 30, 0.44),
     (283_876, 19_986, 3_000_000, 50, 0.97),
     (69_998, 10_000, 10_000_000, 50, 1.09),

@@ -15,7 +15,7 @@ from dcrec_spark.publish.parquet import ParquetSink
 # What a run calls as it begins a step, in the order of the steps.
 STEPS: dict[str, tuple[Any, str]] = {
     "after-validation": (retrain, "check_exposures"),
-    "after-the-fit": (retrain, "note_offer"),
+    "after-the-fit": (retrain, "note_catalogue"),
     "audit": (job, "audit_lists"),
     "commit": (ParquetSink, "commit"),
     "verify": (ParquetSink, "verify"),

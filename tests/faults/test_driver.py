@@ -97,7 +97,7 @@ def test_a_run_that_is_stopped_while_it_stages_says_what_it_has_left(
     last = json.loads([line for line in log.read_text().splitlines() if line.startswith('{"')][-1])
     assert last["event"] == (
         f"stopped by {number.name}; nothing was published: readers of {output} have run old, as before. "
-        "Run the same command again: it begins anew"
+        "Run the same command again: it starts from scratch"
     )
     assert failure_of(output)["status"] == "interrupted"
     assert run_that_is_read(output) == "old"

@@ -9,8 +9,7 @@ from click.testing import CliRunner, Result
 
 from dcrec_spark.config import JOB_CONFIGS, RetrainConfig, load_config
 from dcrec_spark.errors import MissingExtraError
-from dcrec_spark.jobs.catalogue import JOBS
-from dcrec_spark.jobs.cli import dcrec, job_command
+from dcrec_spark.jobs.cli import JOBS, dcrec, job_command
 from dcrec_spark.jobs.job import Job
 from dcrec_spark.version import __version__
 
@@ -21,18 +20,10 @@ def dcrec_with(*arguments: str) -> Result:
     return CliRunner().invoke(dcrec, list(arguments))
 
 
-def test_the_help_lists_each_job_under_its_purpose() -> None:
+def test_the_help_lists_each_job() -> None:
     finished = dcrec_with("--help")
     assert finished.exit_code == 0
-    for heading in (
-        "Recommend:",
-        "Judge and choose:",
-        "Try out:",
-        "See and go back:",
-        "Help:",
-        "Settings",
-        "Exit codes",
-    ):
+    for heading in ("Commands:", "Settings", "Exit codes"):
         assert heading in finished.output
     for entry in JOBS:
         assert f"{entry.command} " in finished.output
@@ -47,7 +38,6 @@ def test_each_job_says_what_it_reads_and_publishes(command: str) -> None:
     for word in (
         "Reads",
         "Publishes",
-        "Examples",
         "--config FILE",
         "--set A.B=VALUE",
         "--dry-run",
@@ -104,11 +94,10 @@ def test_a_job_without_its_extra_says_what_to_install() -> None:
     assert "pip install 'dcrec-spark[tune]'" in refused.stderr
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_printed_for_a_shell(shell: str) -> None:
-    finished = dcrec_with("completion", shell)
+def test_completion_is_printed_for_a_shell() -> None:
+    finished = dcrec_with("completion", "bash")
     assert finished.exit_code == 0
-    assert f"_DCREC_COMPLETE={shell}_complete" in finished.output
+    assert "_DCREC_COMPLETE=bash_complete" in finished.output
     assert dcrec_with("completion", "tcsh").exit_code == 2
 
 

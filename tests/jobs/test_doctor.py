@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.config import RetrainConfig, load_config
 from dcrec_spark.errors import ConfigError, DcrecError
 from dcrec_spark.jobs import doctor
-from dcrec_spark.jobs.doctor import Finding, examine, require_health, shown
+from dcrec_spark.jobs.doctor import Finding, examine, require_health, table_of
 
 
 def found(settings: dict[str, object]) -> dict[str, Finding]:
@@ -43,7 +43,7 @@ def test_every_fault_is_told_with_its_setting_not_the_first_alone(spark: SparkSe
     assert "output.path" in findings["output"].text
     with pytest.raises(ConfigError, match="input, output"):
         require_health(list(findings.values()))
-    assert shown(list(findings.values())).row_count == len(findings)
+    assert table_of(list(findings.values())).row_count == len(findings)
 
 
 def test_what_is_not_configured_is_left_open(spark: SparkSession) -> None:

@@ -97,7 +97,7 @@ def test_the_same_command_goes_on_and_publishes_the_same(
     assert outcome.code == 0, outcome
     run = run_directory(tmp_path / "out")
     record, expected = record_of(run), record_of(whole)
-    assert any("outcome: an interrupted run is gone on with, after 2 iterations" in text for text in record["warnings"])
+    assert any("outcome: resuming an interrupted run after 2 iterations" in text for text in record["warnings"])
     assert record["model_version"] == expected["model_version"]
     for stage in ("exposure", "outcome"):
         assert record["objectives"][stage] == pytest.approx(expected["objectives"][stage], rel=1e-10)
@@ -107,8 +107,6 @@ def test_the_same_command_goes_on_and_publishes_the_same(
 
 # Which checkpoints are damaged, and with how many iterations each stage goes on; 4 and 3 are all.
 DAMAGED: dict[str, tuple[list[str], dict[str, int]]] = {
-    "the last of stage 2": (["outcome-2"], {"exposure": 4, "outcome": 1}),
-    "both of stage 2": (["outcome-2", "outcome-1"], {"exposure": 4}),
     "the last of both stages": (["exposure-4", "outcome-2"], {"exposure": 3, "outcome": 1}),
     "all": (["exposure-4", "exposure-3", "outcome-2", "outcome-1"], {}),
 }
@@ -118,7 +116,7 @@ DAMAGED: dict[str, tuple[list[str], dict[str, int]]] = {
 def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole_and_publishes_the_same(
     which: str, settings: dict[str, Any], whole: Path, stopped: Path, tmp_path: Path
 ) -> None:
-    """A stage without one begins anew."""
+    """A stage without one starts from scratch."""
     names, gone_on = DAMAGED[which]
     shutil.copytree(stopped, tmp_path / "out")
     for name in names:
@@ -131,8 +129,8 @@ def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole_and_publishes_the_
     run = run_directory(tmp_path / "out")
     said = [text for text in record_of(run)["warnings"] if "interrupted run" in text]
     assert [text.rpartition("/.fit-")[2].split("/")[1] for text in said if "is damaged, and not used" in text] == names
-    assert [text for text in said if "is gone on with" in text] == [
-        f"{stage}: an interrupted run is gone on with, after {sweeps} iterations" for stage, sweeps in gone_on.items()
+    assert [text for text in said if "resuming" in text] == [
+        f"{stage}: resuming an interrupted run after {sweeps} iterations" for stage, sweeps in gone_on.items()
     ]
     assert_same_lists(run, whole)
     assert names_in(tmp_path / "out") == {"CURRENT", run.name}
@@ -146,7 +144,7 @@ def test_other_settings_begin_anew_and_say_so(
     outcome = run_retrain({**settings, "outcome.alpha": 1, "model.checkpoint_seconds": 0})
     assert outcome.code == 0, outcome
     run = run_directory(tmp_path / "out")
-    assert [text for text in record_of(run)["warnings"] if "begins anew" in text] != []
+    assert [text for text in record_of(run)["warnings"] if "starts from scratch" in text] != []
     assert names_in(tmp_path / "out") == {"CURRENT", run.name}
 
 

@@ -1,5 +1,7 @@
-"""A model beside the last one and the most rated items, on ratings that no fit was given."""
+"""Audit of a fit: the exposure check, and a comparison with the last model and with popularity."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,10 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
+from dcrec_spark.config import RetrainConfig, load_config
+from dcrec_spark.errors import AuditError
+from dcrec_spark.jobs.model_audit import check_exposures
+from dcrec_spark.models.exposure import predictive_check
 from tests.jobs.job import SMALL, failure_of, read_table, record_of, run_directory, run_retrain
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
@@ -34,12 +40,11 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "input.path": folder / "ratings.parquet",
         "output.path": folder / "out",
         "audit.held_out_share": 0.2,
-        "audit.metric": "recall",
-        "audit.relevant_from": 4,
+        "evaluation.relevant_from": 4,
     }
 
 
-def test_a_model_is_held_against_the_last_one_and_refused_where_it_is_worse(
+def test_a_model_is_compared_with_the_last_one_and_refused_if_it_is_worse(
     spark: SparkSession, settings: dict[str, Any]
 ) -> None:
     output = settings["output.path"]
@@ -60,18 +65,15 @@ def test_a_model_is_held_against_the_last_one_and_refused_where_it_is_worse(
 
     # One factor, and all pairs alike: it cannot tell six tastes.
     worse = {**settings, "outcome.rank": 1, "outcome.alpha": 0, "audit.max_below_popularity": "null"}
-    outcome = run_retrain({**worse, "audit.floor": 0.95})
+    outcome = run_retrain(worse)
     assert outcome.code == 4
     assert "of the last model" in outcome.message
     assert "below (setting audit.max_loss=0.1)" in outcome.message
-    assert "(setting audit.floor=0.95)" in outcome.message
     assert run_directory(output) == first
     failed = failure_of(output)["audit"]
     assert set(failed["compared"]["models"]) == {"this model", "last model", "popularity"}
-    assert [(verdict["check"], verdict["passed"]) for verdict in failed["verdicts"]] == [
-        ("floor", False),
-        ("max_loss", False),
-    ]
+    assert failed["compared"]["metric"] == "catalogue_ndcg@10"
+    assert [(verdict["check"], verdict["passed"]) for verdict in failed["verdicts"]] == [("max_loss", False)]
 
 
 def test_the_same_pairs_are_held_out_whatever_the_seed(settings: dict[str, Any]) -> None:
@@ -81,3 +83,62 @@ def test_the_same_pairs_are_held_out_whatever_the_seed(settings: dict[str, Any])
     assert record["counts"]["compared"] == record["counts"]["held_out"]
     checks = [verdict["check"] for verdict in record["audit"]["verdicts"]]
     assert checks == ["max_loss", "max_below_popularity"]
+
+
+# ---- the exposure check
+
+
+class Stage:
+    """Stands for the exposure model: answers a check, and notes its arguments."""
+
+    def __init__(self, passed: bool) -> None:
+        self.answer = SimpleNamespace(passed=passed, summary="p 0.001", release=lambda: None)
+        self.calls: list[tuple[Any, ...]] = []
+
+    def predictiveCheck(self, *given: Any) -> Any:
+        self.calls.append(given)
+        return self.answer
+
+
+def check(stage: Stage, *settings: str) -> tuple[list[str], list[Any]]:
+    """Warnings and figures that the check leaves in the record."""
+    figures: list[Any] = []
+    run = SimpleNamespace(warnings=[], checked=figures.append)
+    reporter = SimpleNamespace(step=lambda name: nullcontext())
+    config = load_config(RetrainConfig, None, ["run.seed=4", *settings])
+    context: Any = SimpleNamespace(config=config, run=run, reporter=reporter)
+    frame: Any = "ratings"
+    exposure: Any = stage
+    check_exposures(context, frame, exposure)
+    return run.warnings, figures
+
+
+@pytest.mark.parametrize(
+    "settings", [["audit.exposure_check=off"], ["audit.exposure_check=refuse", "outcome.adjustment=none"]]
+)
+def test_off_and_models_without_a_confounder_check_nothing(settings: list[str]) -> None:
+    stage = Stage(passed=False)
+    assert (check(stage, *settings), stage.calls) == (([], []), [])
+
+
+def test_a_check_that_passes_is_recorded() -> None:
+    stage = Stage(passed=True)
+    assert check(stage, "audit.exposure_check=refuse") == ([], [stage.answer])
+    assert stage.calls == [("ratings", 0.2, 100, 4)]
+
+
+def test_a_check_that_fails_is_a_warning_or_refused_unless_forced() -> None:
+    for settings in ([], ["audit.exposure_check=refuse", "audit.force=true"]):
+        ((warning,), _) = check(Stage(passed=False), *settings)
+        assert warning.startswith("p 0.001; another exposure.rank may pass")
+    with pytest.raises(AuditError, match=r"audit\.exposure_check=refuse: p 0\.001; another exposure\.rank may pass"):
+        check(Stage(passed=False), "audit.exposure_check=refuse")
+
+
+def test_a_refused_check_keeps_the_old_tables(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predictive_check, "MIDDLE", (2.0, 2.0))
+    before = run_directory(settings["output.path"])
+    refused = run_retrain({**settings, "exposure.rank": 1, "audit.exposure_check": "refuse"})
+    assert (refused.code, refused.error["kind"]) == (4, "AuditError")
+    assert "do not trust a_hat" in refused.message
+    assert run_directory(settings["output.path"]) == before

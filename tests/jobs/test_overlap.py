@@ -1,4 +1,4 @@
-"""How much of each user and item was seen, as the jobs publish it: what the model's own ``overlap`` says."""
+"""Tables of overlap, as the jobs publish them: those of the model's own ``overlap``."""
 
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,11 @@ def ratings() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def nightly(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ratings.parquet and the output ``out``: a run with tables of overlap by odds of 3."""
+    """A folder with ratings.parquet and the output ``out``: a run with tables of overlap."""
     folder = tmp_path_factory.mktemp("seen")
     ratings().to_parquet(folder / "ratings.parquet")
     places = {"input.path": folder / "ratings.parquet", "output.path": folder / "out"}
-    outcome = run_retrain({**SMALL, **places, "recommend.overlap": "true", "recommend.overlap_odds": 3})
+    outcome = run_retrain({**SMALL, **places, "recommend.extra": "[overlap]"})
     assert outcome.code == 0, outcome
     return folder
 
@@ -55,7 +55,7 @@ def test_the_tables_say_what_the_saved_model_says_of_the_ratings_of_the_fit(
 ) -> None:
     run = run_directory(nightly / "out")
     published, record = read_table(run, f"{side}_overlap"), record_of(run)
-    assert_same_figures(published, of_the_saved_model(spark, run, side, ratings(), 3.0), side)
+    assert_same_figures(published, of_the_saved_model(spark, run, side, ratings(), 2.0), side)
     counts = ratings().groupby(side).size()
     assert published.set_index(f"{side}_id").ratings.to_dict() == counts.to_dict()
     rounding = 1e-12
@@ -63,7 +63,7 @@ def test_the_tables_say_what_the_saved_model_says_of_the_ratings_of_the_fit(
     assert (published.mean_rating <= published.mean_high + rounding).all()
     several = published[(published.ratings > 1) & (published.effective_ratings < published.ratings)]
     assert (several.mean_low < several.mean_high).any()
-    assert set(published.odds) == {3.0}
+    assert set(published.odds) == {2.0}
     assert set(published.run_id) == {record["run_id"]}
     assert set(published.model_version) == {record["model_version"]}
     assert {str(day) for day in published.run_date} == {record["run_date"]}
@@ -73,7 +73,7 @@ def test_the_tables_say_what_the_saved_model_says_of_the_ratings_of_the_fit(
 
 def test_pairs_that_are_held_out_do_not_count(spark: SparkSession, nightly: Path, tmp_path: Path) -> None:
     settings = {**SMALL, "input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
-    more = {"audit.held_out_share": 0.3, "audit.max_below_popularity": "null", "recommend.overlap": "true"}
+    more = {"audit.held_out_share": 0.3, "audit.max_below_popularity": "null", "recommend.extra": "[overlap]"}
     outcome = run_retrain({**settings, **more})
     assert outcome.code == 0, outcome
     run = run_directory(tmp_path / "out")
@@ -91,8 +91,7 @@ def test_a_saved_model_says_the_same_and_of_a_list_of_users_it_speaks_of_them_al
     given = {
         "model.path": nightly / "out",
         "input.path": nightly / "ratings.parquet",
-        "recommend.overlap": "true",
-        "recommend.overlap_odds": 3,
+        "recommend.extra": "[overlap]",
     }
     of_users, of_items = (read_table(run_directory(nightly / "out"), f"{side}_overlap") for side in ("user", "item"))
     expected = {"all": of_users, "some": of_users[of_users.user_id.isin(["u03", "u07"])]}
@@ -104,37 +103,25 @@ def test_a_saved_model_says_the_same_and_of_a_list_of_users_it_speaks_of_them_al
         assert_same_figures(read_table(run, "item_overlap"), of_items, "item")
 
 
-WITHOUT_EXPOSURE = {
-    "a classical fit": ({"outcome.adjustment": "none"}, "outcome.adjustment=none"),
-    "propensities from the ratings": ({"outcome.adjustment": "ipw"}, "outcome.adjustment=ipw"),
-}
-
-
-@pytest.mark.parametrize("what", WITHOUT_EXPOSURE)
-def test_a_fit_without_an_exposure_model_is_refused_before_it_begins(what: str, nightly: Path, tmp_path: Path) -> None:
-    settings, named = WITHOUT_EXPOSURE[what]
+def test_a_fit_without_an_exposure_model_is_refused_before_it_begins(nightly: Path, tmp_path: Path) -> None:
+    settings, named = {"outcome.adjustment": "none"}, "outcome.adjustment=none"
     given = {**SMALL, "input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
-    outcome = run_retrain({**given, **settings, "recommend.overlap": "true"})
+    outcome = run_retrain({**given, **settings, "recommend.extra": "[overlap]"})
     assert outcome.code == 2
-    said = f"setting recommend.overlap: found true, expected false for {named}, which has no exposure model"
+    said = f"setting recommend.extra: found overlap, expected a list without it for {named}, which has no exposure"
     assert outcome.message.startswith(said)
     assert "validate" not in failure_of(tmp_path / "out")["timings"]
     assert names_in(tmp_path / "out") == set()
 
 
-def test_propensities_of_an_exposure_model_will_do(nightly: Path, tmp_path: Path) -> None:
-    given = {**SMALL, "input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
-    weighed = {"outcome.adjustment": "ipw", "outcome.propensity_source": "exposure", "recommend.overlap": "true"}
-    outcome = run_retrain({**given, **weighed, "outcome.unobserved_weight": 0, "outcome.outcome": "probabilistic"})
-    assert outcome.code == 0, outcome
-    assert len(read_table(run_directory(tmp_path / "out"), "user_overlap")) == ratings().user.nunique()
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({}, "setting recommend.overlap: found true, expected false for the model "),
-        ({"recommend.exclude_seen": "false"}, "setting recommend.overlap is true, and recommend.exclude_seen false"),
+        ({}, "setting recommend.extra: found overlap, expected a list without it for the model "),
+        (
+            {"recommend.exclude_seen": "false"},
+            "setting recommend.extra has overlap, and recommend.exclude_seen is false",
+        ),
     ],
 )
 def test_a_saved_model_without_exposure_and_a_job_without_ratings_are_refused(
@@ -143,18 +130,10 @@ def test_a_saved_model_without_exposure_and_a_job_without_ratings_are_refused(
     source = {"input.path": nightly / "ratings.parquet"}
     fit = run_retrain({**SMALL, **source, "output.path": tmp_path / "fit", "outcome.adjustment": "none"})
     assert fit.code == 0, fit
-    given = {**source, "model.path": tmp_path / "fit", "output.path": tmp_path / "out", "recommend.overlap": "true"}
+    given = {**source, "model.path": tmp_path / "fit", "output.path": tmp_path / "out", "recommend.extra": "[overlap]"}
     outcome = run_job(Recommend, {**given, **changed})
     assert outcome.code == 2
     assert outcome.message.startswith(said)
-
-
-@pytest.mark.parametrize("odds", ["0.5", "nan", "inf"])
-def test_odds_below_1_and_without_an_end_are_refused(odds: str, nightly: Path, tmp_path: Path) -> None:
-    given = {**SMALL, "input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
-    outcome = run_retrain({**given, "recommend.overlap": "true", "recommend.overlap_odds": odds})
-    assert outcome.code == 2
-    assert "recommend.overlap_odds" in outcome.message
 
 
 def test_a_column_that_the_fit_has_learned_from_is_asked_for_only_where_it_is_read(
@@ -169,6 +148,6 @@ def test_a_column_that_the_fit_has_learned_from_is_asked_for_only_where_it_is_re
     places = {"model.path": tmp_path / "fit", "input.path": nightly / "ratings.parquet"}
     plain = run_job(Recommend, {**places, "output.path": tmp_path / "lists"})
     assert plain.code == 0, plain
-    refused = run_job(Recommend, {**places, "output.path": tmp_path / "out", "recommend.overlap": "true"})
+    refused = run_job(Recommend, {**places, "output.path": tmp_path / "out", "recommend.extra": "[overlap]"})
     assert refused.code == 2
     assert refused.message.startswith("setting input.columns.count: found null, expected the column")

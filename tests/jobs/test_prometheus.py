@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dcrec_spark.errors import AuditError
-from dcrec_spark.jobs.prometheus import metrics_written, text_of
+from dcrec_spark.jobs.prometheus import text_of, write_metrics
 
 FACTS: dict[str, Any] = {
     "job": "retrain",
@@ -58,10 +58,10 @@ def test_each_value_stands_on_a_line_of_its_own_under_what_it_is() -> None:
 
 def test_the_file_is_replaced_after_a_run_and_after_one_that_fails(tmp_path: Path) -> None:
     path = tmp_path / "collector" / "dcrec.prom"
-    with metrics_written(FakeRun(), str(path)):  # type: ignore[arg-type]
+    with write_metrics(FakeRun(), str(path)):  # type: ignore[arg-type]
         pass
     assert value(path.read_text(), "dcrec_run_published") == 1.0
-    with pytest.raises(AuditError), metrics_written(FakeRun(), str(path)):  # type: ignore[arg-type]
+    with pytest.raises(AuditError), write_metrics(FakeRun(), str(path)):  # type: ignore[arg-type]
         raise AuditError("too much churn")
     assert value(path.read_text(), "dcrec_run_published") == 0.0
     assert value(path.read_text(), "dcrec_run_exit_code") == 4.0
@@ -70,6 +70,6 @@ def test_the_file_is_replaced_after_a_run_and_after_one_that_fails(tmp_path: Pat
 
 def test_a_file_that_cannot_be_written_fails_no_run(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
-    with metrics_written(FakeRun(), str(tmp_path / "taken")):  # type: ignore[arg-type]
+    with write_metrics(FakeRun(), str(tmp_path / "taken")):  # type: ignore[arg-type]
         pass
     assert [file.name for file in tmp_path.iterdir()] == ["taken"]

@@ -137,14 +137,14 @@ def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_t
     if number == signal.SIGTERM:
         said = json.loads([line for line in log.read_text().splitlines() if line.startswith('{"')][-1])["event"]
         last = max(left, key=lambda name: int(name.split("-")[1]))
-        assert said.endswith(f"Run the same command again: it goes on from the checkpoint {last} of its fit")
+        assert said.endswith(f"Run the same command again: it resumes from the checkpoint {last} of its fit")
 
     with job(settings, log) as process:
         assert process.wait(timeout=400) == 0, log.read_text()
 
     run = run_directory(output)
     record = record_of(run)
-    assert [text for text in record["warnings"] if "exposure: an interrupted run is gone on with" in text] != []
+    assert [text for text in record["warnings"] if "exposure: resuming an interrupted run" in text] != []
     assert record["iterations"]["exposure"] == LONG["exposure.max_iter"]
     assert names_in(output) == {"CURRENT", run.name}
     pd.testing.assert_frame_equal(lists_of(run), lists_of(undisturbed[1]), rtol=1e-6)

@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.config import JobConfig
 from dcrec_spark.errors import DataError
-from dcrec_spark.jobs.cli import _interrupts
+from dcrec_spark.jobs.cli import _interrupt_handler
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.job import Context, Job, Outputs
-from dcrec_spark.jobs.outputs import text_file
+from dcrec_spark.jobs.tables import text_file
 from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.storage.local import LocalFiles
 from tests.jobs.job import Outcome, failure_of, names_in, read_table, record_of, run_directory, run_job
@@ -228,7 +228,7 @@ def test_a_signal_after_the_commit_leaves_a_run_that_is_done(
     assert run_directory(output) != before
     assert not (output / "failed").exists()
     assert f"run {current_run_id(str(output))} published" in outcome.printed
-    assert run_job(Greet, {"output.path": output}).code == 0  # settles what was left
+    assert run_job(Greet, {"output.path": output}).code == 0  # cleans up what was left
 
 
 def test_secrets_of_the_environment_are_in_nothing_that_a_run_leaves(
@@ -250,7 +250,7 @@ def test_secrets_of_the_environment_are_in_nothing_that_a_run_leaves(
     for failing in (False, True):
         with warnings.catch_warnings():
             warnings.filterwarnings("default", "hunter2")
-            outcome = run_job(Greet, {"output.path": output, "spark.conf.x": "${oc.env:SECRET_IN_ENV}"})
+            outcome = run_job(Greet, {"output.path": output, "spark.conf.x": "${env:SECRET_IN_ENV}"})
         assert outcome.code == failing, outcome
         assert "hunter2" not in json.dumps(outcome.error) + outcome.printed
     assert "RuntimeError: the server said: ***" in outcome.message
@@ -281,12 +281,12 @@ def test_a_full_disk_has_an_exit_code_of_its_own_and_names_the_places(
 
 def test_signals_stop_a_run_once_and_a_published_one_never() -> None:
     reporter = Reporter()
-    interrupt = _interrupts(reporter)
+    interrupt = _interrupt_handler(reporter)
     with pytest.raises(KeyboardInterrupt, match="stopped by SIGTERM"):
         interrupt(signal.SIGTERM, None)
     interrupt(signal.SIGTERM, None)
     reporter.done = True
-    _interrupts(reporter)(signal.SIGINT, None)
+    _interrupt_handler(reporter)(signal.SIGINT, None)
 
 
 def test_the_record_is_plain_json(output: Path) -> None:

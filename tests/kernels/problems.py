@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from dcrec_spark.kernels.csr import CountBlock
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.poisson import CountBlock
 from dcrec_spark.kernels.ridge_terms import System
 
 

@@ -49,7 +49,7 @@ def sides(p: RidgeProblem, x: biased.Unknowns) -> tuple[Spreads, Spreads, Noise]
     return of_users, of_items, certainty.noise({**residuals, **sums[0]}, sums[1])
 
 
-@pytest.mark.parametrize("kind", ["classical", "biases-global", "own-estimated", "pooled-everywhere"])
+@pytest.mark.parametrize("kind", ["classical", "biases-global", "own", "pooled-everywhere"])
 @settings(max_examples=8)
 @given(seed=SEEDS)
 def test_variances_are_the_dense_twins(seed: int, kind: str) -> None:

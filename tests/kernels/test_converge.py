@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcrec_spark.kernels.csr import CountBlock
 from dcrec_spark.kernels.gamma import geometric_mean
-from dcrec_spark.kernels.poisson import CountBlock, converge_shape, update_shape
+from dcrec_spark.kernels.poisson import converge_shape, update_shape
 from tests.problems import count_block, random_counts
 from tests.reference import poisson as dense
 from tests.reference.poisson import Array

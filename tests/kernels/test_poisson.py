@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 
 from dcrec_spark.kernels import csr
+from dcrec_spark.kernels.csr import CountBlock
 from dcrec_spark.kernels.gamma import divergence, geometric_mean
-from dcrec_spark.kernels.poisson import CountBlock, log_rates, rates, update_shape
+from dcrec_spark.kernels.poisson import log_rates, rates, update_shape
 from tests.problems import assert_same, count_block, random_counts
 from tests.reference import poisson as dense
 from tests.reference import poisson_outcome as outcome

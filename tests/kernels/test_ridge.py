@@ -37,9 +37,6 @@ def ridge_problem(
     weight_of: str,
     by_count: bool,
     leave_one_out: bool,
-    unsure: bool,
-    estimates: bool,
-    common: float | None = None,
 ) -> RidgeProblem:
     """User 0 and the last item are unrated. Of an observed pair h may be another number than the product."""
     rng = np.random.default_rng(seed)
@@ -51,28 +48,22 @@ def ridge_problem(
     pi, lam = rng.normal(0.3, 1.0, (n_users, exposed)), rng.normal(0.3, 1.0, (n_items, exposed))
     product = pi @ lam.T
     h = np.where(observed & leave_one_out, product + rng.normal(0.0, 0.3, product.shape), product)
-    variance = np.where(observed & unsure, rng.uniform(0.1, 1.0, product.shape), 0.0)
     count = [np.maximum(observed.sum(axis=a), 1.0) if by_count else np.ones(observed.shape[1 - a]) for a in (1, 0)]
-    regs = REG[:6]
     mask = np.where(observed, 1.0, float(design.everywhere))
-    twin = biased.Problem(
-        ratings, weights, mask, h, variance, weight_of, count[0], count[1], design.biases, *regs, estimates, common
-    )
+    twin = biased.Problem(ratings, weights, mask, h, weight_of, count[0], count[1], design.biases, *REG[:6])
     begin = biased.start(twin, rng.standard_normal((n_items, RANK)), RANK, float(rng.standard_normal()))
-    tables = (observed, ratings, weights, h, product, variance)
-    users = block_of(tables, pi, leave_one_out, unsure)
-    items = block_of(tuple(table.T for table in tables), lam, leave_one_out, unsure)
-    return RidgeProblem(users, items, design, REG._replace(by_count=by_count, common=common), twin, begin)
+    tables = (observed, ratings, weights, h, product)
+    users = block_of(tables, pi, leave_one_out)
+    items = block_of(tuple(table.T for table in tables), lam, leave_one_out)
+    return RidgeProblem(users, items, design, REG._replace(by_count=by_count), twin, begin)
 
 
-def block_of(tables: tuple[Array, ...], exposure: Array, leave_one_out: bool, unsure: bool) -> RatingBlock:
+def block_of(tables: tuple[Array, ...], exposure: Array, leave_one_out: bool) -> RatingBlock:
     entries, none = csr_of(tables[0]), np.empty(0)
-    ratings, weights, h, product, variance = (table[entries.row, entries.col] for table in tables[1:])
+    ratings, weights, h, product = (table[entries.row, entries.col] for table in tables[1:])
     has = exposure.shape[1] > 0
-    return RatingBlock(
-        *(entries.row_ptr, entries.col, ratings, weights, h if has else none, exposure),
-        *(product if has and leave_one_out else none, variance if has and unsure else none),
-    )
+    low_rank = product if has and leave_one_out else none
+    return RatingBlock(entries.row_ptr, entries.col, ratings, weights, h if has else none, exposure, low_rank)
 
 
 def rows_of(p: RidgeProblem, x: biased.Unknowns) -> tuple[Array, Array]:
@@ -95,21 +86,18 @@ def unknowns_of(p: RidgeProblem, x: biased.Unknowns, users: Array, items: Array,
         item_bias=items[:, RANK] if biases else x.item_bias,
         intercept=shared.intercept,
         gamma=shared.gamma,
-        reg=shared.reg_of_departures(p.reg),
     )
 
 
 def sweep(p: RidgeProblem, x: biased.Unknowns) -> tuple[biased.Unknowns, float, Array]:
     """One sweep of the kernels from the reference's unknowns, J after it, and the users as they were solved."""
-    shared = Shared(x.intercept, x.gamma, x.reg if p.twin.estimates_reg else 0.0)
+    shared = Shared(x.intercept, x.gamma)
     of_items = ridge_sums.item_sums(rows_of(p, x)[1], p.items.exposure, p.design)
     users = cholesky.solve_rows(
         p.users, ridge.users_system(p.users, rows_of(p, x)[1], of_items, shared, p.design, p.reg)
     )
     of_users = ridge_sums.user_sums(users, p.users.exposure, p.design)
     of_users |= ridge_sums.penalty(users, p.users, True, shared, p.design, p.reg)
-    if p.twin.estimates_reg:
-        of_users |= ridge_sums.departure_variances(p.users, of_items, shared, p.design, p.reg)
     items = cholesky.solve_rows(p.items, ridge.items_system(p.items, users, of_users, shared, p.design, p.reg))
     of_items = ridge_sums.item_sums(items, p.items.exposure, p.design)
     of_items |= ridge_sums.observed_sums(p.items, items, users, shared, p.design)
@@ -122,22 +110,18 @@ def sweep(p: RidgeProblem, x: biased.Unknowns) -> tuple[biased.Unknowns, float, 
 
 
 KINDS = {
-    # w0, z, whose weight, biases, by count, own exposure left out, variance, estimated (, regulariser of common gamma)
-    "classical": (0.0, False, "none", False, False, False, False, False),
-    "weighted": (1.0, True, "none", False, False, False, False, False),
-    "probabilistic": (0.37, False, "user", False, False, False, False, False),
-    "biases": (0.0, False, "none", True, False, False, False, False),
-    "biases-everywhere-by-count": (0.37, True, "none", True, True, False, False, False),
-    "biases-global": (0.37, False, "global", True, True, False, True, False),
-    "own": (1.0, True, "user", True, False, True, True, False),
-    "own-estimated": (0.37, False, "user", False, False, True, False, True),
-    "pooled": (0.37, False, "pooled", True, False, True, True, False),
-    "pooled-everywhere": (0.37, True, "pooled", True, True, True, True, True),
-    "pooled-rated-alone": (0.0, False, "pooled", True, True, True, True, True),
-    "pooled-without-biases": (1.0, False, "pooled", False, False, False, False, True),
-    "global-everywhere": (1.0, True, "global", True, False, True, True, False),
-    "global-held": (0.37, False, "global", True, False, False, False, False, 2.5),
-    "pooled-held": (0.37, True, "pooled", True, True, True, True, True, 2.5),
+    # w0, z, whose weight, biases, by count, own exposure left out
+    "classical": (0.0, False, "none", False, False, False),
+    "weighted": (1.0, True, "none", False, False, False),
+    "probabilistic": (0.37, False, "user", False, False, False),
+    "biases": (0.0, False, "none", True, False, False),
+    "biases-everywhere-by-count": (0.37, True, "none", True, True, False),
+    "biases-global": (0.37, False, "global", True, True, False),
+    "own": (1.0, True, "user", True, False, True),
+    "pooled": (0.37, False, "pooled", True, False, True),
+    "pooled-everywhere": (0.37, True, "pooled", True, True, True),
+    "pooled-rated-alone": (0.0, False, "pooled", True, True, True),
+    "global-everywhere": (1.0, True, "global", True, False, True),
 }
 
 
@@ -159,14 +143,11 @@ def test_sweeps_match_the_dense_reference_and_the_objective_never_rises(seed: in
         before = x
         (x, value, users), twin = sweep(p, x), biased.sweep(p.twin, twin)
         assert_same(users, rows_of(p, biased.update_users(p.twin, before))[0], 1e-8)
-        posterior = 1.0 / (biased.curvature(p.twin) + before.reg)
-        assert value == pytest.approx(biased.objective(p.twin, replace(x, posterior=posterior)), rel=1e-10)
+        assert value == pytest.approx(biased.objective(p.twin, x), rel=1e-10)
         history.append(value)
     for mine, theirs in zip(rows_of(p, x), rows_of(p, twin), strict=True):
         assert_same(mine, theirs, 1e-7)
     assert (x.intercept, x.gamma) == pytest.approx((twin.intercept, twin.gamma), rel=1e-7, abs=1e-9)
-    if p.twin.estimates_reg:
-        assert x.reg == pytest.approx(twin.reg, rel=1e-7)
     assert (np.diff(history) <= 1e-10 * np.abs(history[:-1])).all()
 
 
@@ -185,22 +166,6 @@ def test_the_error_of_held_out_pairs_is_that_of_the_predictions(seed: int, kind:
     error = (p.twin.ratings - biased.predict(p.twin, after))[observed]
     found = ridge_sums.held_out_error(sums, Shared(after.intercept, after.gamma, 3.0))
     assert found == pytest.approx(np.square(error).mean(), rel=1e-9)
-
-
-def test_departures_that_are_all_alike_end_at_the_largest_regulariser(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And J still never rises."""
-    monkeypatch.setattr(ridge_sums, "LARGEST_REG", 5.0)
-    p = problem_of(7, "pooled-rated-alone")
-    p = p._replace(
-        twin=replace(p.twin, estimates_reg=True), users=p.users._replace(rating=np.zeros_like(p.users.rating))
-    )
-    p = p._replace(items=p.items._replace(rating=np.zeros_like(p.items.rating)))
-    x, history = p.start, []
-    for _ in range(30):
-        x, value, _ = sweep(p, x)
-        history.append(value)
-    assert x.reg == 5.0
-    assert (np.diff(history) <= 1e-10 * np.abs(history[:-1])).all()
 
 
 def single(p: RidgeProblem) -> RidgeProblem:
@@ -243,8 +208,8 @@ def one_row(block: RatingBlock, row: int, pairs: slice = slice(None)) -> RatingB
     """Some pairs of one row, alone in a block."""
     at = range(block.row_ptr[row], block.row_ptr[row + 1])[pairs]
     of_pairs = [array[at.start : at.stop] for array in block[1:5]]
-    further = [array[at.start : at.stop] for array in (block.low_rank, block.variance)]
-    return RatingBlock(np.array([0, len(at)]), *of_pairs, block.exposure[row : row + 1], *further)
+    low_rank = block.low_rank[at.start : at.stop]
+    return RatingBlock(np.array([0, len(at)]), *of_pairs, block.exposure[row : row + 1], low_rank)
 
 
 @pytest.mark.parametrize("kind", ["classical", "pooled-everywhere"])

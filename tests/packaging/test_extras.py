@@ -48,7 +48,6 @@ NEED_AN_EXTRA = {
     "dcrec_spark.report.figures": "report",
     "dcrec_spark.jobs.tune.job": "tune",
     "dcrec_spark.publish.postgresql": "warehouse",
-    "dcrec_spark.publish.redis": "redis",
 }
 
 
@@ -94,7 +93,6 @@ def test_the_extras_are_those_of_the_package() -> None:
     """Their packages by the names that they are imported by."""
     distributions = {
         "faiss": "faiss-cpu",
-        "mlflow": "mlflow-skinny",
         "sklearn": "scikit-learn",
         "yaml": "pyyaml",
         "psycopg": "psycopg[binary]",
@@ -104,7 +102,7 @@ def test_the_extras_are_those_of_the_package() -> None:
         required = {text.split(">")[0].lower() for text in declared["optional-dependencies"][extra]}
         assert {distributions.get(package, package) for package in packages} == required, extra
     whole = {text for name in ("all",) for text in declared["optional-dependencies"][name]}
-    assert whole == {f"dcrec-spark[{','.join(sorted(set(EXTRAS) - {'mlflow'}))}]"}  # for those who have a server
+    assert whole == {f"dcrec-spark[{','.join(sorted(EXTRAS))}]"}
     base = {text.split(">")[0] for text in declared["dependencies"]}
     assert base == {"numpy", "pandas", "pyarrow", "pyspark", "scipy", "threadpoolctl", "tqdm", "xxhash"}
 

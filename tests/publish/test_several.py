@@ -114,14 +114,14 @@ def sinks(tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch) -> Se
         monkeypatch.setattr(f"dcrec_spark.publish.{module}.content_of", lambda rows: Content(rows.count, rows.run_id))
     reader: Any = SimpleNamespace(read=SimpleNamespace(parquet=read_rows))
     shelves = [Shelf("left", log), Shelf("right", log)]
-    made = Several(reader, HandMade.open(str(tmp_path)), shelves, ["items"])
+    made = Several(reader, HandMade.open(str(tmp_path)), shelves)
     run(made, "first")
     log.clear()
     return made
 
 
 def run(sinks: Several, run_id: str, audit: Callable[[StagedEverywhere], None] | None = None) -> None:
-    tables: dict[str, Any] = {name: Rows(run_id) for name in ("items", "others")}
+    tables: dict[str, Any] = {name: Rows(run_id) for name in ("items",)}
     publish(sinks, run_id, tables, lambda _: {"run_id": run_id}, audit)
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from dcrec_spark.kernels.csr import CountBlock
 from dcrec_spark.kernels.pairs import Known
-from dcrec_spark.kernels.poisson import CountBlock
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Shared, System
 
 from .poisson import Array
@@ -61,12 +61,9 @@ def curvatures_and_pulls(block: RatingBlock, known: Known, design: Design) -> Ar
     return np.concatenate([block.weight - design.on_preference, pull])
 
 
-def confounder_sums(block: RatingBlock, known: Known, shown: Known, design: Design, by_weight: bool) -> Array:
-    """Sums of v h^2 - w0 p^2 + w Var(h), then of w0 shown p - z w0 known h, over each row's pairs."""
-    weight = block.weight if by_weight else design.on_preference
-    square = weight * block.a_hat**2 - design.unobserved * block.product**2
-    if len(block.variance):
-        square = square + block.weight * block.variance
+def confounder_sums(block: RatingBlock, known: Known, shown: Known, design: Design) -> Array:
+    """Sums of z w0 h^2 - w0 p^2, then of w0 shown p - z w0 known h, over each row's pairs."""
+    square = design.on_preference * block.a_hat**2 - design.unobserved * block.product**2
     pull = design.unobserved * shown.of_source[block.col] * block.product
     pull -= design.on_preference * known.of_source[block.col] * block.a_hat
     row, n_rows = rows_of(block.row_ptr), len(block.row_ptr) - 1
@@ -90,10 +87,5 @@ def observed_sums(
     d, d_product = np.vstack([ones, h]), np.vstack([ones, product])
     square = w @ error**2 - w0 * (shown @ shown)
     linear, curvature = d @ (w * error) + w0 * (d_product @ shown), (d * w) @ d.T - w0 * (d_product @ d_product.T)
-    if len(block.variance):
-        uncertain = w * block.variance
-        square += uncertain @ departure**2
-        linear[1] -= uncertain @ departure
-        curvature[1, 1] += uncertain.sum()
     terms = 1 + (block.has_confounder and design.shares_gamma)
     return {"square": square, "linear": linear[:terms], "curvature": curvature[:terms, :terms]}

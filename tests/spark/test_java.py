@@ -1,5 +1,6 @@
 """Which Java is taken, why another is not, and the launcher for one that Spark could not start."""
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -128,7 +129,7 @@ def test_a_launcher_inherited_through_java_home_is_kept(monkeypatch: pytest.Monk
     assert again.source == f"JAVA_HOME={first.path}"
 
 
-def test_processes_that_write_the_launcher_at_once_all_get_a_whole_one(tmp_path: Path) -> None:
+def test_threads_that_write_and_start_the_launcher_at_once_all_use_one_folder(tmp_path: Path) -> None:
     small = fake_java(tmp_path / "small", "21", vector=False)
 
     with ThreadPoolExecutor(8) as pool:
@@ -136,6 +137,21 @@ def test_processes_that_write_the_launcher_at_once_all_get_a_whole_one(tmp_path:
 
     (home,) = homes
     assert [file.name for file in (home / "bin").iterdir()] == ["java"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux refuses to run a file that is open for writing")
+def test_a_launcher_that_another_process_still_has_open_for_writing_is_started_later(tmp_path: Path) -> None:
+    """As when a thread forks while another one writes: Linux refuses to run such a file (ETXTBSY)."""
+    launcher = tmp_path / "java"
+    launcher.write_text("#!/bin/sh\nexit 0\n")
+    launcher.chmod(0o755)
+    writing = os.open(launcher, os.O_WRONLY)
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"], pass_fds=[writing]) as holder:
+        os.close(writing)
+        with pytest.raises(OSError, match="Text file busy"):
+            subprocess.run([launcher], check=False)
+        assert java._starts(launcher, "any")
+        holder.wait(timeout=60)
 
 
 def test_without_a_usable_cache_folder_the_launcher_is_temporary(

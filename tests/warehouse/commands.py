@@ -14,6 +14,9 @@ from dcrec_spark.jobs.cli import dcrec
 from tests.jobs.job import SMALL
 from tests.warehouse.places import ROOT
 
+RATINGS = "\n".join(
+    ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
+)
 # Dies as it is about to commit to one place: Iceberg is committed by then, PostgreSQL before the directory too.
 KILLED = """
 import os, signal
@@ -26,7 +29,7 @@ main()
 """
 
 
-def small_night(folder: Path, ratings: str) -> dict[str, object]:
+def small_run(folder: Path, ratings: str) -> dict[str, object]:
     """Write ratings as CSV into a folder; the settings of a small retraining from there to its ``out``."""
     (folder / "ratings.csv").write_text(ratings)
     return {**SMALL, "input.path": folder / "ratings.csv", "input.format": "csv", "output.path": folder / "out"}

@@ -8,7 +8,7 @@ from dcrec_spark.publish import warehouse as warehouses
 from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.hive import HiveWarehouse
 from dcrec_spark.publish.protocol import publish
-from tests.warehouse.world import RUN_DATE, record, tables_of
+from tests.warehouse.tables import RUN_DATE, record, tables_of
 
 pytestmark = pytest.mark.warehouse
 

@@ -19,7 +19,7 @@ from dcrec_spark.publish.protocol import publish
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hdfs import HadoopFiles
 from tests.warehouse.hadoop import Hdfs, running_hdfs
-from tests.warehouse.world import IDS, record, tables_of
+from tests.warehouse.tables import IDS, record, tables_of
 
 pytestmark = pytest.mark.warehouse
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import ConflictError
 from dcrec_spark.publish.iceberg import IcebergWarehouse
 from dcrec_spark.publish.protocol import publish
-from tests.warehouse.world import RUN_DATE, record, tables_of
+from tests.warehouse.tables import RUN_DATE, record, tables_of
 
 pytestmark = pytest.mark.warehouse
 

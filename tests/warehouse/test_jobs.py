@@ -12,27 +12,24 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.publish.current import current_run, current_run_id
 from tests.jobs.job import SMALL
-from tests.warehouse.commands import dcrec_with, killed_before
+from tests.warehouse.commands import RATINGS, dcrec_with, killed_before
 from tests.warehouse.judges import hadoop_judge, postgresql_judge
 from tests.warehouse.places import session_settings
 
 pytestmark = pytest.mark.warehouse
-
-RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
 
 
 @pytest.fixture(scope="module")
 def settings(scratch: Path, postgresql: str) -> Path:
     """A file of settings with two warehouses."""
     ratings = scratch / "ratings.csv"
-    ratings.write_text("\n".join(RATINGS))
+    ratings.write_text(RATINGS)
     sections: dict[str, Any] = {
         "input": {"path": str(ratings), "format": "csv"},
         "output": {"path": str(scratch / "nightly")},
         "warehouses": {
-            "tables": ["recommendations", "runs"],
-            "iceberg": {"namespace": "lake.nightly"},
-            "postgresql": {"url": postgresql, "user": "publisher", "namespace": "nightly", "lock_seconds": 5},
+            "iceberg": "lake.nightly",
+            "postgresql": {"url": postgresql, "user": "publisher", "namespace": "nightly"},
         },
         # One process at a time has the Hive metastore.
         "spark": {
@@ -114,9 +111,9 @@ def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_
 def test_a_warehouse_that_is_not_there_is_refused_before_anything_is_fitted(settings: Path, scratch: Path) -> None:
     for override, message in {
         "warehouses.postgresql.url=jdbc:postgresql://127.0.0.1:1/db": "setting warehouses.postgresql.url is",
-        "warehouses.iceberg.namespace=nowhere.shop": "warehouses.iceberg.namespace is 'nowhere.shop', which Spark",
-        "warehouses.iceberg.namespace=lake.`x`": "warehouses.iceberg.namespace is 'lake.`x`'; expected catalog.data",
-        "warehouses.iceberg.namespace=lake": "expected catalog.database",
+        "warehouses.iceberg=nowhere.shop": "warehouses.iceberg is 'nowhere.shop', which Spark",
+        "warehouses.iceberg=lake.`x`": "warehouses.iceberg is 'lake.`x`'; expected catalog.data",
+        "warehouses.iceberg=lake": "expected catalog.database",
     }.items():
         refused = dcrec_with("retrain", "--dry-run", "--config", settings, "--set", override)
         assert refused.exit_code == 2

@@ -26,7 +26,7 @@ def test_a_nightly_run_publishes_the_same_rows_to_parquet_iceberg_and_postgresql
     (scratch / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
     output = scratch / "out"
     warehouses = {
-        "iceberg": {"namespace": "lake.gate"},
+        "iceberg": "lake.gate",
         "postgresql": {"url": postgresql, "user": "publisher", "namespace": "gate"},
     }
     config = scratch / "gate.yaml"

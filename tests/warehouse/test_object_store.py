@@ -29,7 +29,7 @@ from dcrec_spark.storage.objects import ObjectFiles
 from dcrec_spark.storage.protocol import ChangedError
 from tests.storage.dying import Killed
 from tests.warehouse.objects import BUCKET, Found, ObjectStore
-from tests.warehouse.world import IDS, RUN_DATE, record, tables_of
+from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
 
 pytestmark = pytest.mark.warehouse
 

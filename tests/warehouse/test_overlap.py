@@ -1,6 +1,5 @@
 """The tables of overlap of one night: every warehouse holds what the directory holds."""
 
-import json
 from pathlib import Path
 
 import pandas as pd
@@ -9,27 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.jobs.job import read_table, run_directory
-from tests.warehouse.commands import dcrec_with, small_night
+from tests.warehouse.commands import RATINGS, dcrec_with, small_run
 from tests.warehouse.judges import Judge, delta_judge, jdbc_judge, postgresql_judge
-from tests.warehouse.key_values import RunningRedis
-from tests.warehouse.test_stores import RATINGS
 
 pytestmark = pytest.mark.warehouse
 
 SIDES = ("user", "item")
-
-
-def redis_rows(server: RunningRedis, namespace: str) -> Judge:
-    """What a service finds: for each id a list, here of one row."""
-
-    def read(table: str) -> pd.DataFrame:
-        with server.reader() as client:
-            token = client.hget(f"{namespace}:current", table)
-            fields = client.hgetall(f"{namespace}:{token}:{table}")
-        column = table.replace("_overlap", "_id")
-        return pd.DataFrame([{column: key, **row} for key, rows in fields.items() for row in json.loads(rows)])
-
-    return read
 
 
 def test_every_warehouse_holds_the_tables_of_overlap(
@@ -38,20 +22,16 @@ def test_every_warehouse_holds_the_tables_of_overlap(
     tmp_path: Path,
     postgresql: str,
     database: psycopg.Connection,
-    redis_server: RunningRedis,
 ) -> None:
     settings = {
-        **small_night(tmp_path, RATINGS),
-        "recommend.overlap": "true",
-        "warehouses.tables": "[user_overlap, item_overlap]",
-        "warehouses.hive.namespace": "seen_hive",
-        "warehouses.iceberg.namespace": "sea.seen",
-        "warehouses.delta.namespace": "seen_delta",
+        **small_run(tmp_path, RATINGS),
+        "recommend.extra": "[overlap]",
+        "warehouses.hive": "seen_hive",
+        "warehouses.iceberg": "sea.seen",
+        "warehouses.delta": "seen_delta",
         "warehouses.postgresql.url": postgresql,
         "warehouses.postgresql.user": "publisher",
         "warehouses.postgresql.namespace": "seen",
-        "warehouses.redis.url": redis_server.url,
-        "warehouses.redis.namespace": "seen",
     }
     result = dcrec_with("retrain", *(word for name, value in settings.items() for word in ("--set", f"{name}={value}")))
     assert result.exit_code == 0, result.output
@@ -60,7 +40,6 @@ def test_every_warehouse_holds_the_tables_of_overlap(
         "iceberg": jdbc_judge(scratch, "seen"),
         "delta": delta_judge(scratch, "seen_delta"),
         "postgresql": postgresql_judge(database, "seen"),
-        "redis": redis_rows(redis_server, "seen"),
     }
     for side in SIDES:
         table, key = f"{side}_overlap", f"{side}_id"

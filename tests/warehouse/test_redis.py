@@ -1,8 +1,9 @@
-"""What Redis' sink does about restarts, races, passwords and servers that would drop what is read."""
+"""The example of a sink of another package, Redis: its entry point, restarts, races, passwords, full servers."""
 
 import json
 import signal
 import threading
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,19 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError
 from dcrec_spark.publish.protocol import publish
-from dcrec_spark.publish.redis import RedisWarehouse
-from dcrec_spark.publish.redis_server import RedisServer
+from examples.redis_sink.dcrec_redis_sink import RedisServer, RedisSettings, RedisWarehouse
+from tests.jobs.job import read_table, run_directory
+from tests.warehouse.commands import RATINGS, dcrec_with, small_run
 from tests.warehouse.key_values import RunningRedis, running_redis
-from tests.warehouse.world import IDS, RUN_DATE, record, tables_of
+from tests.warehouse.places import ROOT
+from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
 
 pytestmark = pytest.mark.warehouse
 
 NAMES = ("recommendations", "item_factors")
 AWAY_SECONDS = 1.0
+EXAMPLE = ROOT / "examples" / "redis_sink"
+SETTING = "warehouses.other.redis"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +43,7 @@ def warehouse(
     """Keys of the test's own, under which one run is shown; two are kept."""
     monkeypatch.setenv("REDISCLI_AUTH", server.password)
     namespace = f"s_{crc32(request.node.nodeid.encode())}"
-    made = RedisWarehouse(spark, RedisServer.open(server.url, None, None, "test"), namespace, 2, RUN_DATE)
+    made = RedisWarehouse(spark, RedisServer.open(RedisSettings(url=server.url), "test"), namespace, 2, RUN_DATE)
     made.check()
     send(made, spark, "old")
     yield made
@@ -62,6 +67,42 @@ def look(server: RunningRedis, namespace: str) -> dict[str, tuple[str, int]]:
 
 def whole(run_id: str) -> dict[str, tuple[str, int]]:
     return {"recommendations": (run_id, 2 * len(IDS)), "item_factors": (run_id, 2)}
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The example as pip would install it: its module and its entry points on the path."""
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    described = tmp_path / "dcrec_redis_sink-0.1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n")
+    lines = [f"[{group}]\n{name} = {place}\n" for group, names in project["entry-points"].items()
+             for name, place in names.items()]  # fmt: skip
+    (described / "entry_points.txt").write_text("".join(lines))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_run_publishes_to_the_installed_sink_and_a_service_finds_its_lists(
+    server: RunningRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REDISCLI_AUTH", server.password)
+    settings = {
+        **small_run(tmp_path, RATINGS),
+        "recommend.extra": "[overlap]",
+        "warehouses.other.redis": f"{{url: '{server.url}', namespace: shop}}",
+    }
+    result = dcrec_with("retrain", *(word for name, value in settings.items() for word in ("--set", f"{name}={value}")))
+    assert result.exit_code == 0, result.output
+    expected = read_table(run_directory(tmp_path / "out"), "recommendations")
+    with server.reader() as client:
+        token = client.hget("shop:current", "recommendations")
+        rows = json.loads(client.hget(f"shop:{token}:recommendations", "3") or "[]")
+        assert client.hlen(f"shop:{token}:user_overlap") == 12
+    wanted = expected[expected.user_id == "3"].sort_values("rank")
+    assert [row["item_id"] for row in rows] == wanted.item_id.tolist()
+    assert [row["score"] for row in rows] == wanted.score.tolist()
 
 
 @pytest.mark.parametrize("step", ["write", "commit"])
@@ -161,13 +202,14 @@ def test_a_server_that_would_drop_tables_and_one_that_refuses_are_named(
         finally:
             client.config_set("maxmemory-policy", "noeviction")
     (tmp_path / "password").write_text("hunter22\n")
-    wrong = RedisServer.open(server.url, None, str(tmp_path / "password"), "warehouses.redis")
-    with pytest.raises(ConfigError, match=r"warehouses\.redis\.url is 'redis://") as refusal:
+    settings = RedisSettings(url=server.url, password_file=str(tmp_path / "password"))
+    wrong = RedisServer.open(settings, SETTING)
+    with pytest.raises(ConfigError, match=r"warehouses\.other\.redis\.url is 'redis://") as refusal:
         RedisWarehouse(spark, wrong, "x", 2, RUN_DATE).check()
     assert "hunter22" not in f"{refusal.value} {wrong!r}"
     for url in ("redis://me:hunter22@h/0", "http://h", "redis://h/0?password=hunter22"):
         with pytest.raises(ConfigError, match=r"expected redis://host:port/number") as refusal:
-            RedisServer.open(url, None, None, "warehouses.redis")
+            RedisServer.open(RedisSettings(url=url), SETTING)
         assert "hunter22" not in str(refusal.value)
     with pytest.raises(ConfigError, match="namespace is 'a:b'"):
         RedisWarehouse(spark, warehouse.server, "a:b", 2, RUN_DATE).check()

@@ -140,13 +140,13 @@ def test_a_night_is_read_and_published_with_the_credential_and_a_repeat_replaces
     assert places_of(gateway.secret, settings.parent) == []
     record = record_of(output / f"run_id={runs[1]}")
     conf = record["configuration"]["spark"]["conf"]
-    assert conf["spark.sql.catalog.lake.credential"] == "${oc.env:CATALOG_CREDENTIAL}"
+    assert conf["spark.sql.catalog.lake.credential"] == "${env:CATALOG_CREDENTIAL}"
 
 
 @pytest.mark.parametrize(
     ("code", "named", "namespace"),
     [
-        (2, "warehouses.iceberg.namespace is 'lake.unseen', which Spark cannot open", "lake.unseen"),
+        (2, "warehouses.iceberg is 'lake.unseen', which Spark cannot open", "lake.unseen"),
         (3, "input table 'lake.events.ratings'", "null"),
     ],
     ids=["publishing", "reading"],
@@ -156,7 +156,7 @@ def test_a_wrong_credential_is_refused_by_name_and_nothing_is_published(
 ) -> None:
     monkeypatch.setenv("CATALOG_CREDENTIAL", WRONG)
 
-    ended = night(settings, f"warehouses.iceberg.namespace={namespace}")
+    ended = night(settings, f"warehouses.iceberg={namespace}")
 
     assert ended.code == code, ended.logged[-3000:]
     assert ended.error.startswith(named)

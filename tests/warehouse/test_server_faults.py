@@ -18,7 +18,7 @@ from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.server import Server
 from tests.warehouse.database import Postgresql, running_server
-from tests.warehouse.world import IDS, RUN_DATE, record, tables_of
+from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
 
 pytestmark = pytest.mark.warehouse
 

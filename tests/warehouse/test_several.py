@@ -20,7 +20,7 @@ from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.server import Server
 from dcrec_spark.publish.several import Several
-from tests.warehouse.world import IDS, RUN_DATE, record, tables_of
+from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
 
 pytestmark = pytest.mark.warehouse
 

@@ -12,16 +12,12 @@ from pyspark.sql import SparkSession
 from dcrec_spark.publish.current import current_run, current_run_id
 from dcrec_spark.publish.parquet import ParquetSink
 from tests.jobs.job import SMALL
-from tests.warehouse.commands import dcrec_with, killed_before
+from tests.warehouse.commands import RATINGS, dcrec_with, killed_before
 from tests.warehouse.hadoop import Hdfs, running_hdfs
 from tests.warehouse.objects import BUCKET, CREDENTIALS, ObjectStore
 from tests.warehouse.places import session_settings
 
 pytestmark = pytest.mark.warehouse
-
-RATINGS = "\n".join(
-    ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
-)
 
 
 def write_settings(scratch: Path, name: str, place: str, conf: Mapping[str, str]) -> Path:
@@ -83,7 +79,7 @@ def test_a_night_on_s3_is_killed_and_run_again_listed_and_rolled_back(
     assert second != first
     assert store.found("jobs/nightly") == (second, {second}, whole.rows)
     record = current_run(f"s3a://{BUCKET}/jobs/nightly", spark).record
-    assert any("an interrupted run is gone on with" in warning for warning in record["warnings"])
+    assert any("resuming an interrupted run" in warning for warning in record["warnings"])
     assert [key for key in store.keys("jobs/nightly/.") if not key.endswith("/")] == []
 
     listed = dcrec_with("runs", "--config", on_s3)
@@ -128,7 +124,7 @@ def test_a_night_on_hdfs_is_stopped_and_goes_on_from_its_checkpoint(
     result = dcrec_with("retrain", "--config", settings)
     assert result.exit_code == 0, result.output
     record = current_run(output, spark).record
-    assert any("an interrupted run is gone on with" in warning for warning in record["warnings"])
+    assert any("resuming an interrupted run" in warning for warning in record["warnings"])
     copy = hdfs.copy("/jobs/nightly")
     run = copy / f"run_id={record['run_id']}"
     assert json.loads((run / "run.json").read_text())["status"] == "published"

@@ -74,14 +74,11 @@ class Shop:
             "input": {"format": "table", "table": RATINGS},
             "output": {"path": str(scratch / "shop"), "keep": KEEP},
             "warehouses": {
-                "tables": ["recommendations", "runs"],
-                "keep": KEEP,
-                "iceberg": {"namespace": "sea.shop"},
-                "postgresql": {"url": url, "user": "publisher", "namespace": "shop", "lock_seconds": 30},
+                "iceberg": "sea.shop",
+                "postgresql": {"url": url, "user": "publisher", "namespace": "shop"},
             },
-            "audit": {"held_out_share": 0.2, "metric": "recall", "relevant_from": 4, "max_below_popularity": None,
-                "max_loss": 0.3,
-                      "max_volume_fall": 0.2},
+            "audit": {"held_out_share": 0.2, "max_below_popularity": None, "max_loss": 0.3, "max_volume_fall": 0.2},
+            "evaluation": {"relevant_from": 4},
             "spark": {"master": "local[2]",
                       "conf": {**session_settings(scratch), "spark.sql.catalogImplementation": "in-memory"}},
         }  # fmt: skip

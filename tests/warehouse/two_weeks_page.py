@@ -46,8 +46,7 @@ def page(shop: Shop, readers: list[Reader], listed: str) -> str:
             "",
             "## What is held at the end",
             "",
-            f"`output.keep` and `warehouses.keep` are {KEEP}. Warehouses clear up when the next run is staged, so they "
-            "may hold one more.",
+            f"`output.keep` is {KEEP}. Warehouses clear up when the next run is staged, so they may hold one more.",
             "",
             "```text",
             _short(shop, listed),

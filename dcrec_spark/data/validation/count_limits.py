@@ -54,11 +54,8 @@ def apply_limits(checked: DataFrame, config: ValidationConfig, seed: int) -> Dat
         labelled = _label(labelled, few, ["item_id"], TOO_FEW_ITEM)
     if config.max_ratings_per_user is not None:
         many = _sizes(pairs, "user_id").filter(F.col("size") > config.max_ratings_per_user)
-        if config.max_ratings_policy == "reject":
-            labelled = _label(labelled, many, ["user_id"], TOO_MANY_USER)
-        else:
-            beyond = _beyond_the_cap(pairs.join(many, "user_id"), config.max_ratings_per_user, seed)
-            labelled = _label(labelled, beyond, ["user_id", "item_id"], TOO_MANY_USER)
+        beyond = _beyond_the_cap(pairs.join(many, "user_id"), config.max_ratings_per_user, seed)
+        labelled = _label(labelled, beyond, ["user_id", "item_id"], TOO_MANY_USER)
     reasons = F.when(good, F.col("limits")).otherwise(F.col("reasons"))
     return labelled.withColumn("reasons", reasons).drop("limits")
 

@@ -15,6 +15,8 @@ from dcrec_spark.data.reject_reasons import MALFORMED, Rule, names_of_broken
 
 # A cast alone would take Java's notations, 5f and 0x1p3, for numbers.
 _NUMBER = r"(?i)^\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)\s*$"
+# Allowed clock skew: a rating from further ahead is rejected.
+CLOCK_SKEW_SECONDS = 86_400
 _SEEN_BY_READER = ("empty", "unparsable")
 
 
@@ -26,9 +28,9 @@ def check_rows(raw: DataFrame, config: ValidationConfig, now: float) -> DataFram
     raw : DataFrame
         The layout of :mod:`dcrec_spark.data.columns`; ``read_problems`` may be missing.
     config : ValidationConfig
-        Scale, kind, and what to do with future timestamps.
+        Scale and kind.
     now : float
-        Seconds since 1970; later timestamps are in the future.
+        Seconds since 1970; timestamps more than a day later are rejected.
 
     Returns
     -------
@@ -45,7 +47,7 @@ def check_rows(raw: DataFrame, config: ValidationConfig, now: float) -> DataFram
     columns = [value.alias(name) for name, value in values.items()]
     if "timestamp" in types:
         seconds = _seconds(types["timestamp"])
-        rules += _time_rules(seconds, types["timestamp"], now, config)
+        rules += _time_rules(seconds, types["timestamp"], now)
         columns.append(seconds.alias("timestamp"))
     reasons = _reasons(rules, has_reader="read_problems" in types)
     return raw.select("user_id", "item_id", *columns, "raw", reasons.alias("reasons"))
@@ -129,10 +131,9 @@ def _seconds(stored: DataType) -> Column:
     return F.coalesce(column.try_cast("long"), column.try_cast("timestamp").cast("long"))
 
 
-def _time_rules(seconds: Column, stored: DataType, now: float, config: ValidationConfig) -> list[Rule]:
+def _time_rules(seconds: Column, stored: DataType, now: float) -> list[Rule]:
     """Rules for times; a row without one stays, as the oldest."""
     given = F.col("timestamp").isNotNull() & ~_blank(F.col("timestamp"), stored)
     rules = [Rule("unparsable_timestamp", given & seconds.isNull())]
-    if config.future_timestamps == "reject":
-        rules.append(Rule("future_timestamp", seconds > int(now) + config.future_tolerance_seconds))
+    rules.append(Rule("future_timestamp", seconds > int(now) + CLOCK_SKEW_SECONDS))
     return rules

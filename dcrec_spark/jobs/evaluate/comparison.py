@@ -15,12 +15,9 @@ from dcrec_spark.data.titles import read_titles_file
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.baselines import item_statistics
-from dcrec_spark.jobs.inputs import open_ratings
+from dcrec_spark.jobs.inputs import as_trained, load_served_model, open_ratings, require_ids_of
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
-from dcrec_spark.jobs.served_model import as_trained, load_served_model, require_ids_of
-from dcrec_spark.models.families.gaussian import LeastSquares
-from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.vectors import ScoringVectors
@@ -202,11 +199,8 @@ def baseline_of(model: DeconfoundedMFModel) -> DeconfoundedMF:
     """Estimator of the baseline model: the settings of the model, without a confounder.
 
     Leaving the confounder part out of a model's scores would make no fair baseline: the other part was fitted next to
-    it. Unrated pairs keep their weight, because it moves the intercept.
+    it.
     """
     fitted_with = {param.name: value for param, value in model.extractParamMap().items()}
-    family = family_of(model)
-    if isinstance(family, LeastSquares) and fitted_with["unobservedWeight"] is None:
-        fitted_with["unobservedWeight"] = family.default_unobserved_weight
     without = {"adjustment": "none", "exposureModel": None, "initialModel": None, "validationIndicatorCol": None}
     return DeconfoundedMF(**{**fitted_with, **without})

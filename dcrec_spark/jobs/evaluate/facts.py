@@ -13,9 +13,9 @@ from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
 from dcrec_spark.evaluation.result import Estimate, Metrics
 from dcrec_spark.jobs.evaluate.comparison import BASELINE, COMPARED, MODEL, Comparison
 from dcrec_spark.jobs.evaluate.measure import Measurements, difference_of
+from dcrec_spark.jobs.inputs import as_trained
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
-from dcrec_spark.jobs.served_model import as_trained
 from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of

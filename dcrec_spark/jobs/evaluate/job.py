@@ -16,12 +16,11 @@ from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.jobs.evaluate.comparison import Comparison, Inputs, compare, naming_test, open_inputs, test_input
 from dcrec_spark.jobs.evaluate.facts import report_facts
 from dcrec_spark.jobs.evaluate.measure import check_exposures, measure, measure_certainty
+from dcrec_spark.jobs.inputs import input_line, model_line, require_model_path, validated_to_serve
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
-from dcrec_spark.jobs.outputs import reject_table, text_file
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import record_of
-from dcrec_spark.jobs.served_model import require_model_path, validated_to_serve
-from dcrec_spark.jobs.summary import input_line, model_line
+from dcrec_spark.jobs.tables import reject_table, text_file
 from dcrec_spark.report.page import render
 
 FOLDER, PAGE = "report", "report.html"

@@ -17,8 +17,8 @@ from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
 from dcrec_spark.jobs.evaluate.comparison import MODEL, Comparison
+from dcrec_spark.jobs.inputs import as_trained
 from dcrec_spark.jobs.job import Context
-from dcrec_spark.jobs.served_model import as_trained
 from dcrec_spark.models.exposure.estimator import estimator_like
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.publish.schemas import metric_table

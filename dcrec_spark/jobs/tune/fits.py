@@ -78,11 +78,9 @@ def metric_settings(config: TuneConfig) -> MetricSettings:
 
 def fits_in_memory(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence[str]) -> bool:
     """Whether a fit in memory has all that the candidates ask for: no exposure counts, no given propensities."""
-    exposures = [c.exposure for c in candidates] + [config.exposure] * (config.tuning.weights == "exposure")
-    with_counts = "count" in columns and any(exposure is not None for exposure in exposures)
-    return not with_counts and not (
-        "propensity" in columns and any(candidate.outcome.adjustment == "ipw" for candidate in candidates)
-    )
+    with_exposure = config.tuning.weights == "exposure" or any(candidate.exposure for candidate in candidates)
+    weighted = any(candidate.outcome.adjustment == "ipw" for candidate in candidates)
+    return not (("count" in columns and with_exposure) or ("propensity" in columns and weighted))
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,10 @@ from rich.text import Text
 from dcrec_spark.config import TuneConfig
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError, FitError
-from dcrec_spark.jobs.inputs import open_ratings
+from dcrec_spark.jobs.inputs import input_line, open_ratings
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
-from dcrec_spark.jobs.outputs import reject_table, text_file
 from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.jobs.summary import input_line
+from dcrec_spark.jobs.tables import reject_table, text_file
 from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates, format_parameters
 from dcrec_spark.jobs.tune.fits import Attempt, Fits, InMemory, OnCluster, Sizes, fits_in_memory, metric_settings, split
 from dcrec_spark.jobs.tune.trials import Choice, Ledger, TrialRow, choose

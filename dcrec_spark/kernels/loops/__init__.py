@@ -1,6 +1,8 @@
-"""Loops over the rows of a block, compiled by numba: the same sums as the NumPy kernels beside them, in one pass.
+"""Loops over the rows of a block, compiled by numba.
 
-Nothing here is imported unless it pays (:mod:`dcrec_spark.kernels.compiled`): numba takes half a second to load. Each
-loop works on the rows from ``first`` to ``last`` and writes to them alone, so that ranges of rows run side by side and
-a row's numbers do not depend on the range that it is in. Sums are added up in double precision whatever the inputs' is.
+A function of :mod:`dcrec_spark.kernels` imports its loops when it is first called: numba takes half a second to load.
+A loop computes the rows from ``first`` to ``last`` and writes to them alone. Ranges of rows run on several threads, and
+a row's numbers do not depend on its range. Sums are in double precision, but for the normal equations, which are in
+that of their inputs. numba's cache compares a loop's own file only: after a change in one file, remove what is cached
+of the files that import it.
 """

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
+from dcrec_spark.kernels.csr import CountBlock
 from dcrec_spark.kernels.loops.csr import TOGETHER, four_products, one_product
 from dcrec_spark.kernels.loops.jit import jit
 from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
-from dcrec_spark.kernels.poisson import CountBlock
 from dcrec_spark.kernels.threads import Numbers, Places
 
 # Factor by which extrapolations may grow from round to round, and by which they shrink after one is refused.

@@ -12,6 +12,8 @@ The distance of two rows in memory is then known to the compiler, which makes ve
 unsigned integers: of signed ones numba checks whether they count from the end.
 """
 
+from typing import Any
+
 import numpy as np
 
 from dcrec_spark.kernels.loops.jit import inline, jit
@@ -25,12 +27,13 @@ PIECE = 32
 PANEL = 64
 # Columns are worked on in runs of so many, whole vectors of any processor. Divides PANEL.
 VECTOR = 8
-_1, _2, _3 = np.uint64(PANEL), np.uint64(2 * PANEL), np.uint64(3 * PANEL)
+ROW_1, ROW_2, ROW_3 = np.uint64(PANEL), np.uint64(2 * PANEL), np.uint64(3 * PANEL)
+COLUMN_1, COLUMN_2, COLUMN_3 = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
 @inline
 def add_products(
-    target: Numbers, to: int, sign: float, left: Numbers, at_left: int, right: Numbers, at_right: int,
+    target: Numbers, to: int, sign: Any, left: Numbers, at_left: int, right: Numbers, at_right: int,
     length: int, begin: int, end: int,
 ) -> None:  # fmt: skip
     """Add sign left' right to four rows of the target, in columns from ``begin`` to ``end`` of one panel.
@@ -40,20 +43,20 @@ def add_products(
     """
     t = np.uint64(to)
     for n in range(0, length, TILE):
-        i = at_left + n * PANEL
-        j, m, q = i + PANEL, i + 2 * PANEL, i + 3 * PANEL
-        a0, a1, a2, a3 = sign * left[i], sign * left[i + 1], sign * left[i + 2], sign * left[i + 3]
-        b0, b1, b2, b3 = sign * left[j], sign * left[j + 1], sign * left[j + 2], sign * left[j + 3]
-        c0, c1, c2, c3 = sign * left[m], sign * left[m + 1], sign * left[m + 2], sign * left[m + 3]
-        d0, d1, d2, d3 = sign * left[q], sign * left[q + 1], sign * left[q + 2], sign * left[q + 3]
+        i = np.uint64(at_left + n * PANEL)
+        j, m, q = i + ROW_1, i + ROW_2, i + ROW_3
+        a0, a1, a2, a3 = sign * left[i], sign * left[i + COLUMN_1], sign * left[i + COLUMN_2], sign * left[i + COLUMN_3]
+        b0, b1, b2, b3 = sign * left[j], sign * left[j + COLUMN_1], sign * left[j + COLUMN_2], sign * left[j + COLUMN_3]
+        c0, c1, c2, c3 = sign * left[m], sign * left[m + COLUMN_1], sign * left[m + COLUMN_2], sign * left[m + COLUMN_3]
+        d0, d1, d2, d3 = sign * left[q], sign * left[q + COLUMN_1], sign * left[q + COLUMN_2], sign * left[q + COLUMN_3]
         r = np.uint64(at_right + n * PANEL)
         for column in range(begin, end):
             k = np.uint64(column)
-            a, b, c, d = right[r + k], right[r + _1 + k], right[r + _2 + k], right[r + _3 + k]
+            a, b, c, d = right[r + k], right[r + ROW_1 + k], right[r + ROW_2 + k], right[r + ROW_3 + k]
             target[t + k] += (a0 * a + b0 * b) + (c0 * c + d0 * d)
-            target[t + _1 + k] += (a1 * a + b1 * b) + (c1 * c + d1 * d)
-            target[t + _2 + k] += (a2 * a + b2 * b) + (c2 * c + d2 * d)
-            target[t + _3 + k] += (a3 * a + b3 * b) + (c3 * c + d3 * d)
+            target[t + ROW_1 + k] += (a1 * a + b1 * b) + (c1 * c + d1 * d)
+            target[t + ROW_2 + k] += (a2 * a + b2 * b) + (c2 * c + d2 * d)
+            target[t + ROW_3 + k] += (a3 * a + b3 * b) + (c3 * c + d3 * d)
 
 
 @inline
@@ -143,22 +146,21 @@ def _columns(j: int, panel: int, width: int) -> tuple[int, int]:
 def _gather(start: int, end: int, given: RowSystems, gathered: Numbers, curved: Numbers) -> None:
     """Copy the sources of some nonzeros, and their products with the curvatures. Zeros fill the last tile."""
     rank, width, bordered = given.rank, given.right.shape[1], given.border.shape[1] > 0
+    bias, last, right = place(PIECE, 0, rank), place(PIECE, 0, width - 1), place(PIECE, 0, width)
+    has_bias = width - bordered > rank
     for n in range(start, end):
-        weight, row = given.curvature[n], n - start
-        for panel in range(rank // PANEL + 1):
-            source, at = given.sources[given.col[n], panel * PANEL :], np.uint64((panel * PIECE + row) * PANEL)
-            for column in range(min(PANEL, rank - panel * PANEL)):
-                k = np.uint64(column)
-                number = source[k]
-                gathered[at + k] = number
-                curved[at + k] = number * weight
-        if width - bordered > rank:
-            gathered[place(PIECE, row, rank)] = 1.0
-            curved[place(PIECE, row, rank)] = weight
+        source, weight, row = given.sources[given.col[n]], given.curvature[n], (n - start) * PANEL
+        for panel in range(0, rank, PANEL):
+            at, of_source = np.uint64(panel * PIECE + row), np.uint64(panel)
+            for column in range(min(PANEL, rank - panel)):
+                number = source[of_source + np.uint64(column)]
+                gathered[at + np.uint64(column)] = number
+                curved[at + np.uint64(column)] = number * weight
+        if has_bias:
+            gathered[bias + row], curved[bias + row] = 1.0, weight
         if bordered:
-            gathered[place(PIECE, row, width - 1)] = given.a_hat[n]
-            curved[place(PIECE, row, width - 1)] = given.a_hat[n] * weight
-        curved[place(PIECE, row, width)] = given.pull[n]
+            gathered[last + row], curved[last + row] = given.a_hat[n], given.a_hat[n] * weight
+        curved[right + row] = given.pull[n]
     for row in range(end - start, tiled(end - start)):
         for k in range(width + 1):
             gathered[place(PIECE, row, k)], curved[place(PIECE, row, k)] = 0.0, 0.0
@@ -215,10 +217,10 @@ def _divide(triangle: Numbers, tile: int, to: int, begin: int, end: int) -> None
     for column in range(begin, end):
         k = np.uint64(column)
         a = triangle[at + k] * aa
-        b = (triangle[at + _1 + k] - ab * a) * bb
-        c = (triangle[at + _2 + k] - ac * a - bc * b) * cc
-        d = (triangle[at + _3 + k] - ad * a - bd * b - cd * c) * dd
-        triangle[at + k], triangle[at + _1 + k], triangle[at + _2 + k], triangle[at + _3 + k] = a, b, c, d
+        b = (triangle[at + ROW_1 + k] - ab * a) * bb
+        c = (triangle[at + ROW_2 + k] - ac * a - bc * b) * cc
+        d = (triangle[at + ROW_3 + k] - ad * a - bd * b - cd * c) * dd
+        triangle[at + k], triangle[at + ROW_1 + k], triangle[at + ROW_2 + k], triangle[at + ROW_3 + k] = a, b, c, d
 
 
 @inline

@@ -20,9 +20,9 @@ from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.pace import REACHED, TO_THE_OPTIMUM, Stride
 from dcrec_spark.engine.rows import RowLayout
 from dcrec_spark.engine.turn import Turn, Update
-from dcrec_spark.kernels.csr import inner_products, row_products, row_sums
+from dcrec_spark.kernels.csr import CountBlock, inner_products, row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise, over_relaxed
-from dcrec_spark.kernels.poisson import CountBlock, converge_shape, drawn_counts, log_rates, rates, update_shape
+from dcrec_spark.kernels.poisson import converge_shape, drawn_counts, log_rates, rates, update_shape
 
 Term = TypeVar("Term")
 

@@ -199,7 +199,6 @@ def test_alone_a_model_is_compared_with_a_baseline_model(alone: Path, trained: P
     model = DeconfoundedMFModel.load(str(run_directory(trained / "deconfounded") / "model"))
     baseline = baseline_of(model)
     assert (baseline.getOrDefault("adjustment"), baseline.getOrDefault("exposureModel")) == ("none", None)
-    assert baseline.getOrDefault("unobservedWeight") == 1.0  # that of the model, where a classical one has 0
     assert baseline.getOrDefault("rank") == model.getOrDefault("rank")
     model.release()
 

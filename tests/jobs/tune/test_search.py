@@ -116,6 +116,7 @@ def test_counts_and_given_propensities_are_fitted_on_the_cluster() -> None:
     assert fits_in_memory(settings, draw_candidates(settings), columns)
     assert fits_in_memory(settings, weighted, columns)
     assert not fits_in_memory(settings, weighted, [*columns, "propensity"])
+    assert not fits_in_memory(settings, draw_candidates(settings), [*columns, "count"])
 
 
 def test_trials_are_measured_as_models_are_evaluated() -> None:

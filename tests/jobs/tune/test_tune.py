@@ -20,7 +20,9 @@ SETTINGS = {
     "exposure.tol": 0,
     "outcome.max_iter": 2,
     "outcome.tol": 0,
-    "outcome.alpha": 1,
+    "outcome.outcome": "weighted",
+    "outcome.alpha": 2,
+    "outcome.reg_param": 1,
     "validation.scale_min": 1,
     "validation.scale_max": 5,
     "tuning.validation_share": 0.3,
@@ -76,7 +78,7 @@ def test_every_trial_is_recorded_and_the_best_is_a_configuration(searched: Path)
     best = found[table.value.idxmax()]
     chosen = load_config(RetrainConfig, run / "best" / "best.yaml")
     assert (chosen.exposure.rank, chosen.outcome.rank) == (best["exposure.rank"], best["outcome.rank"])
-    assert (chosen.exposure.max_iter, chosen.outcome.alpha) == (3, 1.0)
+    assert (chosen.exposure.max_iter, chosen.outcome.alpha) == (3, 2.0)
     assert (record["job"], record["counts"]["trials"], record["counts"]["trials_failed"]) == ("tune", 4, 0)
     assert record["counts"]["train"] + record["counts"]["held_out"] <= record["counts"]["ratings"]
     assert "trial" in record["warnings"][-1]

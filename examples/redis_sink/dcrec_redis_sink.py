@@ -1,43 +1,51 @@
-"""Redis: a hash for each table of each run, written by the executors, and one pointer that is switched last.
+"""Redis as a sink of dcrec: a hash for each table of each run, and one pointer that a commit switches.
 
 ::
 
-    <namespace>:current                  hash: table -> token of the run that readers read
-    <namespace>:<token>:<table>          hash: id of a user or an item -> its rows, as a JSON list in the order of ranks
-    <namespace>:runs                     hash: token -> run_id, run_date, tables, when it was published, as JSON
-    <namespace>:staging                  set: tokens of runs that are being written
+    <namespace>:current              hash: table -> token of the run that readers read
+    <namespace>:<token>:<table>      hash: id of a user or an item -> its rows, as a JSON list in the order of ranks
+    <namespace>:runs                 hash: token -> run_id, run_date, tables, time of publication, as JSON
+    <namespace>:staging              set: tokens of runs that are being written
 
-A reader asks for the token, and then for the rows of an id. Redis holds what is looked up by an id: recommendations,
-similar_items, the overlap, the vectors and the factors; and fallback, under the empty id. The other tables of a run are
-for the other places.
-
-Committing is one transaction: it is refused if the pointer has moved since staging began, or if something of what was
-staged is gone; it notes the run, and switches the pointer of all tables at once. Redis does not tell who is dead: what
-was begun two days ago and never committed goes when the next run is staged. No key has an expiry, which a task that
-Spark has given up, and that goes on all the same, could set anew.
+A reader asks for the token, and then for the rows of an id. Redis holds the tables that are looked up by an id, and
+``fallback`` under the empty id. A commit is one transaction. It is refused if the pointer has moved since staging
+began, or if something of what was staged is gone. Redis does not tell who is dead: what was begun two days ago and
+never committed goes when the next run is staged. No key has an expiry, which a task that Spark has given up, and that
+still runs, could set anew.
 """
 
 import json
 import logging
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import redis
+from pydantic import Field
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructType
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
 
-from dcrec_spark.errors import ConfigError, DcrecError, require_extra
+from dcrec_spark.config.section import Section
+from dcrec_spark.errors import ConfigError, DcrecError
 from dcrec_spark.publish.protocol import Record
-from dcrec_spark.publish.redis_server import RedisServer
-from dcrec_spark.publish.warehouse import IDENTIFIER, Kept, StagedTables, Warehouse, first_line, is_abandoned
+from dcrec_spark.publish.warehouse import (
+    IDENTIFIER,
+    Kept,
+    StagedTables,
+    Warehouse,
+    first_line,
+    is_abandoned,
+    password_in,
+)
 from dcrec_spark.spark.failures import said
-
-require_extra("redis")
-
-import redis
 
 # Table -> the column that its rows are looked up by; None: one list for all.
 KEYS: Mapping[str, str | None] = {
@@ -56,6 +64,63 @@ _log = logging.getLogger(__name__)
 _KEY, _ROWS = "key", "rows"
 # Policies of a full server that drop keys without an expiry: tables that readers read.
 _DROPPING = "allkeys"
+
+
+_URL = re.compile(r"rediss?://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?(?:/[0-9]{1,4})?")
+_CONNECT_SECONDS = 15.0
+# Tries of one command, up to 2 s apart: a server that restarts is back by then.
+_TRIES = 15
+_TRANSIENT = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError)
+
+
+class RedisSettings(Section):
+    """Settings under ``warehouses.other.redis``."""
+
+    url: str = Field(description="redis://host:port/number, or rediss:// for TLS, without password")
+    user: str | None = Field(default=None, description="Redis user; null: the default user")
+    password_file: str | None = Field(
+        default=None, description="File whose first line is the password; null: environment variable REDISCLI_AUTH"
+    )
+    namespace: str = Field(default="dcrec", description="Prefix of all keys")
+
+
+@dataclass(frozen=True)
+class RedisServer:
+    """Address and user, for executors and for the driver."""
+
+    url: str
+    user: str | None
+    password: str | None = field(repr=False)
+
+    @classmethod
+    def open(cls, settings: RedisSettings, setting: str) -> "RedisServer":
+        """Read the password from its file, or from the environment variable REDISCLI_AUTH.
+
+        Raises
+        ------
+        ConfigError : the url is of another form, or the file cannot be read. Neither is repeated: they may hold a
+            secret.
+        """
+        if _URL.fullmatch(settings.url) is None:
+            raise ConfigError(
+                f"setting {setting}.url: expected redis://host:port/number, or rediss:// for TLS, without user and "
+                "password"
+            )
+        file = settings.password_file
+        password = os.environ.get("REDISCLI_AUTH") if file is None else password_in(file, setting)
+        return cls(settings.url, settings.user, password)
+
+    def connect(self) -> "redis.Redis":
+        """Make a client; it connects when it is first used, and tries again while a server restarts."""
+        return redis.Redis.from_url(
+            self.url,
+            username=self.user,
+            password=self.password,
+            decode_responses=True,
+            socket_connect_timeout=_CONNECT_SECONDS,
+            retry=Retry(ExponentialBackoff(cap=2.0, base=0.1), _TRIES, supported_errors=_TRANSIENT),
+            retry_on_error=list(_TRANSIENT),
+        )
 
 
 class _Staged(NamedTuple):
@@ -77,6 +142,7 @@ class RedisWarehouse(Warehouse):
     """
 
     kind = "redis"
+    Settings = RedisSettings
 
     def __init__(
         self, spark: SparkSession | None, server: RedisServer, namespace: str, keep: int, run_date: date | None
@@ -86,6 +152,19 @@ class RedisWarehouse(Warehouse):
         self.server = server
         self._client = server.connect()
         self._staged: dict[tuple[str, str], _Staged] = {}
+
+    @classmethod
+    def open(
+        cls, settings: RedisSettings, spark: SparkSession | None, keep: int, run_date: date | None
+    ) -> "RedisWarehouse":
+        """Open the sink with the settings that a job has for it."""
+        server = RedisServer.open(settings, "warehouses.other.redis")
+        return cls(spark, server, settings.namespace, keep, run_date)
+
+    @property
+    def setting(self) -> str:
+        """Its name in the settings."""
+        return "warehouses.other.redis"
 
     def takes(self, table: str) -> bool:
         """Whether the table's rows are looked up by an id."""

@@ -1,17 +1,22 @@
-"""The commands ``runs`` and ``rollback`` on a directory alone: no session is needed."""
+"""The commands ``runs`` and ``rollback`` on a directory, and sinks of other packages: no session is needed."""
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from dcrec_spark.config.section import Section
+from dcrec_spark.jobs import sinks
 from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import ParquetSink, StagedRun
+from dcrec_spark.publish.warehouse import Kept, Warehouse
 from dcrec_spark.storage.files import open_files
 
 
@@ -78,4 +83,81 @@ def test_a_damaged_run_is_not_gone_back_to(output: Path) -> None:
 def test_an_empty_output_and_none_are_told(tmp_path: Path) -> None:
     assert rows_of(dcrec_with("runs", "--set", f"output.path={tmp_path}")) == [["nothing", "is", "published"]]
     assert dcrec_with("runs").exit_code == 2
-    assert "warehouses.hive" in dcrec_with("runs", "--set", "warehouses.hve.namespace=x").stderr
+    assert "warehouses.hive" in dcrec_with("runs", "--set", "warehouses.hve=x").stderr
+
+
+# ---- sinks of other packages
+
+
+class ShelfSettings(Section):
+    """Settings of the sink below."""
+
+    place: str
+    height: int = 3
+
+
+class Shelf(Warehouse):
+    """A sink that only lists its one run."""
+
+    kind = "shelf"
+    Settings = ShelfSettings
+    opened: ClassVar[list[object]] = []
+
+    @classmethod
+    def open(cls, settings: ShelfSettings, spark: object, keep: int, run_date: object) -> "Shelf":
+        cls.opened.append((settings, keep))
+        return cls(settings.place, keep, None)
+
+    def check(self) -> None:
+        """Nothing to check."""
+
+    def kept(self) -> list[Kept]:
+        return [Kept("run-07", "2026-11-07", ("recommendations",), ("recommendations",))]
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that offers the sink."""
+    Shelf.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+    Shelf.opened.clear()
+    entry = SimpleNamespace(name="shelf", load=lambda: Shelf)
+    monkeypatch.setattr(sinks, "entry_points", lambda group: [entry] if group == "dcrec_spark.sinks" else [])
+
+
+@pytest.mark.usefixtures("shelf")
+def test_a_sink_of_another_package_is_found_by_its_entry_point(output: Path) -> None:
+    place = (
+        "--set",
+        f"output.path={output}",
+        "--set",
+        "warehouses.other.shelf={place: hall}",
+        "--set",
+        "output.keep=4",
+    )
+    assert ["run-07", "2026-11-07", "current"] in rows_of(dcrec_with("runs", *place))
+    assert Shelf.opened == [(ShelfSettings(place="hall"), 4)]
+
+
+@pytest.mark.usefixtures("shelf")
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("shelf={place: hall, height: tall}", "setting warehouses.other.shelf.height: found 'tall', expected a whole"),
+        (
+            "shelf={place: hall, hight: 3}",
+            "unknown setting warehouses.other.shelf.hight: did you mean warehouses.other",
+        ),
+        ("shelf={}", "warehouses.other.shelf.place"),
+        (
+            "shelv={place: hall}",
+            "no installed package offers this sink (entry point group dcrec_spark.sinks); found sh",
+        ),
+    ],
+)
+def test_a_sink_checks_its_own_settings(given: str, words: str, output: Path) -> None:
+    refused = dcrec_with("runs", "--set", f"output.path={output}", "--set", f"warehouses.other.{given}")
+    assert refused.exit_code == 2
+    assert words in json.loads(refused.stderr.splitlines()[-1])["event"]

@@ -93,17 +93,17 @@ def test_shapes_and_products_match_sums_over_each_row(terms: bool, dtype: str) -
 
 
 # w0, z, a weight of the confounder for each user, one that they depart from, biases; then whether there is a
-# confounder, whether the sums over all pairs have another number for it, whether it has a variance.
+# confounder, and whether the sums over all pairs have another number for it.
 MODELS = {
-    "observed pairs alone": (Design(0.0, False), False, False, False),
-    "all pairs, biases": (Design(0.4, True, biases=True), False, False, False),
-    "a weight for each user": (Design(0.4, True), True, False, False),
-    "one weight for all users, variance": (Design(0.4, True, False), True, False, True),
-    "departures from a common weight, all terms": (Design(0.4, True, True, True, True), True, True, True),
+    "observed pairs alone": (Design(0.0, False), False, False),
+    "all pairs, biases": (Design(0.4, True, biases=True), False, False),
+    "a weight for each user": (Design(0.4, True), True, False),
+    "one weight for all users": (Design(0.4, True, False), True, False),
+    "departures from a common weight, all terms": (Design(0.4, True, True, True, True), True, True),
 }
 
 
-def rating_block(confounder: bool, low_rank: bool, variance: bool, dtype: str) -> RatingBlock:
+def rating_block(confounder: bool, low_rank: bool, dtype: str) -> RatingBlock:
     """Row 1 without pairs, row 2 with more than a piece of the loops."""
     rng, counts = np.random.default_rng(4), counts_of(0, ROWS, COLS, 0.1, dtype)
 
@@ -111,7 +111,7 @@ def rating_block(confounder: bool, low_rank: bool, variance: bool, dtype: str) -
         return rng.uniform(0.1, 2.0, len(counts.col) * exists).astype(dtype)
 
     exposure = np.ones((ROWS, 2 * confounder), dtype)
-    of_pairs = (draw(confounder), exposure, draw(low_rank), draw(variance))
+    of_pairs = (draw(confounder), exposure, draw(low_rank))
     return RatingBlock(counts.row_ptr, counts.col, counts.counts, draw(True), *of_pairs)
 
 
@@ -126,10 +126,10 @@ def test_sums_over_rated_pairs_match_those_of_dense_references(model: str, dtype
         np.testing.assert_allclose(found, expected, **near(dtype, 1e-11, 1e-4))
     if block.has_confounder:
         known, shown = known_of(rng, COLS, False), known_of(rng, COLS, False)
-        for by_weight in (False, True):
-            expected = dense.confounder_sums(block, known, shown, design, by_weight)
-            found = np.concatenate(confounder_sums(block, known, shown, design, by_weight))
-            np.testing.assert_allclose(found, expected, **near(dtype, 1e-11, 1e-4))
+        found = np.concatenate(confounder_sums(block, known, shown, design))
+        np.testing.assert_allclose(
+            found, dense.confounder_sums(block, known, shown, design), **near(dtype, 1e-11, 1e-4)
+        )
     for is_user in (False, True):
         widths = [WIDTH + design.biases + (block.has_confounder and design.per_user) * side for side in (1, 0)]
         rows, others = (

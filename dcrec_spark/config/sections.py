@@ -1,0 +1,431 @@
+"""Sections of settings that jobs share, and the configuration types that jobs start from.
+
+A description begins with one sentence that stands alone: ``conf/base.yaml`` shows it, the reference page shows all.
+"""
+
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from dcrec_spark.config.section import Section
+from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
+from dcrec_spark.config.types import (
+    AtLeastTwo,
+    Natural,
+    NonNegativeReal,
+    Part,
+    Place,
+    Positive,
+    Real,
+    RunDate,
+    RunName,
+    Share,
+    Snapshot,
+    Text,
+    TextMap,
+    Whole,
+)
+
+Extra = Literal["intervals", "overlap", "fallback", "similar_items", "vectors", "changes"]
+
+
+class RunSection(Section):
+    """Name, day and seed of the run."""
+
+    name: RunName = Field(default="dcrec", description="Name of the run and of the Spark application.")
+    run_date: RunDate = Field(
+        default=None,
+        validate_default=True,
+        description="Day of the tables, YYYY-MM-DD; null: today in UTC.",
+    )
+    seed: Whole = Field(default=42, ge=0, le=2**63 - 1, description="Random seed.")
+    preset: Literal["counts"] | None = Field(
+        default=None,
+        description="Defaults of outcome; counts: for plays and clicks; null: for ratings on a scale.",
+    )
+    metrics_file: Place | None = Field(
+        default=None, description="Local file *.prom for Prometheus' textfile collector; null: none."
+    )
+
+
+class SparkConfig(Section):
+    """Spark session."""
+
+    master: Text | None = Field(
+        default=None,
+        description="Spark master, such as local[2] or yarn; null: that of spark-submit. "
+        "Without spark-submit, null means all cores of this machine.",
+    )
+    checkpoint_dir: Place | None = Field(
+        default=None,
+        description="Directory that all executors reach; required on a cluster. The job removes its files at the end.",
+    )
+    conf: TextMap = Field(default={}, description="Spark properties, such as {spark.executor.memory: 8g}.")
+
+
+class ColumnNames(Section):
+    """Names of the input's columns; movielens, coat and yahoo-r3 have their own."""
+
+    user: Text = Field(default="user", description="User ids.")
+    item: Text = Field(default="item", description="Item ids.")
+    rating: Text = Field(default="rating", description="Ratings, or numbers of events (validation.kind=counts).")
+    count: Text | None = Field(default=None, description="Exposure counts: how often the user was shown the item, > 0.")
+    propensity: Text | None = Field(
+        default=None, description="Probability that the pair is rated, in (0, 1] (outcome.adjustment=ipw)."
+    )
+    timestamp: Text | None = Field(default=None, description="Timestamp, date, or seconds since 1970.")
+
+    def mapped(self) -> dict[str, str]:
+        """Map roles to columns, ``{"user": column, ...}``, for the columns that the input has."""
+        return {role: column for role, column in self.model_dump().items() if column is not None}
+
+    @model_validator(mode="after")
+    def _each_column_once(self) -> Self:
+        columns = list(self.mapped().values())
+        twice = sorted({column for column in columns if columns.count(column) > 1})
+        if twice:
+            raise ValueError(f"a different column for each of {', '.join(self.mapped())}; {twice} is named twice")
+        return self
+
+
+InputFormat = Literal["parquet", "csv", "table", "movielens", "coat", "yahoo-r3", "jdbc"]
+
+
+class InputConfig(Section):
+    """Location and layout of the ratings."""
+
+    format: InputFormat = Field(default="parquet", description="Format of the ratings.")
+    path: Place | None = Field(default=None, description="File, directory or glob. Not for the formats table and jdbc.")
+    table: Text | None = Field(default=None, description="Name of the table (formats table and jdbc).")
+    snapshot: Snapshot | None = Field(
+        default=None,
+        description="Snapshot id of an Iceberg table, or version of a Delta table; null: the current one. "
+        "The run's record names the snapshot that was read.",
+    )
+    options: TextMap = Field(
+        default={},
+        description='Options of Spark\'s reader, such as {url: "jdbc:...", password: "${env:PASSWORD}"}. '
+        'For csv: {header: false, sep: ";", encoding: iso-8859-1}. Without a header the columns are _c0, _c1, ... '
+        "One task reads a file in utf-16.",
+    )
+    columns: ColumnNames = ColumnNames()
+    id_type: Literal["auto", "string", "long"] = Field(
+        default="auto",
+        description="Type of the ids; auto: as stored. With auto, ids of csv are text, and ids of movielens, coat and "
+        "yahoo-r3 are whole numbers.",
+    )
+
+    @model_validator(mode="after")
+    def _csv_options_are_known(self) -> Self:
+        if self.format == "csv":
+            given = {name.lower(): value.lower() for name, value in self.options.items()}
+            allowed = {"header": ("true", "false"), "encoding": ("utf-8", "iso-8859-1", "utf-16")}
+            for name, values in allowed.items():
+                if name in given and given[name] not in values:
+                    raise ValueError(f"options.{name} one of {', '.join(values)}; found {given[name]!r}")
+            if "sep" in given and not given["sep"]:
+                raise ValueError("options.sep with a character or more; found ''")
+        return self
+
+
+class RetrainInputConfig(InputConfig):
+    """Location and layout of the ratings."""
+
+    unchanged: Literal["run", "skip"] = Field(
+        default="run",
+        description="Action if nothing changed since the current run; skip: end with 0. "
+        "Ratings, settings and version are compared. A run that skips leaves the published run in place. "
+        "Iceberg and Delta tables are compared by their snapshot, other inputs after validation.",
+    )
+
+
+class ValidationConfig(Section):
+    """Rules for rows. Bad rows go to the table of rejects with all their reasons."""
+
+    kind: Literal["ratings", "counts"] = Field(
+        default="ratings", description="Content of input.columns.rating; counts: numbers of events, > 0."
+    )
+    scale_min: Real | None = Field(default=None, description="Smallest rating; null: no limit.")
+    scale_max: Real | None = Field(default=None, description="Largest rating; null: no limit.")
+    duplicates: Literal["error", "last", "mean", "sum"] = Field(
+        default="error",
+        description="Treatment of several rows of one pair. last needs timestamps, sum needs counts.",
+    )
+    max_reject_share: Share = Field(
+        default=0.05,
+        description="Largest share of bad rows. Rows left out by the limits on numbers of ratings do not count as bad.",
+    )
+    min_ratings_per_user: Positive = Field(
+        default=1, description="Fewest items of a user. Counted once, before anything is left out."
+    )
+    min_ratings_per_item: Positive = Field(
+        default=1, description="Fewest users of an item. Counted once, before anything is left out."
+    )
+    max_ratings_per_user: Positive | None = Field(
+        default=None,
+        description="Most ratings used of a user; null: no limit. The most recent ones stay. Without "
+        "timestamps random ones stay, by run.seed.",
+    )
+
+    @model_validator(mode="after")
+    def _rules_agree(self) -> Self:
+        low, high = self.scale_min, self.scale_max
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"scale_min at most scale_max; found {low:g} and {high:g}")
+        if self.duplicates == "sum" and self.kind == "ratings":
+            raise ValueError(
+                "kind=counts with duplicates=sum: the sum of two ratings is not a rating; use mean or last"
+            )
+        least, most = self.min_ratings_per_user, self.max_ratings_per_user
+        if most is not None and most < least:
+            raise ValueError(f"max_ratings_per_user at least min_ratings_per_user; found {most} and {least}")
+        return self
+
+
+class OutputConfig(Section):
+    """Location of the published tables."""
+
+    path: Place | None = Field(default=None, description="Output directory. Each run gets a directory in it.")
+    keep: AtLeastTwo | None = Field(
+        default=None,
+        description="Runs to keep for rollback; null: all in output.path, 7 in warehouses. "
+        "Publishing a run removes older ones. A Delta table keeps its own history.",
+    )
+
+
+class PostgresqlConfig(Section):
+    """PostgreSQL database. Needs pip install 'dcrec-spark[warehouse]' and the JDBC driver in spark.jars."""
+
+    url: Text | None = Field(
+        default=None, description="jdbc:postgresql://host:port/database, without password; null: not used."
+    )
+    user: Text | None = Field(default=None, description="Database user; null: the user of this process.")
+    password_file: Text | None = Field(
+        default=None, description="File whose first line is the password; null: environment variable PGPASSWORD."
+    )
+    namespace: Text = Field(default="public", description="Schema of the tables. Created if missing.")
+
+
+class WarehousesConfig(Section):
+    """Warehouses that also receive the tables. spark.conf sets up the catalogs."""
+
+    hive: Text | None = Field(default=None, description="Database of Spark's session catalog; null: not used.")
+    iceberg: Text | None = Field(default=None, description="catalog.database of Iceberg tables; null: not used.")
+    delta: Text | None = Field(default=None, description="[catalog.]database of Delta tables; null: not used.")
+    postgresql: PostgresqlConfig = PostgresqlConfig()
+    other: dict[str, dict[str, Any]] = Field(
+        default={},
+        description="Sinks of other packages, {name: {setting: value}}. A sink is found by its name in the entry point "
+        "group dcrec_spark.sinks, and checks its own settings.",
+    )
+
+    @model_validator(mode="after")
+    def _hive_and_delta_apart(self) -> Self:
+        if self.hive is not None and self.hive == self.delta:
+            raise ValueError(f"two namespaces for hive and delta; found {self.hive!r} for both")
+        return self
+
+
+class AuditConfig(Section):
+    """Limits that a run must keep to be published. Otherwise the job ends with exit code 4."""
+
+    max_churn: Share | None = Field(
+        default=None,
+        description="Largest share of list places whose item changed; null: no limit. "
+        "Compared with the run before, for users of both runs.",
+    )
+    min_coverage: Share | None = Field(
+        default=None, description="Smallest share of the catalogue that is in some list; null: no limit."
+    )
+    max_short_lists: Share | None = Field(
+        default=None, description="Largest share of lists shorter than recommend.top_n; null: no limit."
+    )
+    force: bool = Field(
+        default=False,
+        description="Publish even if a limit is exceeded. The record says so. --force sets it. "
+        "Damaged tables are never published.",
+    )
+
+
+class RetrainAuditConfig(AuditConfig):
+    """Limits that a run must keep to be published. Otherwise the job ends with exit code 4."""
+
+    max_volume_fall: Share | None = Field(
+        default=None,
+        description="Largest relative fall of the number of ratings; null: no limit. "
+        "Compared with the run before. Beyond it the job ends with exit code 3 before any fit.",
+    )
+    held_out_share: Part | None = Field(
+        default=None,
+        description="Share of ratings held out to compare models; null: no comparison. "
+        "The same pairs in every run. Models are compared by NDCG@10 over the whole catalogue.",
+    )
+    max_loss: Share | None = Field(
+        default=0.1, description="Largest relative loss of NDCG@10 to the last model; null: no limit."
+    )
+    max_below_popularity: Share | None = Field(
+        default=0.0,
+        description="Largest relative loss of NDCG@10 to popularity; null: no limit. "
+        "Popularity recommends the most rated items to all.",
+    )
+    exposure_check: Literal["off", "warn", "refuse"] = Field(
+        default="warn",
+        description="Predictive check of the exposure model; refuse: end if it fails. "
+        "The check fits stage 1 once more with a fifth of the exposures held out.",
+    )
+
+
+class ServedModelConfig(Section):
+    """Saved model."""
+
+    path: Place | None = Field(
+        default=None,
+        description="Saved model, run directory, or output directory. An output directory stands for its current run.",
+    )
+
+
+class WarmStartConfig(Section):
+    """Start of the fit, and resumption."""
+
+    warm_start: Place | None = Field(
+        default=None,
+        description="Saved model to start from, or previous; null: cold start. "
+        "previous is the model of the current run under output.path, if there is one.",
+    )
+    checkpoint_seconds: Natural = Field(
+        default=300,
+        description="Seconds between checkpoints of a fit under output.path; 0: none. "
+        "An interrupted run that is started again resumes from the last one.",
+    )
+
+
+class ListLengthConfig(Section):
+    """Lists of recommendations."""
+
+    top_n: Positive = Field(default=10, description="Number of items per user.")
+
+
+class RankingConfig(ListLengthConfig):
+    """Lists of recommendations."""
+
+    exclude_seen: bool = Field(default=True, description="Leave out items that the user has rated.")
+    catalogue: Place | None = Field(
+        default=None,
+        description="Items that may be recommended: Parquet, CSV or table; null: all items. "
+        "They are in the column input.columns.item. A table where input.format is one.",
+    )
+    exclude: Place | None = Field(
+        default=None,
+        description="Pairs that must not be recommended: Parquet, CSV or table; null: none. "
+        "They are in the columns input.columns.user and input.columns.item.",
+    )
+    max_per_category: Positive | None = Field(
+        default=None,
+        description="Most items of one category in a list; null: any number. "
+        "The category is the catalogue's column category.",
+    )
+
+    @model_validator(mode="after")
+    def _categories_are_there(self) -> Self:
+        if self.max_per_category is not None and self.catalogue is None:
+            raise ValueError("catalogue set, whose column category says what max_per_category counts")
+        return self
+
+
+class ListsConfig(RankingConfig):
+    """Lists of recommendations, and tables published with them."""
+
+    extra: tuple[Extra, ...] = Field(
+        default=(),
+        description="More to publish. "
+        "intervals: columns low, high, extrapolates and odds_to_change in recommendations (outcome=weighted or "
+        "probabilistic). overlap: tables user_overlap and item_overlap, which say how many ratings each user and item "
+        "is worth, and what a hidden reason for exposure could do to their mean (models with an exposure model). "
+        "fallback: one list for users without ratings. similar_items: for each item the top_n items with the most "
+        "similar factors, by cosine. vectors: tables user_vectors and item_vectors, whose inner product is the score "
+        "without the intercept (confounder_link=identity). changes: rows added, removed and moved since the run "
+        "before. intervals and overlap need all ratings of the fit.",
+    )
+
+
+class RecommendConfig(ListsConfig):
+    """Lists of recommendations, and tables published with them."""
+
+    users: Place | None = Field(
+        default=None,
+        description="Users to serve, as Parquet or CSV; null: all users. They are in the column input.columns.user.",
+    )
+
+
+class RelevanceConfig(Section):
+    """Relevance of held-out ratings."""
+
+    relevant_from: NonNegativeReal = Field(default=3.0, description="Smallest rating of a relevant item.")
+
+
+class MetricsConfig(RelevanceConfig):
+    """Relevance, and intervals of the metrics."""
+
+    bootstrap: Natural = Field(default=200, description="Bootstrap resamples per interval; 0: no intervals.")
+
+
+# ---- configuration types that jobs start from
+
+
+class JobConfig(Section):
+    """The settings of every job: the run, the Spark session, the output."""
+
+    job: ClassVar[str] = ""
+
+    run: RunSection = RunSection()
+    spark: SparkConfig = SparkConfig()
+    output: OutputConfig = OutputConfig()
+
+    # Dotted name -> text of the settings written with ${env:...}: recorded in place of their values.
+    _as_written: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    def as_written(self) -> dict[str, str]:
+        """Return the text of each setting that was written with ``${env:...}``, by its dotted name."""
+        return dict(self._as_written)
+
+    def written_as(self, texts: dict[str, str]) -> Self:
+        """Copy the settings, with the texts of those that were written with ``${env:...}``."""
+        copy = self.model_copy()
+        copy._as_written = dict(texts)
+        return copy
+
+
+class PlacesConfig(JobConfig):
+    """The settings of commands that look at published runs: ``dcrec runs`` and ``dcrec rollback``."""
+
+    job: ClassVar[str] = "runs"
+
+    warehouses: WarehousesConfig = WarehousesConfig()
+
+
+class ReadingConfig(JobConfig):
+    """The settings of a job that reads ratings."""
+
+    input: InputConfig = InputConfig()
+    validation: ValidationConfig = ValidationConfig()
+
+    @model_validator(mode="after")
+    def _last_has_timestamps(self) -> Self:
+        brings_timestamps = self.input.format == "movielens" or self.input.columns.timestamp is not None
+        if self.validation.duplicates == "last" and not brings_timestamps:
+            raise ValueError("input.columns.timestamp set, for validation.duplicates=last keeps the most recent rating")
+        return self
+
+
+class FittingConfig(ReadingConfig):
+    """The settings of a job that fits both stages to ratings."""
+
+    exposure: ExposureConfig = ExposureConfig()
+    outcome: OutcomeConfig = OutcomeConfig()
+    engine: EngineConfig = EngineConfig()
+
+
+class ServingConfig(ReadingConfig):
+    """The settings of a job that ranks by a saved model, for users and ratings that it reads."""
+
+    model: ServedModelConfig = ServedModelConfig()

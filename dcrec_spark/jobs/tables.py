@@ -1,0 +1,206 @@
+"""Tables and files that jobs publish, in the schemas that readers rely on, each row with its run."""
+
+from typing import Final, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.config import JobConfig, ListsConfig, RankingConfig, mask_known
+from dcrec_spark.data.quoting import quoted
+from dcrec_spark.data.validation.validate import Validated
+from dcrec_spark.errors import ConfigError
+from dcrec_spark.jobs.catalogue import Catalogue
+from dcrec_spark.jobs.inputs import id_columns
+from dcrec_spark.jobs.job import Context
+from dcrec_spark.jobs.list_audit import last_lists
+from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.publish import schemas
+from dcrec_spark.publish.current import current_run_id
+from dcrec_spark.publish.list_changes import changes
+from dcrec_spark.publish.protocol import Save
+from dcrec_spark.storage.files import open_files
+
+ConfigT = TypeVar("ConfigT", bound=JobConfig)
+# Factor by which a hidden reason may change the odds of exposure, for mean_low and mean_high in the tables of overlap.
+OVERLAP_ODDS = 2.0
+SIMILARITY: Final = "cosine"
+
+
+# ---- lists, and what is published with them
+
+
+def require_exposure(wanted: ListsConfig, has_exposure: bool, found: str) -> None:
+    """Refuse tables of overlap of a model without an exposure model, before anything is computed.
+
+    found : what has none, for the message.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if "overlap" in wanted.extra and not has_exposure:
+        raise ConfigError(
+            f"setting recommend.extra: found overlap, expected a list without it for {found}, which has no exposure "
+            "model to take propensities from; outcome.adjustment=deconfounded has one"
+        )
+
+
+def list_tables(
+    context: Context[ConfigT],
+    model: DeconfoundedMFModel,
+    wanted: RankingConfig,
+    catalogue: Catalogue,
+    left_out: DataFrame | None,
+    ratings: DataFrame | None = None,
+    users: DataFrame | None = None,
+) -> dict[str, DataFrame]:
+    """Rank the catalogue for each user, and make the tables that the settings ask for.
+
+    What is computed at once is released at the end of the run.
+
+    Parameters
+    ----------
+    left_out : user_id, item_id of pairs that may not be recommended.
+    ratings : those of the fit, under the model's names; intervals and overlap need them.
+    users : those to serve, under the model's name; None: all.
+    """
+    run, items, most = context.run, catalogue.items_of(model), catalogue.max_per_category
+    extra = wanted.extra if isinstance(wanted, ListsConfig) else ()
+    seen = None if left_out is None else left_out.select(*id_columns(model))
+    if "intervals" in extra and ratings is not None:
+        with context.reporter.step("compute intervals"):
+            ranked = model.sureRecommendations(wanted.top_n, ratings, seen, users, items=items, maxPerCategory=most)
+        context.resources.callback(ranked.unpersist)
+    else:
+        ranked = model.recommendationTable(wanted.top_n, seen, users, items, most)
+    tables = {"recommendations": recommendation_table(ranked, run)}
+    if "fallback" in extra:
+        tables["fallback"] = fallback_table(model.fallbackTable(wanted.top_n, items, most), run)
+    if "similar_items" in extra:
+        tables["similar_items"] = similar_table(model.similarItems(wanted.top_n, SIMILARITY, items), run)
+    if "vectors" in extra:
+        tables |= vector_tables(model, run)
+    if "overlap" in extra and ratings is not None:
+        tables |= _overlap_tables(context, model, ratings, users)
+    return _with_changes(context, tables) if "changes" in extra else tables
+
+
+def recommendation_table(ranked: DataFrame, run: Run) -> DataFrame:
+    """Make the published table of what recommendationTable or sureRecommendations of a model returns."""
+    types = {field.name: field.dataType for field in ranked.schema}
+    schema = schemas.recommendations(types["user_id"], types["item_id"], intervals="low" in types)
+    stamped = ranked.withColumns({"rank": F.col("rank").cast("int"), **run.stamp()})
+    return schemas.conform(stamped, schema, "recommendations")
+
+
+def fallback_table(ranked: DataFrame, run: Run) -> DataFrame:
+    """Make the published table of what DeconfoundedMFModel.fallbackTable returns."""
+    stamped = ranked.withColumns({"rank": F.col("rank").cast("int"), **run.stamp()})
+    return schemas.conform(stamped, schemas.fallback(ranked.schema["item_id"].dataType), "fallback")
+
+
+def similar_table(ranked: DataFrame, run: Run) -> DataFrame:
+    """Make the published table of what DeconfoundedMFModel.similarItems returns."""
+    stamped = ranked.withColumns({"rank": F.col("rank").cast("int"), "measure": F.lit(SIMILARITY), **run.stamp()})
+    return schemas.conform(stamped, schemas.similar_items(ranked.schema["item_id"].dataType), "similar_items")
+
+
+def vector_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
+    """Make the published tables of the vectors whose inner products are the scores.
+
+    Raises
+    ------
+    ConfigError : the model's scores are no inner products.
+    """
+    scoring = model.scoringVectors()
+    if not scoring.form.is_low_rank:
+        raise ConfigError(
+            "setting recommend.extra: found vectors, expected a list without it for a model with a link of the "
+            "confounder, whose scores are no inner products"
+        )
+    return {
+        name: _vector_table(name, vectors, run)
+        for name, vectors in {"user_vectors": scoring.users, "item_vectors": scoring.items}.items()
+    }
+
+
+def _vector_table(name: str, vectors: DataFrame, run: Run) -> DataFrame:
+    both = F.concat("preference", "confounder").cast("array<float>")
+    stamped = vectors.select("id", both.alias("vector")).withColumns(run.stamp())
+    return schemas.conform(stamped, schemas.vectors(vectors.schema["id"].dataType), name)
+
+
+def _overlap_tables(
+    context: Context[ConfigT], model: DeconfoundedMFModel, ratings: DataFrame, users: DataFrame | None
+) -> dict[str, DataFrame]:
+    """Make the published tables of both sides. Items are judged by the ratings of all users."""
+    with context.reporter.step("compute overlap"):
+        overlaps = dict(zip(("user", "item"), model.overlaps(ratings, OVERLAP_ODDS), strict=True))
+    for table in overlaps.values():
+        context.resources.callback(table.unpersist)
+    if users is not None:
+        wanted = users.select(quoted(model.getOrDefault("userCol")).alias("user_id"))
+        overlaps["user"] = overlaps["user"].join(wanted, "user_id", "left_semi")
+    return {f"{side}_overlap": overlap_table(table, side, context.run) for side, table in overlaps.items()}
+
+
+def overlap_table(overlap: DataFrame, side: str, run: Run) -> DataFrame:
+    """Make the published table of what DeconfoundedMFModel.overlap returns for a side."""
+    stamped = overlap.withColumns({"odds": F.lit(OVERLAP_ODDS), **run.stamp()})
+    return schemas.conform(stamped, schemas.overlap(side, overlap.schema[f"{side}_id"].dataType), f"{side}_overlap")
+
+
+def _with_changes(context: Context[ConfigT], tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
+    """Add the table of changes since the run that is published now."""
+    spark, run = context.spark, context.run
+    lists = tables["recommendations"].persist()  # two tables need them
+    context.resources.callback(lists.unpersist)
+    before = last_lists(spark, context.output)
+    same = before is None or all(before.schema[f"{s}_id"].dataType == lists.schema[f"{s}_id"].dataType for s in _SIDES)
+    if not same:
+        run.warnings.append("changes: the run before has ids of another type, so every row counts as added")
+        before = None
+    since = None if before is None else current_run_id(context.output, spark)
+    changed = changes(before, lists)
+    schema = schemas.changes(changed.schema["user_id"].dataType, changed.schema["item_id"].dataType)
+    stamped = changed.withColumns({"since_run_id": F.lit(since).cast("string"), **run.stamp()})
+    return {**tables, "recommendations": lists, "changes": schemas.conform(stamped, schema, "changes")}
+
+
+_SIDES = ("user", "item")
+
+
+# ---- factors, rejects, files
+
+
+def factor_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
+    """Make the published tables of both sides' factors."""
+    users, items = (table.withColumns(run.stamp()) for table in model.factorTables())
+    user_schema = schemas.user_factors(users.schema["id"].dataType)
+    item_schema = schemas.item_factors(items.schema["id"].dataType)
+    return {
+        "user_factors": schemas.conform(users, user_schema, "user_factors"),
+        "item_factors": schemas.conform(items, item_schema, "item_factors"),
+    }
+
+
+def reject_table(valid: Validated, run: Run) -> DataFrame:
+    """Make the published table of rows that were not used."""
+    return schemas.conform(valid.rejects.withColumn("run_id", F.lit(run.run_id)), schemas.REJECTS, "rejects")
+
+
+def text_file(spark: SparkSession, name: str, text: str) -> Save:
+    """Return a function that writes a folder with one file: ``text`` without the secrets that are known."""
+
+    def save(uri: str) -> None:
+        files, directory = open_files(uri, spark)
+        files.make_directory(directory)
+        files.write(f"{directory}/{name}", mask_known(text).encode())
+
+    return save
+
+
+def model_folder(model: DeconfoundedMFModel, spark: SparkSession) -> Save:
+    """Return a function that writes a folder from which ``DeconfoundedMFModel.load`` reads the model."""
+    return lambda uri: model.write().session(spark).save(uri)

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from dcrec_spark.evaluation.evaluator import RatingEvaluator
+from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking, join_predictions
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.splits import HeldOut, hold_out_users, split_by_time, split_pairs, split_within_users
 from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
 from dcrec_spark.evaluation.weights import weigh_by_exposure

@@ -83,7 +83,7 @@ def compare(
 def parts_of(world: FairSimulation) -> Parts:
     """Hold a world as a fit in one process takes it; test pairs whose user or item has no rating are left out."""
     pairs = {"train": world.ratings, "test": world.test}
-    return Parts.of_indices(world.n_users, world.n_items, pairs).known("test", ("train",))
+    return Parts.of_indices(world.n_users, world.n_items, pairs).select_known("test", ("train",))
 
 
 def _kinds(worlds: Mapping[tuple[Confounding, int], FairSimulation]) -> Iterator[Confounding]:

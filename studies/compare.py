@@ -16,9 +16,8 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import FitError
-from dcrec_spark.evaluation.measures import Measure
+from dcrec_spark.evaluation.measures import Measure, MetricSettings
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.strata import bounds_of
 from dcrec_spark.local.data import Parts
 from dcrec_spark.local.trial import Bench, Trial, weights_of
@@ -224,7 +223,7 @@ def _interventions(of: Comparison, predictions: Mapping[str, Array]) -> dict[str
     """Figures of the pairs that users chose: as they chose, and as if each item were come across as often as any."""
     popularity = np.bincount(of.parts.ratings(*_fitted_parts(of)).item, minlength=len(of.parts.item_key))
     weight = 1 / np.maximum(popularity[of.parts.of[REGULAR]["item"]], 1)
-    tests = {REGULAR: of.parts, REWEIGHTED: of.parts.weighed(REGULAR, weight)}
+    tests = {REGULAR: of.parts, REWEIGHTED: of.parts.with_weights(REGULAR, weight)}
     return {
         name: {"metrics": _figures(parts.evaluate(REGULAR, predictions, _judged(of)))} for name, parts in tests.items()
     }

@@ -52,7 +52,7 @@ def random_and_regular_test(kind: Literal["coat", "yahoo-r3"], train: str, test:
         fit, random = _train_and_test(spark, kind, folder, train, test)
         chosen = split_within_users(fit, (0.64, 0.16, 0.2), seed)
         parts = dict(zip(("train", "validation", REGULAR), chosen, strict=True))
-        return _usable(gather({**parts, "test": random})).known(REGULAR, ("train", "validation"))
+        return _usable(gather({**parts, "test": random})).select_known(REGULAR, ("train", "validation"))
 
     return split
 
@@ -68,8 +68,8 @@ def random_test_of_new_users(kind: Literal["coat", "yahoo-r3"], train: str, test
         of_validation = {"validation_fold_in": given, "validation": validation}
         of_test = {"fold_in": fit.where(new), "test": random.where(new)}
         whole = gather({"train": known.where(~new_to_train), **of_validation, **of_test})
-        whole = whole.known("validation", ("train",), ("validation_fold_in",))
-        return whole.known("test", ("train", "validation", "validation_fold_in"), ("fold_in",))
+        whole = whole.select_known("validation", ("train",), ("validation_fold_in",))
+        return whole.select_known("test", ("train", "validation", "validation_fold_in"), ("fold_in",))
 
     return split
 
@@ -125,4 +125,4 @@ def _ratings(spark: SparkSession, kind: Literal["coat", "movielens", "yahoo-r3"]
 
 def _usable(parts: Parts) -> Parts:
     """Leave out of validation and test what no fit knows."""
-    return parts.known("validation", ("train",)).known("test", ("train", "validation"))
+    return parts.select_known("validation", ("train",)).select_known("test", ("train", "validation"))

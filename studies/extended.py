@@ -85,8 +85,8 @@ def fair_world(kind: Confounding, size: int, spark: SparkSession, data: Path, se
         "validation": {name: values[~fits] for name, values in ratings.items()},
         "test": world.test,
     }
-    parts = Parts.of_indices(world.n_users, world.n_items, pairs).known("validation", ("train",))
-    return parts.known("test", ("train", "validation"))
+    parts = Parts.of_indices(world.n_users, world.n_items, pairs).select_known("validation", ("train",))
+    return parts.select_known("test", ("train", "validation"))
 
 
 def paper_world(size: int, spark: SparkSession, data: Path, seed: int) -> Parts:

@@ -10,33 +10,38 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.blocks import Side
-from dcrec_spark.engine.build import HeavyRows, build_side
-from dcrec_spark.engine.heavy import Heavy
+from dcrec_spark.engine.build import HeavyRows, build_cluster_side
+from dcrec_spark.engine.cluster import ClusterSide
+from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.spark.lineage import fixed_placement
 from tests.reference.poisson import Array
 
 
 class Layout(NamedTuple):
-    """How the sides lie: blocks of the users and of the items, and whose results the driver holds."""
+    """Blocks of the users and of the items, and which side's results the driver broadcasts."""
 
     user_blocks: int
     item_blocks: int
-    users_held: bool
-    items_held: bool
+    users_broadcast: bool
+    items_broadcast: bool
 
     def __str__(self) -> str:
-        kinds = ["held" if held else "placed" for held in (self.users_held, self.items_held)]
+        kinds = ["broadcast" if each else "blocks" for each in (self.users_broadcast, self.items_broadcast)]
         return f"{self.user_blocks}-{kinds[0]}-users-{self.item_blocks}-{kinds[1]}-items"
 
 
 class Sides(NamedTuple):
     """Users and items; ids are the indices. Keys: the hash of each row's id, as the noise takes it."""
 
-    users: Side
-    items: Side
+    users: ClusterSide
+    items: ClusterSide
     user_keys: Array
     item_keys: Array
+
+    def broadcasting(self, layout: Layout) -> "Sides":
+        """The same sides, with the results broadcast as asked."""
+        users = replace(self.users, broadcasts=layout.users_broadcast)
+        return self._replace(users=users, items=replace(self.items, broadcasts=layout.items_broadcast))
 
 
 @contextmanager
@@ -59,10 +64,10 @@ def sides_of(
     blocks = layout.user_blocks, layout.item_blocks
     names, of_users, of_items = list(values), HeavyRows(others=heavy), HeavyRows(own=heavy)
     with fixed_placement(spark):
-        users = build_side("user", by_user, user_ids, n_users, blocks[0], (n_items, blocks[1]), names, dtype, of_users)
-        items = build_side("item", by_item, item_ids, n_items, blocks[1], (n_users, blocks[0]), names, dtype, of_items)
-        users, items = replace(users, held=layout.users_held), replace(items, held=layout.items_held)
-        yield Sides(users, items, keys(user_ids), keys(item_ids))
+        rows = (n_users, blocks[0]), (n_items, blocks[1])
+        users = build_cluster_side("user", by_user, user_ids, *rows[0], rows[1], names, dtype, of_users)
+        items = build_cluster_side("item", by_item, item_ids, *rows[1], rows[0], names, dtype, of_items)
+        yield Sides(users, items, keys(user_ids), keys(item_ids)).broadcasting(layout)
         users.release()
         items.release()
 

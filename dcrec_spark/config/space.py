@@ -1,4 +1,4 @@
-"""What a search may vary: settings of both stages, each with its choices or its range."""
+"""Search space: settings of both stages, each with its choices or its range."""
 
 import difflib
 import math
@@ -69,17 +69,17 @@ def _flat(given: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def _read(name: str, choices: Any, sections: Mapping[str, type[BaseModel]]) -> Choices:
-    section, setting = _looked_up(name, sections)
+    section, setting = _look_up(name, sections)
     if isinstance(choices, Range | Mapping):
         return _read_range(name, choices, section, setting)
     if not isinstance(choices, list | tuple) or not choices:
         raise ValueError(
             f"a list of choices for {name}, such as [5, 10], or a range such as {{low: 5, high: 50}}; found {choices!r}"
         )
-    return tuple(_taken(name, value, section, setting) for value in choices)
+    return tuple(_value(name, value, section, setting) for value in choices)
 
 
-def _looked_up(name: str, sections: Mapping[str, type[BaseModel]]) -> tuple[type[BaseModel], str]:
+def _look_up(name: str, sections: Mapping[str, type[BaseModel]]) -> tuple[type[BaseModel], str]:
     section, _, setting = name.partition(".")
     if section in sections and setting in sections[section].model_fields:
         return sections[section], setting
@@ -95,7 +95,7 @@ def _read_range(name: str, given: Any, section: type[BaseModel], setting: str) -
     except ValidationError as error:
         raise ValueError(f"a range {{low, high, log, int}} for {name}: {_words(error)}") from None
     for value in (given_range.low, given_range.high):
-        _taken(name, int(value) if value.is_integer() else value, section, setting)
+        _value(name, int(value) if value.is_integer() else value, section, setting)
     if not given_range.int and _is_whole(section, setting, given_range):
         raise ValueError(f"int: true in the range of {name}, which takes whole numbers")
     return given_range
@@ -111,7 +111,7 @@ def _is_whole(section: type[BaseModel], setting: str, limits: Range) -> bool:
     return False
 
 
-def _taken(name: str, value: Any, section: type[BaseModel], setting: str) -> Any:
+def _value(name: str, value: Any, section: type[BaseModel], setting: str) -> Any:
     try:
         return getattr(section.model_validate({setting: value}), setting)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""How far numbers may go, for rows that are validated and for those that an estimator is given."""
+"""Limits of numbers, in validation and in estimators."""
 
 # No pair was seen more often; and sums of such counts stay whole numbers in 64 bits.
 LARGEST_COUNT = 1e9

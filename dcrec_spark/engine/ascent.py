@@ -1,23 +1,22 @@
-"""The one loop of every fit: users, items, what all pairs share, until the objective settles.
+"""The loop of every fit: users, items, shared terms, until the objective converges.
 
-A model supplies its ``Steps``: kernels for both sides, and what becomes of their sums. The loop owns the states that
-come and go, the checkpoints, the history, the early stop.
+A model supplies its ``Steps``: kernels for both sides, and what to do with their sums. The loop owns the states, the
+checkpoints, the history and the early stop.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from dcrec_spark.engine.blocks import AnySide
+from dcrec_spark.engine.acceleration import Accelerating, Acceleration, Balancing
 from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.convergence import SLACK, History, Listener, Patience
-from dcrec_spark.engine.half_step import State, destroy, end_lineage, free_disks, half_step, needed_by
-from dcrec_spark.engine.pace import Balanced, Pace, Paced
-from dcrec_spark.engine.spread import adding_parts, scored
-from dcrec_spark.engine.turn import Kernel
+from dcrec_spark.engine.heavy_items import add_scores, with_parts
+from dcrec_spark.engine.kernel_input import Kernel
+from dcrec_spark.engine.sides import Side, State, destroy, needed_by
 
 
 class Steps(Protocol):
@@ -37,43 +36,39 @@ class Steps(Protocol):
 
     @property
     def shared(self) -> Any:
-        """What all pairs share at the start: the intercept, a global gamma."""
+        """Initial shared terms: the intercept, a global gamma."""
 
     def start_users(self) -> Kernel:
-        """Make the first state; asked for only if the model remembers."""
+        """Make the first state; used only if the model remembers."""
 
     def start_items(self) -> Kernel:
         """Make the first state."""
 
     def users(self, shared: Any) -> Kernel:
-        """Users given the items."""
+        """Update the users, given the items."""
 
     def items(self, shared: Any) -> Kernel:
-        """Items given the users, and the sums over the observed pairs that :meth:`conclude` needs."""
+        """Update the items, given the users, and add up over the observed pairs the sums for :meth:`conclude`."""
 
-    def settle(self, shared: Any) -> Kernel:
-        """Users as the final items determine them, wherever they were before: what folding a user in computes."""
+    def converge(self, shared: Any) -> Kernel:
+        """Solve the users, given the final items, from a fixed start: the same as folding them in."""
 
     def conclude(self, users: Arrays, items: Arrays, shared: Any) -> tuple[float, Any]:
-        """Return the objective of the sweep, and the shared terms to go on with."""
+        """Return the objective of the sweep, and the shared terms of the next one."""
 
     def held_out_loss(self, items: Arrays, shared: Any) -> float | None:
-        """Return the loss of the held-out pairs, where there are any; smaller is better."""
+        """Return the loss of the held-out pairs, if there are any; smaller is better."""
 
 
 @runtime_checkable
-class Settling(Protocol):
-    """Steps that know the objective of users who have settled, be it in another optimum than where the sweeps led."""
+class Scoring(Protocol):
+    """Steps that compute the objective after :meth:`Steps.converge`, whose optimum may not be that of the sweeps."""
 
-    def settle_and_score(self, shared: Any) -> Kernel:
-        """Settle, and add up what :meth:`at_rest` needs of the observed pairs."""
+    def converge_and_score(self, shared: Any) -> Kernel:
+        """Solve the users, and add up over the observed pairs the sums for :meth:`converged_objective`."""
 
-    def at_rest(self, users: Arrays, items: Arrays, shared: Any) -> float:
-        """Return the objective with settled users, by the sums of :meth:`settle_and_score`."""
-
-
-# So often a fit sweeps on from users who settled lower than its last sweep left them.
-MOST_MENDS = 10
+    def converged_objective(self, users: Arrays, items: Arrays, shared: Any) -> float:
+        """Return the objective with the users of :meth:`converge_and_score`, by their sums."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +76,7 @@ class Stopping:
     """When a fit ends, and how often its lineage does.
 
     tol : relative change of the objective. patience : sweeps without a better held-out loss.
+    extra_sweeps : at most so many item updates follow where solving the users has made the objective worse.
     """
 
     max_iter: int
@@ -88,19 +84,20 @@ class Stopping:
     patience: int = 3
     checkpoint_interval: int = 10
     precision: str = "float64"
+    extra_sweeps: int = 10
 
 
 @dataclass(frozen=True)
 class Past:
-    """What a fit has been through: all that its next sweep depends on besides the states.
+    """The history of a fit: all that its next sweep depends on, besides the states.
 
-    objective : after each sweep. settled : whether it has ended. small_gains : in succession, up to the last sweep.
-    streak : sweeps in succession without one that was undone. sums : those of the items' last sweep that are plain
-        numbers; where no sweep follows, settling asks for what only a sweep adds up.
+    objective : after each sweep. converged : whether the sweeps have ended. small_gains : in succession, up to the last
+        sweep. streak : sweeps in succession without one that was undone. sums : the plain numbers among those of the
+        items' last sweep, which the end of the fit needs if no sweep follows.
     """
 
     objective: Sequence[float] = ()
-    settled: bool = False
+    converged: bool = False
     small_gains: int = 0
     streak: int = 0
     sums: Mapping[str, float] = field(default_factory=dict)
@@ -108,9 +105,9 @@ class Past:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a warm fit begins: states whose memories are a fitted model's, and what its pairs shared.
+    """Start of a warm fit: states that remember a fitted model, and its shared terms.
 
-    users : None where the model does not remember them. past : of the fit that goes on; a warm start has none.
+    users : None if the model does not remember them. past : of an interrupted fit; a warm start has none.
     """
 
     users: State | None
@@ -119,8 +116,7 @@ class Start:
     past: Past = Past()
 
 
-# Called after each sweep with both sides (the users where the model remembers them), what all pairs share, and the
-# past so far.
+# Called after each sweep with both sides (the users if the model remembers them), the shared terms and the past.
 AfterSweep = Callable[[State | None, State, Any, Past], None]
 
 
@@ -128,8 +124,8 @@ AfterSweep = Callable[[State | None, State, Any, Past], None]
 class Fit:
     """The last states of both sides, the shared terms, and the objective and held-out loss after each sweep.
 
-    converged : whether the objective settled, or the held-out loss ended the fit; else the sweeps ran out.
-    at_rest : the objective of these states, whose users have settled; None where no sweep was made.
+    converged : whether the objective converged, or the held-out loss ended the fit; else max_iter was reached.
+    final_objective : of these states, whose users were solved last; None if no sweep was made.
     """
 
     users: State
@@ -138,24 +134,18 @@ class Fit:
     objective: list[float]
     held_out: list[float] = field(default_factory=list)
     converged: bool = False
-    at_rest: float | None = None
+    final_objective: float | None = None
 
     def release(self) -> None:
-        """Let go of the states; what was made of them can still be recomputed."""
+        """Release the states; what was computed from them can still be recomputed."""
         self.users.release()
         self.items.release()
 
-    def discard(self) -> None:
-        """Let go of the states and of what they could be recomputed from: nothing was made of them."""
-        with LiveStates() as live:
-            live.add(self.users)
-            live.add(self.items)
-
 
 class LiveStates:
-    """The states of a fit that are in use; those that are left at the end are let go, however it ends.
+    """The states of a fit that are in use. The others are released, and all of them if the fit fails.
 
-    With a state goes what it could be recomputed from, unless a state that stays needs it too.
+    A released state takes the data along that only its recomputation needs.
     """
 
     def __init__(self) -> None:
@@ -170,17 +160,17 @@ class LiveStates:
         self.keep_only(())
 
     def add(self, state: State) -> State:
-        """Put one more state under this care."""
+        """Register one more state."""
         self._alive.append(state)
         return state
 
-    def exchange(self, state: State, other: State) -> State:
-        """Put another state in the place of one whose results it shares."""
+    def replace(self, state: State, other: State) -> State:
+        """Register another state instead of one with the same rows."""
         self._alive = [other if alive is state else alive for alive in self._alive]
         return other
 
     def keep_only(self, wanted: Iterable[State | None]) -> None:
-        """Let go of all states but these."""
+        """Release all states but these."""
         wanted_ids = {id(state) for state in wanted}
         alive = [state for state in self._alive if id(state) in wanted_ids]
         for state in self._alive:
@@ -190,24 +180,24 @@ class LiveStates:
         self._alive = alive
 
     def hand_over(self) -> None:
-        """Leave the states that are left to the caller, who releases them."""
+        """Leave the remaining states to the caller, who releases them."""
         self._alive = []
 
 
 def alternate(
-    users: AnySide,
-    items: AnySide,
+    users: Side,
+    items: Side,
     steps: Steps,
     stop: Stopping,
     listener: Listener,
     start: Start | None = None,
     after_sweep: AfterSweep | None = None,
 ) -> Fit:
-    """Sweep until the objective settles or the held-out loss stops falling; then settle the users once more.
+    """Sweep until the objective converges or the held-out loss stops falling; then solve the users once more.
 
-    With held-out pairs the result is that of the sweep with the smallest loss. The users settle so that folding a
-    training user in with the training ratings gives the same factors; without held-out pairs, where that makes the
-    objective worse than the last sweep's, the fit goes on from there.
+    With held-out pairs the result is that of the sweep with the smallest loss. The users are solved from a fixed start,
+    so that folding a training user in with the training ratings gives the same factors. If that makes the objective
+    worse than the last sweep's, the fit continues from there, except with held-out pairs.
     """
     past = start.past if start else Past()
     history = History(
@@ -217,54 +207,55 @@ def alternate(
         SLACK[stop.precision],
         listener,
         list(past.objective),
-        settled=past.settled,
+        converged=past.converged,
         small_gains=past.small_gains,
     )
-    patience, pace = Patience(stop.patience), Pace.of(steps, len(past.objective), past.streak)
-    sweeps = range(len(past.objective) + 1, 1 + (0 if past.settled else stop.max_iter))
+    patience, acceleration = Patience(stop.patience), Acceleration.of(steps, len(past.objective), past.streak)
+    sweeps = range(len(past.objective) + 1, 1 + (0 if past.converged else stop.max_iter))
     with LiveStates() as live:
         now = best = _begin(users, items, steps, start, live)
         for sweep in sweeps:
-            now = _climb(users, items, steps, now, live, history, pace)
+            now = _climb(users, items, steps, now, live, history, acceleration)
             loss = steps.held_out_loss(now.items.sums, now.shared)
             if loss is None or patience.improved_by(loss):
                 best = now
             live.keep_only((now.users, now.items, best.users, best.items))
             if after_sweep is not None:
                 values, numbers = tuple(history.values), _plain_numbers(now.items.sums)
-                so_far = Past(values, history.settled, history.small_gains, pace.streak, numbers)
+                so_far = Past(values, history.converged, history.small_gains, acceleration.streak, numbers)
                 after_sweep(now.users, now.items, now.shared, so_far)
-            if history.settled or patience.exhausted:
+            if history.converged or patience.exhausted:
                 break
             if sweep % stop.checkpoint_interval == 0:
                 now, best = _end_lineage(now, best, live)
-                free_disks(users, items)  # now that nothing refers to what was before
-        final = _settle(users, steps, best, live)
+                users.free_disks()  # now that nothing refers to earlier states
+                items.free_disks()
+        final = _solve_users(users, steps, best, live)
         if not patience.losses:
-            final, best = _mend(users, items, steps, final, best, live, history)
+            final, best = _improve(users, items, steps, final, best, live, history, stop.extra_sweeps)
         live.keep_only((final, best.items))
         live.hand_over()
-    converged = history.settled or patience.exhausted
-    at_rest = _at_rest(steps, final, best) if history.values else None
-    return Fit(final, best.items, best.shared, history.values, patience.losses, converged, at_rest)
+    converged = history.converged or patience.exhausted
+    objective = _final_objective(steps, final, best) if history.values else None
+    return Fit(final, best.items, best.shared, history.values, patience.losses, converged, objective)
 
 
 @dataclass(frozen=True)
 class _Moment:
-    """Both sides and the shared terms between two sweeps; the users only where the model remembers them."""
+    """Both sides and the shared terms between two sweeps; the users only if the model remembers them."""
 
     users: State | None
     items: State
     shared: Any
 
 
-def _begin(users: AnySide, items: AnySide, steps: Steps, start: Start | None, live: LiveStates) -> _Moment:
+def _begin(users: Side, items: Side, steps: Steps, start: Start | None, live: LiveStates) -> _Moment:
     user_start, item_start = (start.users, start.items) if start else (None, None)
-    user_state = live.add(half_step(users, steps.start_users(), previous=user_start)) if steps.remembers else None
-    item_state = half_step(items, steps.start_items(), previous=item_start)
+    user_state = live.add(users.half_step(steps.start_users(), previous=user_start)) if steps.remembers else None
+    item_state = items.half_step(steps.start_items(), previous=item_start)
     if start:
         earlier = {name: np.array(value) for name, value in start.past.sums.items()}
-        item_state = replace(item_state, sums={**earlier, **item_state.sums})
+        item_state = item_state.with_sums({**earlier, **item_state.sums})
     return _Moment(user_state, live.add(item_state), start.shared if start else steps.shared)
 
 
@@ -273,86 +264,97 @@ def _plain_numbers(sums: Arrays) -> dict[str, float]:
 
 
 def _climb(
-    users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates, history: History, pace: Pace
+    users: Side,
+    items: Side,
+    steps: Steps,
+    now: _Moment,
+    live: LiveStates,
+    history: History,
+    acceleration: Acceleration,
 ) -> _Moment:
-    """Sweep as far as the pace says or, where that makes the objective worse, from the same moment to the optimum."""
-    after, objective = _sweep(users, items, _at_pace(steps, pace, now), now, live)
-    if pace.stride.is_long and not history.improved_by(objective):
-        pace.undone()
-        after, objective = _sweep(users, items, _at_pace(steps, pace, now), now, live)
-    history.enough = pace.gains_to_settle
-    history.settled_at(objective)
-    pace.improved()
+    """Sweep with the next stride or, if that makes the objective worse, from the same moment with plain steps."""
+    after, objective = _sweep(users, items, _accelerated(steps, acceleration, now), now, live)
+    if acceleration.stride.is_long and not history.improved_by(objective):
+        acceleration.reset()
+        after, objective = _sweep(users, items, _accelerated(steps, acceleration, now), now, live)
+    history.enough = acceleration.gains_to_converge
+    history.record(objective)
+    acceleration.grow()
     return after
 
 
-def _at_pace(steps: Steps, pace: Pace, now: _Moment) -> Steps:
-    """Return the steps of the next sweep: as far as the pace says, from balanced factors where the model has them."""
-    if not (pace.accelerates and isinstance(steps, Paced)):
+def _accelerated(steps: Steps, acceleration: Acceleration, now: _Moment) -> Steps:
+    """Return the steps of the next sweep: with the next stride and, if the model has them, from balanced factors."""
+    if not (acceleration.is_on and isinstance(steps, Accelerating)):
         return steps
-    paced = steps.at_pace(pace.stride)
-    if isinstance(paced, Balanced) and now.users is not None:
-        return paced.balanced(now.users.sums, now.items.sums)
-    return paced
+    accelerated = steps.with_stride(acceleration.stride)
+    if isinstance(accelerated, Balancing) and now.users is not None:
+        return accelerated.balanced(now.users.sums, now.items.sums)
+    return accelerated
 
 
-def _sweep(users: AnySide, items: AnySide, steps: Steps, now: _Moment, live: LiveStates) -> tuple[_Moment, float]:
+def _sweep(users: Side, items: Side, steps: Steps, now: _Moment, live: LiveStates) -> tuple[_Moment, float]:
     remembered = now.items if steps.remembers else None
-    kernel = adding_parts(steps.users(now.shared), steps, now.shared)
-    user_state = live.add(half_step(users, kernel, now.items, now.users))
+    kernel = with_parts(steps.users(now.shared), steps, now.shared)
+    user_state = live.add(users.half_step(kernel, now.items, now.users))
     item_state = _move_items(users, items, steps, now.shared, user_state, remembered, live)
     objective, shared = steps.conclude(user_state.sums, item_state.sums, now.shared)
     return _Moment(user_state if steps.remembers else None, item_state, shared), objective
 
 
 def _move_items(
-    users: AnySide,
-    items: AnySide,
+    users: Side,
+    items: Side,
     steps: Steps,
     shared: Any,
     user_state: State,
     remembered: State | None,
     live: LiveStates,
 ) -> State:
-    moved = live.add(half_step(items, steps.items(shared), user_state, remembered))
-    return live.exchange(moved, scored(users, steps, shared, user_state, moved))
+    moved = live.add(items.half_step(steps.items(shared), user_state, remembered))
+    return live.replace(moved, add_scores(users, steps, shared, user_state, moved))
 
 
-def _settle(users: AnySide, steps: Steps, best: _Moment, live: LiveStates) -> State:
-    kernel = steps.settle_and_score(best.shared) if isinstance(steps, Settling) else steps.settle(best.shared)
-    return live.add(half_step(users, adding_parts(kernel, steps, best.shared), best.items))
+def _solve_users(users: Side, steps: Steps, best: _Moment, live: LiveStates) -> State:
+    kernel = steps.converge_and_score(best.shared) if isinstance(steps, Scoring) else steps.converge(best.shared)
+    return live.add(users.half_step(with_parts(kernel, steps, best.shared), best.items))
 
 
-def _at_rest(steps: Steps, final: State, best: _Moment) -> float | None:
-    return steps.at_rest(final.sums, best.items.sums, best.shared) if isinstance(steps, Settling) else None
+def _final_objective(steps: Steps, final: State, best: _Moment) -> float | None:
+    return steps.converged_objective(final.sums, best.items.sums, best.shared) if isinstance(steps, Scoring) else None
 
 
-def _mend(
-    users: AnySide, items: AnySide, steps: Steps, final: State, best: _Moment, live: LiveStates, history: History
+def _improve(
+    users: Side,
+    items: Side,
+    steps: Steps,
+    final: State,
+    best: _Moment,
+    live: LiveStates,
+    history: History,
+    extra_sweeps: int,
 ) -> tuple[State, _Moment]:
-    """Move the items, and settle again, until settling costs nothing against the last sweep."""
-    for _ in range(MOST_MENDS):
-        at_rest = _at_rest(steps, final, best) if history.values else None
-        if at_rest is None or not history.worsened_by(at_rest):
+    """Update the items and solve the users again, until the objective is no worse than the last sweep's."""
+    for _ in range(extra_sweeps):
+        objective = _final_objective(steps, final, best) if history.values else None
+        if objective is None or not history.worsened_by(objective):
             break
         item_state = _move_items(users, items, steps, best.shared, final, best.items, live)
         _, shared = steps.conclude(final.sums, item_state.sums, best.shared)
         best = _Moment(None, item_state, shared)
-        final = _settle(users, steps, best, live)
+        final = _solve_users(users, steps, best, live)
         live.keep_only((final, item_state))
     return final, best
 
 
 def _end_lineage(now: _Moment, best: _Moment, live: LiveStates) -> tuple[_Moment, _Moment]:
-    """Both moments from reliable checkpoints on; what they have in common is written once."""
+    """Return both moments from reliable checkpoints; a state in both is written once."""
     states = {id(s): s for s in (now.users, now.items, best.users, best.items) if s is not None}
-    ended = dict(zip(states, end_lineage(*states.values()), strict=True))
-    for state in ended.values():
-        live.add(state)
+    ended = {key: live.add(state.checkpoint()) for key, state in states.items()}
     live.keep_only(ended.values())
 
-    def moved(moment: _Moment) -> _Moment:
+    def from_checkpoint(moment: _Moment) -> _Moment:
         users = None if moment.users is None else ended[id(moment.users)]
         return _Moment(users, ended[id(moment.items)], moment.shared)
 
-    return moved(now), moved(best)
+    return from_checkpoint(now), from_checkpoint(best)

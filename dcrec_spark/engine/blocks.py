@@ -1,4 +1,4 @@
-"""The nonzeros of one side as CSR blocks, built once and kept on the cluster.
+"""Ratings of one side as CSR blocks, built once for all half-steps.
 
 Row ``idx`` of a side with ``n`` blocks lives in block ``idx % n`` at position ``idx // n``, so that blocks are
 even whatever the order of the ids. With two user blocks, three item blocks and the ratings
@@ -9,30 +9,28 @@ user block 0 holds the rows of users 0 and 2 and looks like this::
 
     row_key   [h(u0), h(u2)]     a hash of each row's id, the seed of its noise
     row_ptr   [0, 2, 3]          where each row's nonzeros begin
-    need_at   [1, 2, 3]          the source rows it needs, as places in all source blocks, in a row:
+    need_at   [1, 2, 3]          the source rows it needs, as positions in the concatenated source blocks:
                                  item 3 (block 0), items 1 and 4 (block 1); the order of its inbox
-    col       [1, 2, 0]          each nonzero's source row, as a place in that inbox
+    col       [1, 2, 0]          each nonzero's source row, as a position in that inbox
     rating    [5, 3, 4]          and one array for each further value column
     route_ptr [0, 1, 2, 2]       item blocks 0 and 1 need one of these rows each, block 2 none
-    route_pos [1, 0]             ... which: the mirror image of the item blocks' needs
+    route_pos [1, 0]             ... which rows: the mirror image of the item blocks' needs
 
-Held-out pairs, where there are any, are no nonzeros of the fit, but need the same source rows: they come in arrays of
-their own, ``held_row_ptr``, ``held_col`` and ``held_`` before the name of each value, with the same inbox. Kernels
-read a block as :class:`Block`, and never spell those names out::
+Held-out pairs are not part of the fit, but need the same source rows. They have arrays of their own, ``held_row_ptr``,
+``held_col`` and ``held_`` before the name of each value, and the same inbox. Kernels read a block as :class:`Block`,
+and never spell those names out::
 
     block.row_key, block.fitted.row_ptr, block.fitted.value("rating"), block.held_out.value("rating")
 
-Rows with more pairs than a block should hold have none here: see :mod:`dcrec_spark.engine.heavy`.
-:mod:`dcrec_spark.engine.build` makes them.
+Rows with more pairs than a block should hold have none here: see :mod:`dcrec_spark.engine.heavy_items`.
+:mod:`dcrec_spark.engine.build` builds blocks.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from pyspark.sql import DataFrame
 
 from dcrec_spark.engine.cells import Array, Arrays, Cell, unpack
 
@@ -45,8 +43,8 @@ _NOT_OF_PAIRS = {"row_key", "need_at", "route_ptr", "route_pos", "row_ptr", f"{H
 class Pairs(NamedTuple):
     """Pairs of a block, those of the fit or those held out.
 
-    row_ptr : (n + 1,) where each row's pairs begin. col : (nnz,) each pair's place in the inbox.
-    at : (nnz,) where their values stand in the block's arrays; None: as these do.
+    row_ptr : (n + 1,) where each row's pairs begin. col : (nnz,) each pair's position in the inbox.
+    at : (nnz,) positions of their values in the block's arrays; None: all of these, in their order.
     """
 
     row_ptr: Array
@@ -70,7 +68,7 @@ class Pairs(NamedTuple):
 
 
 class Block(Mapping[str, Array]):
-    """One block of a side: its arrays by name, and what every block has by attribute."""
+    """One block of a side: its arrays by name, and by attribute those that every block has."""
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
@@ -91,7 +89,7 @@ class Block(Mapping[str, Array]):
 
     @property
     def need_at(self) -> Array:
-        """(m,) the source rows of the inbox, as places in all source blocks."""
+        """(m,) the source rows of the inbox, as positions in the concatenated source blocks."""
         return self["need_at"]
 
     @property
@@ -106,7 +104,7 @@ class Block(Mapping[str, Array]):
 
     @property
     def parts(self) -> list[Pairs]:
-        """All pairs: those of the fit, and those held out where there are any."""
+        """All pairs: those of the fit, and those held out if there are any."""
         return [self.fitted, self.held_out] if f"{HELD_OUT}col" in self else [self.fitted]
 
     @property
@@ -139,8 +137,8 @@ def read_block(cell: Cell) -> Block:
     return Block(unpack(cell))
 
 
-def kept_arrays(arrays: Arrays) -> dict[str, Array]:
-    """Return arrays that nobody writes to, as those that are read from a cell; none is copied but to be contiguous."""
+def read_only_arrays(arrays: Arrays) -> dict[str, Array]:
+    """Return contiguous read-only arrays, like those read from a cell, without a copy of contiguous arrays."""
     return {name: read_only(np.asarray(array, order="C")) for name, array in arrays.items()}
 
 
@@ -151,52 +149,14 @@ def read_only(array: Array) -> Array:
     return view
 
 
-@dataclass(frozen=True)
-class Side:
-    """Users or items: how many rows, in how many blocks, and the blocks themselves.
+def block_rows(n_rows: int, n_blocks: int, block: int) -> slice:
+    """Locate a block's rows in the concatenated blocks of a side.
 
-    frame : one row for each block, in the partition of its number: ``block int, ..., data binary``.
-    held : whether the driver holds the results of this side's half-steps; else they stay on the cluster.
+    >>> block_rows(7, 3, 1)
+    slice(3, 5, None)
     """
-
-    name: str
-    n_rows: int
-    n_blocks: int
-    frame: DataFrame
-    held: bool = False
-
-    def rows_in(self, block: int) -> int:
-        """Count the rows of a block."""
-        return rows_in_block(self.n_rows, self.n_blocks, block)
-
-    def places_of(self, block: int) -> slice:
-        """Locate a block's rows where all blocks of the side stand one after the other."""
-        start = int(first_place(self.n_rows, self.n_blocks, np.asarray(block)))
-        return slice(start, start + self.rows_in(block))
-
-    def release(self) -> None:
-        """Free the cached blocks."""
-        self.frame.unpersist()
-
-
-@dataclass(frozen=True)
-class LocalSide:
-    """A side whose only block is in this process, as arrays: for data that one task can work on, without Spark.
-
-    duplicate : where, among the pairs that the block was built of, one stands that has come before; None: each is new.
-    """
-
-    name: str
-    n_rows: int
-    block: Block
-    duplicate: int | None = None
-    n_blocks: ClassVar[int] = 1
-
-    def release(self) -> None:
-        """Do nothing: no part of it is kept on the cluster."""
-
-
-AnySide = Side | LocalSide
+    start = int(first_place(n_rows, n_blocks, np.asarray(block)))
+    return slice(start, start + rows_in_block(n_rows, n_blocks, block))
 
 
 def rows_in_block(n_rows: int, n_blocks: int, block: int) -> int:
@@ -209,7 +169,7 @@ def rows_in_block(n_rows: int, n_blocks: int, block: int) -> int:
 
 
 def first_place(n_rows: int, n_blocks: int, block: Array) -> Array:
-    """Locate the first row of a block where all blocks of a side stand one after the other.
+    """Return the position of a block's first row in the concatenated blocks of a side.
 
     >>> first_place(7, 3, np.arange(3))
     array([0, 3, 5])
@@ -218,7 +178,7 @@ def first_place(n_rows: int, n_blocks: int, block: Array) -> Array:
 
 
 def index_at(n_rows: int, n_blocks: int, place: Array) -> Array:
-    """Turn places, such as those of ``need_at``, into the idx of the rows that stand there.
+    """Turn positions in the concatenated blocks, such as those of ``need_at``, into the idx of the rows.
 
     >>> index_at(7, 3, np.arange(7))
     array([0, 3, 6, 1, 4, 2, 5])

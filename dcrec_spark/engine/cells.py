@@ -1,4 +1,4 @@
-"""NumPy arrays as one binary cell: the form in which they travel between Spark and Python workers.
+"""Binary cells of NumPy arrays, as they travel between Spark and Python workers.
 
 A binary cell crosses by a bulk copy, where an array column is written element by element. It is a header of JSON
 (names, types, shapes, offsets), then the bytes of each array, aligned so that views need no copy. Two arrays,
@@ -30,16 +30,16 @@ _ALIGN = 64
 MAX_CELL_BYTES = 2**31 - 2**20
 
 
-def pack(arrays: Arrays) -> bytes:
+def pack(arrays: Arrays, limit: int = MAX_CELL_BYTES) -> bytes:
     """Write arrays into one binary cell.
 
     Parameters
     ----------
-    arrays : name -> array of numbers or booleans, of any shape.
+    arrays : name -> array of numbers or booleans, of any shape. limit : of bytes.
 
     Raises
     ------
-    ValueError : the cell would not fit into Spark's 2 GB; use more blocks.
+    ValueError : the cell would exceed the limit, by default Spark's 2 GB; use more blocks.
 
     Examples
     --------
@@ -55,9 +55,9 @@ def pack(arrays: Arrays) -> bytes:
         offset += _aligned(array.nbytes)
     header = json.dumps(entries).encode()
     start = _aligned(8 + len(header))
-    if start + offset > MAX_CELL_BYTES:
+    if start + offset > limit:
         raise ValueError(
-            f"a block of {start + offset:,} bytes does not fit into one cell (at most {MAX_CELL_BYTES:,}): "
+            f"a block of {start + offset:,} bytes does not fit into one cell (at most {limit:,}): "
             "set numUserBlocks and numItemBlocks higher"
         )
     parts: list[bytes | memoryview] = [len(header).to_bytes(8, "little"), header, bytes(start - 8 - len(header))]

@@ -1,4 +1,4 @@
-"""The objective after each iteration: does it go the right way, and has it settled?"""
+"""History and convergence of the objective and of the held-out loss."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from dcrec_spark.errors import FitError
 
 Listener = Callable[[str, int, float], None]
 
-# What rounding may do to an objective that exact arithmetic moves one way only, relative to its size.
+# Relative movement in the wrong direction that rounding may cause.
 SLACK = {"float64": 1e-9, "float32": 1e-4}
 
 
@@ -16,9 +16,9 @@ SLACK = {"float64": 1e-9, "float32": 1e-4}
 class History:
     """Objectives of one stage, reported to a listener as they come.
 
-    rises : True for an ELBO, False for a loss. slack : relative wrong movement that rounding may cause.
-    enough : how many gains in succession below ``tol``, relatively, mean that the objective has settled.
-    settled : whether it has. small_gains : how many there were in succession, up to the last value.
+    rises : True for an ELBO, False for a loss. slack : relative movement in the wrong direction, by rounding.
+    enough : how many gains in succession below ``tol``, relatively, mean that the objective has converged.
+    converged : whether it has. small_gains : how many there were in succession, up to the last value.
     """
 
     stage: str
@@ -28,7 +28,7 @@ class History:
     listener: Listener
     values: list[float] = field(default_factory=list)
     enough: int = 1
-    settled: bool = False
+    converged: bool = False
     small_gains: int = 0
 
     def improved_by(self, value: float) -> bool:
@@ -41,8 +41,8 @@ class History:
         loss = before - value if self.rises else value - before
         return loss > self.slack * abs(before)
 
-    def settled_at(self, value: float) -> bool:
-        """Record one more value; whether the objective has settled there.
+    def record(self, value: float) -> bool:
+        """Record one more value, and return whether the objective has converged.
 
         Raises
         ------
@@ -67,8 +67,8 @@ class History:
                 "precision float32 try float64, else report it with your data's shape"
             )
         self.small_gains = self.small_gains + 1 if gain < self.tol * abs(before) else 0
-        self.settled = self.small_gains >= self.enough
-        return self.settled
+        self.converged = self.small_gains >= self.enough
+        return self.converged
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Patience:
     losses: list[float] = field(default_factory=list)
 
     def improved_by(self, loss: float) -> bool:
-        """Record one more loss; whether it is the smallest so far."""
+        """Record one more loss, and return whether it is the smallest so far."""
         self.losses.append(loss)
         return loss < min(self.losses[:-1], default=math.inf)
 

@@ -19,8 +19,8 @@ RANK_ONLY = (RANDOM, POPULARITY)
 def with_baselines(test: DataFrame, training: DataFrame, seed: int = 0) -> DataFrame:
     """Add a column for each of BASELINES.
 
-    ``random`` is from 0 to 1, by the hash of (seed, user, item) and of nothing else; ``global mean`` and ``item mean``
-    are of the training ratings; ``popularity`` is the number of training ratings of the item.
+    ``random`` is from 0 to 1, by the hash of (seed, user, item) and of nothing else. ``global mean`` and ``item mean``
+    are of the training ratings. ``popularity`` is the number of training ratings of the item.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ BINS = 20
 class Histogram:
     """Distribution of a column of numbers.
 
-    bars : low, high, n; in order, empty bins too. mean, deviation, lowest, highest : of all values. n : how many.
+    bars : low, high, n. In order, empty bins too. mean, deviation, lowest, highest : of all values. n : how many.
     """
 
     bars: pd.DataFrame
@@ -73,7 +73,7 @@ def counts_in_powers(frame: DataFrame, column: str) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        low, high, n; in order, empty ones between filled ones too.
+        low, high, n. In order, empty ones between filled ones too.
     """
     value = quoted(column)
     power = F.when(value > 0, F.floor(F.log2(value)) + 1).otherwise(0).cast("long").alias("power")

@@ -1,6 +1,6 @@
 """One partition's rows -> the metrics of its users and of its items, entry by entry.
 
-Everything is in the order of the ids from the start, so neither the order of rows nor the partitions leave a trace.
+Everything is in the order of the ids from the start, so results depend neither on the order of rows nor on partitions.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcrec_spark.engine.cells import Array
-from dcrec_spark.evaluation.measures import Kind, Measure
-from dcrec_spark.evaluation.settings import MetricSettings
+from dcrec_spark.evaluation.measures import Kind, Measure, MetricSettings
 from dcrec_spark.evaluation.tally import OfModel, Tally
 from dcrec_spark.kernels import metrics as kernel
 from dcrec_spark.kernels.bootstrap import Cells, Pooled
@@ -30,7 +29,7 @@ class Ids(NamedTuple):
 
 
 class Ratings(NamedTuple):
-    """Test ratings by user, then item; user_key and item_key: hashes of the distinct ids, in the order of the ids.
+    """Test ratings by user, then item. user_key, item_key : hashes of the distinct ids, in the order of the ids.
 
     row_ptr : (U + 1,) where each user's ratings begin. item : (n,) place of the rating's item in ``item_key``.
     rating : (n,). prediction : (n, models). weight : (n,) how much each counts in errors over ratings, or None.
@@ -70,7 +69,7 @@ def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table]
         weighs = _is_weight(table)
         usable = good & complete & weighs
         tested = np.unique(table["item_key"].to_numpy())
-        ratings = _sorted_ratings(table.filter(pa.array(usable)), rating[usable], prediction[usable])
+        ratings = _sort_ratings(table.filter(pa.array(usable)), rating[usable], prediction[usable])
         same = (np.diff(ratings.item) == 0) & (np.diff(kernel.rows_of(ratings.row_ptr)) == 0)
         counts |= {
             "unusable_ratings": int((~good).sum()),
@@ -97,7 +96,7 @@ def _is_weight(table: pa.Table) -> Array:
     return np.asarray(np.isfinite(weight) & (weight >= 0))
 
 
-def _sorted_ratings(table: pa.Table, rating: Array, prediction: Array) -> Ratings:
+def _sort_ratings(table: pa.Table, rating: Array, prediction: Array) -> Ratings:
     users, items = _ids(table["user_key"]), _ids(table["item"])
     item_key = np.empty(len(items.distinct), np.int64)
     item_key[items.code] = table["item_key"].to_numpy()
@@ -119,7 +118,7 @@ def _tally_ratings(ratings: Ratings, tested: Array, counts: dict[str, int | Arra
         ranked = kernel.best_first(row_ptr, score)
         lists = Lists(row_ptr, place, gain[ranked], relevant[ranked], kernel.ties(row_ptr, score[ranked]))
         of_lists = list_metrics(lists, cuts)
-        per_user |= {OfModel(model, measure): _unranked(part, ranked) for measure, part in of_lists.items()}
+        per_user |= {OfModel(model, measure): _restore_order(part, ranked) for measure, part in of_lists.items()}
         error = (np.clip(score, *settings.clip) if settings.clip else score) - rating
         for kind, of_items, loss in ((Kind.MSE, Kind.ITEM_MSE, error**2), (Kind.MAE, Kind.ITEM_MAE, np.abs(error))):
             per_user[OfModel(model, Measure(kind))] = Pooled(loss)
@@ -131,7 +130,7 @@ def _tally_ratings(ratings: Ratings, tested: Array, counts: dict[str, int | Arra
     return Tally(cells, per_user, per_item, shown, tested, counts)
 
 
-def _unranked(metric: PerRow, ranked: Array) -> PerRow:
+def _restore_order(metric: PerRow, ranked: Array) -> PerRow:
     """Bring the entries of lists back into the order of the ratings."""
     move = np.empty(len(ranked))
     move[ranked] = metric.move
@@ -209,7 +208,7 @@ def _faults(tested: Array, rank: Array, rating: Array, pair: Array, settings: Me
 def _judge(
     ids: tuple[Array, Array], pair: Array, place: Array, rating: Array, settings: MetricSettings
 ) -> tuple[Cells, dict[OfModel, PerRow | Pooled], dict[str, int | Array]]:
-    """Measure the users who have test ratings. ids : users and items. place, rating : of each pair; rating -1: none."""
+    """Measure the users who have test ratings. ids : users and items. place, rating : of each pair, -1 for none."""
     (user_key, item_key), (user, item) = ids, np.divmod(pair, max(1, len(ids[1])))
     has_test = np.bincount(user, rating >= 0, len(user_key)) > 0
     judged = has_test[user]
@@ -242,7 +241,7 @@ def _with_ids(table: pa.Table, columns: list[str]) -> tuple[pa.Table, dict[str, 
 
 
 def _ids(column: pa.ChunkedArray) -> Ids:
-    """Distinct ids and their codes; strings are in the order of their bytes, as in Spark."""
+    """Distinct ids and their codes. Strings are in the order of their bytes, as in Spark."""
     encoded = column.combine_chunks().dictionary_encode()
     order = pc.sort_indices(encoded.dictionary)
     code_of = np.empty(len(order), np.int64)

@@ -8,9 +8,8 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 from pyspark.sql import DataFrame
 
 from dcrec_spark.errors import DataError
-from dcrec_spark.evaluation.measures import ERRORS, HITS, Kind, Measure
+from dcrec_spark.evaluation.measures import ERRORS, HITS, Columns, Kind, Measure, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate
-from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.kernels.metrics import GAINS
 from dcrec_spark.models.params import HasIds, declare, initialise, keyword_only
 from dcrec_spark.settings.domains import Choice, Column, Number
@@ -22,7 +21,7 @@ _AT_K = {"ndcg_at_k": Kind.NDCG, **{kind.value: kind for kind in HITS}}
 class RatingEvaluator(
     Evaluator, HasIds, HasPredictionCol, DefaultParamsReadable["RatingEvaluator"], DefaultParamsWritable
 ):
-    """One metric of predictions against held-out ratings; :func:`dcrec_spark.evaluate` has them all at once.
+    """One metric of predictions against held-out ratings. :func:`dcrec_spark.evaluate` has them all at once.
 
     In cross-validation, random folds leave users and items without training: give the estimator a coldStartStrategy
     of "drop" or "mean".

@@ -2,7 +2,7 @@
 
 :func:`evaluate` ranks each user's test items by their predictions, and measures the errors. :func:`evaluate_ranking`
 judges lists of recommendations drawn from the whole catalogue, which is what users get to see. Both take one job with
-one exchange of the rows, by user, and one of the errors, by item; only sums reach the driver.
+one exchange of the rows, by user, and one of the errors, by item. Only sums reach the driver.
 
     metrics = evaluate(model.transform(test))
     metrics.as_dict()                      {"ndcg": 0.78, "ndcg@5": 0.71, "recall@5": 0.64, ..., "item_mae": 1.1}
@@ -12,7 +12,7 @@ one exchange of the rows, by user, and one of the errors, by item; only sums rea
     metrics = evaluate(both, models={"deconfounded": "deconfounded", "classical": "classical"})
     metrics.difference("deconfounded", "classical").estimates()
 
-Users and items are identified by 64-bit hashes of their ids: with a million users, two are taken for one with a
+Users and items are identified by 64-bit hashes of their ids: with a million users, two collide with a
 probability of 3e-8.
 """
 
@@ -29,9 +29,8 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.entries import ranking_tally, rating_tally
-from dcrec_spark.evaluation.measures import Kind, Measure
+from dcrec_spark.evaluation.measures import Columns, Kind, Measure, MetricSettings
 from dcrec_spark.evaluation.result import Metrics, Score
-from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.tally import GROUP, Resampling, Sums, add_up, add_up_groups, add_up_here
 from dcrec_spark.models.fitting.checks import require_columns
 
@@ -53,7 +52,7 @@ def evaluate(
     predictions : DataFrame
         A row for each test rating, with a column of predictions for each model.
     models : dict or str
-        Name of a model -> its column; or the column of the only one.
+        Name of a model -> its column. Or the column of the only one.
     columns : Columns
         Names of the columns of users, items and test ratings, and of their weights, if they have some.
     settings : MetricSettings
@@ -66,8 +65,8 @@ def evaluate(
     -------
     Metrics
         For each model ``ndcg`` (of the whole list), ``ndcg@k``, ``recall@k``, ``precision@k``, ``map@k``, means over
-        users; ``mse``, ``mae``, means over ratings, by their weights; ``item_mse``, ``item_mae``, means over items of
-        each item's mean; ``coverage@k``, which has no interval, equal predictions standing in the order of the item
+        users. ``mse``, ``mae``, means over ratings, by their weights. ``item_mse``, ``item_mae``, means over items of
+        each item's mean. ``coverage@k``, which has no interval, equal predictions standing in the order of the item
         ids. Elsewhere equal predictions share their places: a metric is its mean over their orders. A metric that no
         user has is NaN, with n = 0. ``counts["items_missing"]``: test items whose ratings were all dropped, so that no
         item metric has them.
@@ -75,8 +74,8 @@ def evaluate(
     Raises
     ------
     DataError
-        A column is missing or of the wrong type; there are no test ratings; an id is null, a rating cannot be used, a
-        pair is given twice; a prediction is NaN, null or infinite, unless ``settings.missing`` is "drop".
+        A column is missing or of the wrong type. There are no test ratings. An id is null, a rating cannot be used, a
+        pair is given twice. A prediction is NaN, null or infinite, unless ``settings.missing`` is "drop".
 
     Examples
     --------
@@ -138,13 +137,13 @@ def evaluate_arrays(
     settings: MetricSettings = _USUAL,
     catalogue_size: int | None = None,
 ) -> Metrics:
-    """Metrics of arrays in this process, without Spark; the numbers are those of :func:`evaluate`.
+    """Metrics of arrays in this process, without Spark. The numbers are those of :func:`evaluate`.
 
     Parameters
     ----------
     pairs : dict of (n,) arrays
-        ``user_key``, a hash of the user's id; ``item``, a number that sorts as the item's id; ``item_key``, a hash of
-        that; ``rating``, the test rating; perhaps ``weight``, how much it counts in ``mse`` and ``mae``.
+        ``user_key``, a hash of the user's id. ``item``, a number that sorts as the item's id. ``item_key``, a hash of
+        that. ``rating``, the test rating. Perhaps ``weight``, how much it counts in ``mse`` and ``mae``.
     predictions : dict of (n,) arrays
         Name of a model -> its predictions.
     settings : MetricSettings
@@ -201,7 +200,7 @@ def evaluate_ranking(
     Parameters
     ----------
     recommendations : DataFrame
-        ``user_id, rank`` (from 1) and ``item_id``, as recommendationTable gives them; leave out what a user has rated
+        ``user_id, rank`` (from 1) and ``item_id``, as recommendationTable gives them. Leave out what a user has rated
         in training. Lists should be as long as the largest k.
     test : DataFrame
         A row for each test rating, with the columns that ``columns`` names.
@@ -224,8 +223,8 @@ def evaluate_ranking(
     Raises
     ------
     DataError
-        A column is missing or of the wrong type; there are no test ratings; an id is null, a rating or rank cannot be
-        used; a pair or a rank is given twice; no list is as long as a k.
+        A column is missing or of the wrong type. There are no test ratings. An id is null, a rating or rank cannot be
+        used. A pair or a rank is given twice. No list is as long as a k.
     """
     require_columns(recommendations, ["user_id", "item_id"], ["rank"])
     require_columns(test, [columns.user, columns.item], [columns.rating])
@@ -266,7 +265,7 @@ def join_predictions(
     -------
     DataFrame
         The columns of ``columns`` and one for each model, called as the model. A pair that some frame lacks gets no
-        prediction there, so that ``evaluate`` refuses it or drops it for all; where frames disagree about the rating
+        prediction there, so that ``evaluate`` refuses it or drops it for all. Where frames disagree about the rating
         it is null, and refused.
     """
     keys = [columns.user, columns.item]
@@ -285,7 +284,7 @@ def _number(column: str) -> Column:
 
 
 def _key(column: str) -> Column:
-    """Hash an id, null for none; an integer hashes as its digits, so its type does not matter."""
+    """Hash an id, null for none. An integer hashes as its digits, so its type does not matter."""
     return F.when(quoted(column).isNotNull(), F.xxhash64(quoted(column).cast("string")))
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.evaluation.measures import Measure
-from dcrec_spark.evaluation.settings import MetricSettings
+from dcrec_spark.evaluation.measures import Measure, MetricSettings
 from dcrec_spark.kernels.bootstrap import percentile_interval
 
 _FEWEST_FOR_INTERVAL = 2
@@ -25,7 +24,7 @@ class Estimate(NamedTuple):
 
 
 class MetricRow(NamedTuple):
-    """A row of the table of metrics; ``metric`` has the variant in its name, the rest is an :class:`Estimate`."""
+    """A row of the table of metrics. ``metric`` has the variant in its name, the rest is an :class:`Estimate`."""
 
     model: str
     split: str
@@ -39,7 +38,7 @@ class MetricRow(NamedTuple):
 class Score(NamedTuple):
     """A metric of one model.
 
-    resampled : (1 + replications,) the value, then the value in each replication; NaN where it is undefined. (1,)
+    resampled : (1 + replications,) the value, then the value in each replication. NaN where it is undefined. (1,)
         where nothing was resampled.
     n : users, ratings, items or catalogue items that it averages over.
     units : users or items that were resampled.
@@ -50,7 +49,7 @@ class Score(NamedTuple):
     units: int
 
     def estimate(self, confidence: float) -> Estimate:
-        """Value with the bootstrap's percentile interval; of one unit, or without replications, there is none."""
+        """Value with the bootstrap's percentile interval. Of one unit, or without replications, there is none."""
         interval = None
         if self.units >= _FEWEST_FOR_INTERVAL:
             interval = percentile_interval(self.resampled[1:], confidence)
@@ -69,7 +68,7 @@ class Metrics:
     scores : dict
         Model -> measure -> score.
     counts : dict
-        Rows of the input, users with test ratings, and ``dropped`` rows or ``users_without_list``; of predictions also
+        Rows of the input, users with test ratings, and ``dropped`` rows or ``users_without_list``. Of predictions also
         the ``items`` with test ratings, and those of them that are ``items_missing`` from the metrics over items.
 
     Examples
@@ -118,7 +117,7 @@ class Metrics:
             for measure, score in scores.items()
         ]
 
-    def joined(self, other: "Metrics") -> "Metrics":
+    def join(self, other: "Metrics") -> "Metrics":
         """Models of both evaluations, to be compared.
 
         Raises

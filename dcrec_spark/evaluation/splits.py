@@ -7,8 +7,8 @@
 | split_by_time | all times, or those of the user | exact, up to equal times | none, or by user |
 | hold_out_users | seed, user; the held-out user's own ratings | users in expectation, his ratings exact | by user |
 
-Each part is a lazy frame with the columns of the input; where reading or exchanging that is dear, persist it first.
-Null ids hash like any other; validate first. An id hashes as its text, so that 7 and "7" go the same way.
+Each part is a lazy frame with the columns of the input. Where reading or exchanging that is dear, persist it first.
+Null ids hash like any other. Validate first. An id hashes as its text, so that 7 and "7" go the same way.
 
 To split a part again, take another seed: with the same one, its pairs all hash to where they were before.
 """
@@ -25,7 +25,7 @@ from pyspark.sql.types import DateType, IntegralType, TimestampType
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.evaluation.settings import Columns
+from dcrec_spark.evaluation.measures import Columns
 
 _PLAIN = Columns()
 _PART = "__part"
@@ -167,16 +167,16 @@ def split_by_time(
 def hold_out_users(
     ratings: DataFrame, share: float, fold_in: float = 0.8, seed: int = 0, columns: Columns = _PLAIN
 ) -> HeldOut:
-    """Take a share of the users out of training; some of their ratings are for folding in, the rest for the test.
+    """Take a share of the users out of training. Some of their ratings are for folding in, the rest for the test.
 
     Parameters
     ----------
     ratings : DataFrame
         Has the columns of ids.
     share : float
-        Of the users, held out; in expectation.
+        Of the users, held out. In expectation.
     fold_in : float
-        Share of a held-out user's ratings that the model gets to see in the end; at exact counts.
+        Share of a held-out user's ratings that the model gets to see in the end. At exact counts.
     seed : int
         Of the hash.
     columns : Columns
@@ -256,7 +256,7 @@ def _time(ratings: DataFrame, column: str) -> Column:
 
 
 def _moments(times: DataFrame, bounds: Sequence[float], column: str) -> list[int]:
-    """First time of each part but the first; ``column`` is what an error calls it."""
+    """First time of each part but the first. ``column`` is what an error calls it."""
     rows, n, first, last = times.agg(F.count("*"), F.count("time"), F.min("time"), F.max("time")).collect()[0]
     if n < rows or not rows:
         raise DataError(f"column {column!r} has {rows - n} nulls in {rows} rows; expected a time in every row")
@@ -268,7 +268,7 @@ def _moment(times: DataFrame, before: int, low: int, high: int) -> int:
     """Time in place ``before`` (from 0) of all sorted times.
 
     The range that it lies in is counted in spans, and becomes the one span that holds it, until a single time is left:
-    exact, and no sort of everything; a range of 50 years in microseconds takes four rounds.
+    exact, and no sort of everything. A range of 50 years in microseconds takes four rounds.
     """
     while low < high:
         width = -(-(high - low + 1) // _SPANS)

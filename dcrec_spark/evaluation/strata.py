@@ -1,8 +1,7 @@
-"""Metrics of some users or some items at a time: those with few training ratings, with some, with many.
+"""Metrics by stratum: users, or items, with few, some and many training ratings.
 
-A mean over all hides whom a model serves. A stratum holds the users, or the items, whose numbers of training ratings
-lie within its bounds; there are as many strata as were asked for where the numbers allow it, and fewer where many are
-alike: equal numbers are never divided.
+A mean over all hides which users a model serves. A stratum has the users, or the items, whose numbers of training
+ratings lie within its bounds. Equal numbers are never divided, so there may be fewer strata than wanted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,9 +14,9 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_groups
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.evaluation.settings import Columns, MetricSettings
 
 _PLAIN = Columns()
 _USUAL = MetricSettings()
@@ -87,7 +86,7 @@ def evaluate_strata(
     Parameters
     ----------
     predictions : DataFrame
-        As :func:`dcrec_spark.evaluate` takes them; read several times, so persist what is dear to compute.
+        As :func:`dcrec_spark.evaluate` takes them. Read several times, so persist what is dear to compute.
     training : DataFrame
         The training ratings, with the same columns of users and items.
     models, columns, settings

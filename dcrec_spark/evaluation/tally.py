@@ -72,7 +72,7 @@ class Resampling:
     seed: int
 
     def of_users(self, cells: Cells, metrics: Mapping[OfModel, PerRow | Pooled]) -> dict[OfModel, Array]:
-        """Total and weight of metrics of users, as they are and in each replication; (1 + replications, 2) each."""
+        """Total and weight of metrics of users, as they are and in each replication. (1 + replications, 2) each."""
         return self._sums(cells, metrics, Seeds(self.seed, self.seed + 1))
 
     def of_items(self, cells: Cells, metrics: Mapping[OfModel, PerRow | Pooled]) -> dict[OfModel, Array]:
@@ -99,7 +99,7 @@ def _of(name: str) -> OfModel:
     return OfModel(int(model), Measure.parse(measure))
 
 
-def _named(sums: Mapping[OfModel, Array], counts: Mapping[str, int | Array]) -> dict[str, Array]:
+def _name_arrays(sums: Mapping[OfModel, Array], counts: Mapping[str, int | Array]) -> dict[str, Array]:
     named = {_name(_SUM, of): array for of, array in sums.items()}
     return named | {f"{_COUNT} {name}": np.asarray(count) for name, count in counts.items()}
 
@@ -124,7 +124,7 @@ def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: R
     Returns
     -------
     Sums
-        Of ``per_user`` over users; of ``per_item`` over items, where each item counts once; of ``shown`` over items; of
+        Of ``per_user`` over users. Of ``per_item`` over items, where each item counts once. Of ``shown`` over items. Of
         ``counts`` over partitions.
     """
     return add_up_groups(by_user.withColumn(GROUP, F.lit(0)), tally, resampling).get(0, _read({}))
@@ -133,33 +133,33 @@ def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: R
 def add_up_groups(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: Resampling) -> dict[int, Sums]:
     """Add up the tallies of the rows of each group, in the same job: :func:`add_up` of each of them.
 
-    by_user : with a column GROUP of whole numbers; all rows of a user and a group lie in one partition.
+    by_user : with a column GROUP of whole numbers. All rows of a user and a group lie in one partition.
     """
     require_workers(by_user.sparkSession)
     n_buckets = cores(by_user.sparkSession)
 
     def to_cells(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         filled = [batch for batch in batches if batch.num_rows]
-        for group, rows in _grouped(pa.Table.from_batches(filled)) if filled else []:
+        for group, rows in _split_by_group(pa.Table.from_batches(filled)) if filled else []:
             cells = _cells(tally(rows), resampling, n_buckets)
             yield cells.add_column(0, GROUP, pa.array([group] * cells.num_rows, pa.int32()))
 
     def merge(cells: pa.Table) -> pa.Table:
         group, bucket = cells[GROUP][0].as_py(), cells["bucket"][0].as_py()
         parts = [unpack(cell) for cell in cells.sort_by("part")["data"].to_pylist()]
-        sums = _added(parts) if bucket == _USERS else _item_sums(parts, resampling)
+        sums = _add(parts) if bucket == _USERS else _item_sums(parts, resampling)
         places = {GROUP: pa.array([group], pa.int32()), "bucket": pa.array([bucket], pa.int32())}
         return pa.table({**places, "data": pa.array([pack(sums)], pa.binary())})
 
     schema = "group int, bucket int, data binary"
     merged = by_user.mapInArrow(to_cells, _CELLS).groupBy(GROUP, "bucket").applyInArrow(merge, schema).toArrow()
     return {
-        group: _read(_added([unpack(cell) for cell in rows.sort_by("bucket")["data"].to_pylist()]))
-        for group, rows in _grouped(merged)
+        group: _read(_add([unpack(cell) for cell in rows.sort_by("bucket")["data"].to_pylist()]))
+        for group, rows in _split_by_group(merged)
     }
 
 
-def _grouped(rows: pa.Table) -> list[tuple[int, pa.Table]]:
+def _split_by_group(rows: pa.Table) -> list[tuple[int, pa.Table]]:
     """Return the rows of each group, without its column."""
     groups = sorted(pc.unique(rows[GROUP]).to_pylist())
     return [(group, rows.filter(pc.field(GROUP) == group).drop_columns([GROUP])) for group in groups]
@@ -170,12 +170,12 @@ def add_up_here(tally: Tally, resampling: Resampling) -> Sums:
     cells = _cells(tally, resampling, 1)
     parts = {cell["bucket"]: unpack(cell["data"]) for cell in cells.to_pylist()}
     users = parts.pop(_USERS)
-    return _read(_added([users, *(_item_sums([part], resampling) for part in parts.values())]))
+    return _read(_add([users, *(_item_sums([part], resampling) for part in parts.values())]))
 
 
 def _cells(tally: Tally, resampling: Resampling, n_buckets: int) -> pa.RecordBatch:
     of = tally.cells
-    cells = {_USERS: _named(resampling.of_users(of, tally.per_user), tally.counts)}
+    cells = {_USERS: _name_arrays(resampling.of_users(of, tally.per_user), tally.counts)}
     bucket, user = of.col_key % n_buckets, of.row_key[rows_of(of.row_ptr)]
     for number in np.union1d(bucket, tally.tested % n_buckets).tolist():
         here = bucket == number
@@ -212,10 +212,12 @@ def _item_sums(parts: list[dict[str, Array]], resampling: Resampling) -> dict[st
         cells = Cells(np.concatenate([[0], np.cumsum(counts)]), user, item_key, user_key)
         means = {of: error_means(cells.row_ptr, error[order]) for of, error in errors.items()}
         sums |= resampling.of_items(cells, means)
-    return _named(sums, {"items": len(np.unique(whole["tested"])), "items_measured": len(np.unique(whole["item"]))})
+    return _name_arrays(
+        sums, {"items": len(np.unique(whole["tested"])), "items_measured": len(np.unique(whole["item"]))}
+    )
 
 
-def _added(parts: list[dict[str, Array]]) -> dict[str, Array]:
+def _add(parts: list[dict[str, Array]]) -> dict[str, Array]:
     total: dict[str, Array] = {}
     for part in parts:
         for name, value in part.items():

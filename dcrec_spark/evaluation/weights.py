@@ -1,7 +1,7 @@
 """Weights by which ratings that users chose to give stand for all pairs: inverse propensities from an exposure model.
 
-    p = 1 - exp(-a_hat)        the chance that a pair is come across, if exposures are Poisson with mean a_hat
-    weight = min(1 / p, cut)   cut: few pairs would otherwise have all the say
+    p = 1 - exp(-a_hat)        exposure probability of a pair, if exposures are Poisson with mean a_hat
+    weight = min(1 / p, cut)   cut: else few pairs would dominate
 
     exposure = PoissonFactorization().fit(train)
     evaluate(weigh_by_exposure(exposure.transform(held_out)), columns=Columns(weight="weight"))
@@ -48,7 +48,7 @@ def weigh_by_exposure(
     Returns
     -------
     DataFrame
-        The columns of ``pairs``, and the weights. Counts of them are taken by a job.
+        The columns of ``pairs``, and the weights. A Spark job counts them.
 
     Raises
     ------

@@ -20,7 +20,7 @@ from dcrec_spark.jobs.inputs import (
     open_ratings,
     require_ids_of,
     require_model_path,
-    validated_to_serve,
+    validate_to_serve,
 )
 from dcrec_spark.jobs.job import Context, Job, Outputs
 from dcrec_spark.jobs.run_record import Run
@@ -62,7 +62,7 @@ class FoldIn(Job[FoldInConfig, FoldInInputs, None]):
     def transform(self, context: Context[FoldInConfig], inputs: FoldInInputs) -> Outputs[None]:
         """Estimate the factors of the new users, and rank the catalogue for them."""
         model, recommend, run = inputs.saved.model, context.config.recommend, context.run
-        valid = validated_to_serve(context, inputs.ratings)
+        valid = validate_to_serve(context, inputs.ratings)
         _note_unknown_items(run, model, valid.ratings)
         new_users = model.foldInUsers(as_trained(model, valid.ratings))
         context.resources.callback(new_users.unpersist)

@@ -78,7 +78,7 @@ def model_line(saved: SavedModel) -> str:
     return f"model   {saved.source.model_version} {saved.source.path}"
 
 
-def validated_to_serve(context: Context[ServingT], raw: DataFrame) -> Validated:
+def validate_to_serve(context: Context[ServingT], raw: DataFrame) -> Validated:
     """Validate ratings for a saved model, which may be of one user; noted in the record, released at the end.
 
     raw : ratings as ``read_ratings`` returns them.
@@ -87,7 +87,7 @@ def validated_to_serve(context: Context[ServingT], raw: DataFrame) -> Validated:
     with context.reporter.step("validate"):
         valid = validate(raw, config.validation, seed=config.run.seed, to_fit=False)
         context.resources.callback(valid.unpersist)
-        context.run.took_in(valid)
+        context.run.note_validation(valid)
     return valid
 
 

@@ -12,10 +12,9 @@ from pyspark.sql import functions as F
 from dcrec_spark.config import RetrainConfig
 from dcrec_spark.errors import AuditError, DataError
 from dcrec_spark.evaluation.baselines import POPULARITY, item_statistics, one_list_for_all
-from dcrec_spark.evaluation.measures import Kind, Measure
+from dcrec_spark.evaluation.measures import Columns, Kind, Measure, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_ranking
 from dcrec_spark.evaluation.result import Estimate, Metrics
-from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.splits import split_pairs
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Verdict
@@ -104,7 +103,7 @@ def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposur
     with context.reporter.step("check the exposures"):
         check = exposure.predictiveCheck(ratings, _CHECK_SHARE, _CHECK_DRAWS, context.config.run.seed)
     check.release()
-    context.run.checked(check)
+    context.run.note_check(check)
     if check.passed:
         return
     remedy = "another exposure.rank may pass, or outcome.adjustment=none does without a_hat"
@@ -170,7 +169,7 @@ def _measure(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors]
     ]
     whole = measured[0]
     for metrics in measured[1:]:
-        whole = whole.joined(metrics)
+        whole = whole.join(metrics)
     return whole
 
 

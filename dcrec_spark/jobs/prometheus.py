@@ -43,7 +43,7 @@ def write_metrics(run: Run, path: str | None) -> Iterator[None]:
         code = error.exit_code if isinstance(error, DcrecError) else 1
         _replace(path, run.facts("failed", code if stop is None else InterruptedRun.exit_code, None))
         raise
-    _replace(path, run.ended_well())
+    _replace(path, run.success_record())
 
 
 def text_of(facts: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from dcrec_spark.jobs.inputs import (
     open_ratings,
     require_ids_of,
     require_model_path,
-    validated_to_serve,
+    validate_to_serve,
 )
 from dcrec_spark.jobs.job import Context, Job, Outputs
 from dcrec_spark.jobs.run_record import fingerprint
@@ -90,7 +90,7 @@ class Recommend(Job[RecommendJobConfig, RecommendInputs, None]):
         """Rank the catalogue for each user, without what that user has rated."""
         model, run, catalogue, recommend = inputs.saved.model, context.run, inputs.catalogue, context.config.recommend
         note_catalogue(run, catalogue, model)
-        valid = None if inputs.ratings is None else validated_to_serve(context, inputs.ratings)
+        valid = None if inputs.ratings is None else validate_to_serve(context, inputs.ratings)
         users = None if inputs.users is None else _known_users(context, model, inputs.users)
         left_out = catalogue.left_out(None if valid is None else valid.ratings)
         needs_ratings = bool({"intervals", "overlap"} & set(recommend.extra))

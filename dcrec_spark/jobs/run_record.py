@@ -163,14 +163,14 @@ class Run:
         self.counts |= {"users": saved.model.numUsers, "items": saved.model.numItems}
         self.intercept = saved.model.intercept
 
-    def took_in(self, valid: Validated) -> None:
+    def note_validation(self, valid: Validated) -> None:
         """Note how many rows there are, why some were rejected, and a fingerprint of the rest."""
         self.counts |= valid.counts
         self.reasons = dict(valid.reasons)
         self.warnings += valid.warnings
         self.data_fingerprint = fingerprint(valid.ratings)
 
-    def fitted(self, model: DeconfoundedMFModel) -> None:
+    def note_fits(self, model: DeconfoundedMFModel) -> None:
         """Note the results of the fits, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
         self.intercept = model.intercept
@@ -179,7 +179,7 @@ class Run:
         objective = family_of(model).objective.name
         self._note_fit("outcome", model, StageFit(objective, model.objectiveHistory, model.converged))
 
-    def checked(self, check: PredictiveCheck) -> None:
+    def note_check(self, check: PredictiveCheck) -> None:
         """Note the figures of the exposure check."""
         self.exposure_check = {
             "passed": check.passed,
@@ -209,7 +209,7 @@ class Run:
         tables = {name: files.rows for name, files in staged.tables.items()}
         return {**self.facts("published", 0, None), "tables": tables}
 
-    def ended_well(self) -> dict[str, Any]:
+    def success_record(self) -> dict[str, Any]:
         """Return run.json of a run that published, or that found nothing new to publish."""
         return self.facts("published" if self.unchanged_since is None else "skipped", 0, None)
 
@@ -229,7 +229,7 @@ class Run:
         return spark.createDataFrame([row], schemas.RUNS)
 
     @contextmanager
-    def recorded_on_failure(self, spark: SparkSession, output: str) -> Iterator[None]:
+    def record_failure(self, spark: SparkSession, output: str) -> Iterator[None]:
         """Leave run.json of a run that fails inside, and let the failure go on."""
         try:
             yield

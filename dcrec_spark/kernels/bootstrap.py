@@ -1,4 +1,4 @@
-"""Poisson bootstrap: how far would a metric move with other users and other items? In one pass, wherever they lie.
+"""Poisson bootstrap: the variation of a metric over users and over items, in one pass over any partitions.
 
 A replication draws each user and each item Poisson(1) times instead of drawing n of n (Hanley and MacGibbon 2006;
 Chamandy et al. 2012), and a test rating takes part as often as its user times its item (Owen and Eckles 2012): both

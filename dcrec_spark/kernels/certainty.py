@@ -1,9 +1,9 @@
-"""How sure a score is, and how much of a row was seen.
+"""Uncertainty of scores.
 
     Var(y_ui - score_ui) = sigma^2 (1 / w + x' A_u^-1 x + v' A_i^-1 v)
 
-x and v are the designs of the pair in the systems A of its user and of its item, which the fit solved one after the
-other; w is the mean weight of a rating, 1 where ratings are not weighted. sigma^2 is the noise of a pair of weight 1,
+x and v are the designs of the pair in the systems A of its user and of its item, which the fit solves one after the
+other. w is the mean weight of a rating, 1 if ratings are not weighted. sigma^2 is the noise of a pair of weight 1,
 
     sigma^2 = sum_rated w residual^2 / freedom           freedom = n (1 - E_users / n) (1 - E_items / n)
 
@@ -27,9 +27,9 @@ PIECE = 1 << 15
 
 
 class Spreads(NamedTuple):
-    """What a side leaves open.
+    """The uncertainty that one side leaves.
 
-    pairs : (P,) x' A^-1 x of each wanted pair. leverage : E, the sum of w x' A^-1 x over the rated ones.
+    pairs : (P,) x' A^-1 x of each requested pair. leverage : E, the sum of w x' A^-1 x over the rated ones.
     solved : (n, F) the solution of each row's system. All NaN for a row whose matrix is not positive definite.
     """
 
@@ -47,7 +47,7 @@ class Noise(NamedTuple):
 
 
 def spreads(block: RatingBlock, system: System, wanted: RatingBlock) -> Spreads:
-    """Compute how far a score may move with its row: O(F^2) a pair, O(F^3) a row.
+    """Compute the variance that a row adds to its scores: O(F^2) a pair, O(F^3) a row.
 
     Parameters
     ----------
@@ -119,10 +119,10 @@ def noise(users: Mapping[str, Array], items: Mapping[str, Array]) -> Noise:
 
 
 def reach(coverage: float) -> float:
-    """Compute to how many standard deviations an interval of normal errors reaches. coverage : in (0, 1)."""
+    """Compute the half-width of an interval of normal errors, in standard deviations. coverage : in (0, 1)."""
     return float(ndtri(0.5 + coverage / 2.0))
 
 
 def effective_size(weight: Floats) -> float:
-    """Compute (sum w)^2 / sum w^2: how many equally weighted pairs would tell as much. weight : (n,), n > 0."""
+    """Compute (sum w)^2 / sum w^2, the number of equal weights with as much information. weight : (n,), n > 0."""
     return float(weight.sum() ** 2 / (weight @ weight))

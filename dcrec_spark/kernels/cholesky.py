@@ -27,9 +27,9 @@ def solve_rows(block: RatingBlock, system: System) -> Floats:
 
 
 def _is_one_matrix(system: System) -> bool:
-    """Whether all rows have the same matrix: every pair weighs the same, and every row is regularised alike."""
-    alike = not system.curvature.any() and not system.is_bordered
-    return alike and len(system.ridge) > 0 and not np.ptp(system.ridge, axis=0).any()
+    """Whether all rows have the same matrix: every pair weighs the same, and every row has the same regulariser."""
+    equal = not system.curvature.any() and not system.is_bordered
+    return equal and len(system.ridge) > 0 and not np.ptp(system.ridge, axis=0).any()
 
 
 def _solve_together(block: RatingBlock, system: System) -> Floats:
@@ -65,7 +65,7 @@ def sums_over_pairs(
     Parameters
     ----------
     block : ratings of n items. users, shared, design : as for :func:`dcrec_spark.kernels.ridge.items_system`.
-    gram : a Gram matrix of users, for its shape alone: what all pairs add is left out here.
+    gram : a Gram matrix of users, for its shape alone: the part of all pairs is left out.
 
     Returns
     -------

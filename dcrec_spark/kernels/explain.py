@@ -1,18 +1,17 @@
-"""What a preference is made of: one contribution of each of the user's ratings, and a baseline, exactly.
+"""Explanations of preferences: one contribution of each of the user's ratings, and a baseline. The sum is exact.
 
-    preference_ui = baseline_ui + sum_j contribution_uij            j: what u has rated
+    preference_ui = baseline_ui + sum_j contribution_uij            j: a rating of u
 
-Least squares: the row of user u solves A x = right + sum_j pull_j s_j with s_j = [beta_j; a_hat_uj], so that with
-v_i = A^-1 [beta_i; 0] the contribution is pull_j v_i . s_j, and the baseline v_i . right. The weights stand in A, too:
-a contribution is what the rating pulls, given how much all of them weigh. Biases are left as they are:
-A has a row more, v_i another 0, and theta . beta alone is taken apart.
+Least squares: the row of user u solves A x = right + sum_j pull_j s_j with s_j = [beta_j; a_hat_uj], so with
+v_i = A^-1 [beta_i; 0] the contribution is pull_j v_i . s_j, and the baseline v_i . right. The weights are part of A,
+too. Biases are not explained: A has one more row, v_i another 0, and only theta . beta is split.
 
-Poisson: what the user's shapes have above their prior comes from the ratings, by the shares that they have in it,
+Poisson: the part of the user's shapes above the prior comes from the ratings, by their shares,
 
     share_jk = R_j g_jk / sum_j' R_j' g_j'k                         R_j = y_uj / rate_uj
     contribution_uij = sum_k E[beta_ik] (shape_uk - prior_k) share_jk / rate_uk
 
-and the baseline is the prior's part. Where the shapes are at rest, (shape_uk - prior_k) share_jk = R_j g_uk g_jk.
+and the baseline is the prior's part. If the shapes have converged, (shape_uk - prior_k) share_jk = R_j g_uk g_jk.
 """
 
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from dcrec_spark.kernels.gamma import Floats, geometric_mean
 from dcrec_spark.kernels.poisson import rates
 from dcrec_spark.kernels.ridge_terms import RatingBlock, System
 
-# Contributions of one user that are formed at once: 32 MB of them.
+# Contributions of one user that are computed at a time: 32 MB of them.
 TABLE = 1 << 22
 
 
@@ -124,11 +123,11 @@ def _collected(rows: Iterator[_Parts], row_ptr: NDArray[np.int64], wanted: Wante
         for at in range(0, max(1, len(of_pair)), step):
             piece = slice(at, at + step)
             table = of_pair[piece] @ of_rating.T
-            ranked_pieces.append(_ranked(baseline[piece], table, wanted.order[start:end], start, wanted.reasons))
+            ranked_pieces.append(_rank(baseline[piece], table, wanted.order[start:end], start, wanted.reasons))
     return Explained(*map(np.concatenate, zip(*ranked_pieces, strict=True)))
 
 
-def _ranked(baseline: Floats, table: Floats, order: NDArray[np.int64], start: int, most: int) -> Explained:
+def _rank(baseline: Floats, table: Floats, order: NDArray[np.int64], start: int, most: int) -> Explained:
     """Choose the largest of each row of a table of contributions (P, J), those that are zero left out."""
     keys = np.broadcast_to(order, table.shape), -np.abs(table)
     ranked = np.lexsort(keys, axis=1)[:, :most]

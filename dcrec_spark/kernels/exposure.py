@@ -82,7 +82,7 @@ def leave_one_out(
 
     Notes
     -----
-    What is left of a mean is never below 0: shapes settle to a tolerance only, and a row that is folded in may meet
+    A reduced mean is never below 0: shapes converge to a tolerance only, and a row that is folded in may meet
     others that have not seen it.
     """
     from dcrec_spark.kernels.loops import poisson

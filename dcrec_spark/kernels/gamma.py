@@ -49,7 +49,7 @@ def moments(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) 
 def over_relaxed(before: Floats, updated: Floats, prior: Floats, length: float) -> Floats:
     """Move each shape ``length`` times as far as its update did, on a logarithmic scale.
 
-    A shape stays at or above its prior. A row's shapes add up to what they add up to after the update: an update
+    A shape stays at or above its prior. Their sum in a row is that after the update: an update
     divides the row's count among the components, and so does a longer step.
 
     Parameters
@@ -66,7 +66,7 @@ def over_relaxed(before: Floats, updated: Floats, prior: Floats, length: float) 
     from dcrec_spark.kernels.loops import gamma
 
     moved = np.empty_like(updated)
-    over(gamma.relaxed, len(updated), updated.size, *map(loop_input, (before, updated, prior)), float(length), moved)
+    over(gamma.over_relax, len(updated), updated.size, *map(loop_input, (before, updated, prior)), float(length), moved)
     return moved
 
 

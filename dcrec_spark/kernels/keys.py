@@ -10,6 +10,6 @@ _SEED_OF_SPARK = 42
 
 
 def keys_of(ids: Sequence[str]) -> NDArray[np.int64]:
-    """Return the hash of each id's text, (n,): what Spark's ``xxhash64`` says of it, without a job."""
+    """Return the hash of each id's text, (n,): the same as Spark's ``xxhash64``, without a job."""
     hashes = (xxh64_intdigest(text.encode(), seed=_SEED_OF_SPARK) for text in ids)
     return np.fromiter(hashes, np.uint64, len(ids)).view(np.int64)

@@ -1,7 +1,7 @@
-"""How good are predictions and lists? A ratio of sums for each user, over test ratings in CSR groups.
+"""Metrics of predictions and lists: a ratio of sums for each user, over test ratings in CSR groups.
 
-A user's entries stand together, best first; an item that has no test rating may be in the list (its gain is 0, and
-it is not relevant), and one with a test rating may not (its place is infinite, and it stands last)::
+A user's entries are contiguous, best first. An item that has no test rating may be in the list (its gain is 0, and
+it is not relevant), and one with a test rating may not (its place is infinite, and it is last)::
 
     row_ptr  = [0,            4,    6]     user 0 has four entries, user 1 two
     place    = [1,  2,  3,  inf,  1, 2]    in the user's list, from 1
@@ -20,8 +20,8 @@ Equal scores share their places: a metric is its mean over all orders of them (M
 would tell popular items, which often have small ids, from others. A user whose gains are all 0 has no NDCG. A user
 without a relevant item has none of the other three.
 
-Beside each user's value stands by how much it falls without each of the entries, all others moving up: what other test
-items would have changed (:mod:`dcrec_spark.kernels.bootstrap`).
+Next to each user's value is by how much it falls without each of the entries, all others moving up: the effect of other
+test items (:mod:`dcrec_spark.kernels.bootstrap`).
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ class _Sums(NamedTuple):
 class Lists(NamedTuple):
     """Entries as above: by row, and in a row by place. row_ptr : (rows + 1,). The others : (n,).
 
-    tie : rising numbers; entries that share one stand in any order.
+    tie : rising numbers; entries that share one are in any order.
     """
 
     row_ptr: Ints
@@ -72,7 +72,7 @@ class Lists(NamedTuple):
 
 
 def gains(rating: Floats, kind: str) -> Floats:
-    """Compute what an item of each rating is worth at the top of a list; ``kind`` is one of ``GAINS``."""
+    """Compute the gain of an item of each rating at the top of a list; ``kind`` is one of ``GAINS``."""
     if kind == "rel":
         return rating
     return np.exp2(rating) - 1 if kind == "2^rel-1" else np.exp2(rating - 1)
@@ -106,7 +106,7 @@ def ties(row_ptr: Ints, score: Floats) -> Ints:
 
 def ndcg(lists: Lists, cut: float) -> PerRow:
     """Compute NDCG at a cut, which may be infinite."""
-    return _ratio(lists, _placed(lists, lists.gain, _discount(cut)), _ideal(lists, cut))
+    return _ratio(lists, _sum_by_place(lists, lists.gain, _discount(cut)), _ideal(lists, cut))
 
 
 def hit_metrics(lists: Lists, cut: int) -> dict[str, PerRow]:
@@ -115,7 +115,7 @@ def hit_metrics(lists: Lists, cut: int) -> dict[str, PerRow]:
     left = relevant[rows_of(lists.row_ptr)] - lists.relevant
     findable = _Sums(np.minimum(relevant, cut), np.minimum(left, cut))
     places_of_list = _Sums(np.where(relevant > 0, float(cut), 0.0), np.where(left > 0, float(cut), 0.0))
-    hits = _placed(lists, lists.relevant, lambda place: (place <= cut).astype(np.float64))
+    hits = _sum_by_place(lists, lists.relevant, lambda place: (place <= cut).astype(np.float64))
     return {
         "recall": _ratio(lists, hits, findable),
         "precision": _ratio(lists, hits, places_of_list),
@@ -154,7 +154,7 @@ def _ideal(lists: Lists, cut: float) -> _Sums:
     best = best_first(lists.row_ptr, lists.gain)
     gain, row_ptr = lists.gain[best], lists.row_ptr
     ranked = Lists(row_ptr, places(row_ptr), gain, lists.relevant[best], ties(row_ptr, gain))
-    whole, without = _placed(ranked, gain, _discount(cut))
+    whole, without = _sum_by_place(ranked, gain, _discount(cut))
     in_order = np.empty(len(without))
     in_order[best] = without
     return _Sums(whole, in_order)
@@ -182,10 +182,10 @@ def _between(values: NDArray[Any], start: Ints, end: Ints) -> Floats:
     return np.asarray(total[end] - total[start])
 
 
-def _placed(lists: Lists, values: NDArray[Any], worth: Callable[[Floats], Floats]) -> _Sums:
-    """Add up values times what their places are worth, over all orders of equal scores.
+def _sum_by_place(lists: Lists, values: NDArray[Any], worth: Callable[[Floats], Floats]) -> _Sums:
+    """Add up values times the worth of their places, over all orders of equal scores.
 
-    Without an entry, all that stands below its group moves up a place.
+    Without an entry, all entries below its group move up a place.
     """
     group, here, above = _Group.of(lists), worth(lists.place), _moved_up(lists.place, worth)
     size, total = group.end - group.start, _between(values, group.start, group.end)
@@ -224,7 +224,7 @@ def _precision_at_hits(lists: Lists, cut: int) -> _Sums:
 
 
 def _moved_up(place: Floats, worth: Callable[[Floats], Floats]) -> Floats:
-    """Return what the place above is worth; nothing is above the first."""
+    """Return the worth of the place above, 0 for the first."""
     return np.where(place > 1, worth(np.maximum(place - 1, 1.0)), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Weights of rated pairs, and what each pair adds to the normal equations of its row."""
+"""Weights of rated pairs, and their contributions to the normal equations of rows."""
 
 from typing import Any, NamedTuple
 

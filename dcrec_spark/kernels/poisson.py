@@ -51,7 +51,7 @@ def drawn_counts(block: CountBlock, row_geometric_mean: Floats, cols: Floats) ->
 
     drawn = np.zeros_like(row_geometric_mean)
     given = block.loop_inputs(drawn.dtype), *[loop_input(each, drawn.dtype) for each in (row_geometric_mean, cols)]
-    over_rows(poisson.drawn, block.row_ptr, *given, drawn)
+    over_rows(poisson.ratio_sums, block.row_ptr, *given, drawn)
     return drawn
 
 

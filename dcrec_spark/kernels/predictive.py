@@ -160,7 +160,7 @@ def _columns(item: Floats, component: Places, uniform: Floats) -> Places:
     """Choose a column for each point, with probability proportional to its factor in the point's component."""
     n_items, rank = item.shape
     cumulated = np.cumsum(item.T, axis=1)
-    # One sorted line for all components: component k lies between k and k + 1. One that is 0 is never asked for.
+    # One sorted line for all components: component k lies between k and k + 1. One that is 0 is never drawn.
     total = np.maximum(cumulated[:, -1:], np.finfo(np.float64).tiny)
     line = (cumulated / total + np.arange(rank)[:, None]).reshape(-1)
     place = np.searchsorted(line, component + uniform, side="right")
@@ -202,7 +202,7 @@ def p_values(statistic: Floats, uniform: Floats | float = 0.5) -> Floats:
 def squared_deviations(log_likelihood: Floats) -> Floats:
     """Compute each user's squared distance from the mean of all R + 1, in their standard deviations; (R + 1, m).
 
-    The mean and the deviation take the real one in, so that it stands among the replications as one of them. A user
+    Mean and deviation include the real one, so it is comparable with the replications. A user
     whose log-likelihood is the same in all of them, up to rounding, has 0.
     """
     deviation = log_likelihood - log_likelihood.mean(axis=0)

@@ -2,7 +2,7 @@
 
     p = k for y >= pivot, k decay^(pivot - y) below; at most 1; k such that the mean over all pairs is ``target``
 
-The ratings of the unrated pairs are unknown; the observed distribution stands in for theirs.
+The ratings of the unrated pairs are unknown. The observed distribution replaces theirs.
 
     p = 1 - exp(-a_hat)    of a pair whose exposure is Poisson with mean a_hat
 """

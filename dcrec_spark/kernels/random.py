@@ -1,7 +1,7 @@
-"""Random draws that belong to a row's id: Gamma and Poisson, from counter-based noise.
+"""Random draws by a row's id: Gamma and Poisson, from counter-based noise.
 
-Every draw is a function of (seed, path, key of the id) alone, so that it is the same in whatever block, task or retry
-it is made. A path says what a draw is for: the number of a replication, the side, the attempt.
+Every draw is a function of (seed, path, key of the id) alone, so it is the same in any block, task or retry.
+A path names the purpose of a draw: the number of a replication, the side, the attempt.
 """
 
 from itertools import count
@@ -19,7 +19,7 @@ _STEPS = 2.0**53  # of `noise`, from 0 to 1
 
 
 def stream(seed: int, *path: int) -> int:
-    """Derive a seed for what ``path`` names, unrelated to those of other paths and other seeds."""
+    """Derive a seed for the purpose ``path``, unrelated to those of other paths and other seeds."""
     for step in path:
         seed = int(noise(seed, np.array([step], np.int64), 1)[0, 0] * _STEPS)
     return seed
@@ -28,8 +28,8 @@ def stream(seed: int, *path: int) -> int:
 def gamma_draws(seed: int, key: Keys, shape: Floats) -> Floats:
     """Draw from Gamma(shape, 1) by Marsaglia and Tsang (2000); (n, L), like ``shape``.
 
-    Attempt t of a row takes noise(stream(seed, t), key), so that what one row needs never moves another. Their method
-    wants shapes from 1: Gamma(shape + 1) is drawn and multiplied by U^(1 / shape).
+    Attempt t of a row takes noise(stream(seed, t), key), so no row changes the draws of another. Their method
+    needs shapes from 1: Gamma(shape + 1) is drawn and multiplied by U^(1 / shape).
     """
     rank = shape.shape[1]
     d = shape + 2.0 / 3.0

@@ -7,14 +7,14 @@
 w_ui is ``weight`` on the observed pairs and ``unobserved`` (w0) off them; m_ui = theta_u . beta_i (+ b_u + c_i) on the
 observed pairs, and off them too when ``everywhere`` (z = 1: weighted MF; z = 0: probabilistic MF). The rows of users
 are [theta_u (, b_u) (, gamma_u)], those of items [beta_i (, c_i)]; h_ui is the confounder: a_hat_ui, or made from it.
-``exposure`` has what h is the product of, so that every sum over all pairs is a product of Gram matrices
-(:mod:`dcrec_spark.kernels.ridge_sums`). What all pairs share, the intercept and a common gamma, is solved there too.
+h is the product of the two sides' ``exposure``, so every sum over all pairs is a product of Gram matrices
+(:mod:`dcrec_spark.kernels.ridge_sums`). The shared terms, intercept and common gamma, are solved there too.
 
     users   unknown [theta_u, b_u, gamma_u]   sources [beta_i, 1, h_ui]    offset beta_0 + c_i
     items   unknown [beta_i, c_i]             sources [theta_u, 1]         offset beta_0 + b_u + gamma_u h_ui
 
-A gamma_u that departs from a common gamma has it as the mean of its prior. Where a pair has no vote of its own in h,
-h is another number on the observed pairs than the product that stands in the sums over all pairs: ``low_rank``.
+A gamma_u that departs from a common gamma has it as the mean of its prior. If a pair's own exposure is left out of h,
+h on the observed pairs differs from the product in the sums over all pairs, ``low_rank``.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from dcrec_spark.kernels.ridge_terms import Array, Columns, Design, RatingBlock,
 
 
 def known_by_items(items: Floats, has_confounder: bool, shared: Shared, design: Design) -> Known:
-    """Return what is known of each pair's mean before its user is solved, by its item, as :func:`users_system` has it.
+    """Return the known part of each pair's mean before its user is solved, by item, for :func:`users_system`.
 
     items : (m, K (+ 1)).
     """
@@ -39,7 +39,7 @@ def known_by_items(items: Floats, has_confounder: bool, shared: Shared, design: 
 
 
 def known_by_users(users: Floats, has_confounder: bool, shared: Shared, design: Design) -> Known:
-    """Return what is known of each pair's mean before its item is solved, by its user, as :func:`items_system` has it.
+    """Return the known part of each pair's mean before its item is solved, by user, for :func:`items_system`.
 
     users : (m, K (+ 1) (+ 1)).
     """
@@ -51,13 +51,13 @@ def known_by_users(users: Floats, has_confounder: bool, shared: Shared, design: 
 
 
 def _of_preference(others: Floats, bias: int, shared: Shared, design: Design) -> NDArray[np.float64]:
-    """Return the intercept and the other side's biases, which stand in this column where there are any."""
+    """Return the intercept plus the other side's biases, if there are any: they are this column."""
     known = _of_all(shared.intercept)
     return known + others[:, bias].astype(np.float64) if design.biases else known
 
 
 def _of_all(number: float) -> NDArray[np.float64]:
-    """Return what all sources have, in double precision beside any array: a number by itself would take the array's."""
+    """Return a number of all sources as an array: a scalar would take the precision of the array it is added to."""
     return np.full(1, number, np.float64)
 
 
@@ -136,9 +136,9 @@ def items_system(
 
 
 def _everyones(block: RatingBlock, gram: Array, at: Columns, shared: Shared, design: Design) -> Floats:
-    """Add up what is known of each mean, the confounder left out, times the sources, over all pairs; (n, K (+ 1)).
+    """Add up the known part of each mean, without the confounder, times the sources, over all pairs; (n, K (+ 1)).
 
-    gram : Gram matrix of the other side, in which ``at`` says where what stands.
+    gram : Gram matrix of the other side, whose columns ``at`` locates.
     """
     everyone = shared.intercept * gram[at.sources, at.one]
     if design.biases:
@@ -174,7 +174,7 @@ def _without_confounder(
 
 
 def _curvature_everywhere(block: RatingBlock, sums: Mapping[str, Array], design: Design) -> NDArray[np.float64]:
-    """Compute what it would be if no pair of a user were observed."""
+    """Compute the curvature as if no pair of a user were observed."""
     exposure = block.exposure.astype(np.float64)
     drawn = exposure @ _last(sums["augmented"], exposure.shape[1])
     return np.asarray(design.unobserved * np.einsum("ul,ul->u", drawn, exposure))
@@ -191,8 +191,8 @@ def _with_confounder(
 ) -> System:
     """Add each user's confounder weight to the unknowns.
 
-    On observed pairs the sources bring curvature h^2 and pull h. What the confounder stands off the unobserved part of
-    J by w0 and the preference by z w0, and what h and the product differ by, the border and the right side make up for.
+    On observed pairs the sources bring curvature h^2 and pull h. The border and the right side
+    correct for the rest: the unobserved pairs' w0 and z w0, and the difference of h and the product.
     """
     n, size = system.right.shape
     w0, z_w0, gram = design.unobserved, design.on_preference, sums["augmented"]
@@ -233,8 +233,8 @@ def _in_precision(system: System, dtype: Any) -> System:
 def over_relaxed_rows(before: Floats | None, solved: Floats, length: float) -> Floats:
     """Move each row ``length`` times as far as to its solution.
 
-    Below a length of 2 the loss of each row still falls: what it exceeds its minimum by shrinks to (1 - length)^2 of
-    that.
+    Below a length of 2 the loss of each row still falls: its excess over the minimum shrinks to (1 - length)^2 of
+    itself.
 
     Parameters
     ----------

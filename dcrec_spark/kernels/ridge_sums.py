@@ -1,4 +1,4 @@
-"""Sums over all pairs in the cost of both sides' rows, and what comes of them: shared terms, objective, held-out error.
+"""Sums over all pairs at the cost of both sides' rows; shared terms, objective and held-out error from them.
 
 What the model says of any pair is a sum of terms, each a product of a part of the augmented row of its user and one of
 its item (:class:`dcrec_spark.kernels.ridge_terms.Columns`)::
@@ -84,7 +84,7 @@ def observed_sums(
 ) -> Sums:
     """Compute what the shared terms and the objective need of the observed pairs of a block, of items by default.
 
-    The shared terms are x = [beta_0 (, gamma)], delta_u = gamma_u - gamma is what a user has of his own. With
+    The shared terms are x = [beta_0 (, gamma)], delta_u = gamma_u - gamma is the departure of a user. With
     d = [1 (, h)], e = y - p - delta_u h and q = delta_u h + z p these are sum (w e^2 - w0 q^2), sum (w e d + w0 q d),
     sum (w - w0) d d', w0 meeting h as the product of the exposures (float64).
 
@@ -113,7 +113,7 @@ def observed_sums(
 
 
 def of_ratings(sums: Mapping[str, Array]) -> dict[str, Array]:
-    """Pick what :func:`observed_sums` computed."""
+    """Select the sums of :func:`observed_sums`."""
     return {name: sums[name] for name in ("square", "linear", "curvature")}
 
 
@@ -121,8 +121,8 @@ def held_out_sums(
     block: RatingBlock, rows: Floats, others: Floats, shared: Shared, design: Design, is_user: bool = False
 ) -> Sums:
     """Compute sum e^2, sum e d, sum d d' of held-out pairs, as :func:`observed_sums` has them (float64)."""
-    alike = block._replace(weight=np.ones_like(block.weight))
-    sums = observed_sums(alike, rows, others, shared, design._replace(unobserved=0.0), is_user)
+    equal = block._replace(weight=np.ones_like(block.weight))
+    sums = observed_sums(equal, rows, others, shared, design._replace(unobserved=0.0), is_user)
     return {f"held_{name}": total for name, total in sums.items()}
 
 
@@ -170,7 +170,7 @@ def objective(
 
 
 class _OfShared(NamedTuple):
-    """J, but for what the users' departures add to it, as a function of the shared terms."""
+    """J without the users' departures, as a function of the shared terms."""
 
     at_zero: float
     slope: Array
@@ -201,7 +201,7 @@ class _OfShared(NamedTuple):
 
 
 def _departures(users: Mapping[str, Array], reg: Regulariser) -> float:
-    """Return what the users' departures add to J."""
+    """Return the part of the users' departures in J."""
     return reg.confounder * float(users.get("departure_square", 0.0))
 
 

@@ -1,6 +1,6 @@
-"""What least squares over all pairs is made of: the rated pairs of a block, which terms they carry, normal equations.
+"""Terms of least squares over all pairs: rated pairs of a block, design, regularisers, normal equations.
 
-:mod:`dcrec_spark.kernels.ridge` has the model, and sets the normal equations up.
+:mod:`dcrec_spark.kernels.ridge` has the model, and sets up the normal equations.
 """
 
 from typing import Any, NamedTuple
@@ -17,12 +17,12 @@ _NONE: Floats = np.empty(0)
 
 
 class RatingBlock(NamedTuple):
-    """Observed pairs of one block in row order; a_hat is zero-length where the model carries no confounder.
+    """Observed pairs of one block in row order; a_hat is empty if the model has no confounder.
 
     row_ptr (n + 1,), col (nnz,) places in the inbox, rating, weight (nnz,), a_hat (nnz,) or (0,): the confounder h.
     exposure (n, L): the exposure factors of the rows, L = 0 without a confounder.
-    low_rank : (nnz,) the product of the exposures, where ``a_hat`` is another number; else (0,).
-    elsewhere : (n,) how many pairs each row has besides, in other blocks; (0,) where all are here.
+    low_rank : (nnz,) the product of the exposures, if ``a_hat`` is another number; else (0,).
+    elsewhere : (n,) number of pairs of each row in other blocks; (0,) if there are none.
     """
 
     row_ptr: NDArray[np.int64]
@@ -36,7 +36,7 @@ class RatingBlock(NamedTuple):
 
     @property
     def n_pairs(self) -> NDArray[np.int64]:
-        """How many pairs each row has, (n,)."""
+        """Number of pairs of each row, (n,)."""
         here = np.diff(self.row_ptr)
         return here + self.elsewhere if len(self.elsewhere) else here
 
@@ -57,7 +57,7 @@ class RatingBlock(NamedTuple):
 
     @property
     def product(self) -> Floats:
-        """What the sums over all pairs have in the place of h, (nnz,)."""
+        """The product of the exposures, which the sums over all pairs have for h, (nnz,)."""
         return self.low_rank if len(self.low_rank) else self.a_hat
 
 
@@ -65,7 +65,7 @@ class Design(NamedTuple):
     """Which pairs and rows carry which term.
 
     unobserved : w0, the weight of the unobserved pairs. everywhere : whether they carry the preference term (z).
-    per_user : whether each user has a confounder weight of his own; else one is shared by all.
+    per_user : whether each user has an own confounder weight; else all share one.
     pooled : whether the users' weights depart from a common one. biases : whether each row has one.
     """
 
@@ -125,7 +125,7 @@ class Regulariser(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What all pairs share: beta_0, and gamma where there is one for all users (else 0).
+    """Terms shared by all pairs: beta_0, and gamma if there is one for all users (else 0).
 
     moved : how far gamma has moved, and the users' weights with it, since they were solved.
     """
@@ -136,13 +136,13 @@ class Shared(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Where the terms stand in the augmented rows of a side, of whose Gram matrix all sums over all pairs are made.
+    """Columns of the terms in the augmented rows of a side, whose Gram matrix gives all sums over all pairs.
 
     users [theta, (b,) 1, (gamma pi,) (pi)]         items [beta, 1, (c,) lambda]
 
-    preference : what meets its like of the other side in m: [theta, b, 1] and [beta, 1, c], or the factors alone.
-    sources : what the other side's unknowns are multiplied with. one : the ones. other : the biases of this side.
-    weighted, exposure : gamma_u pi_u and pi_u; of items both are lambda_i. A term that there is not, is empty.
+    preference : the terms of m: [theta, b, 1] and [beta, 1, c], or the factors alone.
+    sources : the factors of the other side's unknowns. one : the ones. other : the biases of this side.
+    weighted, exposure : gamma_u pi_u and pi_u; of items both are lambda_i. An absent term is empty.
     """
 
     preference: slice
@@ -154,7 +154,7 @@ class Columns(NamedTuple):
 
     @property
     def terms(self) -> tuple[slice, slice, slice, slice]:
-        """Where preference, the rows' own weight of the confounder, the common one and the ones stand."""
+        """Columns of the preference, the rows' own weight of the confounder, the common one and the ones."""
         return self.preference, self.weighted, self.exposure, slice(self.one, self.one + 1)
 
     @classmethod
@@ -195,7 +195,7 @@ class System(NamedTuple):
     """The normal equations of each row: (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull.
 
     X : of each nonzero the factors of its source, a one for the bias, and h where there is a border.
-    sources : (m, rank or more) rows of the other side, factors first; what comes after them counts for nothing.
+    sources : (m, rank or more) rows of the other side, factors first; later columns are ignored.
     base : (F, F) the same for all rows. ridge : (n, F) the row's regularisers. border : (n, F) the last row of each
     row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : factors, the first of the unknowns.
     """

@@ -1,6 +1,6 @@
-"""What a hidden reason for choosing could do: to a mean of ratings, and to the order of a list.
+"""Sensitivity to unobserved confounding: bounds on a mean of ratings and on the order of a list.
 
-The marginal sensitivity model (Tan 2006): whatever else there is to know of a pair, its odds of exposure are those of
+The marginal sensitivity model (Tan 2006): given all unobserved facts of a pair, its odds of exposure are those of
 the exposure model up to a factor, ``odds`` >= 1. That bounds
 
     a weighted mean of rated pairs      1 / p is anything from 1 + (1 / p - 1) / odds to 1 + (1 / p - 1) odds

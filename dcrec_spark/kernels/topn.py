@@ -17,7 +17,7 @@ from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.threads import loop_input
 
-# Scores held at a time, whatever the size of the catalogue: 2 MB, or 4 of doubles, which stay in the caches of a core.
+# Scores held at a time, for any size of the catalogue: 2 MB, or 4 of doubles, which stay in the caches of a core.
 SCORES = 1 << 19
 # Of lengths of rows and columns, and of their products: far from where single precision ends, at 3e38.
 LARGEST_SINGLE = 1e30
@@ -83,7 +83,7 @@ class Link(NamedTuple):
 
     @property
     def rounding(self) -> Floats:
-        """Bound how far rounding may take two equal parts of a row apart, (rows,): a_hat adds up what is not negative.
+        """Bound how far rounding may take two equal parts of a row apart, (rows,): a_hat adds up no negative numbers.
 
         So its relative error is that of so many additions, which no link makes larger than it makes h.
         """
@@ -131,7 +131,7 @@ def top_n(
     ranked_pieces = []
     for start in range(0, max(1, len(rows)), at_once):
         end = min(len(rows), start + at_once)
-        # Of small matrices BLAS now and then calls invalid what it reads beyond them; factors are finite.
+        # BLAS may report numbers as invalid that it reads beyond small matrices. Factors are finite.
         with np.errstate(invalid="ignore"):
             scores = rows[start:end] @ cols
         if link is not None:
@@ -218,7 +218,7 @@ def _place_in_row(row: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Block(NamedTuple):
-    """A block of rows with all their scores, -inf where a column is left out, and what these are made from."""
+    """A block of rows with all their scores, -inf where a column is left out, and their parts."""
 
     scores: Floats
     slack: Slack

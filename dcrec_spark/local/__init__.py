@@ -1,1 +1,1 @@
-"""Many small fits, side by side on the cluster: what searches and studies are made of."""
+"""Fits in memory, many side by side on the cluster, for searches and studies."""

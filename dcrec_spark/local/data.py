@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.kernels.keys import keys_of
 from dcrec_spark.local.ratings import Ratings
 
@@ -31,10 +31,10 @@ _PLAIN = Columns()
 class Parts:
     """Parts of one data set.
 
-    user_ids, item_ids : all that occur in some part, sorted; an index is a place in them. user_key, item_key : hashes
+    user_ids, item_ids : all that occur in some part, sorted. An index is a place in them. user_key, item_key : hashes
     of them. of : name of a part -> ``user, item, rating``, (n,) each, sorted by user, then item, and perhaps
     ``weight``, how much a pair counts in errors. lost : name of a part -> how many items it has lost, since
-    :meth:`known` left all of their pairs out.
+    :meth:`select_known` left all of their pairs out.
     """
 
     user_ids: pa.Array
@@ -52,15 +52,15 @@ class Parts:
     def of_indices(cls, n_users: int, n_items: int, of: Mapping[str, Mapping[str, Array]]) -> "Parts":
         """Parts whose ids are the indices themselves, as those of simulated data."""
         users, items = np.arange(n_users), np.arange(n_items)
-        named = {name: _sorted({c: pairs[c] for c in ("user", "item", "rating")}) for name, pairs in of.items()}
+        named = {name: _sort({c: pairs[c] for c in ("user", "item", "rating")}) for name, pairs in of.items()}
         return cls(pa.array(users), pa.array(items), users, items, named)
 
     def ratings(self, *names: str) -> Ratings:
-        """Return some parts together, as a fit takes them; users and items are those of all parts."""
+        """Return some parts together, as a fit takes them. Users and items are those of all parts."""
         user, item, rating = (np.concatenate([self.of[n][c] for n in names]) for c in ("user", "item", "rating"))
         return Ratings(user, item, rating, self.user_key, self.item_key)
 
-    def known(self, part: str, training: tuple[str, ...], folded_in: tuple[str, ...] | None = None) -> "Parts":
+    def select_known(self, part: str, training: tuple[str, ...], folded_in: tuple[str, ...] | None = None) -> "Parts":
         """``part`` without the pairs whose user or item is in none of the ``training`` parts.
 
         folded_in : the parts that make users known, where these are not those of training.
@@ -71,7 +71,7 @@ class Parts:
         lost = len(np.unique(pairs["item"])) - len(np.unique(chosen["item"])) + self.items_lost(part)
         return replace(self, of={**self.of, part: chosen}, lost={**self.lost, part: lost})
 
-    def weighed(self, part: str, weight: Array) -> "Parts":
+    def with_weights(self, part: str, weight: Array) -> "Parts":
         """``part`` with these weights of its pairs, (n,), in its order."""
         return replace(self, of={**self.of, part: {**self.of[part], "weight": weight}})
 
@@ -80,7 +80,7 @@ class Parts:
     ) -> Metrics:
         """Metrics of predictions for the pairs of a part, in its order.
 
-        catalogue : the parts whose items could be recommended; all, if none is named.
+        catalogue : the parts whose items could be recommended. All, if none is named.
         """
         pairs = self.of[part]
         keys = {"user_key": self.user_key[pairs["user"]], "item_key": self.item_key[pairs["item"]]}
@@ -104,7 +104,7 @@ def gather(frames: Mapping[str, DataFrame], columns: Columns = _PLAIN, most: int
     users, items = _index(table, "user"), _index(table, "item")
     columns_of = {"user": users.place, "item": items.place, "rating": table["rating"].to_numpy()}
     part = table["part"].to_numpy(zero_copy_only=False)
-    of = {name: _sorted({column: values[part == name] for column, values in columns_of.items()}) for name in frames}
+    of = {name: _sort({column: values[part == name] for column, values in columns_of.items()}) for name in frames}
     return Parts(users.ids, items.ids, users.key, items.key, of)
 
 
@@ -132,6 +132,6 @@ def _index(table: pa.Table, side: str) -> _Index:
     return _Index(ids, keys_of(ids.cast(pa.string()).to_pylist()), place)
 
 
-def _sorted(pairs: dict[str, Array]) -> dict[str, Array]:
+def _sort(pairs: dict[str, Array]) -> dict[str, Array]:
     order = np.lexsort((pairs["item"], pairs["user"]))
     return {name: column[order] for name, column in pairs.items()}

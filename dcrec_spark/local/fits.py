@@ -11,18 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcrec_spark.engine.ascent import Fit
-from dcrec_spark.engine.half_step import State, held_memory
+from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.local.layout import LocalLayout, lay_out
-from dcrec_spark.local.ratings import Ints, Ratings
+from dcrec_spark.local.ratings import Ints, Ratings, lay_out
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.facts import FitFacts
+from dcrec_spark.models.fitting.process_layout import ProcessLayout
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, propensity_from_counts
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.stages import fit_factors, fold_in
@@ -50,7 +50,7 @@ class Exposure:
             for mean, rate in ((self.users, self.user_rate), (self.items, self.item_rate))
         ]
         users, items = self.users * rates[0], self.items * rates[1]
-        return held_memory({"shape": users, "rate": rates[0]}), held_memory({"shape": items, "rate": rates[1]})
+        return State.of_memory({"shape": users, "rate": rates[0]}), State.of_memory({"shape": items, "rate": rates[1]})
 
     def at(self, user: Ints, item: Ints) -> Floats:
         """a_hat of these pairs, (n,)."""
@@ -146,7 +146,7 @@ def fit_and_fold_in(
         layout = _outcome_layout(ratings, estimator, propensity)
         layout, form = _with_exposure(layout, family, known, scope, standardize)
         fit = fit_factors(estimator, family, layout, _quiet)
-        items = layout.table(False, fit.items, family, fit.shared)
+        items = layout.arrays(False, fit.items, family, fit.shared)
         new_layout = _outcome_layout(new, estimator, propensity)
         new_layout, _ = _with_exposure(new_layout, family, folded, scope, standardize, form)
         states = fold_in(new_layout, True, items, family, fit.shared, scope)
@@ -162,7 +162,7 @@ def _fit_and_fold_in_exposure(
     fit = fit_factors(estimator, family, layout, _quiet)
     new_layout = _exposure_layout(new, estimator)
     with FitScope() as scope:
-        items = layout.table(False, fit.items, family, NOTHING_SHARED)
+        items = layout.arrays(False, fit.items, family, NOTHING_SHARED)
         states = fold_in(new_layout, True, items, family, NOTHING_SHARED, scope)
         return (
             _exposure(layout, family, fit.users, fit.items, fit),
@@ -173,11 +173,11 @@ def _fit_and_fold_in_exposure(
 # ---- what goes into the blocks
 
 
-def _exposure_layout(ratings: Ratings, estimator: PoissonFactorization) -> LocalLayout:
+def _exposure_layout(ratings: Ratings, estimator: PoissonFactorization) -> ProcessLayout:
     return lay_out(ratings, {"exposure_count": np.ones(len(ratings.rating))}, estimator.getOrDefault("precision"))
 
 
-def _outcome_layout(ratings: Ratings, estimator: DeconfoundedMF, propensity: Propensity | None) -> LocalLayout:
+def _outcome_layout(ratings: Ratings, estimator: DeconfoundedMF, propensity: Propensity | None) -> ProcessLayout:
     values: dict[str, Floats] = {"rating": ratings.rating, "exposure_count": np.ones(len(ratings.rating))}
     if propensity is not None:
         values["weight"] = propensity.weights(ratings.rating)
@@ -185,13 +185,13 @@ def _outcome_layout(ratings: Ratings, estimator: DeconfoundedMF, propensity: Pro
 
 
 def _with_exposure(
-    layout: LocalLayout,
+    layout: ProcessLayout,
     family: OutcomeFamily,
     exposure: Exposure | None,
     scope: FitScope,
     standardize: bool,
     form: Form | None = None,
-) -> tuple[LocalLayout, Form]:
+) -> tuple[ProcessLayout, Form]:
     """Return the layout with each pair's confounder, and its form.
 
     form : of an earlier fit; None: from this layout.
@@ -233,8 +233,8 @@ def _quiet(stage: str, iteration: int, objective: float) -> None:
 # ---- what comes out of them
 
 
-def _exposure(layout: LocalLayout, family: PoissonExposure, users: State, items: State, fit: Fit) -> Exposure:
-    tables = [layout.table(is_user, state, family, fit.shared) for is_user, state in ((True, users), (False, items))]
+def _exposure(layout: ProcessLayout, family: PoissonExposure, users: State, items: State, fit: Fit) -> Exposure:
+    tables = [layout.arrays(is_user, state, family, fit.shared) for is_user, state in ((True, users), (False, items))]
     means = [_posterior_mean(table) for table in tables]
     return Exposure(means[0], means[1], tuple(fit.objective), tables[0]["rate"], tables[1]["rate"])
 
@@ -244,7 +244,7 @@ def _posterior_mean(table: Mapping[str, Floats]) -> Floats:
 
 
 def _outcome(
-    layout: LocalLayout,
+    layout: ProcessLayout,
     family: OutcomeFamily,
     user_state: State,
     item_state: State,
@@ -253,8 +253,8 @@ def _outcome(
     exposure: Exposure | None,
     form: Form,
 ) -> Outcome:
-    users = layout.table(True, user_state, family, fit.shared)
-    items = layout.table(False, item_state, family, fit.shared)
+    users = layout.arrays(True, user_state, family, fit.shared)
+    items = layout.arrays(False, item_state, family, fit.shared)
     intercept = family.shared_numbers(fit.shared).intercept
     biases = users.get("bias"), items.get("bias")
     return Outcome(users["features"], items["features"], users["gamma"], intercept, exposure, facts, *biases, form)

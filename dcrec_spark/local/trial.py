@@ -38,11 +38,11 @@ class Trial:
     """Parameters of the estimators, by their names.
 
     data : which of the data sets. fit, predict : names of its parts. Users and items of the fit are those of its parts,
-    as an estimator has them, so the pairs to predict have to be of these (:meth:`Parts.known`).
-    fold_in : the part by which new users are folded in, whose scores are then asked for; empty for a plain fit.
-    exposure : of PoissonFactorization; None where the adjustment has no confounder.
-    confounder : "fitted" a_hat; or a placebo: "permuted", each user's a_hat dealt out to other items (the same deal for
-    all users, so that it stays of low rank); "popularity", the item's number of exposures, scaled to the mean of a_hat.
+    as an estimator has them, so the pairs to predict have to be of these (:meth:`Parts.select_known`).
+    fold_in : the part by which new users are folded in, whose scores are then asked for. Empty for a plain fit.
+    exposure : of PoissonFactorization. None where the adjustment has no confounder.
+    confounder : "fitted" a_hat. Or a placebo: "permuted", each user's a_hat dealt out to other items (the same deal for
+    all users, so that it stays of low rank). "popularity", the item's number of exposures, scaled to the mean of a_hat.
     standardize : as in :func:`dcrec_spark.local.fits.fit_outcome`.
     """
 
@@ -65,7 +65,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What came of a trial: scores of each part, (n,), in its order; the objective after each sweep; gamma, (U,).
+    """What came of a trial: scores of each part, (n,), in its order. The objective after each sweep. Gamma, (U,).
 
     vanished : whether nothing is left of the preference factors, so that the scores are the confounder's alone.
     """
@@ -90,7 +90,7 @@ class Bench:
     failures: dict[str, FitError] = field(default_factory=dict)
 
     def run(self, trials: Sequence[Trial]) -> Iterator[Fitted]:
-        """Fit trials; their results come in order, as soon as they are there.
+        """Fit trials. Their results come in order, as soon as they are there.
 
         Raises
         ------
@@ -102,14 +102,14 @@ class Bench:
             yield result
 
     def attempt(self, trials: Sequence[Trial]) -> Iterator[Fitted | FitError]:
-        """As :meth:`run`, with its FitError in the place of each trial that has one; the others go on."""
+        """As :meth:`run`, with its FitError in the place of each trial that has one. The others go on."""
         self._fit_exposures(trials)
         runnable = [trial for trial in trials if trial.stage_one not in self.failures]
         needed = {t.stage_one: self.exposures[t.stage_one] for t in runnable if t.stage_one}
         with closing(side_by_side(self.spark, (dict(self.data), needed), runnable, _fit)) as results:
             for trial in trials:
                 failure = self.failures.get(trial.stage_one)
-                yield _fitted(next(results)) if failure is None else failure
+                yield _read_fitted(next(results)) if failure is None else failure
 
     def _fit_exposures(self, trials: Sequence[Trial]) -> None:
         known = self.exposures.keys() | self.failures.keys()
@@ -127,7 +127,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Ratings of a fit, and which of the data set's users and items its rows are; both sorted."""
+    """Ratings of a fit, and which of the data set's users and items its rows are. Both sorted."""
 
     ratings: Ratings
     users: Ints
@@ -135,7 +135,7 @@ class _Rows:
 
     @classmethod
     def of(cls, ratings: Ratings, items: Ints | None = None) -> "_Rows":
-        """items : those of a fit before, for users to fold in; their ratings of others are left out."""
+        """items : those of a fit before, for users to fold in. Their ratings of others are left out."""
         if items is not None:
             ratings = ratings.only(np.isin(ratings.item, items))
         users, items = np.unique(ratings.user), np.unique(ratings.item) if items is None else items
@@ -187,7 +187,7 @@ def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Expo
     return fit_outcome(rows.ratings, estimator, exposure, trial.standardize), rows
 
 
-def _fitted(result: Result) -> Fitted | FitError:
+def _read_fitted(result: Result) -> Fitted | FitError:
     failure = _failure(result)
     if failure is not None:
         return failure
@@ -245,10 +245,10 @@ def side_by_side(
 ) -> Generator[Result, None, None]:
     """Yield ``function(shared, work)`` for each of ``works``, in their order, each computed by one task.
 
-    Results arrive a few for each core at a time, so that the caller can record them. An error ends the job; the
+    Results arrive a few for each core at a time, so that the caller can record them. An error ends the job. The
     caller has the results before it.
 
-    shared, works : can be pickled; Spark sends ``shared`` to each executor once. rounds : tasks for each core in a job.
+    shared, works : can be pickled. Spark sends ``shared`` to each executor once. rounds : tasks for each core in a job.
     """
     shared_value = broadcast(spark, (shared, list(works)))
 

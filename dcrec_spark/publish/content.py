@@ -1,4 +1,4 @@
-"""What a table holds, in two numbers: equal for equal rows, in whatever order, files and kind of place they lie."""
+"""Content of a table in two numbers, equal for equal rows in any order, files and kind of place."""
 
 from typing import NamedTuple
 

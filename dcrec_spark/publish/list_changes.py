@@ -1,4 +1,4 @@
-"""What two tables of recommendations have in common, row by row and in a few figures.
+"""Changes between two tables of recommendations, row by row and in a few figures.
 
 Both have ``user_id, item_id, rank, score``.
 """

@@ -1,4 +1,4 @@
-"""What a published run holds, file by file, so that anybody can check that it is whole."""
+"""Manifest of a published run: its files with their checksums."""
 
 import hashlib
 import json

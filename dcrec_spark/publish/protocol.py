@@ -1,4 +1,4 @@
-"""How a run's tables become those that readers read: stage, audit, commit, verify.
+"""Protocol of publication: stage, audit, commit, verify.
 
 A *sink* is a kind of place that tables are published to. It keeps one promise: readers find the tables of one run,
 whole, at every moment, whatever dies when. Four steps keep it, in this order, and :func:`publish` is the only place

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dcrec_spark.evaluation.distributions import Histogram
+from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.result import Estimate
-from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 
 
@@ -50,7 +50,7 @@ class Stage(NamedTuple):
 
     @property
     def changes(self) -> list[float]:
-        """Relative change by each iteration but the first; at least 1e-16, for a logarithmic axis."""
+        """Relative change by each iteration but the first. At least 1e-16, for a logarithmic axis."""
         pairs = zip(self.values, self.values[1:], strict=False)
         return [max(abs(new - old) / abs(old), 1e-16) for old, new in pairs]
 
@@ -82,8 +82,8 @@ class CertaintyFacts(NamedTuple):
     """Uncertainty of the lists.
 
     coverage : nominal coverage of the intervals. widths : of the intervals of all listed items. extrapolating : share
-    of the listed items that extrapolate; None without an exposure model. odds : quartiles over users of the odds ratio
-    that would change the first item. few : share of users with an effective number of ratings below 5; None without
+    of the listed items that extrapolate. None without an exposure model. odds : quartiles over users of the odds ratio
+    that would change the first item. few : share of users with an effective number of ratings below 5. None without
     an exposure model.
     """
 
@@ -122,7 +122,7 @@ class ReportFacts:
     data, stages
         Ratings, and both fits.
     check
-        Predictive check; or a sentence on why there is none.
+        Predictive check. Or a sentence on why there is none.
     p_values
         Number of users in each of equal bins of the p-value.
     settings
@@ -136,7 +136,7 @@ class ReportFacts:
     samples
         User -> rows with rank, title, score, preference, confounder, reasons_text (may be empty).
     no_reasons
-        Why the samples have no reasons; empty where they have some.
+        Why the samples have no reasons. Empty where they have some.
     k, listed
         The longest cut, and in how many users' first ``k`` places an item is (low, high, n).
     timings, fit_timings

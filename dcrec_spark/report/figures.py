@@ -39,7 +39,7 @@ def plot_predictive_check(check: PredictiveCheck, bins: int = 20) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Two panels, 9 by 3.6 inches; save it with ``figure.savefig("check.svg")``.
+        Two panels, 9 by 3.6 inches. Save it with ``figure.savefig("check.svg")``.
     """
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     figure.patch.set_alpha(0.0)
@@ -62,7 +62,7 @@ def inline_svg(figure: Figure, name: str, description: str) -> Markup:
     name : str
         Unique on the page: ids inside the figure are hashed with it.
     description : str
-        Text for screen readers; escaped here.
+        Text for screen readers. Escaped here.
     """
     text = StringIO()
     metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -78,7 +78,7 @@ def inline_svg(figure: Figure, name: str, description: str) -> Markup:
 
 
 def histogram(values: Histogram, x: str, y: str) -> Figure:
-    """Bars of a histogram; a line marks 0 where values lie on both sides of it."""
+    """Bars of a histogram. A line marks 0 where values lie on both sides of it."""
 
     def draw(axes: Axes) -> None:
         bars = values.bars

@@ -42,7 +42,7 @@ class Group(NamedTuple):
 def render(facts: ReportFacts) -> str:
     """Render the page as HTML.
 
-    Every text is escaped, whatever it contains; only figures are markup. The content security policy of the page
+    Every text is escaped, whatever it contains. Only figures are markup. The content security policy of the page
     forbids it to load anything or to run scripts.
     """
     environment = Environment(
@@ -136,13 +136,13 @@ def share(value: float) -> str:
 
 
 def interval(estimate: Estimate) -> str:
-    """Format both ends of an interval; empty where there is none."""
+    """Format both ends of an interval. Empty where there is none."""
     _, low, high, _ = estimate
     return "" if low is None or high is None else f"{number(low)} to {number(high)}"
 
 
 def verdict(measure: str, difference: Estimate) -> str:
-    """Judge a difference by its interval; where 0 lies inside, no difference is shown.
+    """Judge a difference by its interval. Where 0 lies inside, no difference is shown.
 
     Examples
     --------
@@ -207,46 +207,23 @@ def headlines(facts: ReportFacts) -> list[str]:
 # ---- figures
 
 
+# A figure, its title, and a sentence on how to read it.
+Drawn = tuple[Figure, str, str]
+
+
 def _pictures(facts: ReportFacts) -> dict[str, list[Picture]]:
     """Figures of each section."""
-    data, k = facts.data, facts.k
-    drawn: dict[str, list[tuple[Figure, str, str]]] = {
+    drawn: dict[str, list[Drawn]] = {
         "metrics": [_forest_of(facts, measure) for measure in headlines(facts)],
         "coverage": [
             (
-                figures.powers(facts.listed, f"lists (first {k} places) with the item, from", "items"),
+                figures.powers(facts.listed, f"lists (first {facts.k} places) with the item, from", "items"),
                 "Lists that contain each item",
                 "At 0 are the items that nobody is shown.",
             )
         ],
-        "data": [
-            (figures.histogram(data.training.ratings, "rating", "ratings"), "Training ratings", "Number by value."),
-            (
-                figures.histogram(data.test.ratings, "rating", "ratings"),
-                "Test ratings",
-                "Another shape than in training means that the test was collected in another way.",
-            ),
-            (
-                figures.powers(data.per_user, "training ratings of a user, from", "users"),
-                "Activity of users",
-                "The model knows little of the users on the left.",
-            ),
-            (
-                figures.powers(data.per_item, "training ratings of an item, from", "items"),
-                "Popularity of items",
-                "A long tail means that few items get most ratings.",
-            ),
-        ],
-        "convergence": [
-            (
-                figures.convergence(stage),
-                f"{stage.name.capitalize()} stage",
-                f"Relative change of the objective ({stage.objective}) by each iteration. Below the line the fit has "
-                "converged.",
-            )
-            for stage in facts.stages
-            if len(stage.values) > 1
-        ],
+        "data": _draw_data(facts),
+        "convergence": [_draw_convergence(stage) for stage in facts.stages if len(stage.values) > 1],
     }
     if not isinstance(facts.strata, str):
         drawn["strata"] = [_strata_forest(facts, measure) for measure in (Measure(Kind.NDCG), Measure(Kind.MSE))]
@@ -254,19 +231,7 @@ def _pictures(facts: ReportFacts) -> dict[str, list[Picture]]:
         widths = figures.histogram(facts.certainty.widths, "width of the interval", "listed items")
         drawn["certainty"] = [(widths, "Widths of the intervals", "In units of the rating.")]
     if isinstance(facts.check, PredictiveCheck):
-        drawn["check"] = [
-            (
-                figures.p_values(facts.check, facts.p_values),
-                "Users' p-values",
-                "Flat along the line is right. Many on the left: too confident. Many on the right: exposures are "
-                "spread over too many items.",
-            ),
-            (
-                figures.log_likelihoods(facts.check),
-                "Likelihood of the held-out exposures",
-                "The line is observed, the bars are replicated by the model. The line should lie among the bars.",
-            ),
-        ]
+        drawn["check"] = _draw_check(facts.check, facts.p_values)
     if facts.gamma is not None:
         figure = figures.histogram(facts.gamma.values, "gamma", "users")
         drawn["gamma"] = [(figure, "Confounder weight of each user", "At 0 there is no adjustment.")]
@@ -279,7 +244,50 @@ def _pictures(facts: ReportFacts) -> dict[str, list[Picture]]:
     }
 
 
-def _forest_of(facts: ReportFacts, measure: str) -> tuple[Figure, str, str]:
+def _draw_data(facts: ReportFacts) -> list[Drawn]:
+    data = facts.data
+    return [
+        (figures.histogram(data.training.ratings, "rating", "ratings"), "Training ratings", "Number by value."),
+        (
+            figures.histogram(data.test.ratings, "rating", "ratings"),
+            "Test ratings",
+            "Another shape than in training means that the test was collected in another way.",
+        ),
+        (
+            figures.powers(data.per_user, "training ratings of a user, from", "users"),
+            "Activity of users",
+            "The model knows little of the users on the left.",
+        ),
+        (
+            figures.powers(data.per_item, "training ratings of an item, from", "items"),
+            "Popularity of items",
+            "A long tail means that few items get most ratings.",
+        ),
+    ]
+
+
+def _draw_convergence(stage: Stage) -> Drawn:
+    reading = f"Relative change of the objective ({stage.objective}). Below the line the fit has converged."
+    return figures.convergence(stage), f"{stage.name.capitalize()} stage", reading
+
+
+def _draw_check(check: PredictiveCheck, counts: Sequence[int]) -> list[Drawn]:
+    return [
+        (
+            figures.p_values(check, counts),
+            "Users' p-values",
+            "Flat along the line is right. Many on the left: too confident. Many on the right: exposures are spread "
+            "over too many items.",
+        ),
+        (
+            figures.log_likelihoods(check),
+            "Likelihood of the held-out exposures",
+            "The line is observed, the bars are replicated by the model. The line should lie among the bars.",
+        ),
+    ]
+
+
+def _forest_of(facts: ReportFacts, measure: str) -> Drawn:
     rows = {name: of[measure] for name, of in facts.estimates.items() if measure in of}
     parsed = Measure.parse(measure)
     name = f"{label(measure)} over the catalogue" if parsed.over_catalogue else label(measure)
@@ -287,7 +295,7 @@ def _forest_of(facts: ReportFacts, measure: str) -> tuple[Figure, str, str]:
     return figures.forest(rows, name), name, f"Value and interval. Further {side} is better."
 
 
-def _strata_forest(facts: ReportFacts, measure: Measure) -> tuple[Figure, str, str]:
+def _strata_forest(facts: ReportFacts, measure: Measure) -> Drawn:
     rows = {
         f"{stratum.side}s, {stratum.ratings}": stratum.differences[measure]
         for stratum in facts.strata

@@ -106,6 +106,12 @@ class Kept:
         """Free the cached rows."""
         self.cached.unpersist()
 
+    def checkpoint(self) -> "tuple[Kept, Checkpoint]":
+        """Write the rows where they survive the loss of an executor, and end their lineage there."""
+        reliable = checkpoint_directory(self.frame.sparkSession) is not None
+        frame = self.frame.checkpoint(eager=True) if reliable else self.frame.localCheckpoint(eager=True)
+        return Kept(frame, frame), Checkpoint(frame)
+
 
 # Cached frames that are in use; and those that nobody refers to any more, each with the context that caches it.
 _IN_USE: WeakSet[DataFrame] = WeakSet()
@@ -155,13 +161,6 @@ class Checkpoint:
             _delete(spark, file.get())
         else:
             rows.unpersist(False)
-
-
-def checkpoint(kept: Kept) -> Checkpoint:
-    """Write the rows where they survive the loss of an executor, and end their lineage there."""
-    frame = kept.frame
-    reliable = frame.sparkSession.sparkContext.getCheckpointDir() is not None
-    return Checkpoint(frame.checkpoint(eager=True) if reliable else frame.localCheckpoint(eager=True))
 
 
 def delete_unreachable_shuffles(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""Which store a path names: the local file system, HDFS or S3, and nothing that breaks their promises."""
+"""Store of a path: the local file system, HDFS or S3. Others are refused."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What all stores behind Hadoop's calls have in common: names, listings, and bytes that are read or deleted."""
+"""Calls shared by all stores behind Hadoop: names, listings, reading and deleting."""
 
 from dcrec_spark.spark.hadoop import HadoopFileSystem
 from dcrec_spark.storage.protocol import Entry

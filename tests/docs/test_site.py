@@ -14,7 +14,7 @@ import dcrec_spark
 from dcrec_spark import errors
 from dcrec_spark.config import AllSettings
 from dcrec_spark.config.names import known_settings
-from dcrec_spark.jobs.catalogue import JOBS
+from dcrec_spark.jobs.cli import JOBS
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a browser fetches by itself; a link that a reader may follow is another thing.

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcrec_spark.engine.blocks import first_place, index_at, rows_in_block
-from dcrec_spark.engine.build import local_side
+from dcrec_spark.engine.build import build_process_side
 
 
 def test_a_block_is_read_by_what_its_arrays_mean() -> None:
@@ -17,7 +17,7 @@ def test_a_block_is_read_by_what_its_arrays_mean() -> None:
         "rating": np.array([5.0, 3.0, 4.0]),
         "held_out": np.array([False, True, False]),
     }
-    block = local_side("user", pairs, np.array([70, 71]), 5, ["rating"], "float64").block
+    block = build_process_side("user", pairs, np.array([70, 71]), 5, ["rating"], "float64").block
     assert block.row_key.tolist() == [70, 71]
     assert block.need_at.tolist() == [1, 2, 4]
     expected = ([0, 1, 2], [1, 0], [5, 4]), ([0, 1, 1], [2], [3])
@@ -29,7 +29,7 @@ def test_a_block_is_read_by_what_its_arrays_mean() -> None:
         assert not part.has("a_hat")
     assert [part.named("a_hat") for part in block.parts] == ["a_hat", "held_a_hat"]
     del pairs["held_out"]
-    alone = local_side("user", pairs, np.array([70, 71]), 5, ["rating"], "float64").block
+    alone = build_process_side("user", pairs, np.array([70, 71]), 5, ["rating"], "float64").block
     assert [part.named("a_hat") for part in alone.parts] == ["a_hat"]
     with pytest.raises(KeyError):
         alone.held_out.value("rating")

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import Block, first_place
-from dcrec_spark.engine.build import build_block, build_side
+from dcrec_spark.engine.build import build_block, build_cluster_side
 from dcrec_spark.engine.cells import Array, unpack
 from dcrec_spark.spark.lineage import fixed_placement
 from tests.frames import frame_of
@@ -175,7 +175,7 @@ def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: Spa
     nonzeros = frame_of(spark, list(triplets), "row long, col long, rating double").repartition(3)
     ids = spark.range(6).select(F.concat(F.lit("u"), "id").alias("id"), F.col("id").alias("idx"))
     with fixed_placement(spark):
-        side = build_side("user", nonzeros, ids, 6, 4, (5, 3), ["rating"], "float64")
+        side = build_cluster_side("user", nonzeros, ids, 6, 4, (5, 3), ["rating"], "float64")
         placed = side.frame.select("*", F.spark_partition_id().alias("partition")).collect()
     counts = frame_of(spark, [(0, 3), (1, 0), (2, 1), (3, 0)], "block int, nonzeros long")
     assert_df_equality(side.frame.select("block", "nonzeros"), counts, ignore_row_order=True, ignore_nullable=True)

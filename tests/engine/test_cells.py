@@ -71,15 +71,13 @@ def test_cells_come_back_from_an_arrow_column() -> None:
         assert rows.flags.aligned
 
 
-def test_a_cell_that_would_be_too_large_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cell_that_is_too_large_is_refused() -> None:
     assert cells.MAX_CELL_BYTES < 2**31
     contents = {"rows": np.zeros(1000)}
     size = len(pack(contents))
-    monkeypatch.setattr(cells, "MAX_CELL_BYTES", size)
-    assert len(pack(contents)) == size
-    monkeypatch.setattr(cells, "MAX_CELL_BYTES", size - 1)
+    assert len(pack(contents, size)) == size
     with pytest.raises(ValueError, match=rf"{size:,} bytes.*at most {size - 1:,}.*numBlocks"):
-        pack(contents)
+        pack(contents, size - 1)
 
 
 def test_python_objects_are_refused() -> None:

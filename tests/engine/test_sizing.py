@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from dcrec_spark.engine.build import local_side
+from dcrec_spark.engine.build import build_process_side
 from dcrec_spark.engine.sizing import BYTES_OF_A_PAIR, GB, Size, block_count, least_blocks, most_heavy, plan_cluster
 from dcrec_spark.jobs.cli import dcrec
 
@@ -47,7 +47,7 @@ def test_pairs_take_their_bytes_in_both_blocks() -> None:
     user, item = np.divmod(rng.choice(users * items, n, replace=False), items)
     values = {"rating": rng.integers(1, 6, n).astype(float), "a_hat": rng.random(n)}
     sides = [
-        local_side(name, {"row": row, "col": col, **values}, np.arange(n_rows), n_source, [*values], "float64")
+        build_process_side(name, {"row": row, "col": col, **values}, np.arange(n_rows), n_source, [*values], "float64")
         for name, row, col, n_rows, n_source in (("user", user, item, users, items), ("item", item, user, items, users))
     ]
     size = sum(array.nbytes for side in sides for array in side.block.values())

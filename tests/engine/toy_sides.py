@@ -1,4 +1,4 @@
-"""A small table as blocks, and what kernels made of its rows: every result can be worked out by hand."""
+"""A small table as blocks, and dense versions of the kernels on it."""
 
 from functools import partial
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-from dcrec_spark.engine.blocks import Side
 from dcrec_spark.engine.cells import unpack
-from dcrec_spark.engine.half_step import State, memories
+from dcrec_spark.engine.cluster import ClusterSide
+from dcrec_spark.engine.sides import State
 from tests.engine.toy_kernels import sum_neighbours
 from tests.reference.poisson import Array
 from tests.sides import Layout, sides_of
@@ -29,19 +29,19 @@ def toy_sides(spark: SparkSession, layout: Layout) -> Any:
     return sides_of(spark, table() > 0, {"value": table()}, layout)
 
 
-def rows_of(side: Side, state: State) -> Array:
+def rows_of(side: ClusterSide, state: State) -> Array:
     """All rows in the order of their indices."""
     rows = np.empty((side.n_rows, 2))
-    for row in memories(side, state).collect():
+    for row in side.memories(state).collect():
         rows[row.block :: side.n_blocks] = unpack(row.data)["rows"]
     return rows
 
 
 def dense_start(keys: Array) -> Array:
-    """What :func:`tests.engine.toy_kernels.key_rows` makes of all rows."""
+    """Dense version of :func:`tests.engine.toy_kernels.key_rows`."""
     return np.column_stack([keys % 1009, keys % 31]).astype(np.float64)
 
 
 def dense_sums(weights: Array, rows: Array) -> Array:
-    """What :data:`neighbours` makes of all rows."""
+    """Dense version of :data:`neighbours`."""
     return np.asarray((3 + weights @ rows) % 10_007)

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 import dcrec_spark
 from dcrec_spark import DeconfoundedMF, RatingEvaluator
 from dcrec_spark.errors import DataError
+from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate
-from dcrec_spark.evaluation.settings import MetricSettings
 from tests.models.contract import values_of
 from tests.models.world import NAMES, cached, exposure, outcome
 

@@ -7,8 +7,7 @@ import pickle
 import pytest
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.evaluation.measures import Kind, Measure
-from dcrec_spark.evaluation.settings import MetricSettings
+from dcrec_spark.evaluation.measures import Kind, Measure, MetricSettings
 
 MEASURES = {
     "ndcg": Measure(Kind.NDCG),

@@ -11,10 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.evaluation.measures import Measure
+from dcrec_spark.evaluation.measures import Columns, Measure, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_arrays, join_predictions
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.kernels.bootstrap import poisson_weights
 from tests.frames import frame_of
 from tests.reference import metrics as slow
@@ -214,7 +213,7 @@ def test_models_meet_the_same_resamples_together_or_apart(spark: SparkSession) -
     frames = {"good one": frame(spark, rows), "its.opposite": frame(spark, other, 3, 1)}
     together = evaluate(join_predictions(frames), {name: name for name in frames}, settings=SETTINGS)
     apart = [evaluate(f.withColumnRenamed("prediction", name), name, settings=SETTINGS) for name, f in frames.items()]
-    for one in (together, apart[0].joined(apart[1])):
+    for one in (together, apart[0].join(apart[1])):
         assert_is_difference = one.difference("good one", "its.opposite")
         (name,) = assert_is_difference.scores
         assert name == "good one - its.opposite"
@@ -236,11 +235,11 @@ def test_what_cannot_be_compared_is_refused() -> None:
     one, other = here(rows), here(rows[1:])
     fewer = replace(other, scores={"fewer": other.scores["prediction"]})
     with pytest.raises(DataError, match="a paired difference needs the same test ratings"):
-        one.joined(fewer).difference("prediction", "fewer")
+        one.join(fewer).difference("prediction", "fewer")
     with pytest.raises(ConfigError, match="model 'prediction' is in both"):
-        one.joined(one)
+        one.join(one)
     with pytest.raises(ConfigError, match="metrics of different settings"):
-        one.joined(here(rows, MetricSettings(seed=1, replications=0)))
+        one.join(here(rows, MetricSettings(seed=1, replications=0)))
     with pytest.raises(ConfigError, match="model: found 'third', expected one of 'prediction'"):
         one.as_dict("third")
 

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.entries import ranking_tally
+from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_ranking
-from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from tests.frames import frame_of
 from tests.reference import metrics as slow
 from tests.reference.metrics import Variant
@@ -105,7 +105,7 @@ def test_two_tables_are_compared_on_the_same_users(spark: SparkSession) -> None:
         evaluate_ranking(these.recommendations(spark), answers.rated(spark), n_items, name, settings=SETTINGS)
         for name, (these, n_items) in frames.items()
     ]
-    differences = found[0].joined(found[1]).difference("all", "half").estimates()
+    differences = found[0].join(found[1]).difference("all", "half").estimates()
     one, other = (metrics.as_dict()["catalogue_coverage@4"] for metrics in found)
     assert differences["catalogue_coverage@4"].value == pytest.approx(one - other)
     difference = differences["catalogue_recall@4"]

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.evaluation.settings import Columns
+from dcrec_spark.evaluation.measures import Columns
 from dcrec_spark.evaluation.splits import hold_out_users, is_held_out, split_by_time, split_pairs, split_within_users
 from tests.frames import frame_of
 

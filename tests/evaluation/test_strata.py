@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate
-from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.strata import bounds_of, evaluate_strata
 from tests.frames import frame_of
 

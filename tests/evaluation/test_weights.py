@@ -5,8 +5,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_arrays
-from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.weights import weigh_by_exposure, weights_by_exposure
 from dcrec_spark.kernels.propensity import SMALLEST
 from tests.frames import frame_of

@@ -103,7 +103,7 @@ class Stage:
 def check(stage: Stage, *settings: str) -> tuple[list[str], list[Any]]:
     """Warnings and figures that the check leaves in the record."""
     figures: list[Any] = []
-    run = SimpleNamespace(warnings=[], checked=figures.append)
+    run = SimpleNamespace(warnings=[], note_check=figures.append)
     reporter = SimpleNamespace(step=lambda name: nullcontext())
     config = load_config(RetrainConfig, None, ["run.seed=4", *settings])
     context: Any = SimpleNamespace(config=config, run=run, reporter=reporter)

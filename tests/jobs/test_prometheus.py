@@ -30,7 +30,7 @@ class FakeRun:
     def facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
         return {**FACTS, "status": status, "exit_code": exit_code}
 
-    def ended_well(self) -> dict[str, Any]:
+    def success_record(self) -> dict[str, Any]:
         return self.facts("published", 0, None)
 
 

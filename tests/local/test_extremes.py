@@ -142,7 +142,7 @@ def test_the_weights_of_inverse_propensities(ratings: Ratings, settings: dict[st
     assert_sound(found.objective, False, found.users, found.items)
 
 
-@pytest.mark.parametrize(("shape", "rate"), [(0.03, 1.0), *(ends for ends in ENDS if ends[0] > 1.0)])
+@pytest.mark.parametrize(("shape", "rate"), [(0.03, 1.0), (0.01, 1e-6), *(ends for ends in ENDS if ends[0] > 1.0)])
 def test_the_priors_of_stage_one_in_single_precision(ratings: Ratings, shape: float, rate: float) -> None:
     priors = {"shapePrior": shape, "ratePrior": rate}
     found = fit_exposure(ratings, PoissonFactorization(precision="float32", **TINY, **priors))
@@ -150,12 +150,11 @@ def test_the_priors_of_stage_one_in_single_precision(ratings: Ratings, shape: fl
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("rate", [1e-6, 1e6])
-def test_shapes_too_small_for_single_precision_are_named(ratings: Ratings, rate: float) -> None:
+def test_shapes_too_small_for_single_precision_are_named(ratings: Ratings) -> None:
     """Geometric means of about e ** -100, whose products only double precision tells from 0."""
-    priors = {"shapePrior": 0.01, "ratePrior": rate}
-    with pytest.raises(FitError, match=r"(29|30) of 30 user factors are NaN or infinite after an update"):
-        fit_exposure(ratings, PoissonFactorization(precision="float32", **TINY, **priors))
+    estimator = PoissonFactorization(precision="float32", **TINY, shapePrior=0.01, ratePrior=1e6)
+    with pytest.raises(FitError, match=r"\d+ of 30 user factors are NaN or infinite after an update"):
+        fit_exposure(ratings, estimator)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError, FitError
+from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate
-from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.evaluation.splits import split_within_users
 from dcrec_spark.local.data import Parts, gather
 from dcrec_spark.local.fits import Exposure, fit_exposure, fit_outcome
@@ -116,7 +116,7 @@ def test_users_and_items_without_training_are_no_test(parts: Parts) -> None:
     train, validation = parts.of["train"], parts.of["validation"]
     seen = {name: column[(train["user"] < 9) & (train["item"] != 3)] for name, column in train.items()}
     small = Parts(parts.user_ids, parts.item_ids, parts.user_key, parts.item_key, {**parts.of, "train": seen})
-    known = small.known("validation", ("train",)).of["validation"]
+    known = small.select_known("validation", ("train",)).of["validation"]
     kept = (validation["user"] < 9) & np.isin(validation["item"], seen["item"])
     assert 0 < kept.sum() < len(kept)
     np.testing.assert_array_equal(known["rating"], validation["rating"][kept])

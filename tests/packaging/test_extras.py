@@ -104,7 +104,7 @@ def test_the_extras_are_those_of_the_package() -> None:
     whole = {text for name in ("all",) for text in declared["optional-dependencies"][name]}
     assert whole == {f"dcrec-spark[{','.join(sorted(EXTRAS))}]"}
     base = {text.split(">")[0] for text in declared["dependencies"]}
-    assert base == {"numpy", "pandas", "pyarrow", "pyspark", "scipy", "threadpoolctl", "tqdm", "xxhash"}
+    assert base == {"numba", "numpy", "pandas", "pyarrow", "pyspark", "scipy", "threadpoolctl", "tqdm", "xxhash"}
 
 
 def test_every_pin_is_exact() -> None:

@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.engine.half_step import half_step
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.publish.parquet import verify
@@ -82,14 +81,14 @@ def fit(ratings: Any, exchange: str, listener: Any = None) -> Any:
 
 
 def recomputed(spark: SparkSession) -> list[list[Any]]:
-    """The rows of a chain of placed results: while they are cached, and again when all of them have been let go.
+    """The rows of a chain of results on the cluster: while they are cached, and again after all are released.
 
     The executors live on, and their workers have turned to other broadcasts in between.
     """
-    with toy_sides(spark, Layout(2, 2, users_held=False, items_held=False)) as sides:
-        chain = [(sides.items, half_step(sides.items, key_rows))]
+    with toy_sides(spark, Layout(2, 2, users_broadcast=False, items_broadcast=False)) as sides:
+        chain = [(sides.items, sides.items.half_step(key_rows))]
         for side in (sides.users, sides.items, sides.users):
-            chain.append((side, half_step(side, neighbours, chain[-1][1])))
+            chain.append((side, side.half_step(neighbours, chain[-1][1])))
         cached = [rows_of(*link).tolist() for link in chain]
         for _, state in chain:
             state.release()

@@ -34,7 +34,7 @@ class Inputs:
     """Inputs of an evaluation, opened but not read.
 
     saved : the evaluated model. other : a second model to compare it with, or None. training, test : ratings.
-    titles : item_id, title; or None.
+    titles : item_id, title. Or None.
     """
 
     saved: SavedModel
@@ -103,9 +103,9 @@ class Comparison:
     ----------
     saved : the evaluated model.
     other : the second saved model, if one is named.
-    relatives : name -> vectors of the second model or the baseline model; empty for a classical model alone.
+    relatives : name -> vectors of the second model or the baseline model. Empty for a classical model alone.
     training : user_id, item_id, rating, ...
-    test : user_id, item_id, rating; all models know the ids, and no pair is in training.
+    test : user_id, item_id, rating. All models know the ids, and no pair is in training.
     n_test : ratings in ``test``.
     overlap, unknown : test ratings left out because their pair is in training, or a model lacks an id.
     items_missing : test items left out with all of their ratings.

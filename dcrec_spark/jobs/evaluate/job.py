@@ -16,7 +16,7 @@ from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.jobs.evaluate.comparison import Comparison, Inputs, compare, naming_test, open_inputs, test_input
 from dcrec_spark.jobs.evaluate.facts import report_facts
 from dcrec_spark.jobs.evaluate.measure import check_exposures, measure, measure_certainty
-from dcrec_spark.jobs.inputs import input_line, model_line, require_model_path, validated_to_serve
+from dcrec_spark.jobs.inputs import input_line, model_line, require_model_path, validate_to_serve
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import record_of
@@ -45,7 +45,7 @@ class Evaluate(Job[EvaluateConfig, Inputs, None]):
         """Measure and explain, and render the report."""
         config, run, step = context.config, context.run, context.reporter.step
         record = record_of(context.spark, inputs.saved.source) or {}
-        training = validated_to_serve(context, inputs.training)
+        training = validate_to_serve(context, inputs.training)
         _warn_of_other_data(run, record)
         with step("compare the models"):
             limits = _without_limits(config.validation)

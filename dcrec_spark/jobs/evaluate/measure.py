@@ -11,10 +11,9 @@ from dcrec_spark.config import EvaluateConfig
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, one_list_for_all, with_baselines
 from dcrec_spark.evaluation.distributions import histogram
-from dcrec_spark.evaluation.measures import Measure
+from dcrec_spark.evaluation.measures import Columns, Measure, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
 from dcrec_spark.jobs.evaluate.comparison import MODEL, Comparison
 from dcrec_spark.jobs.inputs import as_trained
@@ -94,7 +93,7 @@ def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measure
     if comparison.relatives:
         pair = {name: name for name in (MODEL, next(iter(comparison.relatives)))}
         strata = evaluate_strata(predictions, comparison.training, pair, _COLUMNS, settings)
-    return Measurements(lists[MODEL], of_test, reduce(Metrics.joined, parts), strata)
+    return Measurements(lists[MODEL], of_test, reduce(Metrics.join, parts), strata)
 
 
 def difference_of(stratum: Stratum) -> Metrics:
@@ -104,7 +103,7 @@ def difference_of(stratum: Stratum) -> Metrics:
 
 
 def check_exposures(context: Context[EvaluateConfig], comparison: Comparison) -> PredictiveCheck | None:
-    """Check an exposure model with the settings of the saved one; None if there is none."""
+    """Check an exposure model with the settings of the saved one. None if there is none."""
     model = comparison.model
     if model.exposureModel is None:
         return None

@@ -67,7 +67,7 @@ def _grid(config: TuneConfig) -> Iterator[Parameters]:
 
 
 def _random(config: TuneConfig) -> Iterator[Parameters]:
-    """Draw independently; without repetition if all choices are lists."""
+    """Draw independently. Without repetition if all choices are lists."""
     # scikit-learn has no log-uniform whole numbers, so a range is sampled as a place from 0 to 1.
     ranges = {name: choices for name, choices in config.tuning.space.items() if isinstance(choices, Range)}
     lists = {name: list(choices) for name, choices in config.tuning.space.items() if not isinstance(choices, Range)}

@@ -1,4 +1,4 @@
-"""Two ways to fit candidates: in memory, many at a time with a task each; or on the cluster, one after the other.
+"""Two ways to fit candidates: in memory, many at a time with a task each. Or on the cluster, one after the other.
 
 Both give the same metrics up to rounding. Each exposure model is fitted once and shared by its candidates.
 """
@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.config import TuneConfig
 from dcrec_spark.errors import DataError, FitError
+from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate
-from dcrec_spark.evaluation.settings import Columns, MetricSettings
 from dcrec_spark.evaluation.splits import split_by_time, split_within_users
 from dcrec_spark.evaluation.weights import weigh_by_exposure
 from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
@@ -101,10 +101,10 @@ class InMemory:
         DataError : a part is empty.
         """
         gathered = gather(held_out._asdict(), COLUMNS)
-        parts = gathered.known("validation", ("train",))
+        parts = gathered.select_known("validation", ("train",))
         sizes = [len(part["rating"]) for part in (parts.of["train"], gathered.of["validation"], parts.of["validation"])]
         if config.tuning.weights == "exposure":
-            parts = parts.weighed("validation", weights_of(parts, "validation", "train", _weighing(config, [])))
+            parts = parts.with_weights("validation", weights_of(parts, "validation", "train", _weighing(config, [])))
         return cls(config, Bench(spark, {"": parts}), parts, ROUNDS * cores(spark)), _sizes(*sizes)
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:

@@ -72,7 +72,7 @@ class Tune(Job[TuneConfig, Inputs, Choice]):
         with step("validate"):
             valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
             context.resources.callback(valid.unpersist)
-            run.took_in(valid)
+            run.note_validation(valid)
         ledger = Ledger(*open_files(context.output, context.spark), _search_name(config, run))
         with step("hold out"):
             fits, sizes = self._open(context, inputs.candidates, valid)
@@ -118,7 +118,7 @@ def search(
     metric: str,
     counter: Callable[[str, int], Callable[[str], None]],
 ) -> list[TrialRow]:
-    """Fit and record what is not recorded yet; return all trials by number.
+    """Fit and record what is not recorded yet. Return all trials by number.
 
     counter : that of the reporter.
 

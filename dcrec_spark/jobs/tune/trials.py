@@ -19,9 +19,8 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from dcrec_spark.errors import FitError
-from dcrec_spark.evaluation.measures import Measure
+from dcrec_spark.evaluation.measures import Measure, MetricSettings
 from dcrec_spark.evaluation.result import Estimate, Metrics, Score
-from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.jobs.tune.candidates import Candidate
 from dcrec_spark.publish import schemas
 from dcrec_spark.storage.protocol import Files
@@ -120,7 +119,7 @@ class Ledger:
 class Choice:
     """Trials with a value, the best first.
 
-    difference : of the best and the second, on the same resamples; None without a second.
+    difference : of the best and the second, on the same resamples. None without a second.
     """
 
     trials: Sequence[TrialRow]

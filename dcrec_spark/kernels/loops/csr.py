@@ -1,6 +1,6 @@
 """Sorting by group, and inner products of nonzeros.
 
-Four nonzeros of a row are computed together: what is read of the row serves them all, and no sum waits for another.
+Four nonzeros of a row are computed together: a number of the row is read once for all, and no sum waits for another.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""Moments of Gamma factors, and steps beyond their updates: :mod:`dcrec_spark.kernels.gamma` and ``relax``, row by row.
+"""Moments of Gamma factors and long steps of their shapes, row by row: see :mod:`dcrec_spark.kernels.gamma`.
 
-Rates are (n, L), or (1, L) where all rows have the same.
+Rates are (n, L), or (1, L) if all rows have the same.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ def moments(
     means: Numbers,
     far: Numbers,
 ) -> None:
-    """Compute the geometric means, and far[n], each row's divergence but for the terms that all shapes have alike."""
+    """Compute the geometric means, and far[n], each row's divergence without the terms that do not depend on shapes."""
     for row in range(first, last):
         at, total = row if len(rate) > 1 else 0, 0.0
         for k in range(shape.shape[1]):
@@ -42,7 +42,7 @@ def moments(
 
 
 @jit
-def relaxed(
+def over_relax(
     first: int, last: int, before: Numbers, updated: Numbers, prior: Numbers, length: float, moved: Numbers
 ) -> None:
     """Move each row of shapes ``length`` times as far as its update did."""
@@ -56,5 +56,5 @@ def relaxed(
             total += share
             wanted += end - prior[k]
         for k in range(len(prior)):
-            # A row whose shares all vanished has nothing to go by but its update.
+            # A row whose shares all vanished keeps its update.
             moved[row, k] = prior[k] + moved[row, k] * (wanted / total) if total > 0.0 else updated[row, k]

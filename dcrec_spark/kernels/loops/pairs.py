@@ -1,4 +1,4 @@
-"""What rated pairs add to normal equations and to J, row by row.
+"""Contributions of rated pairs to normal equations and to J, row by row.
 
 Blocks are :class:`~dcrec_spark.kernels.ridge_terms.RatingBlock` whose ``low_rank`` is filled with the product of the
 exposures. Arrays of the sources are (m,), or (1,) if all sources have the same. An array of an absent term is empty.

@@ -17,8 +17,10 @@ LARGEST = 300.0
 
 
 @jit
-def drawn(first: int, last: int, block: CountBlock, geometric_mean: Numbers, cols: Numbers, total: Numbers) -> None:
-    """total[u, k] = sum_i y_ui g_ik / rate_ui. The last column may be a weight of a_hat, which then stands for g."""
+def ratio_sums(
+    first: int, last: int, block: CountBlock, geometric_mean: Numbers, cols: Numbers, total: Numbers
+) -> None:
+    """total[u, k] = sum_i y_ui g_ik / rate_ui. The last column may be a weight of a_hat, in the place of g."""
     _, col, counts, a_hat, offset = block
     width, has_weight, has_offset = cols.shape[1], len(a_hat) > 0, len(offset) > 0
     own, added = np.zeros(width + 1), np.zeros(width + 1)
@@ -76,7 +78,7 @@ def converge(
     """Update each row from its ``shape`` until it converges.
 
     A row's columns are copied first, one factor below the other, so that loops over its pairs are contiguous. Four
-    factors are added up together: what is read of a pair serves them all.
+    factors are added up together: a number of a pair is read once for all.
     """
     row_ptr, col, counts, a_hat, offset = block
     width, n_cols, longest = shape.shape[1], cols.shape[1], 0

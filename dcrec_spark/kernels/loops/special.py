@@ -1,7 +1,7 @@
 """Logarithm, exponential, digamma and the logarithm of the gamma function, for arguments in the range of doubles.
 
-All without a branch and without a call, so that a loop over many numbers is one of vectors: where a library's
-logarithm takes one number at a time, eight are done at once.
+They have no branch and no call, so a loop over them becomes vector code: eight numbers at a time, where a library's
+logarithm takes one.
 """
 
 import math
@@ -22,9 +22,9 @@ _LEAST, _MOST = -708.0, 709.0
 
 @inline
 def log(x: float) -> float:
-    """Compute it for x > 0 as log m + e log 2, m between sqrt(1/2) and sqrt(2): 2 artanh((m - 1) / (m + 1)).
+    """Compute the logarithm for x > 0 as log m + e log 2, m between sqrt(1/2) and sqrt(2): 2 artanh((m - 1) / (m + 1)).
 
-    NaN for what is not finite.
+    NaN if x is not finite.
     """
     bits = np.float64(x).view(np.int64)
     exponent = (bits - _BITS_OF_ROOT_HALF) >> _MANTISSA_BITS
@@ -39,7 +39,7 @@ def log(x: float) -> float:
 
 @inline
 def exp(x: float) -> float:
-    """Compute it as 2^n e^r, |r| <= log(2) / 2; at the ends of the range it stops growing and falling."""
+    """Compute the exponential as 2^n e^r, |r| <= log(2) / 2. Beyond the range of normal numbers it is constant."""
     bounded = min(max(x, _LEAST), _MOST)
     n = np.floor(bounded / _LOG_2 + 0.5)
     r = bounded - n * _LOG_2
@@ -53,7 +53,7 @@ def exp(x: float) -> float:
 
 @inline
 def digamma(x: float) -> float:
-    """Compute it from x + n, less the sum of all 1 / (x + k)."""
+    """Compute the digamma function at x + 8, minus the sum of all 1 / (x + k)."""
     y = x * (x + 7.0)
     outer, inner = y * (y + 6.0), (y + 10.0) * (y + 12.0)  # x (x + 7) (x + 1) (x + 6), and the other four
     slope = ((2.0 * y + 6.0) * inner + outer * (2.0 * y + 22.0)) * (2.0 * x + 7.0)
@@ -66,7 +66,7 @@ def digamma(x: float) -> float:
 
 @inline
 def log_gamma(x: float) -> float:
-    """Compute it from x + n, less the logarithm of the product of all x + k."""
+    """Compute the logarithm of the gamma function at x + 8, minus that of the product of all x + k."""
     z = x * (x + 7.0)
     product = z * (z + 6.0) * (z + 10.0) * (z + 12.0)  # pairs of x + k and x + 7 - k
     y = x + _SHIFT

@@ -1,11 +1,11 @@
-"""The candidates of :mod:`dcrec_spark.kernels.topn`: two looks at each row of scores while it is in cache."""
+"""Candidates of rankings: two passes over each row of scores while it is in cache."""
 
 import numpy as np
 
 from dcrec_spark.kernels.loops.jit import jit
 from dcrec_spark.kernels.threads import Numbers, Places
 
-# Scores that are compared at once; few rows of them hold one that counts.
+# Scores that are compared at a time. Few runs hold one that reaches the list.
 RUN = 32
 
 
@@ -59,7 +59,7 @@ def _any_reaches(run: Numbers, bar: float) -> bool:
 
 @jit
 def _replace_smallest(heap: Numbers, value: float) -> None:
-    """Put a value in the place of the smallest, which is first: no entry is larger than the two that it leads to."""
+    """Replace the first value of a heap, its smallest: no entry is larger than its two children."""
     place, size = 0, len(heap)
     while True:
         child = 2 * place + 1

@@ -4,22 +4,23 @@ The blocks of both sides hold the wanted pairs as held-out ones. A block's memor
 ``idx`` of its rows, and of pairs the ``idx`` of the other side, by :func:`memory_frame`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from dcrec_spark.engine.blocks import AnySide, LocalSide, index_at
-from dcrec_spark.engine.cells import Array, Arrays, unpack
-from dcrec_spark.engine.half_step import State, memories, memory_of
-from dcrec_spark.engine.turn import Turn, Update
+from dcrec_spark.engine.blocks import index_at
+from dcrec_spark.engine.cells import Array, Arrays
+from dcrec_spark.engine.kernel_input import KernelInput, Update
+from dcrec_spark.engine.sides import State
 from dcrec_spark.kernels.certainty import effective_size
 from dcrec_spark.kernels.propensity import SMALLEST
 from dcrec_spark.kernels.sensitivity import sensitivity_bounds
 from dcrec_spark.models.families.base import Assessor
 from dcrec_spark.models.fitting.exposure_term import propensities
+from dcrec_spark.models.fitting.layout import Layout
 
 # Name of the array of places in the block: of each row, or of the row of each wanted pair.
 ROW = "row"
@@ -32,40 +33,40 @@ class Other(NamedTuple):
     n_rows: int
     n_blocks: int
 
-    def idx(self, turn: Turn) -> Array:
+    def idx(self, inputs: KernelInput) -> Array:
         """Return the ``idx`` of the other side's row of each wanted pair, (P,)."""
-        return np.asarray(index_at(self.n_rows, self.n_blocks, turn.block.need_at)[turn.block.held_out.col])
+        return np.asarray(index_at(self.n_rows, self.n_blocks, inputs.block.need_at)[inputs.block.held_out.col])
 
 
-def assess(turn: Turn, *, assessor: Assessor, other: Other, tolerance: float) -> Update:
+def assess(inputs: KernelInput, *, assessor: Assessor, other: Other, tolerance: float) -> Update:
     """Assess the wanted pairs of one block by the family's assessor, and count the rows that disagree with the model.
 
     tolerance : how far a row that the ratings make may be from the model's, relative to its size.
     """
-    certainty = assessor(turn)
+    certainty = assessor(inputs)
     distance, size = (np.linalg.norm(rows, axis=1) for rows in (certainty.solved - certainty.fitted, certainty.fitted))
     disagreeing = ~(distance <= tolerance * size)
-    memory = {ROW: _row_of_pairs(turn), "other_idx": other.idx(turn), "spread": certainty.spread}
+    memory = {ROW: _row_of_pairs(inputs), "other_idx": other.idx(inputs), "spread": certainty.spread}
     if certainty.prediction is not None:
         memory["prediction"] = certainty.prediction
     sums = {**certainty.sums, "disagreeing": np.array(float(disagreeing.sum()))}
     return Update(np.empty((len(distance), 0)), sums, memory)
 
 
-def beyond(turn: Turn, *, other: Other) -> Update:
+def beyond(inputs: KernelInput, *, other: Other) -> Update:
     """Say of each wanted pair of a block of users whether its p lies below that of all that the user has rated."""
-    block = turn.block
-    smallest = _smallest(block.fitted.row_ptr, propensities(turn, block.fitted, is_fitted=True))
-    row = _row_of_pairs(turn)
-    beyond = propensities(turn, block.held_out, is_fitted=False) < smallest[row]
-    memory = {ROW: row, "other_idx": other.idx(turn), "extrapolates": beyond}
+    block = inputs.block
+    smallest = _smallest(block.fitted.row_ptr, propensities(inputs, block.fitted, is_fitted=True))
+    row = _row_of_pairs(inputs)
+    beyond = propensities(inputs, block.held_out, is_fitted=False) < smallest[row]
+    memory = {ROW: row, "other_idx": other.idx(inputs), "extrapolates": beyond}
     return Update(np.empty((len(smallest), 0)), {}, memory)
 
 
-def overlap(turn: Turn, *, odds: float) -> Update:
+def overlap(inputs: KernelInput, *, odds: float) -> Update:
     """Compute what the ratings show of the rows of a block: of each how many ratings, and OVERLAP."""
-    rated = turn.block.fitted
-    p, rating = propensities(turn, rated, is_fitted=True), rated.value("rating").astype(np.float64)
+    rated = inputs.block.fitted
+    p, rating = propensities(inputs, rated, is_fitted=True), rated.value("rating").astype(np.float64)
     row_ptr, floored = rated.row_ptr, np.maximum(p, SMALLEST)
     table = np.full((len(row_ptr) - 1, len(OVERLAP)), np.nan)
     table[:, 1] = _smallest(row_ptr, p)
@@ -85,33 +86,25 @@ def _smallest(row_ptr: Array, p: Array) -> Array:
     return smallest
 
 
-def _row_of_pairs(turn: Turn) -> Array:
-    row_ptr = turn.block.held_out.row_ptr
+def _row_of_pairs(inputs: KernelInput) -> Array:
+    row_ptr = inputs.block.held_out.row_ptr
     return np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
 
 
 def memory_frame(
-    spark: SparkSession, side: AnySide, state: State, row_idx: str, columns: Mapping[str, tuple[str, str]]
+    layout: Layout, is_user: bool, state: State, row_idx: str, columns: Mapping[str, tuple[str, str]]
 ) -> DataFrame:
-    """Return what the blocks of a side remember as a table: the rows' ``idx`` as ``row_idx``, and ``columns``.
+    """Return the memories of a side's blocks as a table: the rows' ``idx`` as ``row_idx``, and ``columns``.
 
     columns : name in the memory -> name and SQL type in the table.
     """
-    n_blocks = side.n_blocks
+    n_blocks = (layout.users if is_user else layout.items).n_blocks
 
-    def table_of(block: int, memory: Arrays) -> pa.RecordBatch:
+    def rows(block: int, memory: Arrays) -> pa.RecordBatch:
         idx = np.asarray(memory[ROW], np.int64) * n_blocks + block
         return pa.RecordBatch.from_pydict(
             {row_idx: pa.array(idx), **{name: pa.array(memory[key]) for key, (name, _) in columns.items()}}
         )
 
-    if isinstance(side, LocalSide):
-        return spark.createDataFrame(pa.Table.from_batches([table_of(0, memory_of(state))]))
-
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for block, data in zip(batch["block"].to_pylist(), batch["data"], strict=True):
-                yield table_of(block, unpack(data.as_buffer()))
-
     schema = ", ".join([f"{row_idx} long", *(f"{name} {kind}" for name, kind in columns.values())])
-    return memories(side, state).mapInArrow(rows, schema)
+    return layout.memory_table(is_user, state, rows, schema)

@@ -8,14 +8,12 @@ The systems are those that the fit solved, made anew from its ratings and the mo
 """
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.blocks import AnySide
-from dcrec_spark.engine.half_step import State, half_step, left_by
+from dcrec_spark.engine.sides import Side, State
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.certainty import Noise, noise, reach
 from dcrec_spark.models.certainty.half_steps import Other, assess, beyond, memory_frame
@@ -25,7 +23,7 @@ from dcrec_spark.models.explain.inputs import PAIR, lay_out_pairs, pairs_of, req
 from dcrec_spark.models.families.base import Assessing
 from dcrec_spark.models.fitting.checks import observed
 from dcrec_spark.models.fitting.fitted import FittedOutcome
-from dcrec_spark.models.fitting.lay_out import AnyLayout
+from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
@@ -36,13 +34,6 @@ _ITEM, _USER = {"other_idx": ("item_idx", "long")}, {"other_idx": ("user_idx", "
 _OUTSIDE = {**_ITEM, "extrapolates": ("extrapolates", "boolean")}
 _OF_USERS = {**_ITEM, "prediction": ("prediction", "double"), "spread": ("user_spread", "double")}
 _OF_ITEMS = {**_USER, "spread": ("item_spread", "double")}
-
-
-class _Assessed(NamedTuple):
-    """One side's half-step: its blocks, and what they are left with."""
-
-    side: AnySide
-    state: State
 
 
 def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, coverage: float) -> DataFrame:
@@ -122,19 +113,18 @@ def _require_raters(fitted: FittedOutcome, rated: DataFrame) -> None:
         )
 
 
-def _intervals(fitted: FittedOutcome, layout: AnyLayout, coverage: float, scope: FitScope) -> tuple[DataFrame, Noise]:
+def _intervals(fitted: FittedOutcome, layout: Layout, coverage: float, scope: FitScope) -> tuple[DataFrame, Noise]:
     """``user_idx, item_idx, prediction, low, high, extrapolates`` of each wanted pair, and the noise of the ratings."""
-    spark = fitted.users.sparkSession
     outside = None
     if fitted.exposure is not None:
         kernel = partial(beyond, other=_other(layout.items))
         outside = by_exposure(fitted, fitted.exposure, layout, kernel, _OUTSIDE, scope)
     layout = with_exposure_term(fitted, layout, scope)
     users, items = _assessed(fitted, layout, scope)
-    _require_agreement(users.state)
-    level = _level(users.state, items.state)
-    assessed = memory_frame(spark, *users, "user_idx", _OF_USERS)
-    assessed = assessed.join(memory_frame(spark, *items, "item_idx", _OF_ITEMS), _PLACES)
+    _require_agreement(users)
+    level = _level(users, items)
+    assessed = memory_frame(layout, True, users, "user_idx", _OF_USERS)
+    assessed = assessed.join(memory_frame(layout, False, items, "item_idx", _OF_ITEMS), _PLACES)
     if outside is None:
         assessed = assessed.withColumn("extrapolates", F.lit(None).cast("boolean"))
     else:
@@ -145,28 +135,27 @@ def _intervals(fitted: FittedOutcome, layout: AnyLayout, coverage: float, scope:
     return assessed.select(*_PLACES, "prediction", low, high, "extrapolates"), level
 
 
-def _assessed(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) -> tuple[_Assessed, _Assessed]:
+def _assessed(fitted: FittedOutcome, layout: Layout, scope: FitScope) -> tuple[State, State]:
     """Run one half-step of each side, in double precision, from the other side as the model has it."""
     family = fitted.family
     steps = family.steps(layout, precision="float64")
     tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
-    with layout.at_work():
+    with layout.environment():
         users, items = (scope.add(layout.place(is_user, fitted.table(is_user), family)) for is_user in (True, False))
-        from_users = scope.add(half_step(layout.users, steps.start_users(), previous=users))
-        from_items = scope.add(half_step(layout.items, steps.start_items(), previous=items))
-        sides = []
+        from_users = scope.add(layout.users.half_step(steps.start_users(), previous=users))
+        from_items = scope.add(layout.items.half_step(steps.start_items(), previous=items))
+        states = []
         for is_user, side, source, memory, other in (
             (True, layout.users, from_items, users, layout.items),
             (False, layout.items, from_users, items, layout.users),
         ):
             assessor = _assessing(fitted).assessor(steps, fitted.shared, is_user)
             kernel = partial(assess, assessor=assessor, other=_other(other), tolerance=tolerance)
-            sides.append(_Assessed(*left_by(side, kernel, source, memory)))
-            scope.add(sides[-1].state)
-    return sides[0], sides[1]
+            states.append(scope.add(side.remember(kernel, source, memory)))
+    return states[0], states[1]
 
 
-def _other(side: AnySide) -> Other:
+def _other(side: Side) -> Other:
     return Other(side.n_rows, side.n_blocks)
 
 

@@ -8,15 +8,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from dcrec_spark.engine.half_step import half_step, left_by
-from dcrec_spark.engine.turn import Kernel
+from dcrec_spark.engine.kernel_input import Kernel
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.certainty.half_steps import OVERLAP, memory_frame, overlap
 from dcrec_spark.models.explain.inputs import exposure_states
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.exposure_term import LEAVE_ONE_OUT, sent
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
-from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
+from dcrec_spark.models.fitting.lay_out import lay_out
+from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.values import exposure_values
@@ -67,7 +67,7 @@ def _name_rows(overlaps: DataFrame, ids: DataFrame, kind: DataType, side: str) -
 def by_exposure(
     fitted: FittedOutcome,
     exposure: FittedExposure,
-    layout: AnyLayout,
+    layout: Layout,
     kernel: Kernel,
     columns: Mapping[str, tuple[str, str]],
     scope: FitScope,
@@ -79,20 +79,19 @@ def by_exposure(
     is_user : else it is the blocks of items that meet the users' factors: a table with ``item_idx``.
     """
     users, items = exposure_states(fitted, exposure, layout, scope)
-    with layout.at_work():
+    with layout.environment():
         here, there = (layout.users, users), (layout.items, items)
         here, there = (here, there) if is_user else (there, here)
-        source = scope.add(half_step(there[0], partial(sent, term=LEAVE_ONE_OUT), previous=there[1]))
-        side, state = left_by(here[0], kernel, source, here[1])
-        scope.add(state)
+        source = scope.add(there[0].half_step(partial(sent, term=LEAVE_ONE_OUT), previous=there[1]))
+        state = scope.add(here[0].remember(kernel, source, here[1]))
         # Read before the blocks are given a confounder, which frees these.
         row_idx = "user_idx" if is_user else "item_idx"
-        table = scope.cache(memory_frame(fitted.users.sparkSession, side, state, row_idx, columns))
+        table = scope.cache(memory_frame(layout, is_user, state, row_idx, columns))
         table.count()
     return table
 
 
-def _lay_out(fitted: FittedOutcome, exposure: FittedExposure, ratings: DataFrame, scope: FitScope) -> AnyLayout:
+def _lay_out(fitted: FittedOutcome, exposure: FittedExposure, ratings: DataFrame, scope: FitScope) -> Layout:
     """Blocks of the ratings of known users and items, with their exposures."""
     (user, item), rating, count = fitted.id_columns, fitted.params.getOrDefault("ratingCol"), exposure.count_column
     require_columns(ratings, [user, item], [rating, *([count] if count else [])])

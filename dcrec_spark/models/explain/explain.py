@@ -7,16 +7,15 @@
 The half-step is that of the fit, and so are the factors: nothing is fitted anew, and no exposure is folded in.
 """
 
-from collections.abc import Iterable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.blocks import AnySide, LocalSide
-from dcrec_spark.engine.cells import Arrays, unpack
-from dcrec_spark.engine.half_step import State, half_step, left_by, memories, memory_of
+from dcrec_spark.engine.cells import Arrays
+from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.explain.half_step import AGREEMENT, Request, explaining
 from dcrec_spark.models.explain.inputs import (
@@ -29,7 +28,7 @@ from dcrec_spark.models.explain.inputs import (
 )
 from dcrec_spark.models.explain.text import look_up
 from dcrec_spark.models.fitting.fitted import FittedOutcome
-from dcrec_spark.models.fitting.lay_out import AnyLayout
+from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
@@ -63,7 +62,7 @@ def _cut(frame: DataFrame, scope: FitScope) -> DataFrame:
     return scope.add(keep(frame)).frame
 
 
-def _explained(fitted: FittedOutcome, layout: AnyLayout, n: int, scope: FitScope) -> DataFrame:
+def _explained(fitted: FittedOutcome, layout: Layout, n: int, scope: FitScope) -> DataFrame:
     """``user_idx, item_idx``, NUMBERS and ``reasons`` of each wanted pair, in double precision whatever the fit's."""
     family = fitted.family
     layout = with_exposure_term(fitted, layout, scope)
@@ -72,42 +71,31 @@ def _explained(fitted: FittedOutcome, layout: AnyLayout, n: int, scope: FitScope
     if explainer is None:
         outcome = fitted.params.getOrDefault("outcome")
         raise ConfigError(f"outcome={outcome} can't be explained: its family does not take preferences apart")
-    with layout.at_work():
+    with layout.environment():
         item_memory = scope.add(layout.place(False, fitted.items, family))
         user_memory = scope.add(layout.place(True, fitted.users, family))
-        source = scope.add(half_step(layout.items, steps.start_items(), previous=item_memory))
+        source = scope.add(layout.items.half_step(steps.start_items(), previous=item_memory))
         kernel = explaining(explainer, _request(fitted, layout, n))
-        side, state = left_by(layout.users, kernel, source, user_memory)
-        scope.add(state)
-    explained = _frame(fitted, side, state)
+        state = scope.add(layout.users.remember(kernel, source, user_memory))
+    explained = _frame(layout, state)
     _require_agreement(fitted, layout, state, explained)
     return explained
 
 
-def _request(fitted: FittedOutcome, layout: AnyLayout, n: int) -> Request:
+def _request(fitted: FittedOutcome, layout: Layout, n: int) -> Request:
     tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
     return Request(n, layout.items.n_rows, layout.items.n_blocks, tolerance)
 
 
-def _frame(fitted: FittedOutcome, side: AnySide, state: State) -> DataFrame:
-    """Return the explanations that the users' blocks remember, as rows."""
-    if isinstance(side, LocalSide):
-        explained = pa.Table.from_batches([_block_rows(0, side.n_blocks, memory_of(state))])
-        return fitted.users.sparkSession.createDataFrame(explained)
-    n_blocks = side.n_blocks
-
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for block, data in zip(batch["block"].to_pylist(), batch["data"], strict=True):
-                yield _block_rows(block, n_blocks, unpack(data.as_buffer()))
-
+def _frame(layout: Layout, state: State) -> DataFrame:
+    """Return the explanations in the memories of the users' blocks, as rows."""
     reason = ", ".join(f"{name}: {kind}" for name, kind in REASON.items())
     numbers = ", ".join(f"{name} double" for name in NUMBERS)
     schema = f"user_idx long, item_idx long, agrees boolean, {numbers}, reasons array<struct<{reason}>>"
-    return memories(side, state).mapInArrow(rows, schema)
+    return layout.memory_table(True, state, partial(_block_rows, n_blocks=layout.users.n_blocks), schema)
 
 
-def _block_rows(block: int, n_blocks: int, memory: Arrays) -> pa.RecordBatch:
+def _block_rows(block: int, memory: Arrays, *, n_blocks: int) -> pa.RecordBatch:
     reasons = [pa.array(memory[name]) for name in ("reason_idx", "rating", "contribution")]
     offsets = np.concatenate([[0], np.cumsum(memory["n_reasons"])])
     columns = {
@@ -122,7 +110,7 @@ def _block_rows(block: int, n_blocks: int, memory: Arrays) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _require_agreement(fitted: FittedOutcome, layout: AnyLayout, state: State, explained: DataFrame) -> None:
+def _require_agreement(fitted: FittedOutcome, layout: Layout, state: State, explained: DataFrame) -> None:
     """Refuse to explain by other ratings than the user's: that would explain another preference.
 
     Raises
@@ -141,7 +129,7 @@ def _require_agreement(fitted: FittedOutcome, layout: AnyLayout, state: State, e
 
 
 def _with_ids(
-    fitted: FittedOutcome, layout: AnyLayout, explained: DataFrame, further: list[str] | None = None
+    fitted: FittedOutcome, layout: Layout, explained: DataFrame, further: list[str] | None = None
 ) -> DataFrame:
     """Return the explanations with ids in place of indices, and the scores that they add up to."""
     intercept = fitted.family.shared_numbers(fitted.shared).intercept

@@ -10,7 +10,7 @@ import numpy as np
 
 from dcrec_spark.engine.blocks import Block, index_at
 from dcrec_spark.engine.cells import Array
-from dcrec_spark.engine.turn import Kernel, Turn, Update
+from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.kernels.explain import Wanted
 from dcrec_spark.models.families.base import BlockExplanation, Explainer
 
@@ -40,12 +40,12 @@ def explaining(explainer: Explainer, request: Request) -> Kernel:
     return partial(explain_block, explainer=explainer, request=request)
 
 
-def explain_block(turn: Turn, *, explainer: Explainer, request: Request) -> Update:
+def explain_block(inputs: KernelInput, *, explainer: Explainer, request: Request) -> Update:
     """Explain the wanted pairs of one block, by the family's explainer."""
-    block, pairs = turn.block, turn.block.held_out
+    block, pairs = inputs.block, inputs.block.held_out
     item = index_at(request.n_items, request.item_blocks, block.need_at)
     wanted = Wanted(pairs.row_ptr, pairs.col, request.reasons, item[block.fitted.col])
-    explanation = explainer(turn, wanted)
+    explanation = explainer(inputs, wanted)
     row = np.repeat(np.arange(len(explanation.gamma)), np.diff(pairs.row_ptr))
     memory = _memory_of(block, explanation, row, item)
     memory["agrees"] = _agrees(explanation, row, pairs.col, request.tolerance)

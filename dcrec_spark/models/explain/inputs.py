@@ -6,12 +6,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
-from dcrec_spark.engine.half_step import State
+from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
-from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
+from dcrec_spark.models.fitting.lay_out import lay_out
+from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.models.fitting.values import exposure_values, require_ratings, weighted_ratings
@@ -74,7 +75,7 @@ def require_known(fitted: FittedOutcome, wanted: DataFrame, rated: DataFrame, ve
 
 def lay_out_pairs(
     fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, scope: FitScope, everyone: bool = False
-) -> AnyLayout:
+) -> Layout:
     """Lay out ratings in blocks, with the wanted pairs as held-out ones.
 
     everyone : whether all users of the model have a row, under the model's ``idx``, and exposures stay known; else the
@@ -119,7 +120,7 @@ def _require_distinct(rated: DataFrame) -> None:
         )
 
 
-def with_exposure_term(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope) -> AnyLayout:
+def with_exposure_term(fitted: FittedOutcome, layout: Layout, scope: FitScope) -> Layout:
     """Attach the confounder of each pair, from the exposure factors that the model has."""
     if fitted.exposure is None:
         return layout
@@ -129,10 +130,10 @@ def with_exposure_term(fitted: FittedOutcome, layout: AnyLayout, scope: FitScope
 
 
 def exposure_states(
-    fitted: FittedOutcome, exposure: FittedExposure, layout: AnyLayout, scope: FitScope
+    fitted: FittedOutcome, exposure: FittedExposure, layout: Layout, scope: FitScope
 ) -> tuple[State, State]:
     """Return the exposure factors of the model's users and items as the states of a layout's blocks."""
-    with layout.at_work():
+    with layout.environment():
         states = [
             scope.add(layout.place(is_user, fitted.exposure_table(is_user), exposure.family))
             for is_user in (True, False)

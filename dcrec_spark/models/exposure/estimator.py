@@ -7,14 +7,15 @@ from pyspark.sql import DataFrame
 
 from dcrec_spark.engine.ascent import Start
 from dcrec_spark.engine.convergence import Listener
-from dcrec_spark.engine.half_step import State
+from dcrec_spark.engine.sides import State
 from dcrec_spark.models.exposure.held_out import hold_out_exposures
 from dcrec_spark.models.exposure.model import ExposureParams, PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import require_columns, require_same_ids
 from dcrec_spark.models.fitting.facts import FitFacts
-from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
+from dcrec_spark.models.fitting.lay_out import lay_out
+from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
 from dcrec_spark.models.fitting.resumption import FitCheckpoints
@@ -23,7 +24,7 @@ from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values
 from dcrec_spark.models.params import SetsParams, initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
-from dcrec_spark.spark.lineage import require_checkpoint_directory
+from dcrec_spark.spark.lineage import cache_while_used, require_checkpoint_directory
 
 
 class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, ExposureParams, Persistent):
@@ -153,7 +154,7 @@ class ExposureFit(NamedTuple):
     model: PoissonFactorizationModel
 
 
-def fit_exposure(estimator: PoissonFactorization, layout: AnyLayout, scope: FitScope) -> ExposureFit:
+def fit_exposure(estimator: PoissonFactorization, layout: Layout, scope: FitScope) -> ExposureFit:
     """Fit stage 1 on blocks that are there already.
 
     Raises
@@ -166,12 +167,12 @@ def fit_exposure(estimator: PoissonFactorization, layout: AnyLayout, scope: FitS
     with listening(estimator, family.stage) as listener:
         fit = scope.add(fit_factors(estimator, family, layout, listener, start))
     users, items = (
-        layout.cached(layout.table(is_user, state, family, NOTHING_SHARED).drop("idx"))
+        layout.materialise(cache_while_used(layout.table(is_user, state, family, NOTHING_SHARED).drop("idx")))
         for is_user, state in ((True, fit.users), (False, fit.items))
     )
     facts = FitFacts.of(family, layout, fit).warn()
     model = PoissonFactorizationModel(
-        users, items, facts.objective, facts.held_out, facts.degeneracies, facts.converged, facts.at_rest
+        users, items, facts.objective, facts.held_out, facts.degeneracies, facts.converged, facts.final_objective
     )
     scope.result(model)
     estimator._copyValues(model._resetUid(estimator.uid)).clear(model.initialModel)
@@ -179,7 +180,7 @@ def fit_exposure(estimator: PoissonFactorization, layout: AnyLayout, scope: FitS
 
 
 def _warm_start(
-    estimator: PoissonFactorization, family: PoissonExposure, layout: AnyLayout, scope: FitScope
+    estimator: PoissonFactorization, family: PoissonExposure, layout: Layout, scope: FitScope
 ) -> Start | None:
     """Return the states of ``initialModel`` on these blocks: known ids at its factors."""
     warm = estimator.getOrDefault("initialModel")

@@ -55,7 +55,7 @@ from dcrec_spark.kernels.predictive import HeldOut, p_values
 from dcrec_spark.models.exposure.check_chunks import add_up, check_on_cluster, users_of
 from dcrec_spark.models.exposure.held_out import HELD_OUT, SHARE
 from dcrec_spark.models.fitting.checks import require_columns
-from dcrec_spark.models.fitting.spark_layout import PAIR_BYTES
+from dcrec_spark.models.fitting.cluster_layout import PAIR_BYTES
 from dcrec_spark.spark.planning import few_partitions
 
 # A p-value outside of these bounds fails the check.

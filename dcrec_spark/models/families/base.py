@@ -21,10 +21,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 from pyspark.ml.param import Params
 
+from dcrec_spark.engine.acceleration import REACHED
 from dcrec_spark.engine.ascent import Steps
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.pace import REACHED
-from dcrec_spark.engine.turn import Kernel, Turn
+from dcrec_spark.engine.kernel_input import Kernel, KernelInput
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.explain import Explained, Wanted
 from dcrec_spark.kernels.gamma import Floats
@@ -93,7 +93,7 @@ class Observed(Protocol):
 class FamilySteps(Steps, Protocol):
     """The steps of a fit that also serve folding in, of users and of items."""
 
-    def settle(self, shared: Any, is_user: bool = True) -> Kernel:
+    def converge(self, shared: Any, is_user: bool = True) -> Kernel:
         """One side as the other determines it, wherever it was before."""
 
 
@@ -116,7 +116,7 @@ class BlockExplanation(NamedTuple):
     item_bias: Floats | None = None
 
 
-Explainer = Callable[[Turn, Wanted], BlockExplanation]
+Explainer = Callable[[KernelInput, Wanted], BlockExplanation]
 
 
 class BlockCertainty(NamedTuple):
@@ -134,7 +134,7 @@ class BlockCertainty(NamedTuple):
     fitted: Floats
 
 
-Assessor = Callable[[Turn], BlockCertainty]
+Assessor = Callable[[KernelInput], BlockCertainty]
 
 
 class Family(ABC):
@@ -147,7 +147,7 @@ class Family(ABC):
     objective : what a fit optimises.
     reads : names of further Params that the family takes its settings from.
     settings : their values and those of the Params that every family reads, plain numbers and strings.
-    splits : whether its steps are :class:`dcrec_spark.engine.spread.Splitting`, so that items may be heavy.
+    splits : whether its steps are :class:`dcrec_spark.engine.heavy_items.Splitting`, so that items may be heavy.
     """
 
     stage: ClassVar[str]

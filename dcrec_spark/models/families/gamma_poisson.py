@@ -14,12 +14,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from scipy.special import gammaln
 
-from dcrec_spark.engine import heavy
+from dcrec_spark.engine import heavy_items
+from dcrec_spark.engine.acceleration import PLAIN_STEP, REACHED, Stride
 from dcrec_spark.engine.blocks import Block, Pairs
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.pace import REACHED, TO_THE_OPTIMUM, Stride
+from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.rows import RowLayout
-from dcrec_spark.engine.turn import Turn, Update
 from dcrec_spark.kernels.csr import CountBlock, inner_products, row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise, over_relaxed
 from dcrec_spark.kernels.poisson import converge_shape, drawn_counts, log_rates, rates, update_shape
@@ -98,7 +98,7 @@ class GammaPoisson:
     unobserved: float = 1.0
     weighted: bool = False
     accelerates: bool = False
-    stride: Stride = TO_THE_OPTIMUM
+    stride: Stride = PLAIN_STEP
     scale: Floats | float = 1.0
 
     @property
@@ -124,25 +124,25 @@ class GammaPoisson:
         return RowLayout(widths)
 
 
-def start(turn: Turn, *, model: GammaPoisson, is_user: bool) -> Update:
+def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
     """Shapes off the prior by noise that depends on (seed, side, id) alone; equal ones would stay equal.
 
     With a memory, a row that it knows (finite) starts there.
     """
     prior = model.prior
     seed = model.seed if is_user else model.seed + 1
-    shape = (prior.shape * (1.0 + noise(seed, turn.block.row_key, model.rank))).astype(model.precision)
+    shape = (prior.shape * (1.0 + noise(seed, inputs.block.row_key, model.rank))).astype(model.precision)
     rate = np.full(model.rank, prior.rate, model.precision)
     gamma = _gamma_start(len(shape), model) if is_user and model.gamma_per_user else None
-    if len(turn.memory.get("shape", ())):
-        known = np.isfinite(turn.memory["shape"]).all(axis=1)
-        shape[known] = turn.memory["shape"][known]
-        remembered = turn.memory["rate"].astype(model.precision)  # (n, K): folded-in rows have rates that differ
+    if len(inputs.memory.get("shape", ())):
+        known = np.isfinite(inputs.memory["shape"]).all(axis=1)
+        shape[known] = inputs.memory["shape"][known]
+        remembered = inputs.memory["rate"].astype(model.precision)  # (n, K): folded-in rows have rates that differ
         rate = np.where(np.isfinite(remembered), remembered, rate)
         if gamma is not None:
-            gamma[0][known], gamma[1][known] = turn.memory["gamma_shape"][known], turn.memory["gamma_rate"][known]
-    begun = _posterior(turn.block, model, is_user, shape, rate, gamma)
-    return _remember(begun, turn.memory[REACHED].astype(model.precision)) if REACHED in turn.memory else begun
+            gamma[0][known], gamma[1][known] = inputs.memory["gamma_shape"][known], inputs.memory["gamma_rate"][known]
+    begun = _posterior(inputs.block, model, is_user, shape, rate, gamma)
+    return _remember(begun, inputs.memory[REACHED].astype(model.precision)) if REACHED in inputs.memory else begun
 
 
 def _gamma_start(n: int, model: GammaPoisson) -> tuple[Floats, Floats]:
@@ -150,36 +150,36 @@ def _gamma_start(n: int, model: GammaPoisson) -> tuple[Floats, Floats]:
     return np.full((n, 1), prior.shape, model.precision), np.full((n, 1), prior.rate, model.precision)
 
 
-def update(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
+def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
     """One coordinate step of the rows; for items, also the sums that need the nonzeros."""
-    before, rate = turn.memory["shape"], turn.memory["rate"]
+    before, rate = inputs.memory["shape"], inputs.memory["rate"]
     # Of users nothing is scaled here: their factors meet items', and the products are what they were.
     mean = geometric_mean(before, rate if is_user else rate * model.scale)
     if is_user and model.gamma_per_user:
-        gamma = turn.memory["gamma_shape"]
+        gamma = inputs.memory["gamma_shape"]
         before = np.hstack([before, gamma])
-        mean = np.hstack([mean, geometric_mean(gamma, turn.memory["gamma_rate"])])
-    cols, block = _cols(turn, model, is_user), count_block(turn, model, shared, is_user)
+        mean = np.hstack([mean, geometric_mean(gamma, inputs.memory["gamma_rate"])])
+    cols, block = _cols(inputs, model, is_user), count_block(inputs, model, shared, is_user)
     prior = prior_shapes(model, is_user)
     updated = update_shape(prior, block, mean, cols)
-    if turn.parts:  # of rows without a pair here
-        updated[turn.block[heavy.ROW]] += mean[turn.block[heavy.ROW]] * turn.parts["drawn"]
+    if inputs.parts:  # of rows without a pair here
+        updated[inputs.block[heavy_items.ROW]] += mean[inputs.block[heavy_items.ROW]] * inputs.parts["drawn"]
     length, momentum = model.stride
     reached = over_relaxed(before, updated, prior, length)
-    shape = over_relaxed(turn.memory.get(REACHED, before), reached, prior, 1.0 + momentum)
-    result = _move(turn, model, is_user, shape)
+    shape = over_relaxed(inputs.memory.get(REACHED, before), reached, prior, 1.0 + momentum)
+    result = _move(inputs, model, is_user, shape)
     if momentum:
         result = _remember(result, reached)
-    return result if is_user else _add_scores(turn, model, shared, block, result, cols)
+    return result if is_user else _add_scores(inputs, model, shared, block, result, cols)
 
 
-def heavy_parts(turn: Turn, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
+def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
     """Add up what the step of heavy items needs of their pairs with a block of users, (H, K) each (float64).
 
     drawn : of the counts, see :func:`dcrec_spark.kernels.poisson.drawn_counts`. excess : w - w0 times the users' means.
     """
-    of_items = model.row_layout(is_user=False).part(turn.inbox[turn.block[heavy.AT]], Part.GEOMETRIC_MEAN)
-    met = Turn(heavy.turned(turn.block), {}, update.rows, {})
+    of_items = model.row_layout(is_user=False).part(inputs.inbox[inputs.block[heavy_items.AT]], Part.GEOMETRIC_MEAN)
+    met = KernelInput(heavy_items.transpose(inputs.block), {}, update.rows, {})
     counts, cols = count_block(met, model, shared, is_user=False), _cols(met, model, is_user=False)
     parts: dict[str, Floats] = {"drawn": drawn_counts(counts, of_items / model.scale, cols).astype(np.float64)}
     excess = _excess(met.block, model)
@@ -189,66 +189,66 @@ def heavy_parts(turn: Turn, update: Update, *, model: GammaPoisson, shared: Shar
     return parts
 
 
-def heavy_scores(turn: Turn, items: Array, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
+def heavy_scores(inputs: KernelInput, items: Array, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
     """Add up, over the pairs of a block of users with heavy items, what the step of items adds up over its pairs.
 
     items : (H, width) the heavy items as they have moved. The memory has the users.
     """
-    met = Turn(heavy.met(turn.block), turn.memory, items, {})
-    own = geometric_mean(turn.memory["shape"], turn.memory["rate"])
+    met = KernelInput(heavy_items.heavy_pairs(inputs.block), inputs.memory, items, {})
+    own = geometric_mean(inputs.memory["shape"], inputs.memory["rate"])
     if model.gamma_per_user:
-        own = np.hstack([own, geometric_mean(turn.memory["gamma_shape"], turn.memory["gamma_rate"])])
+        own = np.hstack([own, geometric_mean(inputs.memory["gamma_shape"], inputs.memory["gamma_rate"])])
     counts = count_block(met, model, shared, is_user=True)
     rate = rates(counts, own, _cols(met, model, is_user=True))
-    return _sums_of_pairs(met, model, shared, counts, rate, turn.memory, is_user=True)
+    return _sums_of_pairs(met, model, shared, counts, rate, inputs.memory, is_user=True)
 
 
-def settle(turn: Turn, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
+def settle(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
     """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
-    block = count_block(turn, model, shared, is_user)
-    shape, _ = _converge(turn, block, model, is_user)
-    return _move(turn, model, is_user, shape)
+    block = count_block(inputs, model, shared, is_user)
+    shape, _ = _converge(inputs, block, model, is_user)
+    return _move(inputs, model, is_user, shape)
 
 
-def settle_and_score(turn: Turn, *, model: GammaPoisson, shared: SharedGammas) -> Update:
+def converge_and_score(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas) -> Update:
     """Update the users to convergence, and add up the ELBO's parts of their nonzeros."""
-    block = count_block(turn, model, shared, is_user=True)
-    shape, rate = _converge(turn, block, model, is_user=True)
-    result = _move(turn, model, True, shape)
-    reached = rates(block, geometric_mean(shape, rate), _cols(turn, model, is_user=True))
+    block = count_block(inputs, model, shared, is_user=True)
+    shape, rate = _converge(inputs, block, model, is_user=True)
+    result = _move(inputs, model, True, shape)
+    reached = rates(block, geometric_mean(shape, rate), _cols(inputs, model, is_user=True))
     sums = {"log_rates": np.array(log_rates(block, reached))}
-    excess = _excess(turn.block, model)
+    excess = _excess(inputs.block, model)
     if excess is not None:
-        mean = _mean_rates(turn, turn.block.fitted, model, shared, result.memory, is_user=True)
+        mean = _mean_rates(inputs, inputs.block.fitted, model, shared, result.memory, is_user=True)
         sums["rate_excess"] = np.array(excess @ mean)
     return result._replace(sums={**result.sums, **sums})
 
 
-def _converge(turn: Turn, block: CountBlock, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats]:
+def _converge(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats]:
     """Return converged shapes and their rates, of the factors and of gamma."""
     prior = prior_shapes(model, is_user)
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
-    rate, gamma_rate = _rates(turn, model, is_user)
+    rate, gamma_rate = _rates(inputs, model, is_user)
     full = np.broadcast_to(rate, (len(equal), model.rank))
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    return converge_shape(prior, block, equal, full, _cols(turn, model, is_user), CONVERGED, MOST_ROUNDS), full
+    return converge_shape(prior, block, equal, full, _cols(inputs, model, is_user), CONVERGED, MOST_ROUNDS), full
 
 
-def _cols(turn: Turn, model: GammaPoisson, is_user: bool) -> Floats:
+def _cols(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> Floats:
     """Return the geometric means of the other side's factors, without its confounder weights."""
-    return _of_sources(turn, model, is_user, Part.GEOMETRIC_MEAN)
+    return _of_sources(inputs, model, is_user, Part.GEOMETRIC_MEAN)
 
 
-def _of_sources(turn: Turn, model: GammaPoisson, is_user: bool, part: Part) -> Floats:
+def _of_sources(inputs: KernelInput, model: GammaPoisson, is_user: bool, part: Part) -> Floats:
     """Return a part of the other side's rows, one after the other, copied once for all runs of a block."""
-    return turn.once(part.name, lambda: np.ascontiguousarray(model.row_layout(not is_user).part(turn.inbox, part)))
+    return inputs.once(part.name, lambda: np.ascontiguousarray(model.row_layout(not is_user).part(inputs.inbox, part)))
 
 
-def count_block(turn: Turn, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> CountBlock:
+def count_block(inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> CountBlock:
     """Return the kernel's view of a block: its counts, and what else its rates are made of."""
-    pairs = turn.block.fitted
+    pairs = inputs.block.fitted
     count = pairs.value(model.count).astype(model.precision)
     if pairs.has("weight"):
         count = count * pairs.value("weight").astype(model.precision)
@@ -260,16 +260,16 @@ def count_block(turn: Turn, model: GammaPoisson, shared: SharedGammas, is_user: 
         if model.gamma_per_user and is_user:
             of_rows = a_hat
         else:
-            gamma = _gamma_of(turn, pairs.col, model, shared, Part.GAMMA_GEOMETRIC_MEAN)
+            gamma = _gamma_of(inputs, pairs.col, model, shared, Part.GAMMA_GEOMETRIC_MEAN)
             part = (gamma * a_hat).astype(model.precision)
             offset = offset + part if len(offset) else part
     return CountBlock(pairs.row_ptr, pairs.col, count, of_rows, offset)
 
 
-def _gamma_of(turn: Turn, col: Array, model: GammaPoisson, shared: SharedGammas, part: Part) -> Floats | float:
+def _gamma_of(inputs: KernelInput, col: Array, model: GammaPoisson, shared: SharedGammas, part: Part) -> Floats | float:
     """Return the gamma of each pair's user, who is in the inbox, or the one of all users."""
     if model.gamma_per_user:
-        of_users: Floats = _of_sources(turn, model, is_user=False, part=part)[:, 0]
+        of_users: Floats = _of_sources(inputs, model, is_user=False, part=part)[:, 0]
         return of_users[col]
     gamma = required(shared.gamma)
     return gamma.mean if part is Part.GAMMA_MEAN else gamma.geometric_mean
@@ -283,7 +283,7 @@ def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
     return np.array(prior, model.precision)
 
 
-def _rates(turn: Turn, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats | None]:
+def _rates(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats | None]:
     """Return rates of the factors, (K,) or (n, K), and of the gammas, (n, 1).
 
     The prior's, and all that they are multiplied with, by the weights of the pairs.
@@ -291,16 +291,16 @@ def _rates(turn: Turn, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floa
     prior = model.prior
     # Items before they are divided by the scale; users as they have moved.
     scale = model.scale if is_user else 1.0
-    rate = prior.rate + model.unobserved * turn.source_sums["mean"] / scale
-    excess, pairs = _excess(turn.block, model), turn.block.fitted
+    rate = prior.rate + model.unobserved * inputs.source_sums["mean"] / scale
+    excess, pairs = _excess(inputs.block, model), inputs.block.fitted
     if excess is not None:
-        means = _of_sources(turn, model, is_user, Part.MEAN)
+        means = _of_sources(inputs, model, is_user, Part.MEAN)
         rate = rate + row_products(pairs.row_ptr, pairs.col, excess, means) / scale
-        if turn.parts:
-            rate[turn.block[heavy.ROW]] += turn.parts["excess"]
+        if inputs.parts:
+            rate[inputs.block[heavy_items.ROW]] += inputs.parts["excess"]
     if not (is_user and model.gamma_per_user):
         return rate.astype(model.precision), None
-    reach = model.unobserved * (turn.block["exposure"].astype(np.float64) @ turn.source_sums["exposure_total"])
+    reach = model.unobserved * (inputs.block["exposure"].astype(np.float64) @ inputs.source_sums["exposure_total"])
     if excess is not None:
         reach += row_sums(pairs.row_ptr, excess * pairs.value("a_hat"))
     gamma_rate = required(model.confounder).rate + reach[:, None]
@@ -316,11 +316,11 @@ def _excess(block: Block, model: GammaPoisson) -> Floats | None:
     return np.asarray(weight - model.unobserved)
 
 
-def _move(turn: Turn, model: GammaPoisson, is_user: bool, shape: Floats) -> Update:
-    rate, gamma_rate = _rates(turn, model, is_user)
+def _move(inputs: KernelInput, model: GammaPoisson, is_user: bool, shape: Floats) -> Update:
+    rate, gamma_rate = _rates(inputs, model, is_user)
     shape, gamma_shape = shape[:, : model.rank], shape[:, model.rank :]
     gamma = None if gamma_rate is None else (gamma_shape, gamma_rate)
-    return _posterior(turn.block, model, is_user, shape, rate, gamma)
+    return _posterior(inputs.block, model, is_user, shape, rate, gamma)
 
 
 def _remember(update: Update, reached: Floats) -> Update:
@@ -360,16 +360,16 @@ def _posterior(
 
 
 def _add_scores(
-    turn: Turn, model: GammaPoisson, shared: SharedGammas, block: CountBlock, result: Update, cols: Floats
+    inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, block: CountBlock, result: Update, cols: Floats
 ) -> Update:
     """Add the item step's sums over its nonzeros."""
     rate = rates(block, model.row_layout(is_user=False).part(result.rows, Part.GEOMETRIC_MEAN), cols)
-    sums = _sums_of_pairs(turn, model, shared, block, rate, result.memory, is_user=False)
+    sums = _sums_of_pairs(inputs, model, shared, block, rate, result.memory, is_user=False)
     return result._replace(sums={**result.sums, **sums})
 
 
 def _sums_of_pairs(
-    turn: Turn,
+    inputs: KernelInput,
     model: GammaPoisson,
     shared: SharedGammas,
     block: CountBlock,
@@ -381,7 +381,7 @@ def _sums_of_pairs(
 
     rate : (nnz,) of the nonzeros, in geometric means. memory : the block's rows, as they have moved.
     """
-    pairs = turn.block.fitted
+    pairs = inputs.block.fitted
     weight = pairs.value("weight") if pairs.has("weight") else None
     sums = {
         "log_rates": np.array(log_rates(block, rate)),
@@ -392,22 +392,22 @@ def _sums_of_pairs(
         sums["shares"] = np.array(shares.sum())
         if model.confounder is not None:
             sums["confounder_shares"] = np.array(shares @ pairs.value("a_hat"))
-    excess = _excess(turn.block, model)
+    excess = _excess(inputs.block, model)
     if excess is not None:
-        sums |= _excess_sums(turn, model, shared, memory, excess, is_user)
+        sums |= _excess_sums(inputs, model, shared, memory, excess, is_user)
     if model.validates:
-        sums |= _held_out_sums(turn, model, shared, memory, is_user)
+        sums |= _held_out_sums(inputs, model, shared, memory, is_user)
     return sums
 
 
 def _excess_sums(
-    turn: Turn, model: GammaPoisson, shared: SharedGammas, memory: Arrays, excess: Floats, is_user: bool
+    inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, memory: Arrays, excess: Floats, is_user: bool
 ) -> dict[str, Floats]:
     """Add up w - w0 of the observed pairs, alone, times a_hat and times the mean rate."""
-    pairs = turn.block.fitted
+    pairs = inputs.block.fitted
     sums = {
         "excess": np.array(excess.sum()),
-        "rate_excess": np.array(excess @ _mean_rates(turn, pairs, model, shared, memory, is_user)),
+        "rate_excess": np.array(excess @ _mean_rates(inputs, pairs, model, shared, memory, is_user)),
     }
     if model.confounder is not None:
         sums["confounder_excess"] = np.array(excess @ pairs.value("a_hat"))
@@ -415,28 +415,28 @@ def _excess_sums(
 
 
 def _held_out_sums(
-    turn: Turn, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
+    inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
 ) -> dict[str, Floats]:
     """Add up rate - y log rate over the held-out pairs of a block, by the posterior means of both sides."""
-    pairs = turn.block.held_out
+    pairs = inputs.block.held_out
     count = pairs.value(model.count).astype(np.float64)
-    rate = _mean_rates(turn, pairs, model, shared, memory, is_user)
+    rate = _mean_rates(inputs, pairs, model, shared, memory, is_user)
     loss = (rate - count * np.log(rate)).sum()
     return {"held_out": np.array(loss), "held_out_pairs": np.array(float(len(pairs.col)))}
 
 
 def _mean_rates(
-    turn: Turn, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
+    inputs: KernelInput, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
 ) -> Floats:
     """Return the mean rate of each pair of a block whose rows have just moved to ``memory``; (nnz,), float64."""
-    others = _of_sources(turn, model, is_user, Part.MEAN)
+    others = _of_sources(inputs, model, is_user, Part.MEAN)
     rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], others).astype(np.float64)
     if model.confounder is not None:
         if is_user and model.gamma_per_user:
             own = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
             gamma: Floats | float = np.repeat(own, np.diff(pairs.row_ptr))
         else:
-            gamma = _gamma_of(turn, pairs.col, model, shared, Part.GAMMA_MEAN)
+            gamma = _gamma_of(inputs, pairs.col, model, shared, Part.GAMMA_MEAN)
         rate += gamma * pairs.value("a_hat")
     if shared.intercept is not None:
         rate += shared.intercept.mean

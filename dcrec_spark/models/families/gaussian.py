@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from dcrec_spark.engine import heavy
+from dcrec_spark.engine import heavy_items
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.spread import PartsOf, ScoresOf
-from dcrec_spark.engine.turn import Kernel, Turn, Update
+from dcrec_spark.engine.heavy_items import PartsOf, ScoresOf
+from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels import certainty, cholesky, conjugate, ridge, ridge_sums
 from dcrec_spark.kernels.csr import inner_products
@@ -276,16 +276,16 @@ class GaussianSteps:
         """Add up what J needs of the ratings of heavy items."""
         return partial(heavy_scores, model=self, shared=shared)
 
-    def settle(self, shared: Shared, is_user: bool = True) -> Kernel:
+    def converge(self, shared: Shared, is_user: bool = True) -> Kernel:
         """One solve, whatever took the steps: given the other side, the minimiser is where it is."""
         plain = replace(self, gradients=0)
         return plain.users(shared) if is_user else plain.items(shared)
 
-    def settle_and_score(self, shared: Shared) -> Kernel:
+    def converge_and_score(self, shared: Shared) -> Kernel:
         """Solve the users, and add up what J needs of their ratings."""
-        return partial(settle_and_score, model=replace(self, gradients=0), shared=shared)
+        return partial(converge_and_score, model=replace(self, gradients=0), shared=shared)
 
-    def at_rest(self, users: Arrays, items: Arrays, shared: Shared) -> float:
+    def converged_objective(self, users: Arrays, items: Arrays, shared: Shared) -> float:
         """Return J of solved users, from their own sums over the ratings."""
         return ridge_sums.objective(users, {**items, **ridge_sums.of_ratings(users)}, shared, self.design, self.reg)
 
@@ -301,95 +301,101 @@ class GaussianSteps:
         return ridge_sums.held_out_error(items, shared) if "held_square" in items else None
 
 
-def start(turn: Turn, *, model: GaussianSteps) -> Update:
+def start(inputs: KernelInput, *, model: GaussianSteps) -> Update:
     """Small normal factors by noise of (seed, id) alone, biases of 0; with a memory, known rows start there."""
-    uniform = np.clip(noise(model.seed, turn.block.row_key, model.rank), 2.0**-53, 1 - 2.0**-53)
+    uniform = np.clip(noise(model.seed, inputs.block.row_key, model.rank), 2.0**-53, 1 - 2.0**-53)
     rows = (_START_SCALE * ndtri(uniform)).astype(model.precision)
     if model.design.biases:
         rows = np.column_stack([rows, np.zeros(len(rows), rows.dtype)])
-    if turn.memory:
-        known = np.isfinite(turn.memory["rows"]).all(axis=1)
-        rows[known] = turn.memory["rows"][known]
-    return model.update(rows, ridge_sums.item_sums(rows, _exposure(turn.block, model.precision), model.design))
+    if inputs.memory:
+        known = np.isfinite(inputs.memory["rows"]).all(axis=1)
+        rows[known] = inputs.memory["rows"][known]
+    return model.update(rows, ridge_sums.item_sums(rows, _exposure(inputs.block, model.precision), model.design))
 
 
-def resume_users(turn: Turn, *, model: GaussianSteps) -> Update:
+def resume_users(inputs: KernelInput, *, model: GaussianSteps) -> Update:
     """Users as the memory has them, with their sums; zeros where it has none."""
-    exposure = _exposure(turn.block, model.precision)
-    if turn.memory:
-        rows = np.nan_to_num(turn.memory["rows"].astype(model.precision))
+    exposure = _exposure(inputs.block, model.precision)
+    if inputs.memory:
+        rows = np.nan_to_num(inputs.memory["rows"].astype(model.precision))
     else:
         has_weight = exposure.shape[1] > 0 and model.design.per_user
         rows = np.zeros((len(exposure), model.rank + model.design.biases + has_weight), model.precision)
     return model.update(rows, ridge_sums.user_sums(rows, exposure, model.design))
 
 
-def user_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
+def user_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> Update:
     """Users given the items."""
-    ratings = rating_block(turn.block, model)
-    known = turn.once("known", lambda: ridge.known_by_items(turn.inbox, ratings.has_confounder, shared, model.design))
-    system = ridge.users_system(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg, known)
-    rows = model.solve(ratings, system, _users_before(turn, ratings, model, shared))
+    ratings = rating_block(inputs.block, model)
+    known = inputs.once(
+        "known", lambda: ridge.known_by_items(inputs.inbox, ratings.has_confounder, shared, model.design)
+    )
+    system = ridge.users_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg, known)
+    rows = model.solve(ratings, system, _users_before(inputs, ratings, model, shared))
     sums = ridge_sums.user_sums(rows, ratings.exposure, model.design)
     sums |= ridge_sums.penalty(rows, ratings, True, shared, model.design, model.reg)
     return model.update(rows, sums)
 
 
-def settle_and_score(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
+def converge_and_score(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> Update:
     """Users given the items, and what their ratings then add to the objective."""
-    update = user_step(turn, model=model, shared=shared)
-    ratings = rating_block(turn.block, model)
-    sums = ridge_sums.observed_sums(ratings, update.rows, turn.inbox, shared, model.design, is_user=True)
+    update = user_step(inputs, model=model, shared=shared)
+    ratings = rating_block(inputs.block, model)
+    sums = ridge_sums.observed_sums(ratings, update.rows, inputs.inbox, shared, model.design, is_user=True)
     return update._replace(sums={**update.sums, **sums})
 
 
-def _users_before(turn: Turn, ratings: RatingBlock, model: GaussianSteps, shared: Shared) -> Floats | None:
+def _users_before(inputs: KernelInput, ratings: RatingBlock, model: GaussianSteps, shared: Shared) -> Floats | None:
     """Return where a step begins: users as the last one left them, their weights moved along with the common one."""
-    if not turn.memory:
+    if not inputs.memory:
         return None
-    before: Floats = turn.memory["rows"].astype(model.precision)
+    before: Floats = inputs.memory["rows"].astype(model.precision)
     if ratings.has_confounder and model.design.per_user:
         before[:, -1] += shared.moved
     return before
 
 
-def item_step(turn: Turn, *, model: GaussianSteps, shared: Shared) -> Update:
+def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> Update:
     """Items given the users, and what the observed pairs then add to the objective."""
-    ratings = rating_block(turn.block, model)
-    known = turn.once("known", lambda: ridge.known_by_users(turn.inbox, ratings.has_confounder, shared, model.design))
-    system = ridge.items_system(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg, known)
-    rows = model.solve(ratings, system, turn.memory.get("rows"))
-    if turn.parts:
-        rows[turn.block[heavy.ROW]] = _solve_heavy(turn, ratings, system, model)
+    ratings = rating_block(inputs.block, model)
+    known = inputs.once(
+        "known", lambda: ridge.known_by_users(inputs.inbox, ratings.has_confounder, shared, model.design)
+    )
+    system = ridge.items_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg, known)
+    rows = model.solve(ratings, system, inputs.memory.get("rows"))
+    if inputs.parts:
+        rows[inputs.block[heavy_items.ROW]] = _solve_heavy(inputs, ratings, system, model)
     sums = ridge_sums.item_sums(rows, ratings.exposure, model.design)
     sums |= ridge_sums.penalty(rows, ratings, False, shared, model.design, model.reg)
-    sums |= ridge_sums.observed_sums(ratings, rows, turn.inbox, shared, model.design)
+    sums |= ridge_sums.observed_sums(ratings, rows, inputs.inbox, shared, model.design)
     if model.validates:
-        held_out = rating_block(turn.block, model, held_out=True)
-        sums |= ridge_sums.held_out_sums(held_out, rows, turn.inbox, shared, model.design)
+        held_out = rating_block(inputs.block, model, held_out=True)
+        sums |= ridge_sums.held_out_sums(held_out, rows, inputs.inbox, shared, model.design)
     return model.update(rows, sums)
 
 
-def _solve_heavy(turn: Turn, ratings: RatingBlock, system: System, model: GaussianSteps) -> Floats:
+def _solve_heavy(inputs: KernelInput, ratings: RatingBlock, system: System, model: GaussianSteps) -> Floats:
     """Return the heavy items of a block after a step, by what the users' blocks have added up over their pairs."""
-    before, none = turn.memory.get("rows"), ratings.empty_row()
+    before, none = inputs.memory.get("rows"), ratings.empty_row()
     solved = [
         model.solve(none, system.of_row(row, half, right), None if before is None else before[row : row + 1])
-        for row, half, right in zip(turn.block[heavy.ROW], turn.parts["half"], turn.parts["right"], strict=True)
+        for row, half, right in zip(
+            inputs.block[heavy_items.ROW], inputs.parts["half"], inputs.parts["right"], strict=True
+        )
     ]
     return np.concatenate(solved)
 
 
-def heavy_parts(turn: Turn, update: Update, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
+def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
     """Add up what the pairs of a block of users add to the normal equations of heavy items."""
-    ratings = rating_block(heavy.turned(turn.block), model)
+    ratings = rating_block(heavy_items.transpose(inputs.block), model)
     half, right = cholesky.sums_over_pairs(ratings, update.rows, update.sums["augmented"], shared, model.design)
     return {"half": half, "right": right}
 
 
-def heavy_scores(turn: Turn, items: Array, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
+def heavy_scores(inputs: KernelInput, items: Array, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
     """Add up, over the pairs of a block of users with heavy items, (H, K (+ 1)), what a step of items adds up."""
-    block, users = heavy.met(turn.block), turn.memory["rows"]
+    block, users = heavy_items.heavy_pairs(inputs.block), inputs.memory["rows"]
     sums = ridge_sums.observed_sums(rating_block(block, model), users, items, shared, model.design, is_user=True)
     if model.validates:
         held_out = rating_block(block, model, held_out=True)
@@ -397,25 +403,25 @@ def heavy_scores(turn: Turn, items: Array, *, model: GaussianSteps, shared: Shar
     return sums
 
 
-def explain_rows(turn: Turn, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> BlockExplanation:
+def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> BlockExplanation:
     """Explain the wanted pairs of a block of users, who are solved anew; the memory is what the model has of them."""
-    ratings, rows = rating_block(turn.block, model), turn.memory["rows"]
-    system = ridge.users_system(ratings, turn.inbox, turn.source_sums, shared, model.design, model.reg)
+    ratings, rows = rating_block(inputs.block, model), inputs.memory["rows"]
+    system = ridge.users_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg)
     parts = explain_ridge(ratings, system, wanted)
-    theta, beta = (np.ascontiguousarray(side[:, : model.rank]) for side in (rows, turn.inbox))
+    theta, beta = (np.ascontiguousarray(side[:, : model.rank]) for side in (rows, inputs.inbox))
     has_weight = ratings.has_confounder and model.design.per_user
     gamma = rows[:, -1] if has_weight else filled(len(rows), shared.gamma)
     fitted = inner_products(wanted.row_ptr, wanted.col, theta, beta)
-    biases = [side[:, model.rank] for side in (rows, turn.inbox)] if model.design.biases else []
+    biases = [side[:, model.rank] for side in (rows, inputs.inbox)] if model.design.biases else []
     return BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted, *biases)
 
 
-def assess_rows(turn: Turn, *, model: GaussianSteps, shared: Shared, is_user: bool) -> BlockCertainty:
+def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: bool) -> BlockCertainty:
     """Compute the intervals' numbers of a block's held-out pairs. The memory holds the model's rows."""
-    ratings, wanted = (rating_block(turn.block, model, held_out) for held_out in (False, True))
-    rows, inbox = turn.memory["rows"], turn.inbox
+    ratings, wanted = (rating_block(inputs.block, model, held_out) for held_out in (False, True))
+    rows, inbox = inputs.memory["rows"], inputs.inbox
     set_up = ridge.users_system if is_user else ridge.items_system
-    system = set_up(ratings, inbox, turn.source_sums, shared, model.design, model.reg)
+    system = set_up(ratings, inbox, inputs.source_sums, shared, model.design, model.reg)
     spreads = certainty.spreads(ratings, system, wanted)
     sums: dict[str, Array] = {"leverage": np.array(spreads.leverage)}
     if not is_user:
@@ -441,10 +447,10 @@ def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> 
 
 def _pairs_elsewhere(block: Block) -> Array:
     """Return how many pairs of the fit each row has in blocks of the other side, (n,); (0,) where none is heavy."""
-    if not heavy.has_own(block):
+    if not heavy_items.has_own(block):
         return np.empty(0, np.int64)
     elsewhere = np.zeros(len(block.row_key), np.int64)
-    elsewhere[block[heavy.ROW]] = block[heavy.FITTED_PAIRS]
+    elsewhere[block[heavy_items.ROW]] = block[heavy_items.FITTED_PAIRS]
     return elsewhere
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.turn import Turn
+from dcrec_spark.engine.kernel_input import KernelInput
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import UserGammas, Wanted, explain_poisson
 from dcrec_spark.kernels.gamma import geometric_mean
@@ -142,17 +142,19 @@ class PoissonOutcome(OutcomeFamily):
         return partial(explain_rows, model=steps, shared=shared)
 
 
-def explain_rows(turn: Turn, wanted: Wanted, *, model: GammaPoissonSteps, shared: SharedGammas) -> BlockExplanation:
+def explain_rows(
+    inputs: KernelInput, wanted: Wanted, *, model: GammaPoissonSteps, shared: SharedGammas
+) -> BlockExplanation:
     """Explain the wanted pairs of a block of users; an update of these from the ratings has to leave them in place."""
-    memory = turn.memory
-    counts, prior = count_block(turn, model, shared, is_user=True), prior_shapes(model, is_user=True)
+    memory = inputs.memory
+    counts, prior = count_block(inputs, model, shared, is_user=True), prior_shapes(model, is_user=True)
     shape, rate = memory["shape"], memory["rate"]
     gamma = filled(len(shape), PoissonOutcome.shared_numbers(shared).gamma)
     if model.gamma_per_user:
         gamma = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
         shape, rate = np.hstack([shape, memory["gamma_shape"]]), np.hstack([rate, memory["gamma_rate"]])
     items = model.row_layout(is_user=False)
-    cols, means = (np.ascontiguousarray(items.part(turn.inbox, part)) for part in (Part.GEOMETRIC_MEAN, Part.MEAN))
+    cols, means = (np.ascontiguousarray(items.part(inputs.inbox, part)) for part in (Part.GEOMETRIC_MEAN, Part.MEAN))
     parts = explain_poisson(counts, UserGammas(prior, shape, rate), cols, means, wanted)
     updated = update_shape(prior, counts, geometric_mean(shape, rate), cols)
     theta, implied = ((s / rate)[:, : model.rank] for s in (shape, updated))

@@ -6,20 +6,20 @@ from typing import Self
 
 import numpy as np
 
+from dcrec_spark.engine.acceleration import Stride
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.pace import Stride
-from dcrec_spark.engine.spread import PartsOf, ScoresOf
-from dcrec_spark.engine.turn import Kernel
+from dcrec_spark.engine.heavy_items import PartsOf, ScoresOf
+from dcrec_spark.engine.kernel_input import Kernel
 from dcrec_spark.kernels.gamma import best_scale, divergence
 from dcrec_spark.models.families.gamma_poisson import (
     Gamma,
     GammaPoisson,
     GammaPrior,
     SharedGammas,
+    converge_and_score,
     heavy_parts,
     heavy_scores,
     settle,
-    settle_and_score,
     start,
     update,
 )
@@ -45,7 +45,7 @@ class GammaPoissonSteps(GammaPoisson):
         gamma = None if self.gamma_per_user else self.confounder
         return SharedGammas(_as_q(self.intercept), _as_q(gamma))
 
-    def at_pace(self, stride: Stride) -> Self:
+    def with_stride(self, stride: Stride) -> Self:
         """Return the same steps, going so far."""
         return replace(self, stride=stride)
 
@@ -70,13 +70,13 @@ class GammaPoissonSteps(GammaPoisson):
         """One coordinate step of the items, and the ELBO's part of the nonzeros."""
         return partial(update, model=self, shared=shared, is_user=False)
 
-    def settle(self, shared: SharedGammas, is_user: bool = True) -> Kernel:
+    def converge(self, shared: SharedGammas, is_user: bool = True) -> Kernel:
         """Coordinate steps of one side until they rest, from equal shares of each row's count."""
         return partial(settle, model=self, shared=shared, is_user=is_user)
 
-    def settle_and_score(self, shared: SharedGammas) -> Kernel:
+    def converge_and_score(self, shared: SharedGammas) -> Kernel:
         """Let the users rest, and add up the ELBO's parts of their nonzeros."""
-        return partial(settle_and_score, model=self, shared=shared)
+        return partial(converge_and_score, model=self, shared=shared)
 
     def heavy_parts(self, shared: SharedGammas) -> PartsOf:
         """Add up the counts that heavy items draw, and what their rates have of their pairs."""
@@ -90,7 +90,7 @@ class GammaPoissonSteps(GammaPoisson):
         """Return the ELBO with optimal responsibilities; then q(beta_0) and a shared q(gamma) from those."""
         return self._elbo(users, items, shared), self._update_shared(users, items, shared)
 
-    def at_rest(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
+    def converged_objective(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
         """Return the ELBO of converged users, from their own sums over the nonzeros."""
         own = {name: users[name] for name in ("log_rates", "rate_excess") if name in users}
         return self._elbo(users, {**items, **own}, shared)

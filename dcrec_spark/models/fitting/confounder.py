@@ -5,8 +5,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from dcrec_spark.engine.half_step import State, half_step, rebuild
-from dcrec_spark.engine.turn import Turn, Update
+from dcrec_spark.engine.kernel_input import KernelInput, Update
+from dcrec_spark.engine.sides import State
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import ExposureTerm
 from dcrec_spark.models.fitting.confounder_form import fit_form
@@ -14,17 +14,17 @@ from dcrec_spark.models.fitting.exposure_term import a_hats, means_of, products,
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.scope import FitScope
 
-AnyLayout = TypeVar("AnyLayout", bound=Layout)
+SomeLayout = TypeVar("SomeLayout", bound=Layout)
 
 
 def attach_confounder(
-    layout: AnyLayout,
+    layout: SomeLayout,
     user_exposure: State,
     item_exposure: State,
     term: ExposureTerm,
     scope: FitScope,
     form: Form | None = None,
-) -> tuple[AnyLayout, Form]:
+) -> tuple[SomeLayout, Form]:
     """Add the confounder of each pair, and the vectors of each row that it is the product of, to a layout's blocks.
 
     Parameters
@@ -36,30 +36,30 @@ def attach_confounder(
     ------
     DataError : the confounder is the same for all pairs, so that it can't be standardised.
     """
-    with layout.at_work():
-        user_means = scope.add(half_step(layout.users, partial(sent, term=term), previous=user_exposure))
-        item_means = scope.add(half_step(layout.items, partial(sent, term=term), previous=item_exposure))
+    with layout.environment():
+        user_means = scope.add(layout.users.half_step(partial(sent, term=term), previous=user_exposure))
+        item_means = scope.add(layout.items.half_step(partial(sent, term=term), previous=item_exposure))
         form = form or fit_form(layout, user_means, item_means, user_exposure, term, scope)
         of_users, of_items = (
             partial(add_confounder, term=term, form=form, is_user=is_user) for is_user in (True, False)
         )
-        users = scope.add(rebuild(layout.users, of_users, item_means, user_exposure))
-        items = scope.add(rebuild(layout.items, of_items, user_means, item_exposure))
+        users = scope.add(layout.users.rebuild(of_users, item_means, user_exposure))
+        items = scope.add(layout.items.rebuild(of_items, user_means, item_exposure))
     layout.users.release()
     layout.items.release()
     return layout.with_sides(users, items), form
 
 
-def add_confounder(turn: Turn, *, term: ExposureTerm, form: Form, is_user: bool) -> Update:
+def add_confounder(inputs: KernelInput, *, term: ExposureTerm, form: Form, is_user: bool) -> Update:
     """Add the confounder of each pair, held-out ones too, and the vector of each row to a block."""
-    block = turn.block
+    block = inputs.block
     contents = dict(block)
     for pairs, is_fitted in zip(block.parts, (True, False), strict=False):
-        a_hat = a_hats(turn, pairs, term, is_fitted)
+        a_hat = a_hats(inputs, pairs, term, is_fitted)
         contents.pop(pairs.named("exposure_count"), None)  # of stage 1, and of what has been done with it here
         contents[pairs.named("a_hat")] = form.of(a_hat)
         if is_fitted and term.leave_one_out and term.over_all_pairs:
-            contents["a_hat_product"] = form.of(products(turn, pairs, term))
-    means = means_of(turn)
+            contents["a_hat_product"] = form.of(products(inputs, pairs, term))
+    means = means_of(inputs)
     contents["exposure"] = form.row_vectors(means, is_user)
     return Update(np.empty((len(means), 0)), {}, contents)

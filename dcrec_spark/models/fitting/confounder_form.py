@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 
 from dcrec_spark.engine.cells import Arrays
-from dcrec_spark.engine.half_step import State, half_step
-from dcrec_spark.engine.turn import Turn, Update
+from dcrec_spark.engine.kernel_input import KernelInput, Update
+from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import ExposureTerm
@@ -34,7 +34,7 @@ def fit_form(
     if not term.standardize:
         return form
     if not form.is_low_rank:
-        moments = scope.add(half_step(layout.users, partial(linked_moments, term=term, form=form), items, user_memory))
+        moments = scope.add(layout.users.half_step(partial(linked_moments, term=term, form=form), items, user_memory))
         count, total, squares = (float(moments.sums[name]) for name in ("count", "total", "squares"))
         mean, square = total / count, squares / count
     variance = square - mean**2
@@ -52,13 +52,13 @@ def _all_pairs(users: Arrays, items: Arrays, n_pairs: float) -> tuple[float, flo
     return mean, float(np.vdot(users["second"], items["second"])) / n_pairs
 
 
-def linked_moments(turn: Turn, *, term: ExposureTerm, form: Form) -> Update:
+def linked_moments(inputs: KernelInput, *, term: ExposureTerm, form: Form) -> Update:
     """Add up f(a_hat) and its square over the pairs of the fit."""
-    pairs = turn.block.fitted
-    linked = form.linked(a_hats(turn, pairs, term, is_fitted=True))
+    pairs = inputs.block.fitted
+    linked = form.linked(a_hats(inputs, pairs, term, is_fitted=True))
     sums = {
         "count": np.array(float(len(linked))),
         "total": np.array(linked.sum()),
         "squares": np.array(linked @ linked),
     }
-    return Update(np.empty((len(turn.block.row_key), 0)), sums, {})
+    return Update(np.empty((len(inputs.block.row_key), 0)), sums, {})

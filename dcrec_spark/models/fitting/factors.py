@@ -1,4 +1,4 @@
-"""Between the engine's blocks and the DataFrames of factors that a user sees."""
+"""Conversion between memories of blocks and DataFrames of factors."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -8,40 +8,29 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.blocks import Side, rows_in_block
-from dcrec_spark.engine.cells import Array, Arrays, pack, unpack
-from dcrec_spark.engine.half_step import Placed, State, memories, placed_memories
+from dcrec_spark.engine.blocks import rows_in_block
+from dcrec_spark.engine.cells import Array, Arrays, pack
+from dcrec_spark.engine.cluster import ClusterSide, state_of_memories
+from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.base import TableColumn
 
 TableOf = Callable[[Arrays], Mapping[str, Array]]
 
 
-def factor_frame(
-    side: Side, state: State, ids: DataFrame, columns: Sequence[TableColumn], table_of: TableOf
-) -> DataFrame:
-    """``idx, id`` and ``columns`` of all rows of a side.
-
-    table_of : from what a block remembers to its columns.
-    """
-    n_blocks = side.n_blocks
-
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for block, data in zip(batch["block"].to_pylist(), batch["data"], strict=True):
-                yield _block_rows(block, table_of(unpack(data.as_buffer())), n_blocks, columns)
-
-    schema = ", ".join(["idx long", *(f"{c.name} {_sql_type(c)}" for c in columns)])
-    factors = memories(side, state).mapInArrow(rows, schema)
-    return ids.join(factors, "idx").select("idx", "id", *[c.name for c in columns])
+def factor_schema(columns: Sequence[TableColumn]) -> str:
+    """Return the schema of :func:`factor_rows` in Spark's SQL."""
+    types = {c.name: "double" if c.width is None else "array<double>" for c in columns}
+    return ", ".join(["idx long", *(f"{name} {kind}" for name, kind in types.items())])
 
 
-def _sql_type(column: TableColumn) -> str:
-    return "double" if column.width is None else "array<double>"
-
-
-def _block_rows(
-    block: int, table: Mapping[str, Array], n_blocks: int, columns: Sequence[TableColumn]
+def factor_rows(
+    block: int, memory: Arrays, *, n_blocks: int, columns: Sequence[TableColumn], table_of: TableOf
 ) -> pa.RecordBatch:
+    """Return ``idx`` and ``columns`` of a block's rows.
+
+    table_of : from the memory of a block to its columns.
+    """
+    table = table_of(memory)
     arrays = {
         c.name: pa.array(table[c.name].astype(np.float64)) if c.width is None else list_array(table[c.name])
         for c in columns
@@ -65,11 +54,11 @@ def matrix_of(column: pa.ChunkedArray | pa.Array) -> Array:
 
 
 def place_factors(
-    side: Side, ids: DataFrame, factors: DataFrame, columns: Sequence[TableColumn], memory_of: TableOf
-) -> Placed:
-    """Place a fitted side's ``id`` and ``columns`` as the memories of its blocks, the reverse of :func:`factor_frame`.
+    side: ClusterSide, ids: DataFrame, factors: DataFrame, columns: Sequence[TableColumn], memory_of: TableOf
+) -> State:
+    """Return a fitted side's ``id`` and ``columns`` as the memories of its blocks, the inverse of :func:`factor_rows`.
 
-    An id without factors gets NaN, or what all rows have in common.
+    An id without factors gets NaN, or the value that all rows have in common.
     """
     names = [c.name for c in columns]
     filled = [F.coalesce(c.name, missing).alias(c.name) for c, missing in _missing(factors, columns)]
@@ -83,11 +72,11 @@ def place_factors(
 
     block = F.pmod("idx", F.lit(n_blocks)).cast("int").alias("block")
     rows = joined.select(block, "idx", *names).repartitionById(n_blocks, "block")
-    return placed_memories(rows.mapInArrow(to_memory, "block int, data binary"), joined)
+    return state_of_memories(rows.mapInArrow(to_memory, "block int, data binary"), joined)
 
 
 def _missing(factors: DataFrame, columns: Sequence[TableColumn]) -> Iterator[tuple[TableColumn, Column]]:
-    """Return what stands for the columns of an id without factors."""
+    """Return the values of an id without factors."""
     common = [c.name for c in columns if c.same_for_all]
     first: Mapping[str, Any] = factors.orderBy("id").select(*common).take(1)[0].asDict() if common else {}
     for c in columns:

@@ -20,16 +20,16 @@ class FitFacts:
     """How one stage's fit went.
 
     objective, held_out : after each sweep, the second empty without held-out pairs.
-    converged : whether the objective settled, or the held-out loss ended the fit; else the sweeps ran out.
+    converged : whether the objective converged, or the held-out loss ended the fit; else the sweeps ran out.
     degeneracies : what is wrong with the factors.
-    at_rest : the objective of the model itself, whose users have settled.
+    final_objective : of the model itself, whose users were solved last.
     """
 
     objective: list[float]
     held_out: list[float] = field(default_factory=list)
     converged: bool = True
     degeneracies: list[Degeneracy] = field(default_factory=list)
-    at_rest: float | None = None
+    final_objective: float | None = None
 
     @classmethod
     def of(cls, family: Family, layout: Layout, fit: Fit) -> Self:
@@ -37,7 +37,7 @@ class FitFacts:
         users, items = fit.users.sums, fit.items.sums
         at_prior = family.at_prior(users, items, layout)
         degenerate = find_degeneracies(family.stage, users["gram"], items["gram"], family.variation(layout), at_prior)
-        return cls(fit.objective, fit.held_out, fit.converged, degenerate, fit.at_rest)
+        return cls(fit.objective, fit.held_out, fit.converged, degenerate, fit.final_objective)
 
     def warn(self) -> Self:
         """Log what is wrong, once for each fact."""
@@ -53,14 +53,16 @@ class FitFacts:
             "held_out": self.held_out,
             "converged": self.converged,
             "degeneracies": degenerate,
-            "at_rest": self.at_rest,
+            "final_objective": self.final_objective,
         }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Return the facts that :meth:`as_json` gave; other names are passed over."""
         degenerate = [Degeneracy.from_json(fact) for fact in values["degeneracies"]]
-        return cls(values["objective"], values["held_out"], values["converged"], degenerate, values.get("at_rest"))
+        return cls(
+            values["objective"], values["held_out"], values["converged"], degenerate, values.get("final_objective")
+        )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Ratings by id -> the blocks of both sides, ready for any fit: in this process if they are few, else on a cluster."""
+"""From ratings with ids to the layout of a fit: in this process if they are few, else on the cluster."""
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
@@ -8,10 +8,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from dcrec_spark.models.fitting.checked import require_usable
-from dcrec_spark.models.fitting.driver_layout import DriverLayout, PairsHere, lay_out_here
-from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS, Collected, Driver, LayoutSettings
+from dcrec_spark.models.fitting.cluster_layout import lay_out_on_cluster
+from dcrec_spark.models.fitting.layout import Layout
+from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
+from dcrec_spark.models.fitting.process_layout import CollectedPairs, lay_out_in_process
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.models.fitting.spark_layout import SparkLayout, lay_out_on_cluster
 from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions
 from dcrec_spark.spark.preflight import require_workers
@@ -20,8 +21,6 @@ from dcrec_spark.spark.sizes import rows_at_most
 
 # Of an id that is a string, as a UUID is.
 STRING_BYTES = 40
-
-AnyLayout = DriverLayout | SparkLayout
 
 
 def lay_out(
@@ -35,28 +34,28 @@ def lay_out(
     frozen: Mapping[str, DataFrame] | None = None,
     distinct: bool = True,
     new_only: bool = False,
-) -> AnyLayout:
+    driver: Driver | None = None,
+) -> Layout:
     """Index the ids and build the blocks of users and of items.
 
     Parameters
     ----------
     values : name of a block's array -> expression over ``df`` that makes it.
-    scope : owns what is cached and part of the result; until it ends, shuffles have as few partitions as the size of
-        these ratings calls for.
+    scope : owns the cached data of the result. Until it ends, shuffles have few partitions, by the size of the ratings.
     held_out_col : true for the rows that are held out, or None.
     frozen : "user" or "item" -> ``id, idx`` of a side whose rows are given; pairs with other ids of that side are left
-        out. By default both sides are what the pairs name.
+        out. By default both sides have the ids of the pairs.
     distinct : whether to refuse a pair that occurs twice; without it, a pair may be both held out and not.
-    new_only : whether only the rows of the side that is not given are to be updated. The blocks of the given side are
-        built without pairs then, where they are built in this process.
+    new_only : whether only the side that is not given will be updated. In this process the other one gets no pairs.
+    driver : the driver's resources; None: as they are.
 
     Raises
     ------
     DataError : empty input, one user or item, a null id, a value that is null or not finite, a pair given twice.
-    ConfigError : the session's Python workers cannot run this package; or, with exchange=local or broadcast, the driver
-        would have to hold too much.
+    ConfigError : the session's Python workers cannot run this package; or exchange=local or broadcast, and the driver
+        has no room.
     """
-    # Where there is no cluster a fit in this process asks nothing of Python workers, which take a while to start.
+    # Without a cluster, a fit in this process needs no Python workers, which are slow to start.
     if not is_local(df.sparkSession):
         require_workers(df.sparkSession)
     scope.enter(few_partitions(df.sparkSession))
@@ -72,23 +71,25 @@ def lay_out(
         if not _is_cached(df):  # it is read several times, and may be costly to make
             pairs = scratch.cache(pairs)
         if settings.may_be_local:
-            here = _here(pairs, given, settings)
-            if here is not None:
-                return lay_out_here(here, columns, settings.precision, distinct, new_only)
+            collected = _collected(pairs, given, settings, driver)
+            if collected is not None:
+                return lay_out_in_process(collected, columns, settings.precision, distinct, new_only)
         require_workers(df.sparkSession)
         checked = require_usable(pairs, list(values), columns)
         return lay_out_on_cluster(pairs, list(values), checked, settings, scope, given, distinct)
 
 
-def _here(pairs: DataFrame, given: Mapping[str, DataFrame], settings: LayoutSettings) -> PairsHere | None:
-    """Return the pairs where they are laid out in this process; else None, and nothing of them is kept here."""
-    # What cannot be many is not counted: that takes as long as half a dozen sweeps of few ratings.
+def _collected(
+    pairs: DataFrame, given: Mapping[str, DataFrame], settings: LayoutSettings, driver: Driver | None
+) -> CollectedPairs | None:
+    """Return the pairs if they are laid out in this process, else None."""
+    # Counting takes as long as half a dozen sweeps of few ratings, and is left out if they can only be few.
     bound = _at_most([pairs, *given.values()])
-    number = bound if bound is not None and bound <= LOCAL_ROWS else _count([pairs, *given.values()])
-    collected = Collected(number, width_of(pairs))
-    driver = driver_of(pairs.sparkSession)
-    here = PairsHere(pairs, given, driver.portions(collected))
-    return here if settings.is_local(collected, here.count_rows, driver) else None
+    number = bound if bound is not None and bound <= settings.local_rows else _count([pairs, *given.values()])
+    size = CollectedSize(number, width_of(pairs))
+    driver = driver or driver_of(pairs.sparkSession)
+    collected = CollectedPairs(pairs, given, driver.portions(size))
+    return collected if settings.is_local(size, collected.count_rows, driver) else None
 
 
 def _at_most(frames: Iterable[DataFrame]) -> int | None:
@@ -103,13 +104,13 @@ def _is_cached(frame: DataFrame) -> bool:
 
 
 def driver_of(spark: SparkSession) -> Driver:
-    """Return what there is at the driver."""
+    """Return the driver's resources."""
     heap, results = jvm_limits(spark)
     return Driver(machine_memory(), heap, results, has_cluster=not is_local(spark))
 
 
 def width_of(pairs: DataFrame) -> int:
-    """Return about how many bytes a row takes where it is collected; nobody knows how long its strings are."""
+    """Return about how many bytes a collected row takes; the length of its strings is not known."""
     return sum(STRING_BYTES if isinstance(field.dataType, StringType) else 8 for field in pairs.schema)
 
 

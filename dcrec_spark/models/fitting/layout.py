@@ -1,21 +1,27 @@
-"""Where a fit's blocks are: the only thing in which a fit on the cluster and one in this process differ.
+"""The layout of a fit: the blocks of both sides, and the way between blocks and tables of factors.
 
-A layout holds both sides' blocks, and turns tables of fitted rows into the states of blocks and back. Tables are
-DataFrames on the cluster (:class:`dcrec_spark.models.fitting.spark_layout.SparkLayout`) and arrays by name in this
-process (:class:`dcrec_spark.local.layout.LocalLayout`). All stages of a fit are written once, for either.
+All stages of a fit are written once, against this protocol. It has two implementations:
+:class:`dcrec_spark.models.fitting.process_layout.ProcessLayout` has one block a side in this process, and
+:class:`dcrec_spark.models.fitting.cluster_layout.ClusterLayout` many blocks on the cluster.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, Self
 
-from dcrec_spark.engine.blocks import AnySide
-from dcrec_spark.engine.half_step import State
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from dcrec_spark.engine.cells import Arrays
+from dcrec_spark.engine.sides import Side, State
 from dcrec_spark.models.families.base import Family, Remembered, Tabled
+
+# Of a block and its memory: rows of a table.
+MemoryRows = Callable[[int, Arrays], pa.RecordBatch]
 
 
 class Part(NamedTuple):
-    """What a stage makes of the rows of a side: their state, and the family and the shared terms that explain it."""
+    """The factors of a side after one stage: their state, and the family and shared terms that explain it."""
 
     state: State
     family: Family
@@ -23,15 +29,23 @@ class Part(NamedTuple):
 
 
 class Layout(Protocol):
-    """Both sides' blocks, and the way between blocks and tables of factors."""
+    """Both sides' blocks, and their rows' ids."""
 
     @property
-    def users(self) -> AnySide:
+    def users(self) -> Side:
         """The users' blocks."""
 
     @property
-    def items(self) -> AnySide:
+    def items(self) -> Side:
         """The items' blocks."""
+
+    @property
+    def user_ids(self) -> DataFrame:
+        """``id, idx`` of the users."""
+
+    @property
+    def item_ids(self) -> DataFrame:
+        """``id, idx`` of the items."""
 
     @property
     def nonzeros(self) -> int:
@@ -43,11 +57,15 @@ class Layout(Protocol):
 
     @property
     def held_out(self) -> bool:
-        """Whether the blocks hold further pairs, by which the fit is judged."""
+        """Whether the blocks have held-out pairs, by which the fit is judged."""
 
     @property
     def n_users(self) -> int:
         """Rows of the users' side, U."""
+
+    @property
+    def n_items(self) -> int:
+        """Rows of the items' side, I."""
 
     @property
     def n_pairs(self) -> float:
@@ -56,11 +74,23 @@ class Layout(Protocol):
     def with_sides(self, users: Any, items: Any) -> Self:
         """Return the same layout with other blocks of the same rows."""
 
-    def at_work(self) -> AbstractContextManager[None]:
-        """Hold what these blocks want while they are worked on."""
+    def environment(self) -> AbstractContextManager[None]:
+        """Return the context in which half-steps run: settings of the session or of BLAS."""
 
     def place(self, is_user: bool, table: Any, family: Remembered) -> State:
-        """Fitted rows as the state of a side's blocks; an id without a row gets NaN."""
+        """Return fitted rows, ``id`` and the family's columns, as a state; an id without a row gets NaN."""
 
-    def table(self, is_user: bool, state: State, family: Tabled, shared: Any) -> Any:
-        """Return the factors in a side's state, as the table that the family makes of them."""
+    def table(self, is_user: bool, state: State, family: Tabled, shared: Any) -> DataFrame:
+        """Return ``idx, id`` and the family's columns of a side's factors."""
+
+    def table_with_exposure(self, is_user: bool, outcome: Part, exposure: Part) -> DataFrame:
+        """Return ``idx, id``, the columns of the outcome, ``exposure_shape, exposure_rate``."""
+
+    def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:
+        """Return the memories of a side's blocks as rows of a table.
+
+        schema : of the table, in Spark's SQL.
+        """
+
+    def materialise(self, cached: DataFrame) -> DataFrame:
+        """Compute a cached table of this layout, so that the blocks can be released; return it."""

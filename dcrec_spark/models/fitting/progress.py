@@ -1,6 +1,6 @@
-"""What a person sees of a fit: a bar with stage, iteration and objective, and at most how long it still takes.
+"""Progress bar of a fit: stage, iteration, objective, and the longest time that it may still take.
 
-Shown on a terminal and in notebooks; silent elsewhere, where each iteration is a log record of level INFO.
+Shown on a terminal and in notebooks. Elsewhere each iteration is a log record of level INFO.
 """
 
 import logging
@@ -20,7 +20,7 @@ from dcrec_spark.engine.convergence import Listener
 
 SWITCH = "DCREC_PROGRESS"
 _RUNNING = "{desc} {bar} {n_fmt}/{total_fmt}{postfix} [{elapsed}, at most {remaining} left]"
-_CONVERGED = "{desc}: {n_fmt} iterations{postfix} [{elapsed}]"
+_FINISHED = "{desc}: {n_fmt} iterations{postfix} [{elapsed}]"
 
 _WIDEST = 100
 
@@ -55,7 +55,7 @@ def log_iteration(stage: str, iteration: int, objective: float) -> None:
 
 @contextmanager
 def listening(estimator: Params, stage: str) -> Iterator[Listener]:
-    """Hand a fit its listener, and show a bar while it runs where somebody may be looking.
+    """Return the listener of a fit, which shows a bar on a terminal and in notebooks.
 
     Parameters
     ----------
@@ -71,21 +71,21 @@ def listening(estimator: Params, stage: str) -> Iterator[Listener]:
         return
     bar = make(total=estimator.getOrDefault("maxIter"), desc=stage, bar_format=_RUNNING)
 
-    def update(stage: str, iteration: int, objective: float) -> None:
-        log_iteration(stage, iteration, objective)
+    def update(name: str, iteration: int, objective: float) -> None:
+        log_iteration(name, iteration, objective)
         bar.set_postfix_str(f"objective {objective:,.1f}", refresh=False)
         bar.update()
 
     try:
         yield update
-        bar.total, bar.bar_format = bar.n, _CONVERGED  # mostly fewer iterations than were allowed
+        bar.total, bar.bar_format = bar.n, _FINISHED  # mostly fewer iterations than maxIter
         bar.refresh()
     finally:
         bar.close()
 
 
 def _bar_maker() -> Callable[..., Any] | None:
-    """tqdm, for the terminal or the notebook that this is; None where nobody looks."""
+    """Return tqdm for the terminal or the notebook that this process has; None without either."""
     notebook = _in_notebook()
     if not (notebook or sys.stderr.isatty()):
         return None

@@ -13,7 +13,7 @@ from pyspark.ml.param import Params
 from pyspark.sql import DataFrame
 
 from dcrec_spark.engine.ascent import Past, Start
-from dcrec_spark.engine.half_step import State
+from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.base import Family, OnItsWay, OutcomeFamily
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED
 from dcrec_spark.models.fitting.layout import Layout
@@ -67,7 +67,7 @@ class Resumption:
     def after_sweep(self, users: State | None, items: State, shared: Any, past: Past) -> None:
         """Keep the sweep, if it is time."""
         family, layout = self._family, self._layout
-        is_last = past.settled or len(past.objective) >= self._max_iter
+        is_last = past.converged or len(past.objective) >= self._max_iter
         if not self._checkpoints.is_due(family.stage, is_last):
             return
         states, rows = {"users": users, "items": items}, OnItsWay(family)

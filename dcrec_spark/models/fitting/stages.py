@@ -14,7 +14,7 @@ from pyspark.ml.param import Params
 
 from dcrec_spark.engine.ascent import Fit, Start, Stopping, alternate
 from dcrec_spark.engine.convergence import Listener
-from dcrec_spark.engine.half_step import State, half_step
+from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.base import Family
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.resumption import resumption_of
@@ -34,18 +34,19 @@ def fit_factors(
 
     Parameters
     ----------
-    start : where the fit begins; None: at its seed. A fit that was interrupted resumes instead, if its estimator has
-        ``checkpoints``.
+    start : where the fit begins; without it, at the family's seed. An interrupted fit whose estimator has
+        ``checkpoints`` continues instead.
 
     Raises
     ------
-    FitError : the objective moves the wrong way, or a factor is not finite.
+    FitError : the objective moved the wrong way, or a factor is NaN or infinite.
     """
-    stop, resumption = stopping(estimator), resumption_of(estimator, family, layout)
-    with FitScope() as scope, layout.at_work():
-        begin = (resumption.start(scope) if resumption else None) or start
+    resumption, steps = resumption_of(estimator, family, layout), family.steps(layout)
+    with FitScope() as scope, layout.environment():
+        resumed = None if resumption is None else resumption.start(scope)
         after_sweep = None if resumption is None else resumption.after_sweep
-        return alternate(layout.users, layout.items, family.steps(layout), stop, listener, begin, after_sweep)
+        begin = resumed or start
+        return alternate(layout.users, layout.items, steps, stopping(estimator), listener, begin, after_sweep)
 
 
 def warm_start(family: Family, layout: Layout, users: Any, items: Any, shared: Any, scope: FitScope) -> Start:
@@ -73,9 +74,9 @@ def fold_in(
     """
     steps = family.steps(layout)
     sides = {True: layout.users, False: layout.items}
-    with layout.at_work():
+    with layout.environment():
         memory = scope.add(layout.place(not new_is_user, fitted_table, family))
         start = steps.start_items() if new_is_user else steps.start_users()
-        fitted = scope.add(half_step(sides[not new_is_user], start, previous=memory))
-        new = scope.add(half_step(sides[new_is_user], steps.settle(shared, new_is_user), fitted))
+        fitted = scope.add(sides[not new_is_user].half_step(start, previous=memory))
+        new = scope.add(sides[new_is_user].half_step(steps.converge(shared, new_is_user), fitted))
     return {new_is_user: new, not new_is_user: fitted}

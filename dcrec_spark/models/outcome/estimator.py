@@ -28,8 +28,8 @@ from dcrec_spark.models.fitting.checks import (
 )
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
-from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
-from dcrec_spark.models.fitting.layout import Part
+from dcrec_spark.models.fitting.lay_out import lay_out
+from dcrec_spark.models.fitting.layout import Layout, Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, fit_propensity
@@ -280,7 +280,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         exposure: Exposure | None,
         propensity: Propensity | None,
         scope: FitScope,
-    ) -> AnyLayout:
+    ) -> Layout:
         get = self.getOrDefault
         dataset, values = weighted_ratings(dataset, get("ratingCol"), propensity)
         # A stage 1 that is fitted already has its factors, and needs the counts for what is left out of them alone.
@@ -296,19 +296,19 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     def _needs_counts(exposure: Exposure, family: OutcomeFamily) -> bool:
         return isinstance(exposure, PoissonFactorization) or family.exposure_term.leave_one_out
 
-    def _stage_one(self, exposure: Exposure, layout: AnyLayout, scope: FitScope) -> ExposureFit:
+    def _stage_one(self, exposure: Exposure, layout: Layout, scope: FitScope) -> ExposureFit:
         """Return the exposure model, fitted to these blocks or given, and its factors where the blocks need them."""
         if isinstance(exposure, PoissonFactorization):
             return fit_exposure(exposure, layout, scope)
         family = PoissonExposure.of(exposure)
         require_all_known(layout.user_ids, exposure.userFactors, "user")
         require_all_known(layout.item_ids, exposure.itemFactors, "item")
-        with layout.at_work():
+        with layout.environment():
             users = scope.add(layout.place(True, exposure.userFactors, family))
             items = scope.add(layout.place(False, exposure.itemFactors, family))
         return ExposureFit(users, items, exposure)
 
-    def _start(self, family: OutcomeFamily, layout: AnyLayout, scope: FitScope) -> Start | None:
+    def _start(self, family: OutcomeFamily, layout: Layout, scope: FitScope) -> Start | None:
         """Return the states of ``initialModel`` on these blocks, to begin with."""
         warm = self.getOrDefault("initialModel")
         if warm is None:
@@ -321,7 +321,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     def _model(
         self,
         family: OutcomeFamily,
-        layout: AnyLayout,
+        layout: Layout,
         fit: Fit,
         propensity: Propensity | None,
         stage_one: ExposureFit | None,
@@ -340,7 +340,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
 
     @staticmethod
     def _table(
-        is_user: bool, family: OutcomeFamily, layout: AnyLayout, fit: Fit, stage_one: ExposureFit | None
+        is_user: bool, family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None
     ) -> DataFrame:
         """Return all that is known of the rows of a side: outcome factors and exposure factors."""
         state = fit.users if is_user else fit.items

@@ -6,12 +6,11 @@ from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
-from dcrec_spark.models.fitting.lay_out import AnyLayout, lay_out
-from dcrec_spark.models.fitting.layout import Part
+from dcrec_spark.models.fitting.lay_out import lay_out
+from dcrec_spark.models.fitting.layout import Layout, Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.rows_here import picked
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.models.fitting.spark_layout import SparkLayout
 from dcrec_spark.models.fitting.stages import fold_in
 from dcrec_spark.models.fitting.values import exposure_values, require_ratings, weighted_ratings
 from dcrec_spark.models.outcome.tables import completed
@@ -42,14 +41,12 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -
         else:
             table = layout.table_with_exposure(new_is_user, outcome, exposure)
         table = completed(table.drop("idx")).persist()
-        if isinstance(layout, SparkLayout):  # what its rows are made of goes now; those of this process Spark has
-            table.count()
-    return table
+        return layout.materialise(table)
 
 
 def _fold_in_exposure(
-    fitted: FittedOutcome, exposure: FittedExposure, layout: AnyLayout, new_is_user: bool, scope: FitScope
-) -> tuple[AnyLayout, Part]:
+    fitted: FittedOutcome, exposure: FittedExposure, layout: Layout, new_is_user: bool, scope: FitScope
+) -> tuple[Layout, Part]:
     """Return the layout with a_hat of each pair, and the exposure factors of the side that is folded in."""
     known, family = fitted.exposure_table(not new_is_user), exposure.family
     states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, scope)
@@ -59,7 +56,7 @@ def _fold_in_exposure(
     return layout, folded
 
 
-def _lay_out(fitted: FittedOutcome, dataset: DataFrame, frozen: dict[str, DataFrame], scope: FitScope) -> AnyLayout:
+def _lay_out(fitted: FittedOutcome, dataset: DataFrame, frozen: dict[str, DataFrame], scope: FitScope) -> Layout:
     require_ratings(dataset, fitted.params, fitted.propensity)
     dataset, values = weighted_ratings(dataset, fitted.params.getOrDefault("ratingCol"), fitted.propensity)
     if fitted.exposure is not None:

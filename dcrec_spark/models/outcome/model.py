@@ -107,7 +107,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
     @property
     def objective(self) -> float | None:
         """J, or the ELBO, of this model, whose users are solved after the last sweep. None after no sweep."""
-        return self.facts.fit.at_rest
+        return self.facts.fit.final_objective
 
     @property
     def validationHistory(self) -> list[float]:

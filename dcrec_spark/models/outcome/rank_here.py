@@ -20,9 +20,9 @@ from dcrec_spark.kernels.csr import grouped
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.kernels.threads import over_rows
 from dcrec_spark.kernels.topn import Cap, Ranked, joined, top_n
-from dcrec_spark.models.fitting.driver_layout import places
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS
+from dcrec_spark.models.fitting.process_layout import places
 from dcrec_spark.models.fitting.rows_here import rows_of
 from dcrec_spark.spark.sizes import rows_at_most
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
 from dcrec_spark.models.fitting.factors import list_array
-from dcrec_spark.models.fitting.lay_out import AnyLayout
+from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.rows_here import derived
 from dcrec_spark.models.fitting.scope import FitScope
 from dcrec_spark.spark.lineage import cache_while_used
@@ -42,9 +42,9 @@ class FactorTables:
         return cls(users, items, users.count(), items.count(), cached_here)
 
     @classmethod
-    def of_fit(cls, layout: AnyLayout, users: DataFrame, items: DataFrame) -> Self:
+    def of_fit(cls, layout: Layout, users: DataFrame, items: DataFrame) -> Self:
         """Cache the tables that a fit made on its layout, one row for each of the layout's."""
-        cached = layout.cached(users), layout.cached(items)
+        cached = (layout.materialise(cache_while_used(users)), layout.materialise(cache_while_used(items)))
         return cls(*cached, layout.n_users, layout.n_items, cached)
 
     def release(self) -> None:

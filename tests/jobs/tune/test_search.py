@@ -11,8 +11,8 @@ import pytest
 
 from dcrec_spark.config import TuneConfig, load_config
 from dcrec_spark.errors import ConfigError, DataError, FitError
+from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.result import Metrics, Score
-from dcrec_spark.evaluation.settings import MetricSettings
 from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates
 from dcrec_spark.jobs.tune.fits import Attempt, fits_in_memory, metric_settings
 from dcrec_spark.jobs.tune.job import search

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.turn import Kernel, Turn, Update
+from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.models.families.base import Objective, Observed, OutcomeFamily, SharedNumbers, TableColumn
@@ -81,7 +81,7 @@ class PlainSteps:
     def items(self, shared: None) -> Kernel:
         return partial(solve, model=self)
 
-    def settle(self, shared: None, is_user: bool = True) -> Kernel:
+    def converge(self, shared: None, is_user: bool = True) -> Kernel:
         return partial(solve, model=self)
 
     def conclude(self, users: Arrays, items: Arrays, shared: None) -> tuple[float, None]:
@@ -92,21 +92,21 @@ class PlainSteps:
         return None
 
 
-def start(turn: Turn, *, model: PlainSteps) -> Update:
+def start(inputs: KernelInput, *, model: PlainSteps) -> Update:
     """Small noise by the ids; where the memory knows a row, that row."""
-    rows = 0.1 * (noise(model.seed, turn.block["row_key"], model.rank) - 0.5)
-    if turn.memory:
-        known = np.isfinite(turn.memory["rows"]).all(axis=1)
-        rows[known] = turn.memory["rows"][known]
+    rows = 0.1 * (noise(model.seed, inputs.block["row_key"], model.rank) - 0.5)
+    if inputs.memory:
+        known = np.isfinite(inputs.memory["rows"]).all(axis=1)
+        rows[known] = inputs.memory["rows"][known]
     return Update(rows, {"gram": rows.T @ rows}, {})
 
 
-def solve(turn: Turn, *, model: PlainSteps) -> Update:
+def solve(inputs: KernelInput, *, model: PlainSteps) -> Update:
     """Each row's ridge regression on the rows of the other side that it has a rating of."""
-    pointer, column, rating = (turn.block[name] for name in ("row_ptr", "col", "rating"))
+    pointer, column, rating = (inputs.block[name] for name in ("row_ptr", "col", "rating"))
     rows, error = np.zeros((len(pointer) - 1, model.rank)), 0.0
     for row, (first, end) in enumerate(pairwise(pointer)):
-        sources, y = turn.inbox[column[first:end]], rating[first:end].astype(np.float64)
+        sources, y = inputs.inbox[column[first:end]], rating[first:end].astype(np.float64)
         rows[row] = np.linalg.solve(sources.T @ sources + model.reg * np.eye(model.rank), sources.T @ y)
         error += float(np.square(y - sources @ rows[row]).sum())
     return Update(rows, {"gram": rows.T @ rows, "error": np.array(error)}, {})

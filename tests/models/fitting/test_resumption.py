@@ -1,4 +1,4 @@
-"""A fit that is interrupted and made again goes on where it was, and ends as if nothing had happened."""
+"""An interrupted fit, run again, continues where it was, with Spark's tables. Families are tested in test_blocks.py."""
 
 import itertools
 from dataclasses import replace
@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
-from dcrec_spark.engine.pace import LEAD, REACHED
 from dcrec_spark.models.fitting.resumption import KeptSweep
 from tests.frames import frame_of
 
@@ -56,40 +55,18 @@ def numbers(model: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.concatenate([np.hstack(row) for table in tables for row in table.to_numpy()])
 
 
-@pytest.mark.parametrize("exchange", ["local", pytest.param("blocks", marks=pytest.mark.long)])
-def test_momentum_goes_on_where_it_was(ratings: DataFrame, exchange: str) -> None:
-    """What it starts from is kept beside the factors, of which the last sweep has taken the one beyond the other."""
-
-    def fit(memory: Memory | None) -> Any:
-        estimator = PoissonFactorization(rank=2, maxIter=LEAD + 4, tol=0.0, seed=3, exchange=exchange)
-        estimator.checkpoints = memory
-        return estimator.fit(ratings)
-
-    whole, memory = fit(None), Memory(LEAD + 3)
-    with pytest.raises(KeyboardInterrupt):
-        fit(memory)
-    kept = memory.sweeps["exposure"]
-    assert all(len(row[REACHED]) == 2 for table in kept.tables.values() for row in table.collect())
-    resumed = fit(memory)
-    np.testing.assert_allclose(resumed.elboHistory, whole.elboHistory, rtol=1e-12)
-    np.testing.assert_allclose(numbers(resumed), numbers(whole), rtol=1e-9)
-
-
 @pytest.mark.parametrize(
-    ("outcome", "weight", "exchange", "steps", "sweeps"),
+    ("exchange", "settings", "sweeps"),
     [
-        ("probabilistic", "user", "local", {}, [1, 3, 4, 6]),
-        ("weighted", "global", "local", {}, [4]),
-        ("weighted", "user", "local", {}, [5]),
-        pytest.param("weighted", "pooled", "blocks", {"solver": "cg"}, [5], marks=pytest.mark.long),
-        ("poisson", "user", "local", {}, [5]),
+        ("local", {"outcome": "probabilistic"}, [1, 3, 4, 6]),
+        pytest.param("blocks", {"outcome": "weighted", "solver": "cg"}, [5], marks=pytest.mark.long),
     ],
 )
-def test_an_interrupted_fit_ends_as_one_that_was_not(
-    ratings: DataFrame, outcome: str, weight: str, exchange: str, steps: dict[str, Any], sweeps: list[int]
+def test_interrupted_fit_ends_as_one_that_was_not(
+    ratings: DataFrame, exchange: str, settings: dict[str, Any], sweeps: list[int]
 ) -> None:
     """Interrupted in stage 1, between the stages, in stage 2, and after its last sweep."""
-    settings = {"outcome": outcome, "confounderWeight": weight, "exchange": exchange, **steps}
+    settings = {"exchange": exchange, **settings}
     whole = fit(ratings, None, **settings)
     for made in sweeps:
         memory = Memory(made)
@@ -105,10 +82,3 @@ def test_an_interrupted_fit_ends_as_one_that_was_not(
         np.testing.assert_allclose(numbers(resumed), numbers(whole), rtol=1e-7, atol=1e-9)
         resumed.release()
     whole.release()
-
-
-def test_several_seeds_begin_anew(ratings: DataFrame) -> None:
-    exposure = PoissonFactorization(**{**EXPOSURE, "maxIter": 2})
-    exposure.checkpoints = memory = Memory()
-    exposure.fit(ratings).release()
-    assert memory.sweeps == {}

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMFModel
 from dcrec_spark.engine.blocks import Block
-from dcrec_spark.engine.turn import Turn
+from dcrec_spark.engine.kernel_input import KernelInput
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.families.gamma_poisson import GammaPoisson, GammaPrior, start
 from tests.frames import frame_of
@@ -183,8 +183,8 @@ def test_a_folded_in_row_starts_at_its_own_rate() -> None:
     """Beside one of the fit: its means are its own."""
     shape, rate = np.array([[2.0, 3.0], [4.0, 5.0]]), np.array([[4.0, 8.0], [16.0, 32.0]])
     model = GammaPoisson("exposure", "exposure_count", 2, GammaPrior(0.5, 0.6), 0, validates=True)
-    turn = Turn(Block({"row_key": np.arange(2)}), {"shape": shape, "rate": rate}, np.empty((0, 0)), {})
-    update = start(turn, model=model, is_user=False)
+    inputs = KernelInput(Block({"row_key": np.arange(2)}), {"shape": shape, "rate": rate}, np.empty((0, 0)), {})
+    update = start(inputs, model=model, is_user=False)
     np.testing.assert_array_equal(update.rows[:, 2:], shape / rate)
 
 
@@ -193,7 +193,7 @@ def test_where_rows_have_rates_of_their_own_a_new_one_starts_at_the_priors() -> 
     shape, rate = np.array([[2.0, 3.0], [np.nan, np.nan]]), np.array([[4.0, 8.0], [np.nan, np.nan]])
     model = GammaPoisson("outcome", "rating", 2, GammaPrior(0.5, 0.6), 0, unobserved=0.2)
     keys = Block({"row_key": np.arange(2)})
-    warm = start(Turn(keys, {"shape": shape, "rate": rate}, np.empty((0, 0)), {}), model=model, is_user=False)
-    cold = start(Turn(keys, {}, np.empty((0, 0)), {}), model=model, is_user=False)
+    warm = start(KernelInput(keys, {"shape": shape, "rate": rate}, np.empty((0, 0)), {}), model=model, is_user=False)
+    cold = start(KernelInput(keys, {}, np.empty((0, 0)), {}), model=model, is_user=False)
     np.testing.assert_array_equal(warm.memory["rate"], [[4.0, 8.0], [0.6, 0.6]])
     np.testing.assert_array_equal(warm.memory["shape"], [shape[0], cold.memory["shape"][1]])

@@ -313,10 +313,8 @@ def test_an_exposure_model_that_lacks_an_id_is_refused(
 
 def test_without_an_exposure_model_one_is_fitted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """With exposureRank factors and this estimator's seed; both stages are told to the listener."""
-    settled_at = History.settled_at
-    monkeypatch.setattr(
-        History, "settled_at", lambda self, value: settled_at(self, value) or setattr(self, "settled", True)
-    )
+    record = History.record
+    monkeypatch.setattr(History, "record", lambda self, value: record(self, value) or setattr(self, "converged", True))
     told: list[tuple[str, int]] = []
     estimator = outcome(exposureRank=4, maxIter=1, seed=23)
     estimator.listener = lambda stage, iteration, objective: told.append((stage, iteration))

@@ -153,13 +153,13 @@ def test_a_fit_that_goes_astray_leaves_nothing_behind(
     spark: SparkSession, stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An objective that moves the wrong way, which the right updates cannot do, ends the fit."""
-    settled_at = convergence.History.settled_at
+    record = convergence.History.record
 
     def wrong_way(self: convergence.History, value: float) -> bool:
         worse = -1e6 if self.rises else 1e6
-        return settled_at(self, value + worse * len(self.values) if self.stage == stage else value)
+        return record(self, value + worse * len(self.values) if self.stage == stage else value)
 
-    monkeypatch.setattr(convergence.History, "settled_at", wrong_way)
+    monkeypatch.setattr(convergence.History, "record", wrong_way)
     estimator = outcome(exchange="blocks", exposureModel=exposure(exchange="blocks"))
     with pytest.raises(FitError, match=rf"{stage}: the objective (rose|fell) from"):
         estimator.fit(NUMBERS.frame(spark))

@@ -1,28 +1,30 @@
-"""The blocks of both sides on the cluster, and the tables that lead back to the ids."""
+"""Blocks of both sides on the cluster."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import encode, index_ids
-from dcrec_spark.engine.blocks import Side
-from dcrec_spark.engine.build import HeavyRows, build_side
-from dcrec_spark.engine.half_step import State
-from dcrec_spark.engine.heavy import Heavy
+from dcrec_spark.engine.build import HeavyRows, build_cluster_side
+from dcrec_spark.engine.cells import unpack
+from dcrec_spark.engine.cluster import ClusterSide
+from dcrec_spark.engine.heavy_items import Heavy
+from dcrec_spark.engine.sides import State
 from dcrec_spark.engine.sizing import block_count, least_blocks
 from dcrec_spark.models.families.base import Remembered, Tabled
 from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
-from dcrec_spark.models.fitting.factors import factor_frame, place_factors
-from dcrec_spark.models.fitting.layout import Part
+from dcrec_spark.models.fitting.factors import factor_rows, factor_schema, place_factors
+from dcrec_spark.models.fitting.layout import MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.models.fitting.scope import FitScope
-from dcrec_spark.spark.lineage import cache_while_used, cores, fixed_placement
+from dcrec_spark.spark.lineage import cores, fixed_placement
 from dcrec_spark.spark.planning import few_partitions
 
 _log = logging.getLogger(__name__)
@@ -33,14 +35,15 @@ _OTHER = {"user": "item", "item": "user"}
 
 
 @dataclass(frozen=True)
-class SparkLayout:
-    """Both sides' blocks on the cluster, and the tables ``id, idx`` that lead back to the ids.
+class ClusterLayout:
+    """Both sides on the cluster; see :class:`dcrec_spark.models.fitting.layout.Layout`.
 
-    means : of each value over the pairs of the fit. held_out : whether the blocks hold further pairs, to judge by.
+    user_ids, item_ids : ``id, idx``. means : of each value over the pairs of the fit. held_out : whether the blocks
+    have held-out pairs.
     """
 
-    users: Side
-    items: Side
+    users: ClusterSide
+    items: ClusterSide
     user_ids: DataFrame
     item_ids: DataFrame
     nonzeros: int
@@ -62,23 +65,17 @@ class SparkLayout:
         """Rows of the items' side, I."""
         return self.items.n_rows
 
-    def with_sides(self, users: Side, items: Side) -> Self:
+    def with_sides(self, users: ClusterSide, items: ClusterSide) -> Self:
         """Return the same layout with other blocks of the same rows."""
         return replace(self, users=users, items=items)
 
-    def side(self, is_user: bool) -> tuple[Side, DataFrame]:
+    def side(self, is_user: bool) -> tuple[ClusterSide, DataFrame]:
         """Blocks and ids of one side."""
         return (self.users, self.user_ids) if is_user else (self.items, self.item_ids)
 
-    def at_work(self) -> AbstractContextManager[None]:
-        """Hold the session's settings that leave blocks where they are."""
+    def environment(self) -> AbstractContextManager[None]:
+        """Change the session's settings so that blocks stay in their partitions."""
         return fixed_placement(self.users.frame.sparkSession)
-
-    def cached(self, table: DataFrame) -> DataFrame:
-        """Compute and cache a table of this layout, so that what it was made from can be let go."""
-        cached = cache_while_used(table)
-        cached.count()
-        return cached
 
     def place(self, is_user: bool, table: DataFrame, family: Remembered) -> State:
         """Rows ``id`` and the family's columns as the state of a side's blocks; an id without a row gets NaN."""
@@ -88,14 +85,32 @@ class SparkLayout:
     def table(self, is_user: bool, state: State, family: Tabled, shared: Any) -> DataFrame:
         """``idx, id`` and the family's columns."""
         side, ids = self.side(is_user)
+        columns = family.columns(is_user)
         table_of = partial(family.table_of, is_user=is_user, shared=shared)
-        return factor_frame(side, state, ids, family.columns(is_user), table_of)
+        rows = partial(factor_rows, n_blocks=side.n_blocks, columns=columns, table_of=table_of)
+        factors = self.memory_table(is_user, state, rows, factor_schema(columns))
+        return ids.join(factors, "idx").select("idx", "id", *[c.name for c in columns])
 
     def table_with_exposure(self, is_user: bool, outcome: Part, exposure: Part) -> DataFrame:
         """``idx, id``, the columns of the outcome, ``exposure_shape, exposure_rate``."""
         table = self.table(is_user, *exposure)
         named = {name: f"exposure_{name}" for name in table.columns if name not in ("idx", "id")}
         return self.table(is_user, *outcome).join(table.drop("id").withColumnsRenamed(named), "idx")
+
+    def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:
+        """Return the memories of a side's blocks as rows of a table."""
+
+        def batches_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for block, data in zip(batch["block"].to_pylist(), batch["data"], strict=True):
+                    yield rows(block, unpack(data.as_buffer()))
+
+        return self.side(is_user)[0].memories(state).mapInArrow(batches_of, schema)
+
+    def materialise(self, cached: DataFrame) -> DataFrame:
+        """Compute a cached table, so that the blocks can be released; return it."""
+        cached.count()
+        return cached
 
 
 def lay_out_on_cluster(
@@ -106,7 +121,7 @@ def lay_out_on_cluster(
     scope: FitScope,
     given: Mapping[str, DataFrame],
     distinct: bool,
-) -> SparkLayout:
+) -> ClusterLayout:
     """Index the ids and build the blocks of both sides on the cluster.
 
     Parameters
@@ -137,7 +152,7 @@ def lay_out_on_cluster(
             for side in sides.values():
                 scope.add(side)
             tables = sides["user"], sides["item"], ids["user"], ids["item"]
-            layout = SparkLayout(*tables, nonzeros, checked.means, "held_out" in pairs.columns)
+            layout = ClusterLayout(*tables, nonzeros, checked.means, "held_out" in pairs.columns)
             if distinct:
                 _require_distinct_pairs(layout)
             if given:
@@ -152,21 +167,21 @@ def _build_sides(
     nonzeros: int,
     values: list[str],
     settings: LayoutSettings,
-) -> dict[str, Side]:
+) -> dict[str, ClusterSide]:
     parallel = cores(indexed.sparkSession)
     wanted = {"user": settings.user_blocks, "item": settings.item_blocks}
     least = {n: least_blocks(rows[n], rows[other], nonzeros, settings.width) for n, other in _OTHER.items()}
-    blocks = {n: block_count(rows[n], parallel, wanted[n], least[n]) for n in rows}
+    n_blocks = {n: block_count(rows[n], parallel, wanted[n], least[n]) for n in rows}
     items = _heavy_items(indexed, rows["user"], settings)
     heavies = {"user": HeavyRows(others=items), "item": HeavyRows(own=items)}
     sides = {}
     for name, other in _OTHER.items():
         flags = [c for c in indexed.columns if c == "held_out"]
         entries = indexed.select(F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col"), *values, *flags)
-        source = rows[other], blocks[other]
-        own = name, entries, ids[name], rows[name], blocks[name]
-        side = build_side(*own, source, values, settings.precision, heavies[name])
-        sides[name] = replace(side, held=settings.holds(name, rows[name]))
+        source = rows[other], n_blocks[other]
+        own = name, entries, ids[name], rows[name], n_blocks[name]
+        side = build_cluster_side(*own, source, values, settings.precision, heavies[name])
+        sides[name] = replace(side, broadcasts=settings.broadcasts(name, rows[name]))
     return sides
 
 
@@ -189,7 +204,7 @@ def _heavy_items(indexed: DataFrame, n_users: int, settings: LayoutSettings) -> 
     return Heavy(items["item_idx"].to_numpy(), items["fitted"].to_numpy()) if items.num_rows else None
 
 
-def _require_distinct_pairs(layout: SparkLayout) -> None:
+def _require_distinct_pairs(layout: ClusterLayout) -> None:
     """Refuse a pair that is given twice, which the fit would count twice. This also computes the blocks."""
     sides = (
         (layout.users, "duplicate_row", "duplicate_col"),
@@ -203,7 +218,7 @@ def _require_distinct_pairs(layout: SparkLayout) -> None:
             raise duplicate_pair(user, item)
 
 
-def _require_some(layout: SparkLayout, frozen: str) -> None:
+def _require_some(layout: ClusterLayout, frozen: str) -> None:
     """Refuse ratings none of which can be used: they point to other ids, not to new ones."""
     nonzeros = layout.users.frame.agg(F.sum("nonzeros")).collect()[0][0]
     if not nonzeros:

@@ -1,13 +1,12 @@
-"""A block worked on in runs of rows: what a kernel makes of it all at once, whatever the runs are."""
+"""Runs of a block's rows: the kernel's update of the whole block, whatever the runs are."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dcrec_spark.engine import turn
 from dcrec_spark.engine.blocks import Block
-from dcrec_spark.engine.turn import Turn, Update, updated_in_runs
+from dcrec_spark.engine.kernel_input import KernelInput, Update, update_in_runs
 
 # Rows of 2, 0, 3, 1 and 0 pairs; the second and the last have one that is held out.
 BLOCK = Block(
@@ -28,19 +27,19 @@ BLOCK = Block(
 INBOX = np.array([[1.0], [10.0], [100.0]])
 
 
-def kernel(now: Turn) -> Update:
+def kernel(inputs: KernelInput) -> Update:
     """Products of ratings and sources, added up by row; of held-out pairs as well, and over all rows."""
     drawn = [
         np.array([values[start:end].sum() for start, end in zip(pairs.row_ptr[:-1], pairs.row_ptr[1:], strict=True)])
-        for pairs in now.block.parts
-        for values in [pairs.value("rating") * now.inbox[pairs.col, 0]]
+        for pairs in inputs.block.parts
+        for values in [pairs.value("rating") * inputs.inbox[pairs.col, 0]]
     ]
-    rows = np.column_stack([now.block.row_key, *drawn, now.block["exposure"], now.memory["before"]])
-    memory = {"before": 2 * now.memory["before"], "rate": now.source_sums["rate"] + now.memory["shared"]}
+    rows = np.column_stack([inputs.block.row_key, *drawn, inputs.block["exposure"], inputs.memory["before"]])
+    memory = {"before": 2 * inputs.memory["before"], "rate": inputs.source_sums["rate"] + inputs.memory["shared"]}
     return Update(rows, {"total": rows.sum(axis=0), "rows": np.array(len(rows))}, memory)
 
 
-TURN = Turn(
+INPUTS = KernelInput(
     BLOCK,
     {"before": np.arange(5.0)[:, None], "shared": np.array([3.0, 4.0, 5.0, 6.0, 7.0])},
     INBOX,
@@ -49,15 +48,14 @@ TURN = Turn(
 
 
 @pytest.mark.parametrize("pairs", [1, 2, 3, 4, 6, 7])
-def test_runs_of_any_length_are_the_whole(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn, "PAIRS_OF_A_RUN", pairs)
+def test_runs_of_any_length_give_the_whole_update(pairs: int) -> None:
     seen: list[int] = []
 
-    def counted(now: Turn) -> Update:
-        seen.append(len(now.block.fitted.col))
-        return kernel(now)
+    def counted(inputs: KernelInput) -> Update:
+        seen.append(len(inputs.block.fitted.col))
+        return kernel(inputs)
 
-    whole, in_runs = kernel(TURN), updated_in_runs(counted, TURN)
+    whole, in_runs = kernel(INPUTS), update_in_runs(counted, INPUTS, pairs)
     assert sum(seen) == 6
     assert max(seen) < pairs + 3  # a run ends with its last row
     assert (len(seen) > 1) == (pairs < 6)
@@ -68,34 +66,31 @@ def test_runs_of_any_length_are_the_whole(pairs: int, monkeypatch: pytest.Monkey
             np.testing.assert_array_equal(made[name], array)
 
 
-def test_what_is_made_of_the_inbox_alone_is_made_once_for_all_runs_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn, "PAIRS_OF_A_RUN", 1)
+def test_arrays_derived_from_the_inbox_are_computed_once_for_all_runs() -> None:
     made: list[Any] = []
 
-    def doubled(now: Turn) -> Any:
-        made.append(2 * now.inbox)
+    def doubled(inputs: KernelInput) -> Any:
+        made.append(2 * inputs.inbox)
         return made[-1]
 
-    def careful(now: Turn) -> Update:
-        np.testing.assert_array_equal(now.once("doubled", lambda: doubled(now)), 2 * INBOX)
-        return kernel(now)
+    def careful(inputs: KernelInput) -> Update:
+        np.testing.assert_array_equal(inputs.once("doubled", lambda: doubled(inputs)), 2 * INBOX)
+        return kernel(inputs)
 
-    updated_in_runs(careful, TURN)
+    update_in_runs(careful, INPUTS, 1)
     assert len(made) == 1
-    updated_in_runs(careful, TURN)
-    assert len(made) == 2  # the next turn has another inbox
-    careful(TURN)
+    update_in_runs(careful, INPUTS, 1)
+    assert len(made) == 2  # the next half-step has another inbox
+    careful(INPUTS)
     assert len(made) == 3
 
 
-def test_a_number_of_each_row_has_two_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else nobody knows whether it belongs to the rows, and runs would leave that of the last."""
-    monkeypatch.setattr(turn, "PAIRS_OF_A_RUN", 2)
+def test_memory_of_each_row_needs_two_dimensions() -> None:
+    """Else runs would leave only that of the last run."""
     with pytest.raises(ValueError, match=r"memory 'key': found an array of 1 dimensions that differs .* give it two"):
-        updated_in_runs(lambda now: Update(kernel(now).rows, {}, {"key": now.block.row_key}), TURN)
+        update_in_runs(lambda inputs: Update(kernel(inputs).rows, {}, {"key": inputs.block.row_key}), INPUTS, 2)
 
 
-def test_a_memory_named_rows_is_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn, "PAIRS_OF_A_RUN", 2)
-    update = updated_in_runs(lambda now: Update(rows := kernel(now).rows, {}, {"rows": rows}), TURN)
+def test_memory_named_rows_is_the_rows() -> None:
+    update = update_in_runs(lambda inputs: Update(rows := kernel(inputs).rows, {}, {"rows": rows}), INPUTS, 2)
     assert update.memory["rows"] is update.rows

@@ -7,22 +7,22 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from dcrec_spark.engine.ascent import Fit, Stopping, alternate
-from dcrec_spark.engine.blocks import Block, LocalSide
-from dcrec_spark.engine.cells import Arrays
-from dcrec_spark.engine.half_step import memory_of
-from dcrec_spark.engine.pace import (
+from dcrec_spark.engine.acceleration import (
     DELAY,
     GROWTH,
     LEAD,
+    PLAIN_STEP,
     REACHED,
-    SETTLED_BY_MOMENTUM,
-    TO_THE_OPTIMUM,
-    Pace,
+    SMALL_GAINS_WITH_MOMENTUM,
+    Acceleration,
     Stride,
     sweeps_to,
 )
-from dcrec_spark.engine.turn import Kernel, Turn, Update
+from dcrec_spark.engine.ascent import Fit, Stopping, alternate
+from dcrec_spark.engine.blocks import Block
+from dcrec_spark.engine.cells import Arrays
+from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
+from dcrec_spark.engine.process import ProcessSide
 
 LONGEST = 1.9
 LONGER = Stride(LONGEST)
@@ -39,7 +39,7 @@ class Valley:
 
     accelerates: bool = True
     longest: Stride = LONGER
-    stride: Stride = TO_THE_OPTIMUM
+    stride: Stride = PLAIN_STEP
     c: float = 0.99
     too_long: float = 2.0
     too_fast: float = 1.0
@@ -51,7 +51,7 @@ class Valley:
     def lengths(self) -> list[float]:
         return [stride.length for stride in self.strides]
 
-    def at_pace(self, stride: Stride) -> Self:
+    def with_stride(self, stride: Stride) -> Self:
         return replace(self, stride=stride)
 
     def start_users(self) -> Kernel:
@@ -69,7 +69,7 @@ class Valley:
     def items(self, shared: None) -> Kernel:
         return partial(step, c=self.c, stride=self.stride)
 
-    def settle(self, shared: None, is_user: bool = True) -> Kernel:
+    def converge(self, shared: None, is_user: bool = True) -> Kernel:
         return partial(rest, c=self.c)
 
     def conclude(self, users: Arrays, items: Arrays, shared: None) -> tuple[float, None]:
@@ -80,26 +80,26 @@ class Valley:
         return None
 
 
-def number(turn: Turn, *, value: float) -> Update:
+def number(inputs: KernelInput, *, value: float) -> Update:
     rows = np.array([[value]])
     return Update(rows, {"value": np.array(value)}, {"rows": rows})
 
 
-def step(turn: Turn, *, c: float, stride: Stride) -> Update:
-    before = float(turn.memory["rows"][0, 0])
-    reached = before + stride.length * (c * float(turn.inbox[0, 0]) - before)
-    last = float(turn.memory.get(REACHED, turn.memory["rows"])[0, 0])
-    update = number(turn, value=reached + stride.momentum * (reached - last))
+def step(inputs: KernelInput, *, c: float, stride: Stride) -> Update:
+    before = float(inputs.memory["rows"][0, 0])
+    reached = before + stride.length * (c * float(inputs.inbox[0, 0]) - before)
+    last = float(inputs.memory.get(REACHED, inputs.memory["rows"])[0, 0])
+    update = number(inputs, value=reached + stride.momentum * (reached - last))
     return update._replace(memory={**update.memory, REACHED: np.array([[reached]])}) if stride.momentum else update
 
 
-def rest(turn: Turn, *, c: float) -> Update:
-    return number(turn, value=c * float(turn.inbox[0, 0]))
+def rest(inputs: KernelInput, *, c: float) -> Update:
+    return number(inputs, value=c * float(inputs.inbox[0, 0]))
 
 
-def side(name: str) -> LocalSide:
+def side(name: str) -> ProcessSide:
     block = {"need_at": np.array([0]), "row_ptr": np.array([0, 1]), "col": np.array([0], np.int32)}
-    return LocalSide(name, 1, Block(block))
+    return ProcessSide(name, 1, Block(block))
 
 
 def fit(steps: Any, sweeps: int = 400, tol: float = 0.0) -> Fit:
@@ -143,9 +143,9 @@ def test_momentum_that_leads_uphill_is_undone_and_begins_anew() -> None:
 
 def test_a_fit_goes_on_with_the_stride_that_it_was_interrupted_at() -> None:
     steps = Valley(longest=Stride(LONGEST, 0.9))
-    assert Pace.of(steps, LEAD + 4, 3).stride == Stride(1.0, 3 / (3 + DELAY))
-    assert Pace.of(steps, 2, 2).stride == Stride(GROWTH**2)
-    assert Pace.of(Valley(accelerates=False), LEAD + 4, 3).stride == TO_THE_OPTIMUM
+    assert Acceleration.of(steps, LEAD + 4, 3).stride == Stride(1.0, 3 / (3 + DELAY))
+    assert Acceleration.of(steps, 2, 2).stride == Stride(GROWTH**2)
+    assert Acceleration.of(Valley(accelerates=False), LEAD + 4, 3).stride == PLAIN_STEP
 
 
 def test_lengths_grow_to_the_longest_and_stay_there() -> None:
@@ -165,17 +165,17 @@ def test_a_sweep_that_makes_it_worse_is_undone_and_taken_at_length_1() -> None:
     for length in (1, 1.1, 1.21, 1, 1.1):
         x += length * (0.99 * y - x)
         y += length * (0.99 * x - y)
-    assert memory_of(result.items)["rows"][0, 0] == pytest.approx(y, rel=1e-12)
+    assert result.items.memory_of(0)["rows"][0, 0] == pytest.approx(y, rel=1e-12)
 
 
 @pytest.mark.parametrize("streak", [0, SWEEPS_TO_LONGEST - 1])
 def test_a_small_gain_ends_a_fit_only_where_the_steps_are_longest(streak: int) -> None:
-    assert Pace().gains_to_settle == 1
-    assert Pace(Stride(LONGEST), streak, streak).gains_to_settle == (1 if streak else SWEEPS_TO_LONGEST)
+    assert Acceleration().gains_to_converge == 1
+    assert Acceleration(Stride(LONGEST), streak, streak).gains_to_converge == (1 if streak else SWEEPS_TO_LONGEST)
 
 
 def test_with_momentum_several_small_gains_end_a_fit() -> None:
-    assert Pace(Stride(LONGEST, 0.9), LEAD, LEAD).gains_to_settle == SETTLED_BY_MOMENTUM
+    assert Acceleration(Stride(LONGEST, 0.9), LEAD, LEAD).gains_to_converge == SMALL_GAINS_WITH_MOMENTUM
 
 
 def test_short_steps_with_small_gains_do_not_end_a_fit() -> None:

@@ -1,0 +1,299 @@
+"""Blocks of both sides in this process, for ratings that one process fits sooner than a cluster.
+
+Estimators use it in the driver: tables come and go as DataFrames, so that a model does not depend on where it was
+fitted. :mod:`dcrec_spark.local` uses it without Spark: tables come and go as arrays.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.engine.build import build_process_side, narrow
+from dcrec_spark.engine.cells import Array, Arrays
+from dcrec_spark.engine.process import ProcessSide
+from dcrec_spark.engine.sides import State
+from dcrec_spark.kernels.csr import index_type
+from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.kernels.keys import keys_of
+from dcrec_spark.kernels.threads import blas_on_one_thread, made_in_pieces
+from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
+from dcrec_spark.models.fitting.checked import duplicate_pair, require_two, require_usable_here, unknown_side
+from dcrec_spark.models.fitting.factors import list_array, matrix_of
+from dcrec_spark.models.fitting.layout import MemoryRows, Part
+from dcrec_spark.models.fitting.layout_settings import AT_ONCE
+from dcrec_spark.models.fitting.rows_here import frame_of, rows_of
+
+Indices = npt.NDArray[np.integer]
+Keys = npt.NDArray[np.int64]
+SIDES = ("user", "item")
+# Ids are looked up in an array over all numbers between them, if it is at most so many times as long as the look-ups.
+_SPARSE = 4
+
+
+class Ids(NamedTuple):
+    """The ids of one side, in the order of their idx. key : (n,) their hashes, the seeds of the rows' noise."""
+
+    id: pa.Array
+    key: Keys
+
+
+class SparkIds(NamedTuple):
+    """The ids of both sides' rows, each in the order of its idx, and the session of their tables."""
+
+    users: pa.Array
+    items: pa.Array
+    spark: SparkSession
+
+
+@dataclass(frozen=True)
+class ProcessLayout:
+    """Both sides in this process; see :class:`dcrec_spark.models.fitting.layout.Layout`.
+
+    means : of each value over the pairs of the fit. held_out : whether the blocks have held-out pairs.
+    ids : None without Spark; then tables are arrays, one row for each row of the side.
+    """
+
+    users: ProcessSide
+    items: ProcessSide
+    nonzeros: int
+    means: Mapping[str, float]
+    held_out: bool = False
+    ids: SparkIds | None = None
+
+    @property
+    def n_pairs(self) -> float:
+        """U x I."""
+        return float(self.users.n_rows) * self.items.n_rows
+
+    @property
+    def n_users(self) -> int:
+        """Rows of the users' side, U."""
+        return self.users.n_rows
+
+    @property
+    def n_items(self) -> int:
+        """Rows of the items' side, I."""
+        return self.items.n_rows
+
+    @cached_property
+    def user_ids(self) -> DataFrame:
+        """``id, idx`` of the users."""
+        return self._id_table(is_user=True)
+
+    @cached_property
+    def item_ids(self) -> DataFrame:
+        """``id, idx`` of the items."""
+        return self._id_table(is_user=False)
+
+    def with_sides(self, users: ProcessSide, items: ProcessSide) -> Self:
+        """Return the same layout with other blocks of the same rows."""
+        return replace(self, users=users, items=items)
+
+    def environment(self) -> AbstractContextManager[None]:
+        """Limit BLAS to one thread, as in Spark's workers: the kernels have their own threads."""
+        return blas_on_one_thread()
+
+    def place(self, is_user: bool, table: DataFrame | Arrays, family: Remembered) -> State:
+        """Return fitted rows as a state of the side's block.
+
+        table : ``id`` and the family's columns, an id without a row gets NaN; or these columns as arrays.
+        """
+        columns = self._aligned(is_user, table, family) if isinstance(table, DataFrame) else table
+        return State.of_memory(family.memory_of(columns, is_user=is_user))
+
+    def arrays(self, is_user: bool, state: State, family: Tabled, shared: Any) -> dict[str, Floats]:
+        """Return the family's columns of a side's factors, in float64 and in the order of the rows."""
+        columns = family.table_of(state.memory_of(0), is_user=is_user, shared=shared)
+        return {name: np.asarray(column, np.float64) for name, column in columns.items()}
+
+    def table(self, is_user: bool, state: State, family: Tabled, shared: Any) -> DataFrame:
+        """``idx, id`` and the family's columns."""
+        return self._table(is_user, self._columns(is_user, state, family, shared))
+
+    def table_with_exposure(self, is_user: bool, outcome: Part, exposure: Part) -> DataFrame:
+        """``idx, id``, the columns of the outcome, ``exposure_shape, exposure_rate``."""
+        of_exposure = {f"exposure_{name}": array for name, array in self._columns(is_user, *exposure).items()}
+        return self._table(is_user, self._columns(is_user, *outcome) | of_exposure)
+
+    def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:
+        """Return the memory of a side's block as rows of a table."""
+        return self._spark_ids.spark.createDataFrame(pa.Table.from_batches([rows(0, state.memory_of(0))]))
+
+    def materialise(self, cached: DataFrame) -> DataFrame:
+        """Return the table: its rows are in Spark already, and Spark caches them when they are first read."""
+        return cached
+
+    @property
+    def _spark_ids(self) -> SparkIds:
+        if self.ids is None:
+            raise TypeError("a layout without Spark has no tables: read its arrays")
+        return self.ids
+
+    def _row_ids(self, is_user: bool) -> pa.Array:
+        return self._spark_ids.users if is_user else self._spark_ids.items
+
+    def _id_table(self, is_user: bool) -> DataFrame:
+        ids = self._row_ids(is_user)
+        return frame_of(self._spark_ids.spark, pa.table({"id": ids, "idx": pa.array(np.arange(len(ids)))}))
+
+    def _columns(self, is_user: bool, state: State, family: Tabled, shared: Any) -> dict[str, pa.Array]:
+        arrays = self.arrays(is_user, state, family, shared)
+        return {column.name: _arrow(arrays[column.name]) for column in family.columns(is_user)}
+
+    def _table(self, is_user: bool, columns: Mapping[str, pa.Array]) -> DataFrame:
+        ids = self._row_ids(is_user)
+        table = pa.table({"idx": pa.array(np.arange(len(ids))), "id": ids, **columns})
+        return frame_of(self._spark_ids.spark, table)
+
+    def _aligned(self, is_user: bool, table: DataFrame, family: Remembered) -> dict[str, Array]:
+        """Return the family's columns of a table in the order of the side's rows."""
+        columns = [column for column in family.columns(is_user) if column.remembered]
+        # By id: the first row has the values that all rows share, and folded-in rows may have others.
+        fitted = rows_of(table, ["id", *[column.name for column in columns]]).sort_by("id")
+        at = places(self._row_ids(is_user), fitted["id"])
+        return {column.name: _aligned(fitted, column, at) for column in columns}
+
+
+@dataclass(frozen=True)
+class CollectedPairs:
+    """Pairs that this process has room for, collected when they are first read, and cached until :meth:`take`.
+
+    pairs : ``user_id, item_id``, values and perhaps ``held_out``. given : "user" or "item" -> ``id, idx`` of a side
+    whose rows are given; pairs with other ids of that side are left out. portions : so many are collected one after
+    the other, to limit what passes through the JVM's heap at once.
+    """
+
+    pairs: DataFrame
+    given: Mapping[str, DataFrame]
+    portions: int = 1
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The pairs."""
+        if self.portions == 1:
+            return self.pairs.toArrow()
+        portion = F.pmod(F.xxhash64("user_id", "item_id"), F.lit(self.portions))
+        return pa.concat_tables([self.pairs.where(portion == at).toArrow() for at in range(self.portions)])
+
+    def take(self) -> pa.Table:
+        """Return the pairs, which are no longer cached here."""
+        table = self.table
+        del self.__dict__["table"]
+        return table
+
+    def count_rows(self) -> int:
+        """Count the rows of both sides: those that are given, else those that the pairs name."""
+        named = [pc.count_distinct(self.table[f"{side}_id"]).as_py() for side in SIDES if side not in self.given]
+        return int(sum(named)) + sum(frame.count() for frame in self.given.values())
+
+
+def lay_out_in_process(
+    collected: CollectedPairs, columns: Mapping[str, str], precision: str, distinct: bool, new_only: bool
+) -> ProcessLayout:
+    """Build the blocks of both sides, at the same time if the pairs are few enough.
+
+    Parameters
+    ----------
+    columns : the names of the ids and of the values -> their names in the input.
+    distinct : whether to refuse a pair that occurs twice. new_only : whether a given side's block has no pairs.
+
+    Raises
+    ------
+    DataError : pairs can't be used; a pair is given twice; no pair has an id of the given side.
+    """
+    table, given = collected.take(), collected.given
+    values = [name for name in columns if name not in ("user_id", "item_id")]
+    checked = require_usable_here(table, values, columns)
+    sides = {name: _side_ids(table[f"{name}_id"], given.get(name)) for name in SIDES}
+    located = {name: places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
+    numbers = {name: narrow(table[name].to_numpy()) for name in values}
+    numbers |= {name: table[name].to_numpy() for name in _flags(table)}
+    held_out = bool(_flags(table))
+    del table
+    if not given:
+        require_two({name: len(ids.id) for name, ids in sides.items()})
+    else:
+        known = (located["user"] >= 0) & (located["item"] >= 0)
+        if not known.any():
+            raise unknown_side(checked.nonzeros, next(iter(given)))
+        if not known.all():
+            located, numbers = ({name: array[known] for name, array in of.items()} for of in (located, numbers))
+    user, item = located["user"], located["item"]
+
+    def build(name: str, other: str, row: Indices, col: Indices) -> ProcessSide:
+        of_pairs = {"row": row, "col": col, **numbers}
+        if new_only and name in given:
+            of_pairs = {column: array[:0] for column, array in of_pairs.items()}
+        return build_process_side(name, of_pairs, sides[name].key, len(sides[other].id), values, precision)
+
+    with ThreadPoolExecutor(len(SIDES) if len(user) <= AT_ONCE else 1) as pool:
+        users, items = pool.map(build, SIDES, reversed(SIDES), (user, item), (item, user))
+    repeated = [side.duplicate for side in (users, items) if side.duplicate is not None]
+    if distinct and repeated:
+        raise duplicate_pair(*(sides[name].id[located[name][repeated[0]]].as_py() for name in SIDES))
+    ids = SparkIds(sides["user"].id, sides["item"].id, collected.pairs.sparkSession)
+    return ProcessLayout(users, items, checked.nonzeros, checked.means, held_out, ids)
+
+
+def _flags(table: pa.Table) -> list[str]:
+    return [name for name in table.column_names if name == "held_out"]
+
+
+def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> Ids:
+    """Return the ids of a side in the order of its rows: the given ones, else those that pairs name, sorted."""
+    if fitted is not None:
+        ids = rows_of(fitted, ["id", "idx"]).sort_by("idx")["id"].combine_chunks()
+    else:
+        distinct = named.unique()
+        ids = distinct.take(pc.sort_indices(distinct))
+    return Ids(ids, keys_of(ids.cast(pa.string()).to_pylist()))
+
+
+def places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray) -> Indices:
+    """Return the position of each wanted id among ``ids``, -1 if it is absent. Integers of all widths are alike."""
+    if pa.types.is_integer(ids.type):
+        if len(ids) and pa.types.is_integer(wanted.type) and not wanted.null_count:
+            span = pc.min_max(ids).as_py()
+            if span["max"] - span["min"] < _SPARSE * (len(ids) + len(wanted)):
+                return _places_by_table(wanted.to_numpy(), ids.to_numpy())
+        wanted, ids = wanted.cast(pa.int64()), ids.cast(pa.int64())
+    found = pc.fill_null(pc.index_in(wanted, value_set=ids), -1)
+    return np.asarray(found.to_numpy(), index_type(len(ids)))
+
+
+def _places_by_table(wanted: npt.NDArray[np.integer], ids: npt.NDArray[np.integer]) -> Indices:
+    """Look positions up by the id, in an array over all numbers from the smallest id to the largest."""
+    low, high = int(ids.min()), int(ids.max())
+    index = index_type(len(ids))
+    table = np.full(high - low + 2, -1, index)  # the last is for all numbers outside
+    table[ids.astype(np.int64) - low] = np.arange(len(ids))
+
+    def look_up(at: slice) -> Indices:
+        number = wanted[at].astype(np.int64)
+        return np.asarray(table[np.where((number < low) | (number > high), len(table) - 1, number - low)])
+
+    return made_in_pieces(look_up, len(wanted), index)
+
+
+def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:
+    """Return a column of fitted rows in the order of a side's rows; NaN, or the common value, where there is none."""
+    values = fitted[column.name].to_numpy() if column.width is None else matrix_of(fitted[column.name])
+    aligned = np.full((len(at), *values.shape[1:]), np.nan)
+    if column.same_for_all:
+        aligned[:] = values[0]
+    aligned[at >= 0] = values[at[at >= 0]]
+    return aligned
+
+
+def _arrow(values: Array) -> pa.Array:
+    return list_array(values) if values.ndim == 2 else pa.array(values.astype(np.float64))

@@ -1,0 +1,177 @@
+"""Heavy items: no pair is lost, every block gets the rows that it needs, and half-steps are those of a dense loop."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from dcrec_spark.engine import heavy_items
+from dcrec_spark.engine.blocks import Block, first_place
+from dcrec_spark.engine.build import HeavyRows, build_block
+from dcrec_spark.engine.cells import unpack
+from dcrec_spark.engine.heavy_items import Heavy, add_scores, with_parts
+from tests.engine.memory_side import MemorySide, memory_sides
+from tests.engine.test_build import Ratings, block_table, key_of, random_ratings
+from tests.engine.test_cluster_side import cost_of, planned
+from tests.engine.toy_kernels import Splits, key_rows, remember
+from tests.engine.toy_sides import N_ITEMS, N_USERS, dense_start, dense_sums, neighbours, rows_of, table
+from tests.sides import Layout, sides_of
+
+PLACES = [(True, True), (True, False), (False, True), (False, False)]
+HEAVY = Heavy(np.array([1, 3]), (table() > 0).sum(axis=0)[[1, 3]])
+
+
+# Blocks
+
+
+@st.composite
+def with_heavy(draw: st.DrawFn) -> tuple[Ratings, Heavy]:
+    """Users as rows, items as columns, some of these heavy: none, all, those without pairs too."""
+    ratings = draw(random_ratings())
+    idx = np.array(sorted(draw(st.sets(st.integers(0, ratings.n_cols - 1)))), np.int64)
+    return ratings, Heavy(idx, np.array([(ratings.col == i).sum() for i in idx], np.int64))
+
+
+def block_of(ratings: Ratings, heavies: HeavyRows, block: int) -> Block:
+    source = ratings.n_cols, ratings.col_blocks
+    cell: pa.RecordBatch = build_block(
+        block_table(ratings, block), ratings.row_blocks, source, ["rating"], "float64", heavies
+    )
+    return Block(unpack(cell["data"][0].as_py()))
+
+
+def sides(ratings: Ratings, items: Heavy) -> tuple[list[Block], list[Block]]:
+    """The blocks of users and of items; as the engine builds them, these are given no pair of heavy ones."""
+    light = ~np.isin(ratings.col, items.idx)
+    rest = ratings._replace(row=ratings.row[light], col=ratings.col[light], value=ratings.value[light])
+    users = [block_of(ratings, HeavyRows(others=items), block) for block in range(ratings.row_blocks)]
+    of_items = rest.mirrored()
+    return users, [block_of(of_items, HeavyRows(own=items), block) for block in range(of_items.row_blocks)]
+
+
+few = settings(max_examples=40)
+
+
+@few
+@given(with_heavy())
+def test_either_side_sends_what_the_other_needs(drawn: tuple[Ratings, Heavy]) -> None:
+    """Heavy items go to all blocks of users, and call for no user."""
+    ratings, items = drawn
+    of_users, of_items = sides(ratings, items)
+    rows, columns = (ratings.n_rows, ratings.row_blocks), (ratings.n_cols, ratings.col_blocks)
+    for targets, sources, counts in ((of_users, of_items, columns), (of_items, of_users, rows)):
+        for number, target in enumerate(targets):
+            inbox = [first_place(*counts, np.int64(n)) + source.routes[number] for n, source in enumerate(sources)]
+            np.testing.assert_array_equal(np.concatenate(inbox), target.need_at)
+
+
+@few
+@given(with_heavy())
+def test_each_pair_with_a_heavy_item_is_in_one_block_of_users(drawn: tuple[Ratings, Heavy]) -> None:
+    """Either way round, with its rating; what is light is in both sides."""
+    ratings, items = drawn
+    of_users, of_items = sides(ratings, items)
+    is_heavy = np.isin(ratings.col, items.idx)
+    expected = sorted(zip(ratings.row[is_heavy], ratings.col[is_heavy], ratings.value[is_heavy], strict=True))
+    by_user, by_item = [], []
+    for number, block in enumerate(of_users):
+        users = np.arange(number, ratings.n_rows, ratings.row_blocks)
+        met, transposed = heavy_items.heavy_pairs(block).fitted, heavy_items.transpose(block).fitted
+        user = np.repeat(users, np.diff(met.row_ptr))
+        by_user += zip(user, items.idx[met.col], met.value("rating"), strict=True)
+        item = np.repeat(items.idx, np.diff(transposed.row_ptr))
+        by_item += zip(users[transposed.col], item, transposed.value("rating"), strict=True)
+    assert sorted(by_user) == sorted(by_item) == expected
+    assert sum(len(block.fitted.col) for block in of_items) == (~is_heavy).sum()
+
+
+@few
+@given(with_heavy())
+def test_heavy_items_keep_their_place(drawn: tuple[Ratings, Heavy]) -> None:
+    """And their block knows which they are, and how many pairs they have elsewhere."""
+    ratings, items = drawn
+    found = []
+    for number, block in enumerate(sides(ratings, items)[1]):
+        idx = np.arange(number, ratings.n_cols, ratings.col_blocks)
+        np.testing.assert_array_equal(block.row_key, key_of(idx))
+        found += zip(block[heavy_items.SLOT], idx[block[heavy_items.ROW]], block[heavy_items.FITTED_PAIRS], strict=True)
+    assert sorted(found) == [(slot, *pair) for slot, pair in enumerate(zip(*items, strict=True))]
+
+
+# Half-steps
+
+KEYS = np.arange(1000, 1000 + N_USERS), np.arange(3000, 3000 + N_ITEMS)
+
+
+def toy_sides(n_blocks: tuple[int, int], broadcasts: tuple[bool, bool]) -> tuple[MemorySide, MemorySide]:
+    user, item = np.nonzero(table())
+    pairs = {"user": user, "item": item, "value": table()[user, item]}
+    return memory_sides(pairs, KEYS, n_blocks, broadcasts, heavy=HEAVY)
+
+
+layouts = pytest.mark.parametrize(
+    ("n_blocks", "broadcasts"), [*(((2, 3), place) for place in PLACES), ((1, 1), PLACES[3]), ((5, 6), PLACES[3])]
+)
+
+
+@layouts
+def test_half_steps_equal_a_dense_loop(n_blocks: tuple[int, int], broadcasts: tuple[bool, bool]) -> None:
+    """Exactly the same whole numbers, those of heavy items from all blocks of users."""
+    users, items = toy_sides(n_blocks, broadcasts)
+    start = items.half_step(key_rows)
+    moved = users.half_step(with_parts(neighbours, Splits(), None), start)
+    later = items.half_step(neighbours, moved)
+    of_users = dense_sums(table(), dense_start(KEYS[1]))
+    expected = dense_sums(table().T, of_users)
+    np.testing.assert_array_equal(users.rows(moved), of_users)
+    np.testing.assert_array_equal(items.rows(later), expected)
+    np.testing.assert_array_equal(later.sums["total"], expected.sum(axis=0))
+
+
+@layouts
+def test_user_blocks_score_their_pairs_with_heavy_items(
+    n_blocks: tuple[int, int], broadcasts: tuple[bool, bool]
+) -> None:
+    """By the new rows of the items; the scores are added to those of the items' own pairs."""
+    users, items = toy_sides(n_blocks, broadcasts)
+    of_users, of_items = users.half_step(key_rows), items.half_step(key_rows)
+    of_items = of_items.with_sums({**of_items.sums, "scores": np.array(1.0)})
+    after = add_scores(users, Splits(), None, of_users, of_items)
+    scores = (table() * (dense_start(KEYS[0]) @ dense_start(KEYS[1]).T))[:, HEAVY.idx]
+    assert after.sums["scores"] == 1.0 + scores.sum()
+    np.testing.assert_array_equal(after.sums["total"], of_items.sums["total"])
+
+
+@pytest.mark.parametrize("broadcasts", [PLACES[0], PLACES[3]], ids=["broadcast", "blocks"])
+def test_spark_runs_the_same_half_steps_with_one_job_more(spark: SparkSession, broadcasts: tuple[bool, bool]) -> None:
+    """Half-steps move no more messages than without heavy items; their scores are one job."""
+    observed, values = table() > 0, {"value": table()}
+    with sides_of(spark, observed, values, Layout(2, 3, *broadcasts), heavy=HEAVY) as built:
+        sides = planned(built)
+        sides.users.frame.count()
+        sides.items.frame.count()
+        moved = int(not broadcasts[0])
+        items = sides.items.half_step(key_rows)
+        kernel = with_parts(neighbours, Splits(), None)
+        users, cost = cost_of(spark, f"users {broadcasts}", lambda: sides.users.half_step(kernel, items))
+        assert cost[:2] == (1, moved)
+        later, cost = cost_of(spark, f"items {broadcasts}", lambda: sides.items.half_step(neighbours, users))
+        assert cost[:2] == (1, moved)
+        of_users = dense_sums(table(), dense_start(sides.item_keys))
+        np.testing.assert_array_equal(rows_of(sides.items, later), dense_sums(table().T, of_users))
+        later = later.with_sums({**later.sums, "scores": np.array(0.0)})
+        scored, cost = cost_of(
+            spark, f"scores {broadcasts}", lambda: add_scores(sides.users, Splits(), None, users, later)
+        )
+        assert cost[:2] == (1, moved)
+        scores = (table() * (of_users @ rows_of(sides.items, later).T))[:, HEAVY.idx]
+        assert scored.sums["scores"] == scores.sum()
+        sums = {name: part for name, part in later.sums.items() if name != heavy_items.ROWS}
+        light = later.with_sums(sums)
+        assert add_scores(sides.users, Splits(), None, users, light) is light
+
+
+def test_kernels_of_other_models_are_unchanged() -> None:
+    assert with_parts(remember, object(), None) is remember

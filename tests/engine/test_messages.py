@@ -1,0 +1,68 @@
+"""Messages of blocks, to Arrow and back."""
+
+import numpy as np
+
+from dcrec_spark.engine import messages
+from dcrec_spark.engine.cells import unpack
+from dcrec_spark.engine.messages import Kind, Message
+
+ROWS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+# User block 1 of the example in the module: for the driver, for itself, for item blocks 0 and 1.
+OUTBOX = [
+    messages.sums_message(1, {"total": ROWS.sum(axis=0)}),
+    messages.memory_message(1, {"step": np.array(2)}),
+    messages.rows_message(0, 1, ROWS[:1]),
+    messages.rows_message(1, 1, ROWS[1:]),
+]
+
+
+def test_table_names_receiver_sender_and_kind() -> None:
+    table = messages.to_table(OUTBOX)
+    assert table.drop_columns("data").to_pylist() == [
+        {"to_block": None, "from_block": 1, "kind": "sums"},
+        {"to_block": 1, "from_block": 1, "kind": "memory"},
+        {"to_block": 0, "from_block": 1, "kind": "rows"},
+        {"to_block": 1, "from_block": 1, "kind": "rows"},
+    ]
+
+
+def test_messages_are_read_typed_and_in_the_order_of_their_senders() -> None:
+    """In whatever order Spark brings them; the messages of one sender keep theirs."""
+    first = messages.rows_message(None, 0, ROWS)
+    came = messages.from_table(messages.to_table([*OUTBOX, first]))
+    assert came == [first, *OUTBOX]
+    assert all(isinstance(message.kind, Kind) for message in came)
+
+
+def test_data_is_read_without_a_copy() -> None:
+    """An inbox may be most of a worker's memory. Sums stay on the driver, and keep no message in memory."""
+    table = messages.to_table(OUTBOX)
+    buffer = table["data"].chunk(0).buffers()[2]
+    at = buffer.address
+    for message in messages.from_table(table):
+        begin = np.frombuffer(message.data, np.uint8).ctypes.data
+        assert at <= begin < at + buffer.size
+    total = messages.add_up(messages.from_table(table))["total"]
+    assert not at <= total.ctypes.data < at + buffer.size
+
+
+def test_no_messages_are_an_empty_table() -> None:
+    assert messages.to_table([]).schema == messages.to_table(OUTBOX).schema
+    assert messages.from_table(messages.to_table([])) == []
+
+
+def test_inbox_is_the_concatenated_rows_of_its_messages() -> None:
+    rows = messages.read_rows(OUTBOX)
+    assert rows is not None
+    np.testing.assert_array_equal(rows, ROWS)
+    assert messages.read_rows(OUTBOX[:2]) is None
+
+
+def test_memories_are_read_by_block() -> None:
+    memories = messages.read_memories([*OUTBOX, messages.memory_message(4, {"step": np.array(7)})])
+    assert {block: int(unpack(cell)["step"]) for block, cell in memories.items()} == {1: 2, 4: 7}
+
+
+def test_sums_are_added_up_over_blocks() -> None:
+    other = Message(None, 2, Kind.SUMS, messages.sums_message(2, {"total": np.array([0.5, 0.25])}).data)
+    np.testing.assert_array_equal(messages.add_up([*OUTBOX, other])["total"], [9.5, 12.25])

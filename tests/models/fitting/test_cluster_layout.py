@@ -1,0 +1,81 @@
+"""Fits over Spark's blocks, with heavy items: those of one process. Combinations are tested in test_blocks.py."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.models.families.poisson_exposure import PoissonExposure
+from dcrec_spark.models.families.registry import consistent_family_of
+from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.lay_out import lay_out
+from dcrec_spark.models.fitting.layout_settings import LayoutSettings, layout_settings
+from dcrec_spark.models.fitting.scope import FitScope
+from dcrec_spark.models.fitting.stages import fit_factors
+from tests.models.fitting.test_blocks import MODELS, MOST, PAIRS_OF_ITEMS, assert_equal_fits
+from tests.models.world import NAMES, by_id, exposure, outcome
+
+BLOCKS = partial(LayoutSettings, 2, 3, "blocks", heavy_pairs=MOST, most_heavy=100)
+BROADCAST = partial(LayoutSettings, 3, 2, "broadcast", heavy_pairs=MOST, most_heavy=100)
+LOCAL = partial(LayoutSettings, None, None, "local")
+VALUES = {"rating": "`rating`", "exposure_count": "`count`"}
+
+
+def marked(spark: SparkSession) -> DataFrame:
+    """One pair in four is held out, those of heavy items too."""
+    return NAMES.frame(spark).withColumn("held", F.pmod(F.xxhash64("user", "item"), F.lit(4)) == 0)
+
+
+def fit(ratings: DataFrame, settings: LayoutSettings, model: dict[str, Any]) -> dict[str, Any]:
+    """Numbers of both stages."""
+    first, second = exposure(), outcome(**model)
+    held_out = second.getOrDefault("validationIndicatorCol")
+    family, rating_family = PoissonExposure.of(first), consistent_family_of(second)
+    numbers: dict[str, Any] = {}
+    with FitScope() as scope:
+        layout = lay_out(ratings, "user", "item", VALUES, settings, scope, held_out)
+        exposures = scope.add(fit_factors(first, family, layout, quiet))
+        term = rating_family.exposure_term
+        layout, _ = attach_confounder(layout, exposures.users, exposures.items, term, scope)
+        fitted = scope.add(fit_factors(second, rating_family, layout, quiet))
+        for stage, of, result in (("exposure", family, exposures), ("outcome", rating_family, fitted)):
+            numbers[f"{stage} objective"] = np.array([*result.objective, result.final_objective])
+            numbers[f"{stage} held out"] = np.array(result.held_out)
+            for is_user, state in ((True, result.users), (False, result.items)):
+                table = by_id(layout.table(is_user, state, of, result.shared).drop("idx"))
+                numbers |= {f"{stage} {is_user} {name}": values for name, values in table.items() if name != "id"}
+    return numbers
+
+
+def quiet(stage: str, iteration: int, objective: float) -> None: ...
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [("probabilistic, all terms", BLOCKS), ("poisson, gammas", BROADCAST), ("poisson, held out", BLOCKS)],
+    ids=["probabilistic, blocks", "poisson, broadcast", "held out, blocks"],
+)
+def test_spark_blocks_and_heavy_items_change_nothing(spark: SparkSession, kind: str, settings: Any) -> None:
+    model = MODELS[kind] | {"maxIter": 3}
+    whole = fit(marked(spark), LOCAL("float64", 12), model)
+    assert_equal_fits(fit(marked(spark), settings("float64", 12), model), whole)
+
+
+def test_heavy_limit_follows_from_bytes() -> None:
+    """Half a gigabyte of pairs' rows, 816 bytes each at rank 50; no limit if a family can't split items."""
+    assert layout_settings(outcome(), width=102, splits=True).heavy_pairs == 2**29 // 816
+    assert layout_settings(outcome(), width=102).heavy_pairs is None
+
+
+def test_items_beyond_the_most_heavy_ones_are_reported(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    """Only the largest are split."""
+    settings = LayoutSettings(2, 3, "blocks", "float64", 12, heavy_pairs=MOST, most_heavy=2)
+    with FitScope() as scope:
+        lay_out(NAMES.frame(spark), "user", "item", VALUES, settings, scope)
+    third = np.sort(PAIRS_OF_ITEMS)[-3]
+    assert "more than 2 items have more than 3 ratings: the largest are spread" in caplog.text
+    assert f"one with up to {third} whole" in caplog.text

@@ -1,0 +1,220 @@
+"""exchange="local" and "auto": few ratings are fitted in the driver's process, and the model is the cluster's."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dcrec_spark.engine.cells import unpack
+from dcrec_spark.engine.cluster import ClusterSide
+from dcrec_spark.engine.process import ProcessSide
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.models.families.poisson_exposure import PoissonExposure
+from dcrec_spark.models.fitting.lay_out import lay_out
+from dcrec_spark.models.fitting.layout import Layout
+from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
+from dcrec_spark.models.fitting.process_layout import CollectedPairs, places
+from dcrec_spark.models.fitting.scope import FitScope
+from tests.frames import frame_of
+from tests.models.world import NAMES, NUMBERS, exposure
+
+VALUES = {"rating": "`rating`"}
+
+
+FEW = {"local_rows": 3}
+
+
+def laid_out(
+    ratings: DataFrame,
+    scope: FitScope,
+    exchange: str = "auto",
+    blocks: int | None = None,
+    width: int = 8,
+    driver: Driver | None = None,
+    **limits: int,
+) -> Layout:
+    settings = LayoutSettings(blocks, None, exchange, "float64", width, **limits)
+    return lay_out(ratings, "user", "item", VALUES, settings, scope, driver=driver)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "blocks", "side"),
+    [("auto", None, ProcessSide), ("local", 3, ProcessSide), ("auto", 2, ClusterSide), ("blocks", None, ClusterSide)],
+)
+def test_auto_fits_few_ratings_in_this_process(
+    spark: SparkSession, exchange: str, blocks: int | None, side: type
+) -> None:
+    """Unless a number of blocks is set."""
+    with FitScope() as scope:
+        assert isinstance(laid_out(NAMES.frame(spark), scope, exchange, blocks).users, side)
+
+
+def test_auto_fits_many_ratings_on_the_cluster(spark: SparkSession) -> None:
+    with FitScope() as scope:
+        layout = laid_out(NAMES.frame(spark), scope, local_rows=3, largest_local_rows=3)
+        assert isinstance(layout.users, ClusterSide)
+
+
+@pytest.mark.parametrize("exchange", ["auto", "blocks"])
+def test_ratings_are_made_once(spark: SparkSession, exchange: str) -> None:
+    """However many they are found to be, and wherever they are laid out: what makes them may take long."""
+    ratings, made = NAMES.frame(spark), spark.sparkContext.accumulator(0)
+
+    def noted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            made.add(batch.num_rows)
+            yield batch
+
+    costly = ratings.mapInArrow(noted, ratings.schema)
+    with FitScope() as scope:
+        laid_out(costly, scope, exchange)
+    assert made.value == ratings.count()
+
+
+def driver(memory: float = np.inf, heap: float = np.inf, results: float = np.inf, has_cluster: bool = False) -> Driver:
+    return Driver(memory, heap, results, has_cluster)
+
+
+def few() -> int:
+    return 1000
+
+
+def a_million() -> int:
+    return 1_000_000
+
+
+def not_asked() -> int:
+    raise AssertionError("the rows are counted, though it makes no difference")
+
+
+def test_auto_goes_to_a_cluster_that_there_is_with_fewer() -> None:
+    auto = LayoutSettings(None, None, "auto", "float64", 10)
+    assert auto.is_local(CollectedSize(2_000_000, 24), not_asked, driver(has_cluster=True))
+    assert not auto.is_local(CollectedSize(2_000_001, 24), not_asked, driver(has_cluster=True))
+    assert auto.is_local(CollectedSize(200_000_000, 24), few, driver())
+    assert not auto.is_local(CollectedSize(200_000_001, 24), not_asked, driver())
+
+
+def test_a_fit_in_the_drivers_process_has_room_there() -> None:
+    """Ten million ratings of 24 bytes take 1.1 GB, a million rows at width 100 take 3.2 GB, of the heap as well."""
+    auto, ten_million = LayoutSettings(None, None, "auto", "float64", 100), CollectedSize(10_000_000, 24)
+    assert auto.is_local(ten_million, few, driver(memory=2.2e9, heap=1e8, results=1e7))
+    assert not auto.is_local(ten_million, few, driver(memory=2.1e9))
+    assert auto.is_local(ten_million, a_million, driver(memory=8.6e9, heap=6.4e9))
+    assert not auto.is_local(ten_million, a_million, driver(memory=8.5e9))
+    assert not auto.is_local(ten_million, a_million, driver(heap=6.3e9))
+
+
+def test_ratings_pass_through_the_jvm_in_portions() -> None:
+    """An eighth of the heap at once, and half of what Spark collects: 240 MB of ratings."""
+    ten_million = CollectedSize(10_000_000, 24)
+    assert driver().portions(ten_million) == 1
+    assert driver().portions(CollectedSize(0, 24)) == 1
+    assert [driver(heap=heap).portions(ten_million) for heap in (1.92e9, 1.91e9, 1e9)] == [1, 2, 2]
+    assert driver(heap=1e9, results=1e8).portions(ten_million) == 5
+
+
+def test_portions_are_all_pairs_once(spark: SparkSession) -> None:
+    pairs = NAMES.frame(spark).withColumnsRenamed({"user": "user_id", "item": "item_id"})
+    whole, portions = CollectedPairs(pairs, {}).table, CollectedPairs(pairs, {}, portions=3)
+    order = [("user_id", "ascending"), ("item_id", "ascending")]
+    assert portions.table.num_rows == whole.num_rows
+    assert portions.table.sort_by(order).to_pydict() == whole.sort_by(order).to_pydict()
+    assert portions.take().num_rows == whole.num_rows
+    assert "table" not in vars(portions)
+
+
+def test_a_fit_without_room_is_refused_where_it_was_asked_for() -> None:
+    asked = LayoutSettings(None, None, "local", "float64", 100)
+    with pytest.raises(ConfigError, match=r"10,000,000 ratings .* its memory \(7.5 GB, of which half\), its JVM"):
+        asked.is_local(CollectedSize(10_000_000, 24), a_million, driver(memory=8e9, heap=2e9, has_cluster=True))
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_rows_of_both_sides_are_counted(spark: SparkSession, given: bool) -> None:
+    ratings = NAMES.frame(spark)
+    pairs = ratings.select(F.col("user").alias("user_id"), F.col("item").alias("item_id"))
+    users, items = (ratings.select(column).distinct().count() for column in ("user", "item"))
+    fitted = {"item": spark.range(500).select(F.col("id"), F.col("id").alias("idx"))} if given else {}
+    assert CollectedPairs(pairs, fitted).count_rows() == users + (500 if given else items)
+
+
+@pytest.mark.parametrize(
+    ("width", "resources"), [(8, {"memory": 1000}), (10**8, {"heap": 1.9e9})], ids=["ratings", "factors"]
+)
+def test_fit_without_room_in_this_process_uses_blocks(
+    spark: SparkSession, width: int, resources: dict[str, float]
+) -> None:
+    """For its ratings, or for the factors of their users and items."""
+    with FitScope() as scope:
+        layout = laid_out(NAMES.frame(spark), scope, width=width, driver=driver(**resources), **FEW)
+        assert isinstance(layout.users, ClusterSide)
+
+
+def test_too_many_ratings_are_not_collected(spark: SparkSession) -> None:
+    with FitScope() as scope, pytest.raises(ConfigError, match=r"exchange=local: \d+ ratings would be collected"):
+        laid_out(NAMES.frame(spark), scope, "local", local_rows=3, largest_local_rows=3)
+
+
+@pytest.mark.parametrize("exchange", ["local", "blocks"])
+def test_what_cannot_be_laid_out_is_named_alike(spark: SparkSession, exchange: str) -> None:
+    ratings = NUMBERS.frame(spark)
+    with FitScope() as scope, pytest.raises(DataError, match=r"user \S+ has more than one rating of item \S+: every"):
+        laid_out(ratings.unionByName(ratings.limit(1)), scope, exchange)
+    with FitScope() as scope, pytest.raises(DataError, match="all ratings are of one user"):
+        laid_out(ratings.where(F.col("user") == ratings.first()["user"]), scope, exchange)
+
+
+@pytest.mark.parametrize("exchange", ["local", "blocks"])
+def test_a_new_id_starts_from_the_smallest_ids_rate(spark: SparkSession, exchange: str) -> None:
+    """Whatever the order of the table: rows that were folded in have rates of their own."""
+    family, (first, second) = PoissonExposure.of(exposure(rank=1)), NUMBERS.users[:2]
+    table = frame_of(
+        spark, [(second, [2.0], [7.0]), (first, [1.0], [5.0])], "id int, shape array<double>, rate array<double>"
+    )
+    with FitScope() as scope:
+        layout = laid_out(NUMBERS.frame(spark), scope, exchange, None if exchange == "local" else 1)
+        state = scope.add(layout.place(True, table.coalesce(1), family))
+        if isinstance(layout.users, ProcessSide):
+            memory = state.memory_of(0)
+        else:
+            memory = unpack(layout.users.memories(state).collect()[0]["data"])
+    assert memory["rate"][2:].tolist() == [[5.0]] * (len(NUMBERS.users) - 2)
+
+
+_FAR = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("ids", "wanted", "found"),
+    [
+        ([7, 5, 9], [5, 8, 9, 7, 4, 10], [1, -1, 2, 0, -1, -1]),
+        ([-3, -1], [-1, -3, -2, 0, _FAR, -_FAR - 1], [1, 0, -1, -1, -1, -1]),
+        ([5, _FAR], [_FAR, 5, 6], [1, 0, -1]),
+        ([5, 6], [6, None], [1, -1]),
+        ([], [1], [-1]),
+        (["b", "a"], ["a", "c", "b"], [1, -1, 0]),
+    ],
+    ids=["near one another", "extremes are outside", "far from one another", "null", "no ids", "strings"],
+)
+def test_places_of_ids(ids: list[Any], wanted: list[Any], found: list[int]) -> None:
+    kind = pa.string() if "a" in ids else pa.int64()
+    assert places(pa.chunked_array([wanted[:1], wanted[1:]], kind), pa.array(ids, kind)).tolist() == found
+
+
+def test_integers_of_all_widths_are_alike() -> None:
+    assert places(pa.array([300, 2], pa.int32()), pa.array([1, 2], pa.int8())).tolist() == [-1, 1]
+    assert places(pa.array([3, 100], pa.int8()), pa.array([10**12, 3], pa.int64())).tolist() == [1, -1]
+
+
+def test_numbers_of_other_types_are_taken_for_integers_where_nothing_is_lost() -> None:
+    ids = pa.array([5, 6, 7])
+    assert places(pa.array([6.0, 8.0]), ids).tolist() == [1, -1]
+    assert places(pa.array([Decimal(7), Decimal(1)]), ids).tolist() == [2, -1]
+    with pytest.raises(pa.ArrowInvalid, match="truncated"):
+        places(pa.array([5.5]), ids)

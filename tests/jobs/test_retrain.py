@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType
 
-from dcrec_spark import DeconfoundedMFModel
 from dcrec_spark.publish import schemas
 from dcrec_spark.publish.current import current_run, read_current
 from dcrec_spark.publish.parquet import verify

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from dcrec_spark.config import JobConfig
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
-from dcrec_spark.publish.output import open_output
+from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.parquet import StagedRun
 from dcrec_spark.publish.protocol import publish
 from studies.paper_simulation import Simulation, SimulationSettings, draw_items, draw_users, simulate

@@ -76,8 +76,7 @@ def require_health(findings: list[Finding]) -> None:
 
     Raises
     ------
-    ConfigError
-        Naming what is wrong.
+    ConfigError : names what is wrong.
     """
     bad = [finding.subject for finding in findings if finding.state == "bad"]
     if bad:

@@ -38,7 +38,7 @@ from dcrec_spark.models.fitting.resumption import KeptSweep
 from dcrec_spark.publish.manifest import TableFiles, fingerprint, read_sealed, sealed
 from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk, said
 from dcrec_spark.storage.files import open_files
-from dcrec_spark.storage.objects import ObjectFiles
+from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import Directories, Files
 from dcrec_spark.storage.staging import LEASE, remove_old, staged
 from dcrec_spark.storage.tables import write_table

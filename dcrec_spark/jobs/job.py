@@ -26,7 +26,7 @@ from dcrec_spark.jobs.list_audit import TABLE, audit_lists, last_lists
 from dcrec_spark.jobs.run_record import RETRAIN, Run
 from dcrec_spark.jobs.sinks import open_sinks
 from dcrec_spark.publish.audit import audit_overlap
-from dcrec_spark.publish.output import Output
+from dcrec_spark.publish.object_store import Output
 from dcrec_spark.publish.protocol import Save, publish
 from dcrec_spark.publish.several import StagedEverywhere
 

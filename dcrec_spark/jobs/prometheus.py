@@ -51,8 +51,7 @@ def text_of(facts: Mapping[str, Any]) -> str:
 
     Parameters
     ----------
-    facts : dict
-        As run.json has them.
+    facts : as run.json has them.
 
     Returns
     -------

@@ -22,7 +22,7 @@ from dcrec_spark.jobs.prometheus import write_metrics
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import check_sinks, output_path
 from dcrec_spark.publish.current import current_directory, current_run_id, run_id_in
-from dcrec_spark.publish.output import open_output
+from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.parquet import SKIPPED, record_aside
 from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk
 from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory

@@ -26,7 +26,7 @@ from dcrec_spark.publish.current import read_record, run_id_in, run_path
 from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.hive import HiveWarehouse
 from dcrec_spark.publish.iceberg import IcebergWarehouse
-from dcrec_spark.publish.output import Output, open_output
+from dcrec_spark.publish.object_store import Output, open_output
 from dcrec_spark.publish.several import Several
 from dcrec_spark.publish.warehouse import CatalogWarehouse, Kept, Warehouse
 from dcrec_spark.spark.session import build_session

@@ -32,17 +32,13 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None, promises: Pr
 
     Parameters
     ----------
-    table : DataFrame
-        The staged recommendations, as written.
-    seen : DataFrame, optional
-        user_id, item_id that were to be left out; None when seen items may be recommended.
-    promises : Promises
-        What is on offer.
+    table : the staged recommendations, as written.
+    seen : user_id, item_id that were to be left out; None when seen items may be recommended.
+    promises : what is on offer.
 
     Raises
     ------
-    AuditError
-        Naming each broken promise, with how many users, scores or rows break it.
+    AuditError : names each broken promise, with how many users, scores or rows break it.
     """
     per_user = table.groupBy("user_id").agg(
         F.count("*").alias("rows"),
@@ -80,15 +76,12 @@ def audit_overlap(table: DataFrame, side: str) -> None:
 
     Parameters
     ----------
-    table : DataFrame
-        The staged table, as written. One without rows will do: it may be of users who have rated nothing.
-    side : {"user", "item"}
-        What its rows are of.
+    table : the staged table, as written. One without rows will do: it may be of users who have rated nothing.
+    side : what its rows are of.
 
     Raises
     ------
-    AuditError
-        Naming each broken promise, with how many rows break it.
+    AuditError : names each broken promise, with how many rows break it.
     """
     ratings, worth, p = F.col("ratings"), F.col("effective_ratings"), F.col("smallest_propensity")
     low, mean, high = F.col("mean_low"), F.col("mean_rating"), F.col("mean_high")

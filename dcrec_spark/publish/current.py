@@ -67,8 +67,7 @@ def current_run(output: str, spark: SparkSession | None = None) -> PublishedRun:
 
     Raises
     ------
-    DataError
-        Nothing is published there, or ``CURRENT`` names no run.
+    DataError : nothing is published there, or ``CURRENT`` names no run.
 
     Examples
     --------
@@ -104,10 +103,8 @@ def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
 
     Raises
     ------
-    DataError
-        Nothing is published there, or the run has no such table.
-    ConfigError
-        ``table`` cannot be a table's name.
+    DataError : nothing is published there, or the run has no such table.
+    ConfigError : ``table`` cannot be a table's name.
 
     Examples
     --------
@@ -140,8 +137,7 @@ def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[s
 
     Raises
     ------
-    DataError
-        It is damaged, not the one that was published, or nobody can tell: the run's manifest is missing.
+    DataError : it is damaged, not the one that was published, or nobody can tell: the run's manifest is missing.
     """
     files, path = open_files(run_directory, spark, setting="run directory")
     if not any(files.exists(f"{path}/{name}") for name in (RECORD, MANIFEST)):
@@ -162,8 +158,7 @@ def read_run_id(files: Files, path: str) -> str:
 
     Raises
     ------
-    DataError
-        The file holds something else.
+    DataError : the file holds something else.
     """
     try:
         text = files.read(path).decode(errors="replace").strip()
@@ -184,8 +179,7 @@ def require_name(what: str, value: str, pattern: re.Pattern[str]) -> None:
 
     Raises
     ------
-    ConfigError
-        ``value`` does not match the pattern.
+    ConfigError : ``value`` does not match the pattern.
     """
     if pattern.fullmatch(value) is None:
         raise ConfigError(f"{what} is {value!r}; expected text that matches {pattern.pattern}")

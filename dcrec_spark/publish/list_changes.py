@@ -52,10 +52,8 @@ def changes(before: DataFrame | None, after: DataFrame) -> DataFrame:
 
     Parameters
     ----------
-    before : DataFrame, optional
-        The table of the run before; None: there is none, and every row is added.
-    after : DataFrame
-        The table of this run.
+    before : the table of the run before; None: there is none, and every row is added.
+    after : the table of this run.
 
     Returns
     -------

@@ -64,8 +64,7 @@ def check_manifest(files: Files, directory: str) -> None:
 
     Raises
     ------
-    DataError
-        Naming every file that is missing, changed or foreign.
+    DataError : names every file that is missing, changed or foreign.
     """
     expected = _expected(files, directory)
     present = fingerprint_folder(files, directory).sha256
@@ -78,8 +77,7 @@ def check_folder(files: Files, directory: str, folder: str) -> None:
 
     Raises
     ------
-    DataError
-        Naming every file that is missing, changed or foreign.
+    DataError : names every file that is missing, changed or foreign.
     """
     expected = {name: sha256 for name, sha256 in _expected(files, directory).items() if name.startswith(f"{folder}/")}
     present = fingerprint_folder(files, f"{directory}/{folder}").sha256
@@ -91,8 +89,7 @@ def check_record(files: Files, directory: str) -> None:
 
     Raises
     ------
-    DataError
-        One of the two is damaged, or there is no manifest.
+    DataError : one of the two is damaged, or there is no manifest.
     """
     expected = _expected(files, directory)[RECORD]
     _require_equal(directory, {RECORD: expected}, {RECORD: files.sha256(f"{directory}/{RECORD}")})
@@ -108,8 +105,7 @@ def read_sealed(files: Files, path: str) -> dict[str, Any]:
 
     Raises
     ------
-    DataError
-        The file is missing, or not as it was written.
+    DataError : the file is missing, or not as it was written.
     """
     content = read_json(files, path)
     if content.pop(_SEAL, None) != _seal_of(content):
@@ -126,8 +122,7 @@ def read_json(files: Files, path: str) -> dict[str, Any]:
 
     Raises
     ------
-    DataError
-        The file is missing, is a directory, or holds something else.
+    DataError : the file is missing, is a directory, or holds something else.
     """
     try:
         content = json.loads(files.read(path))

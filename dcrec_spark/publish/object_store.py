@@ -22,14 +22,17 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, run_id_in, run_path
 from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_manifest, to_json, write_manifest
-from dcrec_spark.publish.parquet import SETTING, StagedRun, require_names, write_parts
+from dcrec_spark.publish.parquet import SETTING, ParquetSink, StagedRun, require_names, write_parts
 from dcrec_spark.publish.protocol import Record, Save
+from dcrec_spark.storage.files import open_files
+from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, ChangedError, Objects
 from dcrec_spark.storage.staging import remove_old, require_writable
 
@@ -55,8 +58,7 @@ class ObjectStoreSink:
 
         Raises
         ------
-        ConfigError
-            Naming output.path.
+        ConfigError : names output.path.
         """
         require_writable(self.files, self.root, self.given, SETTING)
 
@@ -65,10 +67,8 @@ class ObjectStoreSink:
 
         Raises
         ------
-        ConfigError
-            The output or a name cannot be used.
-        ConflictError
-            There is such a run.
+        ConfigError : the output or a name cannot be used.
+        ConflictError : there is such a run.
         """
         require_names(run_id, tables, folders)
         self.check_writable()
@@ -95,10 +95,8 @@ class ObjectStoreSink:
 
         Raises
         ------
-        ConflictError
-            Another run was published since staging began; nothing changes.
-        DcrecError
-            The store went away; says whether the run may be published.
+        ConflictError : another run was published since staging began; nothing changes.
+        DcrecError : the store went away; says whether the run may be published.
         """
         try:
             self.files.write(f"{staged.path}/{RECORD}", to_json(record))
@@ -170,8 +168,7 @@ class ObjectStoreSink:
 
         Raises
         ------
-        ConflictError
-            It has moved.
+        ConflictError : it has moved.
         """
         if run_id_in(self.files, self.root) != staged.base:
             raise self._conflict(staged)
@@ -186,10 +183,8 @@ class ObjectStoreSink:
 
         Raises
         ------
-        DataError
-            There is no such run, or it is damaged.
-        ConflictError
-            Another run was published meanwhile; nothing has changed.
+        DataError : there is no such run, or it is damaged.
+        ConflictError : another run was published meanwhile; nothing has changed.
         """
         path, version, before = run_path(self.root, run_id), *self._now()
         check_manifest(self.files, path)
@@ -270,3 +265,19 @@ class ObjectStoreSink:
             f"run {staged.run_id} was not published: {self.given} went from run {staged.base} to run "
             f"{run_id_in(self.files, self.root)} after this one started staging; run again to publish over it"
         )
+
+
+Output: TypeAlias = ParquetSink | ObjectStoreSink
+
+
+def open_output(output: str, spark: SparkSession | None = None) -> Output:
+    """Open a directory to publish to, which need not exist, on the local file system, HDFS or S3.
+
+    spark : needed for other paths than local ones.
+
+    Raises
+    ------
+    ConfigError : ``output`` names no such place; the error names output.path.
+    """
+    files, root = open_files(output, spark)
+    return ObjectStoreSink(files, root, output) if isinstance(files, ObjectFiles) else ParquetSink(files, root, output)

@@ -43,7 +43,7 @@ from dcrec_spark.publish.manifest import (
 )
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.files import open_files
-from dcrec_spark.storage.objects import ObjectFiles
+from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Files
 from dcrec_spark.storage.staging import leased, remove_stale, require_writable
 from dcrec_spark.storage.tables import write_table
@@ -96,8 +96,7 @@ class ParquetSink:
 
         Raises
         ------
-        ConfigError
-            ``output`` names no such place; the error names output.path.
+        ConfigError : ``output`` names no such place; the error names output.path.
         """
         files, root = open_files(output, spark)
         if isinstance(files, ObjectFiles):
@@ -109,8 +108,7 @@ class ParquetSink:
 
         Raises
         ------
-        ConfigError
-            Naming output.path.
+        ConfigError : names output.path.
         """
         require_writable(self.files, self.root, self.given, SETTING)
 
@@ -119,10 +117,8 @@ class ParquetSink:
 
         Raises
         ------
-        ConfigError
-            The output or a name cannot be used.
-        DataError
-            A table was written where the driver can't see it.
+        ConfigError : the output or a name cannot be used.
+        DataError : a table was written where the driver can't see it.
         """
         require_names(run_id, tables, folders)
         files, root = self.files, self.root
@@ -144,8 +140,7 @@ class ParquetSink:
 
         Raises
         ------
-        ConflictError
-            Another run was published since staging began, or this run_id was; nothing changes.
+        ConflictError : another run was published since staging began, or this run_id was; nothing changes.
         """
         files, root = self.files, self.root
         files.write(f"{staged.path}/{RECORD}", to_json(record))
@@ -167,8 +162,7 @@ class ParquetSink:
 
         Raises
         ------
-        DcrecError
-            A file is missing, changed or foreign. The run is withdrawn: readers are back on the run before.
+        DcrecError : a file is missing, changed or foreign. The run is withdrawn: readers are back on the run before.
         """
         try:
             check_manifest(self.files, run_path(self.root, staged.run_id))
@@ -189,8 +183,7 @@ class ParquetSink:
 
         Raises
         ------
-        DataError
-            There is no such run, or it is damaged.
+        DataError : there is no such run, or it is damaged.
         """
         require_name("run_id", run_id, RUN_ID)
         files, root = self.files, self.root
@@ -249,8 +242,7 @@ class ParquetSink:
 
         Raises
         ------
-        ConflictError
-            It has moved, or the run_id is taken.
+        ConflictError : it has moved, or the run_id is taken.
         """
         now = run_id_in(self.files, self.root)
         if now != staged.base:
@@ -270,8 +262,7 @@ def check_writable(output: str, spark: SparkSession | None = None) -> None:
 
     Raises
     ------
-    ConfigError
-        Naming output.path.
+    ConfigError : names output.path.
     """
     ParquetSink.open(output, spark).check_writable()
 
@@ -289,10 +280,8 @@ def publish(
 
     Parameters
     ----------
-    spark : SparkSession
-        Session of the tables.
-    output : str
-        Directory on the local file system or on HDFS.
+    spark : session of the tables.
+    output : directory on the local file system or on HDFS.
     run_id, tables, record, audit, folders
         As the protocol has them.
 
@@ -303,8 +292,7 @@ def publish(
 
     Raises
     ------
-    ConfigError, DataError, AuditError, ConflictError, DcrecError
-        The old tables stay.
+    ConfigError, DataError, AuditError, ConflictError, DcrecError : the old tables stay.
     """
     return protocol.publish(ParquetSink.open(output, spark), run_id, tables, record, audit, folders)
 
@@ -326,8 +314,7 @@ def verify(run_directory: str, spark: SparkSession | None = None) -> None:
 
     Raises
     ------
-    DataError
-        Naming every file that is missing, changed or foreign.
+    DataError : names every file that is missing, changed or foreign.
     """
     files, path = open_files(run_directory, spark, setting="run directory")
     check_manifest(files, path)
@@ -338,8 +325,7 @@ def require_names(run_id: str, tables: Mapping[str, DataFrame], folders: Mapping
 
     Raises
     ------
-    ConfigError
-        Naming the name.
+    ConfigError : names the name.
     """
     require_name("run_id", run_id, RUN_ID)
     for name in (*tables, *folders):

@@ -59,8 +59,7 @@ class Session:
 
         Raises
         ------
-        DcrecError
-            The connection broke in it.
+        DcrecError : the connection broke in it.
         """
         connection = self.connection()
         try:
@@ -103,8 +102,7 @@ class Session:
 
         Raises
         ------
-        DcrecError
-            The server stays away.
+        DcrecError : the server stays away.
         """
         _log.warning("%s: the connection broke; waiting for the server", self.setting)
         staging = set(self._staging)

@@ -41,8 +41,7 @@ class Sink(Protocol[Staged]):
 
         Raises
         ------
-        ConfigError
-            The place or a name cannot be used.
+        ConfigError : the place or a name cannot be used.
         """
 
     def commit(self, staged: Staged, record: Record) -> str:
@@ -50,8 +49,7 @@ class Sink(Protocol[Staged]):
 
         Raises
         ------
-        ConflictError
-            Another run was committed since staging began; nothing has changed.
+        ConflictError : another run was committed since staging began; nothing has changed.
         """
 
     def verify(self, staged: Staged) -> None:
@@ -59,8 +57,7 @@ class Sink(Protocol[Staged]):
 
         Raises
         ------
-        DcrecError
-            Something differs; the run is withdrawn.
+        DcrecError : something differs; the run is withdrawn.
         """
 
     def discard(self, staged: Staged) -> None:
@@ -79,18 +76,12 @@ def publish(
 
     Parameters
     ----------
-    sink : Sink
-        Where to publish.
-    run_id : str
-        Name of the run; a published one is never used again.
-    tables : dict of DataFrames
-        By name.
-    record : callable
-        Makes the record of the run, when the tables are staged and audited.
-    audit : callable, optional
-        Raises AuditError to refuse the staged tables.
-    folders : dict, optional
-        What else appears with the tables, such as a model, by name.
+    sink : where to publish.
+    run_id : name of the run; a published one is never used again.
+    tables : by name.
+    record : makes the record of the run, when the tables are staged and audited.
+    audit : raises AuditError to refuse the staged tables.
+    folders : what else appears with the tables, such as a model, by name.
 
     Returns
     -------
@@ -99,8 +90,7 @@ def publish(
 
     Raises
     ------
-    ConfigError, AuditError, ConflictError, DcrecError
-        As the steps above say.
+    ConfigError, AuditError, ConflictError, DcrecError : as the steps above say.
     """
     staged = sink.stage(run_id, tables, folders or {})
     try:

@@ -25,46 +25,47 @@ from pyspark.sql.types import (
 
 from dcrec_spark.errors import DcrecError
 
-_FACTORS = ArrayType(DoubleType(), containsNull=False)
-_WHICH_RUN = [
-    StructField("model_version", StringType(), nullable=False),
-    StructField("run_id", StringType(), nullable=False),
-    StructField("run_date", DateType(), nullable=False),
-]
+_TYPES: dict[str, DataType] = {
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "bool": BooleanType(),
+    "text": StringType(),
+    "date": DateType(),
+    "time": TimestampType(),
+    "floats": ArrayType(FloatType(), containsNull=False),
+    "doubles": ArrayType(DoubleType(), containsNull=False),
+    "texts": ArrayType(StringType(), containsNull=False),
+    "counts": MapType(StringType(), LongType(), valueContainsNull=False),
+    "numbers": MapType(StringType(), DoubleType(), valueContainsNull=False),
+    "names": MapType(StringType(), StringType(), valueContainsNull=False),
+}
+_OF_RUN = ", model_version text, run_id text, run_date date"
 
 
-# How sure a place is: extrapolates is null without an exposure model, odds_to_change where no other item is left.
-_HOW_SURE = [
-    StructField("low", DoubleType(), nullable=False),
-    StructField("high", DoubleType(), nullable=False),
-    StructField("extrapolates", BooleanType(), nullable=True),
-    StructField("odds_to_change", DoubleType(), nullable=True),
-]
+def _table(columns: str, **ids: DataType) -> StructType:
+    """Return a schema: ``"name type"`` for each column, ``type?`` if it may be null. ids : further names of types."""
+    types = _TYPES | ids
+    fields = [column.split() for column in columns.split(",")]
+    return StructType([StructField(name, types[kind.rstrip("?")], kind.endswith("?")) for name, kind in fields])
 
 
 def recommendations(user_type: DataType, item_type: DataType, intervals: bool = False) -> StructType:
     """Recommendations: one row per user and rank (from 1), unique on (run_date, user_id, rank).
 
-    score = preference + confounder + the model's intercept, which stands in run.json. With recommend.intervals=true
+    score = preference + confounder + the model's intercept, which is in run.json. With intervals in recommend.extra
     there are low and high, the ends of a 90 % interval; extrapolates; and odds_to_change, from which odds on a hidden
     reason may change who is among the first ``rank``.
     """
-    return StructType(
-        [
-            StructField("user_id", user_type, nullable=False),
-            StructField("rank", IntegerType(), nullable=False),
-            StructField("item_id", item_type, nullable=False),
-            StructField("score", DoubleType(), nullable=False),
-            StructField("preference", DoubleType(), nullable=False),
-            StructField("confounder", DoubleType(), nullable=False),
-            *(_HOW_SURE if intervals else []),
-            *_WHICH_RUN,
-        ]
-    )
+    # extrapolates is null without an exposure model, odds_to_change if no other item is left.
+    certainty = ", low double, high double, extrapolates bool?, odds_to_change double?" if intervals else ""
+    columns = "user_id user, rank int, item_id item, score double, preference double, confounder double"
+    return _table(columns + certainty + _OF_RUN, user=user_type, item=item_type)
 
 
 def fallback(item_type: DataType) -> StructType:
-    """One list for users without ratings: what all users together would like best, not what is seen most.
+    """One list for users without ratings: what all users together would like best, not what they see most.
 
     Users who have a list are in ``recommendations``; this one is for all others. score = preference + confounder + the
     model's intercept, each a mean over all users.
@@ -77,72 +78,41 @@ def similar_items(item_type: DataType) -> StructType:
 
     ``measure`` says what ``similarity`` is: cosine or inner_product.
     """
-    return StructType(
-        [
-            StructField("item_id", item_type, nullable=False),
-            StructField("rank", IntegerType(), nullable=False),
-            StructField("similar_item_id", item_type, nullable=False),
-            StructField("similarity", DoubleType(), nullable=False),
-            StructField("measure", StringType(), nullable=False),
-            *_WHICH_RUN,
-        ]
-    )
+    columns = "item_id item, rank int, similar_item_id item, similarity double, measure text"
+    return _table(columns + _OF_RUN, item=item_type)
 
 
 def overlap(side: str, id_type: DataType) -> StructType:
-    """How much of each user, or of each item, the ratings of the fit show: one row for each that has any.
+    """Overlap of each user, or of each item: one row for each with ratings in the fit.
 
-    With p, the probability that a rated pair is seen, by the exposure model without the pair's own vote: ratings are
-    worth as much as ``effective_ratings`` equally likely ones; ``mean_rating`` is weighted by 1 / p, and lies between
+    p is the probability that a rated pair is seen, by the exposure model without the pair's own exposure. Ratings are
+    worth as much as ``effective_ratings`` equally likely ones. ``mean_rating`` is weighted by 1 / p. It lies between
     ``mean_low`` and ``mean_high`` if the true odds of seeing differ from the model's by a factor of at most ``odds``.
     """
-    return StructType(
-        [
-            StructField(f"{side}_id", id_type, nullable=False),
-            StructField("ratings", LongType(), nullable=False),
-            StructField("effective_ratings", DoubleType(), nullable=False),
-            StructField("smallest_propensity", DoubleType(), nullable=False),
-            StructField("mean_rating", DoubleType(), nullable=False),
-            StructField("mean_low", DoubleType(), nullable=False),
-            StructField("mean_high", DoubleType(), nullable=False),
-            StructField("odds", DoubleType(), nullable=False),
-            *_WHICH_RUN,
-        ]
+    columns = (
+        f"{side}_id id, ratings long, effective_ratings double, smallest_propensity double, mean_rating double, "
+        "mean_low double, mean_high double, odds double"
     )
+    return _table(columns + _OF_RUN, id=id_type)
 
 
 def changes(user_type: DataType, item_type: DataType) -> StructType:
-    """Tell how ``recommendations`` differs from that of the run before: a row for each pair that came, went or moved.
+    """List changes of ``recommendations`` since the run before: one row per pair that was added, removed or moved.
 
     ``change`` is added, removed or moved. ``since_run_id`` is null where there was no run before, and every row is
     added.
     """
-    return StructType(
-        [
-            StructField("user_id", user_type, nullable=False),
-            StructField("item_id", item_type, nullable=False),
-            StructField("change", StringType(), nullable=False),
-            StructField("rank_before", IntegerType(), nullable=True),
-            StructField("rank", IntegerType(), nullable=True),
-            StructField("since_run_id", StringType(), nullable=True),
-            *_WHICH_RUN,
-        ]
-    )
+    columns = "user_id user, item_id item, change text, rank_before int?, rank int?, since_run_id text?"
+    return _table(columns + _OF_RUN, user=user_type, item=item_type)
 
 
 def vectors(id_type: DataType) -> StructType:
     """Vectors of users, or of items: one row each.
 
-    The inner product of a user's and an item's is the score of the pair without the model's intercept, which stands in
+    The inner product of a user's and an item's is the score of the pair without the model's intercept, which is in
     run.json, both parts and the biases included; in single precision, as indexes of nearest neighbours take it.
     """
-    return StructType(
-        [
-            StructField("id", id_type, nullable=False),
-            StructField("vector", ArrayType(FloatType(), containsNull=False), nullable=False),
-            *_WHICH_RUN,
-        ]
-    )
+    return _table("id id, vector floats" + _OF_RUN, id=id_type)
 
 
 def user_factors(id_type: DataType) -> StructType:
@@ -150,116 +120,44 @@ def user_factors(id_type: DataType) -> StructType:
 
     ``bias`` is null where the model has none.
     """
-    gamma = StructField("gamma", DoubleType(), nullable=False)
-    return _factors(id_type, [gamma])
+    return _factors("gamma double, ", id_type)
 
 
 def item_factors(id_type: DataType) -> StructType:
     """Factors of items, one row each. Exposure columns are null for a classical fit, ``bias`` without biases."""
-    return _factors(id_type, [])
+    return _factors("", id_type)
 
 
-def _factors(id_type: DataType, of_side: list[StructField]) -> StructType:
-    return StructType(
-        [
-            StructField("id", id_type, nullable=False),
-            StructField("features", _FACTORS, nullable=False),
-            StructField("bias", DoubleType(), nullable=True),
-            *of_side,
-            StructField("exposure_shape", _FACTORS, nullable=True),
-            StructField("exposure_rate", _FACTORS, nullable=True),
-            *_WHICH_RUN,
-        ]
-    )
+def _factors(of_side: str, id_type: DataType) -> StructType:
+    exposure = "exposure_shape doubles?, exposure_rate doubles?"
+    return _table(f"id id, features doubles, bias double?, {of_side}{exposure}{_OF_RUN}", id=id_type)
 
 
-METRICS = StructType(
-    [
-        StructField("run_id", StringType(), nullable=False),
-        StructField("model", StringType(), nullable=False),
-        StructField("split", StringType(), nullable=False),
-        StructField("metric", StringType(), nullable=False),
-        StructField("value", DoubleType(), nullable=False),
-        StructField("ci_low", DoubleType(), nullable=True),
-        StructField("ci_high", DoubleType(), nullable=True),
-        StructField("n", LongType(), nullable=False),
-    ]
+METRICS = _table(
+    "run_id text, model text, split text, metric text, value double, ci_low double?, ci_high double?, n long"
 )
-
-REJECTS = StructType(
-    [
-        StructField("raw", StringType(), nullable=True),
-        StructField("reasons", ArrayType(StringType(), containsNull=False), nullable=False),
-        StructField("run_id", StringType(), nullable=False),
-    ]
+REJECTS = _table("raw text?, reasons texts, run_id text")
+# search : the same for the same data, split and metric. key : of the search and of all settings of the trial. run_id :
+# the run that fitted it. parameters : JSON of what was varied. status : done or failed. resampled : the value, then
+# that of each bootstrap resample, which are the same for all trials of a search. seconds : of stage 2.
+TRIALS = _table(
+    "search text, key text, run_id text, trial int, parameters text, status text, error text?, metric text, "
+    "value double?, ci_low double?, ci_high double?, n long?, resampled doubles, metrics numbers, sweeps int?, "
+    "seconds double?"
 )
-
-# One row for each trial of a search.
-TRIALS = StructType(
-    [
-        StructField("search", StringType(), nullable=False),  # the same for the same data, split and metric
-        StructField("key", StringType(), nullable=False),  # of the search and all settings of the trial
-        StructField("run_id", StringType(), nullable=False),  # the run that fitted it
-        StructField("trial", IntegerType(), nullable=False),
-        StructField("parameters", StringType(), nullable=False),  # JSON of what was varied
-        StructField("status", StringType(), nullable=False),  # done | failed
-        StructField("error", StringType(), nullable=True),
-        StructField("metric", StringType(), nullable=False),
-        StructField("value", DoubleType(), nullable=True),
-        StructField("ci_low", DoubleType(), nullable=True),
-        StructField("ci_high", DoubleType(), nullable=True),
-        StructField("n", LongType(), nullable=True),
-        # The value, then that of each bootstrap resample; trials of one search met the same ones.
-        StructField("resampled", ArrayType(DoubleType(), containsNull=False), nullable=False),
-        StructField("metrics", MapType(StringType(), DoubleType(), valueContainsNull=False), nullable=False),
-        StructField("sweeps", IntegerType(), nullable=True),
-        StructField("seconds", DoubleType(), nullable=True),  # of stage 2
-    ]
-)
-
-RUNS = StructType(
-    [
-        StructField("run_id", StringType(), nullable=False),
-        StructField("run_date", DateType(), nullable=False),
-        StructField("name", StringType(), nullable=False),
-        StructField("status", StringType(), nullable=False),
-        StructField("exit_code", IntegerType(), nullable=False),
-        StructField("error", StringType(), nullable=True),
-        StructField("started_at", TimestampType(), nullable=False),
-        StructField("finished_at", TimestampType(), nullable=False),
-        StructField("model_version", StringType(), nullable=True),
-        StructField("config_hash", StringType(), nullable=False),
-        StructField("data_fingerprint", StringType(), nullable=True),
-        StructField("configuration", StringType(), nullable=False),
-        StructField("counts", MapType(StringType(), LongType(), valueContainsNull=False), nullable=False),
-        StructField("timings", MapType(StringType(), DoubleType(), valueContainsNull=False), nullable=False),
-        StructField("versions", MapType(StringType(), StringType(), valueContainsNull=False), nullable=False),
-        StructField("warnings", ArrayType(StringType(), containsNull=False), nullable=False),
-    ]
+RUNS = _table(
+    "run_id text, run_date date, name text, status text, exit_code int, error text?, started_at time, "
+    "finished_at time, model_version text?, config_hash text, data_fingerprint text?, configuration text, "
+    "counts counts, timings numbers, versions names, warnings texts"
 )
 
 
 def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
     """Check a frame's columns by name and by type, and put them in the order of the schema.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of the table.
-    schema : StructType
-        Of the published table.
-    table : str
-        Its name, for the error.
-
-    Returns
-    -------
-    DataFrame
-        The columns of ``schema``.
-
     Raises
     ------
-    DcrecError
-        A column is missing, is too many, or has another type. Nothing is cast in silence.
+    DcrecError : a column is missing, is unexpected, or has another type. Nothing is cast silently.
     """
     types = {field.name: field.dataType for field in frame.schema}
     missing = [field.name for field in schema if field.name not in types]
@@ -280,18 +178,6 @@ def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
 def metric_table(spark: SparkSession, run_id: str, rows: Iterable[Sequence[object]]) -> DataFrame:
     """Make the published table ``metrics``.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        Session that the table belongs to.
-    run_id : str
-        Run that measured.
-    rows : iterable of (model, split, metric, value, ci_low, ci_high, n)
-        As ``Metrics.rows`` gives them.
-
-    Returns
-    -------
-    DataFrame
-        One row for each of ``rows``, with the columns of :data:`METRICS`.
+    rows : model, split, metric, value, ci_low, ci_high, n, as ``Metrics.rows`` gives them.
     """
     return spark.createDataFrame([(run_id, *row) for row in rows], METRICS)

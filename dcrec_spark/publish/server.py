@@ -36,14 +36,11 @@ class Server:
 
         Parameters
         ----------
-        url : str
-            ``jdbc:postgresql://host:port/database``, and sslmode and sslrootcert if need be.
-        user : str, optional
-            None: that of this process.
+        url : ``jdbc:postgresql://host:port/database``, and sslmode and sslrootcert if need be.
+        user : none: that of this process.
         password_file : str, optional
             Its first line is the password. None: the environment variable PGPASSWORD; without that, none is given.
-        setting : str
-            Section of the settings, for errors.
+        setting : section of the settings, for errors.
 
         Raises
         ------
@@ -64,8 +61,7 @@ class Server:
 
         Raises
         ------
-        ConfigError
-            The server refuses, or is not there.
+        ConfigError : the server refuses, or is not there.
         """
         try:
             return psycopg.connect(

@@ -18,12 +18,11 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import AuditError
-from dcrec_spark.publish.content import content_of
 from dcrec_spark.publish.current import run_id_in
-from dcrec_spark.publish.output import Output
+from dcrec_spark.publish.object_store import Output
 from dcrec_spark.publish.parquet import StagedRun
 from dcrec_spark.publish.protocol import Record, Save
-from dcrec_spark.publish.warehouse import StagedTables, Warehouse
+from dcrec_spark.publish.warehouse import StagedTables, Warehouse, content_of
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,7 @@ class Several:
 
         Raises
         ------
-        AuditError
-            A warehouse holds something else than was sent.
+        AuditError : a warehouse holds something else than was sent.
         """
         staged = StagedEverywhere(self.directory.stage(run_id, tables, folders))
         try:
@@ -84,8 +82,7 @@ class Several:
 
         Raises
         ------
-        ConflictError
-            Another run was published to one of the places since staging began; every place is as it was.
+        ConflictError : another run was published to one of the places since staging began; every place is as it was.
         """
         if not self.warehouses:
             return self.directory.commit(staged.directory, {**record, "warehouses": {}})
@@ -116,8 +113,7 @@ class Several:
 
         Raises
         ------
-        DcrecError
-            Saying where, and what differs.
+        DcrecError : says where, and what differs.
         """
         try:
             for warehouse in self.warehouses:

@@ -17,10 +17,10 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as F
+from pyspark.sql.types import MapType, StructType
 
 from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
-from dcrec_spark.publish.content import Content, content_of
 from dcrec_spark.publish.current import RUN_ID, TABLE_NAME, require_name
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.spark.failures import reason
@@ -30,6 +30,25 @@ IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 APART = "__"
 TOKEN = re.compile(r"[0-9a-f]{20}")
 ABANDONED_SECONDS = 2 * 24 * 3600
+
+
+class Content(NamedTuple):
+    """Number of rows, and the sum of their 64-bit hashes as text."""
+
+    rows: int
+    hashed: str
+
+
+def content_of(table: DataFrame) -> Content:
+    """Read a table once and sum up what it holds.
+
+    It is equal for equal rows in any order, files and kind of place. Columns count by their names, not by their order.
+    Columns of maps are left out: maps have no order to be hashed in.
+    """
+    names = sorted(field.name for field in table.schema if not isinstance(field.dataType, MapType))
+    total = F.sum(F.xxhash64(*(F.col(f"`{name}`") for name in names)).cast("decimal(38,0)"))
+    sums = table.agg(F.count(F.lit(1)).alias("rows"), total.alias("hashed")).collect()[0]
+    return Content(int(sums["rows"]), str(sums["hashed"]))
 
 
 class Kept(NamedTuple):
@@ -86,8 +105,7 @@ class Warehouse(ABC):
 
         Raises
         ------
-        ConfigError
-            Naming the setting.
+        ConfigError : names the setting.
         """
 
     @abstractmethod
@@ -135,8 +153,7 @@ class Warehouse(ABC):
 
         Raises
         ------
-        DataError
-            The warehouse does not hold that run.
+        DataError : the warehouse does not hold that run.
         """
 
     @abstractmethod
@@ -158,8 +175,7 @@ class Warehouse(ABC):
 
         Raises
         ------
-        ConfigError
-            A name cannot be used, or there are folders, which a warehouse holds none of.
+        ConfigError : a name cannot be used, or there are folders, which a warehouse holds none of.
         """
         require_name("run_id", run_id, RUN_ID)
         for name in tables:
@@ -184,8 +200,7 @@ class Warehouse(ABC):
 
         Raises
         ------
-        ConflictError
-            Another run was shown since staging began; nothing has changed.
+        ConflictError : another run was shown since staging began; nothing has changed.
         """
         self.require_unchanged(staged)
         try:
@@ -199,8 +214,7 @@ class Warehouse(ABC):
 
         Raises
         ------
-        DcrecError
-            Something differs; readers are back on the tables of before.
+        DcrecError : something differs; readers are back on the tables of before.
         """
         differing = [name for name, content in staged.contents.items() if content_of(self.shown(name)) != content]
         if differing:
@@ -226,8 +240,7 @@ class Warehouse(ABC):
 
         Raises
         ------
-        ConflictError
-            They find something else.
+        ConflictError : they find something else.
         """
         moved = [
             table
@@ -297,8 +310,7 @@ class CatalogWarehouse(Warehouse):
 
         Raises
         ------
-        ConfigError
-            Naming the columns that differ.
+        ConfigError : names the columns that differ.
         """
         there, given = (
             {field.name: field.dataType.simpleString() for field in frame.schema}

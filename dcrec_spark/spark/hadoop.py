@@ -1,7 +1,7 @@
 """Hadoop's file systems through the driver's JVM, which has the cluster's configuration and credentials.
 
 Each call is one call of Hadoop's, with its failures as OSError. Neither pyarrow nor Hadoop's older FileSystem can
-replace a file in one step on HDFS; FileContext can. What publishing needs is made of these in ``storage/hdfs.py``.
+replace a file in one step on HDFS; FileContext can. What publishing needs is made of these in ``storage/hadoop.py``.
 """
 
 from collections.abc import Iterator

@@ -6,9 +6,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.storage.hdfs import HadoopFiles
+from dcrec_spark.storage.hadoop import HadoopFiles, ObjectFiles
 from dcrec_spark.storage.local import LocalFiles
-from dcrec_spark.storage.objects import ObjectFiles
 from dcrec_spark.storage.protocol import Directories
 
 LOCATION = re.compile(r"(?:(?P<scheme>[A-Za-z][\w+.-]*):(?://(?P<host>[^/]*))?)?(?P<path>.*)", re.DOTALL)

@@ -12,7 +12,7 @@ def write_table(files: Files, path: str, table: DataFrame, setting: str) -> int:
 
     Raises
     ------
-    DataError : naming ``setting``, when the rows are not all where the driver looks for them.
+    DataError : names ``setting``, when the rows are not all where the driver looks for them.
     """
     observed = Observation()
     counted = table.observe(observed, F.count(F.lit(1)).alias("rows"))

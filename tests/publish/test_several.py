@@ -12,13 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import AuditError, ConflictError, DcrecError
-from dcrec_spark.publish.content import Content, content_of
 from dcrec_spark.publish.current import current_run, current_run_id
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import ParquetSink, StagedRun
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.several import Several, StagedEverywhere
-from dcrec_spark.publish.warehouse import Kept, StagedTables, Warehouse
+from dcrec_spark.publish.warehouse import Content, Kept, StagedTables, Warehouse, content_of
 
 
 class Rows(NamedTuple):

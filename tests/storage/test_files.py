@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConflictError
-from dcrec_spark.storage.hdfs import HadoopFiles
+from dcrec_spark.storage.hadoop import HadoopFiles
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.protocol import Files
 

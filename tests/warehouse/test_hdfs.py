@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
-from dcrec_spark.publish.output import open_output
+from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.parquet import ParquetSink, verify
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.storage.files import open_files
-from dcrec_spark.storage.hdfs import HadoopFiles
+from dcrec_spark.storage.hadoop import HadoopFiles
 from tests.warehouse.hadoop import Hdfs, running_hdfs
 from tests.warehouse.tables import IDS, record, tables_of
 

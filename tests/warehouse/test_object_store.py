@@ -17,15 +17,14 @@ from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DataError
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.publish import object_store
 from dcrec_spark.publish.current import current_run, read_current
-from dcrec_spark.publish.object_store import ObjectStoreSink
-from dcrec_spark.publish.output import open_output
+from dcrec_spark.publish.object_store import ObjectStoreSink, open_output
 from dcrec_spark.publish.parquet import StagedRun, verify
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.server import Server
 from dcrec_spark.publish.several import Several
 from dcrec_spark.storage import staging
-from dcrec_spark.storage.objects import ObjectFiles
+from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import ChangedError
 from tests.storage.dying import Killed
 from tests.warehouse.objects import BUCKET, Found, ObjectStore

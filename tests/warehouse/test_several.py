@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import AuditError, ConflictError, DcrecError
-from dcrec_spark.publish.content import Content
 from dcrec_spark.publish.current import current_run
 from dcrec_spark.publish.hive import HiveWarehouse
 from dcrec_spark.publish.parquet import ParquetSink
@@ -20,6 +19,7 @@ from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.server import Server
 from dcrec_spark.publish.several import Several
+from dcrec_spark.publish.warehouse import Content
 from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
 
 pytestmark = pytest.mark.warehouse

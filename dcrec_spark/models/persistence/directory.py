@@ -35,7 +35,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import ConfigError, ConflictError, DataError
 from dcrec_spark.spark.hadoop import default_file_system
 from dcrec_spark.storage.files import LOCATION, open_files
-from dcrec_spark.storage.objects import ObjectFiles
+from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import ChangedError, Directories, Files, Objects
 from dcrec_spark.storage.staging import require_writable
 from dcrec_spark.version import __version__

@@ -16,7 +16,7 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.persistence import directory, mlio
 from dcrec_spark.models.persistence.directory import read_metadata
 from dcrec_spark.storage import tables
-from dcrec_spark.storage.hdfs import HadoopFiles
+from dcrec_spark.storage.hadoop import HadoopFiles
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.version import __version__
 from tests.frames import frame_of

@@ -43,46 +43,27 @@ def test_a_table_that_keeps_its_promises_passes(spark: SparkSession, filtered: b
     assert complaint_about(table_of(spark, GOOD), seen_by(spark, SEEN) if filtered else None) is None
 
 
+RANKS = "1 users whose ranks do not run from 1 without gaps"
+ITEMS = "1 users with an item twice, or missing"
+SCORES = "1 scores that are null, NaN or infinite"
 BROKEN: dict[str, tuple[list[Row], str]] = {
-    "no first rank": ([("ada", 2, "i1", 3.0, 2.0, 1.0)], "1 users whose ranks do not run from 1 without gaps"),
-    "a gap": (
-        [*GOOD, ("ada", 4, "i4", 1.0, 1.0, 0.0)],
-        "1 users whose ranks do not run from 1 without gaps",
-    ),
-    "a rank twice": (
-        [*GOOD, ("ada", 2, "i4", 1.0, 1.0, 0.0)],
-        "1 users whose ranks do not run from 1 without gaps",
-    ),
-    "ranks from 0": (
-        [("ada", 0, "i1", 3.0, 2.0, 1.0), ("ada", 1, "i2", 2.0, 2.0, 0.0)],
-        "1 users whose ranks do not run from 1 without gaps",
-    ),
-    "no rank": ([("ada", None, "i1", 3.0, 2.0, 1.0)], "1 users whose ranks do not run from 1 without gaps"),
-    "an item twice": ([*GOOD, ("bob", 2, "i2", 0.5, 1.0, -0.5)], "1 users with an item twice, or missing"),
-    "no item": ([*GOOD, ("bob", 2, None, 0.5, 1.0, -0.5)], "1 users with an item twice, or missing"),
-    "a score that is NaN": (
-        [("ada", 1, "i1", math.nan, 2.0, 1.0), ("bob", 1, "i2", 1.0, 1.5, -0.5)],
-        "1 scores that are null, NaN or infinite",
-    ),
-    "an infinite preference": ([("ada", 1, "i1", 3.0, math.inf, 1.0)], "1 scores that are null, NaN or infinite"),
-    "an infinite confounder": ([("ada", 1, "i1", 3.0, 2.0, -math.inf)], "1 scores that are null, NaN or infinite"),
-    "no score": ([("ada", 1, "i1", None, 2.0, 1.0)], "1 scores that are null, NaN or infinite"),
-    "no confounder": ([("ada", 1, "i1", 2.0, 2.0, None)], "1 scores that are null, NaN or infinite"),
-}  # fmt: skip
+    "no first rank": ([("ada", 2, "i1", 3.0, 2.0, 1.0)], RANKS),
+    "a gap": ([*GOOD, ("ada", 4, "i4", 1.0, 1.0, 0.0)], RANKS),
+    "a rank twice": ([*GOOD, ("ada", 2, "i4", 1.0, 1.0, 0.0)], RANKS),
+    "no rank": ([("ada", None, "i1", 3.0, 2.0, 1.0)], RANKS),
+    "an item twice": ([*GOOD, ("bob", 2, "i2", 0.5, 1.0, -0.5)], ITEMS),
+    "no item": ([*GOOD, ("bob", 2, None, 0.5, 1.0, -0.5)], ITEMS),
+    "a score that is NaN": ([("ada", 1, "i1", math.nan, 2.0, 1.0), GOOD[2]], SCORES),
+    "an infinite preference": ([("ada", 1, "i1", 3.0, math.inf, 1.0)], SCORES),
+    "no confounder": ([("ada", 1, "i1", 2.0, 2.0, None)], SCORES),
+}
 
 
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_promise_is_named_with_how_often_it_is_broken(spark: SparkSession, what: str) -> None:
-    rows, said = BROKEN[what]
+    rows, message = BROKEN[what]
     assert AuditError.exit_code == 4
-    assert complaint_about(table_of(spark, rows)) == f"the recommendations were not published: {said}"
-
-
-@pytest.mark.parametrize("low", [math.nan, None, -math.inf])
-def test_intervals_without_an_end_are_refused(spark: SparkSession, low: float | None) -> None:
-    rows = [(*GOOD[0], 2.0, 4.0), (*GOOD[2], low, 4.0)]
-    table = frame_of(spark, rows, f"{SCHEMA}, low double, high double")
-    assert "1 scores that are null, NaN or infinite" in str(complaint_about(table))
+    assert complaint_about(table_of(spark, rows)) == f"the recommendations were not published: {message}"
 
 
 def test_seen_items_are_refused_where_they_were_to_be_left_out(spark: SparkSession) -> None:
@@ -93,17 +74,6 @@ def test_seen_items_are_refused_where_they_were_to_be_left_out(spark: SparkSessi
 
 def test_an_empty_table_is_refused(spark: SparkSession) -> None:
     assert "the recommendations are empty" in str(complaint_about(table_of(spark, [])))
-
-
-def test_all_broken_promises_are_named_at_once(spark: SparkSession) -> None:
-    rows: list[Row] = [("ada", 2, "i3", math.nan, 2.0, 1.0), ("ada", 3, "i3", 1.0, 1.0, 0.0)]
-    complaint = complaint_about(table_of(spark, rows), seen_by(spark, SEEN))
-    assert str(complaint).split(": ")[1].split("; ") == [
-        "1 users whose ranks do not run from 1 without gaps",
-        "1 users with an item twice, or missing",
-        "1 scores that are null, NaN or infinite",
-        "2 recommended items that the user has seen",
-    ]
 
 
 def test_what_is_not_on_offer_and_too_many_of_a_category_are_refused(spark: SparkSession) -> None:
@@ -121,21 +91,11 @@ OVERLAP += ", mean_low double, mean_high double"
 SEEN_OF_ADA = ("ada", 3, 2.5, 0.1, 3.0, 2.0, 4.0)
 UNSURE = {
     "a user twice": ([SEEN_OF_ADA, SEEN_OF_ADA], "1 rows beyond one for each user"),
-    "a row of nobody": ([(None, *SEEN_OF_ADA[1:])], "1 rows beyond one for each user"),
     "worth more than there is": ([("ada", 3, 3.1, 0.1, 3.0, 2.0, 4.0)], "1 users that are worth less than one rating"),
     "worth nothing": ([("ada", 3, 0.0, 0.1, 3.0, 2.0, 4.0)], "1 users that are worth less than one rating"),
-    "worth nobody knows what": ([("ada", 3, math.nan, 0.1, 3.0, 2.0, 4.0)], "1 users that are worth less than"),
     "more than certain": ([("ada", 3, 2.5, 1.1, 3.0, 2.0, 4.0)], "1 propensities that are no probabilities"),
     "a mean below its bounds": ([("ada", 3, 2.5, 0.1, 1.0, 2.0, 4.0)], "1 means that are not between their bounds"),
-    "a mean above its bounds": ([("ada", 3, 2.5, 0.1, 5.0, 2.0, 4.0)], "1 means that are not between their bounds"),
-    "no mean": ([("ada", 3, 2.5, 0.1, None, 2.0, 4.0)], "1 means that are not between their bounds"),
     "no bound": ([("ada", 3, 2.5, 0.1, 3.0, -math.inf, 4.0)], "1 means that are not between their bounds"),
-}
-
-
-KEPT = {
-    "some users": [SEEN_OF_ADA, ("bob", 1, 1.0 - 1e-12, 0.0, 0.1 + 0.2, 0.3, 0.3)],
-    "nobody": [],
 }
 
 
@@ -150,10 +110,11 @@ def refusal_of(spark: SparkSession, rows: list[Any]) -> str | None:
 
 @pytest.mark.parametrize("what", UNSURE)
 def test_a_table_of_overlap_that_breaks_a_promise_is_refused(spark: SparkSession, what: str) -> None:
-    rows, said = UNSURE[what]
-    assert str(refusal_of(spark, rows)).startswith(f"the table user_overlap was not published: {said}")
+    rows, message = UNSURE[what]
+    assert str(refusal_of(spark, rows)).startswith(f"the table user_overlap was not published: {message}")
 
 
-@pytest.mark.parametrize("what", KEPT)
-def test_a_table_of_overlap_that_keeps_its_promises_is_published(spark: SparkSession, what: str) -> None:
-    assert refusal_of(spark, KEPT[what]) is None
+def test_a_table_of_overlap_that_keeps_its_promises_is_published(spark: SparkSession) -> None:
+    """One without rows too: its users may have rated nothing."""
+    for rows in ([SEEN_OF_ADA, ("bob", 1, 1.0 - 1e-12, 0.0, 0.1 + 0.2, 0.3, 0.3)], []):
+        assert refusal_of(spark, rows) is None

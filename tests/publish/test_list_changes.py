@@ -31,16 +31,6 @@ def test_rows_that_came_went_and_moved(spark: SparkSession) -> None:
     ]
 
 
-def test_whoever_applies_the_changes_has_the_new_table(spark: SparkSession) -> None:
-    held = {(user, item): rank for user, items in MONDAY.items() for rank, item in enumerate(items, start=1)}
-    for row in changes(table(spark, MONDAY), table(spark, TUESDAY)).collect():
-        if row["change"] == "removed":
-            del held[row["user_id"], row["item_id"]]
-        else:
-            held[row["user_id"], row["item_id"]] = row["rank"]
-    assert held == {(user, item): rank for user, items in TUESDAY.items() for rank, item in enumerate(items, start=1)}
-
-
 def test_without_a_run_before_every_row_is_added(spark: SparkSession) -> None:
     found = changes(None, table(spark, MONDAY)).collect()
     assert {row["change"] for row in found} == {"added"}

@@ -21,15 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import current_run_id, read_current
 from dcrec_spark.publish.manifest import fingerprint
-from dcrec_spark.publish.parquet import (
-    ParquetSink,
-    StagedRun,
-    check_writable,
-    publish,
-    record_aside,
-    verify,
-)
-from dcrec_spark.storage import tables
+from dcrec_spark.publish.parquet import ParquetSink, StagedRun, check_writable, publish, record_aside, verify
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.local import LocalFiles
 from tests.frames import frame_of
@@ -86,9 +78,6 @@ def hidden_names(output: Path) -> set[str]:
     return {path.name for path in output.iterdir() if path.name.startswith(".")} - {".lock"}
 
 
-# A whole run
-
-
 def test_published_tables_are_read_back(spark: SparkSession, tmp_path: Path) -> None:
     tables = {
         "recommendations": frame_of(spark, [("ü\u200d/'", 1, 0.5)], "user_id string, rank int, score double"),
@@ -126,18 +115,6 @@ def test_a_reader_stays_on_the_run_it_opened(spark: SparkSession, tmp_path: Path
     assert current_run_id(output) == "r2"
 
 
-def test_an_older_run_is_brought_back_by_its_name(spark: SparkSession, tmp_path: Path) -> None:
-    for run_id in ("r1", "r2"):
-        commit(stage_by_hand(tmp_path, run_id), {})
-    (tmp_path / "CURRENT").write_text("r1")
-    assert {row.run_id for row in read_current(spark, str(tmp_path), "user_factors").collect()} == {"r1"}
-    commit(stage_by_hand(tmp_path, "r3"), {})
-    assert run_that_is_read(tmp_path) == "r3"
-
-
-# Refusals
-
-
 def test_a_refused_audit_publishes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     publish(spark, str(tmp_path), "r1", tables_of(spark, "r1"), record_of)
 
@@ -151,23 +128,6 @@ def test_a_refused_audit_publishes_nothing(spark: SparkSession, tmp_path: Path) 
     assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=r1"]
 
 
-def test_a_table_that_fails_leaves_nothing_half_written(spark: SparkSession, tmp_path: Path) -> None:
-    tables = tables_of(spark, "r1") | {"metrics": spark.range(3).selectExpr("raise_error('lost') as value")}
-    with pytest.raises(Exception, match="lost"):
-        publish(spark, str(tmp_path), "r1", tables, record_of)
-    assert os.listdir(tmp_path) == [".lock"]
-
-
-def test_rows_written_where_the_driver_can_not_see_them_are_refused(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = tables.Observation.get.fget
-    monkeypatch.setattr(tables.Observation, "get", property(lambda self: {"rows": write(self)["rows"] + 4}))
-    with pytest.raises(DataError, match=r"9 rows were written to file:.*, and 5 are there.*set output\.path"):
-        stage(spark, str(tmp_path), "r1", tables_of(spark, "r1"))
-    assert hidden_names(tmp_path) == set()
-
-
 def test_a_published_run_id_is_never_written_again(tmp_path: Path) -> None:
     for run_id in ("r1", "r2"):
         commit(stage_by_hand(tmp_path, run_id), {})
@@ -176,7 +136,7 @@ def test_a_published_run_id_is_never_written_again(tmp_path: Path) -> None:
     assert run_that_is_read(tmp_path) == "r2"
 
 
-@pytest.mark.parametrize("run_id", ["", "../up", "a/b", "a b", ".hidden", "a\nb", "2024-01-01T00:00", "x" * 129])
+@pytest.mark.parametrize("run_id", ["", "../up", ".hidden", "a\nb", "x" * 129])
 def test_a_run_id_that_is_not_a_plain_name_is_refused(spark: SparkSession, tmp_path: Path, run_id: str) -> None:
     with pytest.raises(ConfigError, match="run_id is"):
         stage(spark, str(tmp_path / "out"), run_id, {})
@@ -226,15 +186,6 @@ def test_a_folder_that_fails_leaves_nothing_half_written(spark: SparkSession, tm
     assert os.listdir(tmp_path) == [".lock"]
 
 
-# The right to write
-
-
-def test_checking_the_right_to_write_leaves_nothing(tmp_path: Path) -> None:
-    check_writable(str(tmp_path / "new" / "deep"))
-    check_writable(f"file:{tmp_path}")
-    assert os.listdir(tmp_path) == []
-
-
 def test_an_output_below_a_file_is_refused_before_any_work(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for output in (tmp_path / "file", tmp_path / "file" / "below"):
@@ -244,25 +195,14 @@ def test_an_output_below_a_file_is_refused_before_any_work(spark: SparkSession, 
             stage(spark, str(output), "r1", tables_of(spark, "r1"))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_output_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(ConfigError, match=r"output\.path is .*Permission denied"):
-        check_writable(str(tmp_path))
-
-
 @pytest.mark.parametrize(
     ("output", "why"),
     [
         ("s3a://bucket/out", "S3 needs a driver with a JVM"),
         ("s3://bucket/out", r"object store.*only s3a: .*\(s3a://bucket/\.\.\.\)"),
-        ("gs://bucket/out", "object store"),
-        ("abfss://c@account.dfs.core.windows.net/out", "object store"),
         ("ftp://host/out", "ftp: is not supported"),
-        ("file://host/out", "file: is not supported"),
         ("hdfs://namenode/out", "HDFS needs a driver with a JVM"),
         ("/out/*", "without line breaks and any of the characters"),
-        ("a:b", "a: is not supported"),
         (" ", "expected a path"),
     ],
 )
@@ -271,16 +211,10 @@ def test_an_output_that_can_not_be_atomic_is_refused(output: str, why: str) -> N
         check_writable(output)
 
 
-# Verification
-
-
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        (
-            lambda run: (run / "user_factors/part-0.parquet").unlink(),
-            "user_factors/part-0.parquet is missing",
-        ),
+        (lambda run: (run / "user_factors/part-0.parquet").unlink(), "user_factors/part-0.parquet is missing"),
         (lambda run: (run / "user_factors/part-0.parquet").write_bytes(b""), "part-0.parquet is changed"),
         (lambda run: (run / "user_factors/part-9.parquet").touch(), "part-9.parquet is not of this run"),
         (lambda run: (run / "run.json").write_text("{}"), "run.json is changed"),
@@ -300,25 +234,20 @@ def test_a_damaged_run_is_told_from_a_whole_one(tmp_path: Path, damage: Callable
         verify(directory)
 
 
-def damage_on_arrival(monkeypatch: pytest.MonkeyPatch, run_id: str, change: Callable[[Path], None]) -> None:
-    """What a disk or a cleaner may do to the files of a run as soon as they lie in its directory."""
-    rename = LocalFiles.rename
-
-    def rename_and_damage(self: LocalFiles, source: str, target: str) -> None:
-        rename(self, source, target)
-        if target.endswith(f"run_id={run_id}"):
-            change(Path(target))
-
-    monkeypatch.setattr(LocalFiles, "rename", rename_and_damage)
-
-
 @pytest.mark.parametrize("before", ["r1", None])
 def test_a_run_that_is_damaged_as_it_is_published_is_withdrawn(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
     if before:
         commit(stage_by_hand(tmp_path, before), {})
-    damage_on_arrival(monkeypatch, "r2", lambda run: next((run / "user_factors").glob("*.parquet")).write_bytes(b"?"))
+    rename = LocalFiles.rename
+
+    def rename_and_damage(self: LocalFiles, source: str, target: str) -> None:
+        rename(self, source, target)
+        if target.endswith("run_id=r2"):
+            next((Path(target) / "user_factors").glob("*.parquet")).write_bytes(b"?")
+
+    monkeypatch.setattr(LocalFiles, "rename", rename_and_damage)
     with pytest.raises(DcrecError, match=r"run r2 was published, found damaged, and withdrawn .*is changed") as raised:
         publish(spark, str(tmp_path), "r2", tables_of(spark, "r2"), record_of)
     assert ("readers are back on run r1" if before else "none is published") in str(raised.value)
@@ -338,9 +267,6 @@ def test_a_damaged_run_leaves_a_newer_one_in_its_place(tmp_path: Path) -> None:
     assert run_that_is_read(tmp_path) == "r2"
 
 
-# The record of a run that failed
-
-
 def test_a_failed_run_leaves_its_record_beside_the_published_ones(tmp_path: Path) -> None:
     record = {"status": "refused", "loss": float("nan"), "rows": {"read": 3}, "versions": ("4.1", None)}
     where = record_aside(str(tmp_path / "out"), "r1", record)
@@ -350,9 +276,6 @@ def test_a_failed_run_leaves_its_record_beside_the_published_ones(tmp_path: Path
     assert json.loads(path.read_text()) == record | {"loss": None, "versions": ["4.1", None]}
     assert os.listdir(path.parent) == ["run.json"]
     assert current_run_id(str(tmp_path / "out")) is None
-
-
-# Death at every step
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -436,22 +359,12 @@ def test_staging_of_a_long_dead_run_is_cleaned_and_of_a_living_one_is_not(spark:
     assert hidden_names(tmp_path) == {".staging-living-2"}
 
 
-# Publishers at once
-
-
 def test_of_two_publishers_at_once_the_second_to_commit_loses(spark: SparkSession, tmp_path: Path) -> None:
     start = Barrier(2)
 
     def attempt(run_id: str) -> str:
         try:
-            publish(
-                spark,
-                str(tmp_path),
-                run_id,
-                tables_of(spark, run_id),
-                record_of,
-                lambda _: start.wait() and None,
-            )
+            publish(spark, str(tmp_path), run_id, tables_of(spark, run_id), record_of, lambda _: start.wait() and None)
         except ConflictError as error:
             return str(error)
         return "won"

@@ -31,16 +31,7 @@ def test_columns_of_the_contract() -> None:
         "exposure_rate:array<double>,model_version:string,run_id:string,run_date:date>"
     )
     assert "gamma" not in schemas.item_factors(LongType()).fieldNames()
-    assert schemas.METRICS.fieldNames() == [
-        "run_id",
-        "model",
-        "split",
-        "metric",
-        "value",
-        "ci_low",
-        "ci_high",
-        "n",
-    ]
+    assert schemas.METRICS.fieldNames() == ["run_id", "model", "split", "metric", "value", "ci_low", "ci_high", "n"]
     assert schemas.REJECTS.simpleString() == "struct<raw:string,reasons:array<string>,run_id:string>"
 
 
@@ -52,9 +43,3 @@ def test_conform_orders_columns_and_refuses_others(spark: SparkSession) -> None:
     wrong = frame_of(spark, [("r", "x", date(2026, 1, 1))], "run_id string, raw string, reasons date")
     with pytest.raises(DcrecError, match=r"column reasons: found date, expected array<string>"):
         schemas.conform(wrong, schemas.REJECTS, "rejects")
-
-
-def test_measured_rows_become_the_published_table(spark: SparkSession) -> None:
-    rows = [("new", "test", "ndcg(2^rel-1)", 0.5, 0.4, 0.6, 9), ("new", "test", "coverage@5", 0.1, None, None, 7)]
-    expected = frame_of(spark, [("r1", *row) for row in rows], schemas.METRICS)
-    assert_df_equality(schemas.metric_table(spark, "r1", rows), expected)

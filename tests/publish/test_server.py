@@ -13,10 +13,7 @@ from dcrec_spark.publish.server import Server
     [
         "postgresql://host/db",
         "jdbc:postgresql://bob:hunter2@host/db",
-        "jdbc:postgresql://host/db?password=hunter2",
         "jdbc:postgresql://host/db?sslmode=require&user=bob&password=hunter2",
-        "jdbc:postgresql://host:5432",
-        "jdbc:postgresql://ho st/db",
         "jdbc:mysql://host/hunter2",
     ],
 )

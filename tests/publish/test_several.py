@@ -177,15 +177,6 @@ def test_a_directory_that_moved_on_keeps_the_warehouses_as_they_were(sinks: Seve
     assert found(sinks) == {"first", "other"}
 
 
-def test_another_publisher_that_keeps_the_lock_wins(sinks: Several) -> None:
-    directory = sinks.directory
-    with directory.publishing():
-        object.__setattr__(directory.files, "lock_seconds", 0.2)
-        with pytest.raises(ConflictError, match="another process holds"):
-            run(sinks, "second")
-    assert found(sinks) == {"first"}
-
-
 def test_a_place_found_different_afterwards_takes_all_back(sinks: Several) -> None:
     _, right = sinks.warehouses
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dcrec_spark.errors import ConfigError
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX
-from dcrec_spark.storage.staging import STALE_SECONDS, require_writable, staged
+from dcrec_spark.storage.staging import STALE_SECONDS, staged
 
 FILES = LocalFiles()
 
@@ -66,9 +65,3 @@ def test_leftovers_of_a_killed_process_go_at_once_and_those_of_a_living_one_stay
         with staged(FILES, f"{tmp_path}/model"):
             assert Path(living).exists()
     assert os.listdir(tmp_path) == []
-
-
-def test_a_path_that_cannot_be_written_is_refused_by_its_setting(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"output\.path is 'mine', where this user can not write .*file"):
-        require_writable(FILES, f"{tmp_path}/file/inside", "mine", "output.path")

@@ -32,12 +32,6 @@ def test_what_is_read_is_what_was_written(spark: SparkSession, tmp_path: Path) -
     assert_df_equality(spark.read.parquet(path), table, ignore_row_order=True, ignore_nullable=True)
 
 
-def test_a_table_without_rows_keeps_its_columns(spark: SparkSession, tmp_path: Path) -> None:
-    nothing = frame_of(spark, [], "id long, gamma double")
-    assert write_table(LocalFiles(), f"{tmp_path}/none", nothing, "output.path") == 0
-    assert_df_equality(spark.read.parquet(f"{tmp_path}/none"), nothing)
-
-
 def test_rows_that_the_driver_does_not_see_are_an_error(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"10 rows were written to .*, and \d are there.*set output\.path"):
         write_table(HalfLost(), f"{tmp_path}/lost", spark.range(10).repartition(2), "output.path")

@@ -19,7 +19,7 @@ from dcrec_spark.config.jobs import (
 )
 from dcrec_spark.config.load import load_config
 from dcrec_spark.config.record import config_hash, resolved
-from dcrec_spark.config.secrets import forget_secrets, mask_known, mask_secrets, masked_all
+from dcrec_spark.config.secrets import forget_secrets, mask_secrets, mask_values, masked_all
 from dcrec_spark.config.sections import (
     AuditConfig,
     ColumnNames,
@@ -62,8 +62,8 @@ __all__ = [
     "config_hash",
     "forget_secrets",
     "load_config",
-    "mask_known",
     "mask_secrets",
+    "mask_values",
     "masked_all",
     "resolved",
 ]

@@ -89,7 +89,7 @@ def mask_secrets(text: str) -> str:
 
     What looks like one of them is masked too: rather too much than too little.
     """
-    text = mask_known(text)
+    text = mask_values(text)
     for pattern in _IN_TEXT:
         text = pattern.sub(rf"\g<before>{MASK}\g<after>", text)
     return text
@@ -113,7 +113,7 @@ def forget_secrets() -> None:
     _KNOWN.clear()
 
 
-def mask_known(text: str) -> str:
+def mask_values(text: str) -> str:
     """Mask the values that are known to be secret."""
     for value in sorted(_KNOWN, key=len, reverse=True):
         text = _KNOWN[value].sub(MASK, text)

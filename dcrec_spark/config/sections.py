@@ -104,7 +104,7 @@ class InputConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _csv_options_are_known(self) -> Self:
+    def _csv_options_exist(self) -> Self:
         if self.format == "csv":
             given = {name.lower(): value.lower() for name, value in self.options.items()}
             allowed = {"header": ("true", "false"), "encoding": ("utf-8", "iso-8859-1", "utf-16")}

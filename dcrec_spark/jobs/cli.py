@@ -220,7 +220,7 @@ def _runs(config: Path | None, overrides: tuple[str, ...]) -> None:
     It takes the settings of the job that publishes: dcrec runs --config nightly.yaml
     """
     with report_errors() as reporter, open_places(load_config(PlacesConfig, config, overrides)) as places:
-        reporter.show(table_of_runs(places.held()))
+        reporter.show(table_of_runs(places.runs()))
 
 
 @dcrec.command("rollback", short_help="Roll every place back to an older run.", epilog=_EXIT_CODES)
@@ -234,7 +234,7 @@ def _rollback(run: str, config: Path | None, overrides: tuple[str, ...]) -> None
     """
     with report_errors() as reporter, open_places(load_config(PlacesConfig, config, overrides)) as places:
         places.roll_back(run)
-        reporter.show(table_of_runs(places.held()))
+        reporter.show(table_of_runs(places.runs()))
 
 
 @dcrec.command("doctor", short_help="Check the environment for a run, and name the cures.")

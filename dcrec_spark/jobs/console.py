@@ -20,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from dcrec_spark.config import mask_known, mask_secrets
+from dcrec_spark.config import mask_secrets, mask_values
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.spark.failures import said
@@ -149,7 +149,7 @@ class MaskedStream:
 
     def write(self, text: str) -> int:
         """Write the text, masked; returns the number of characters that it had."""
-        self._stream.write(mask_known(text))
+        self._stream.write(mask_values(text))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

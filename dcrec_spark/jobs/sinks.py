@@ -28,7 +28,7 @@ from dcrec_spark.publish.hive import HiveWarehouse
 from dcrec_spark.publish.iceberg import IcebergWarehouse
 from dcrec_spark.publish.object_store import Output, open_output
 from dcrec_spark.publish.several import Several
-from dcrec_spark.publish.warehouse import CatalogWarehouse, Kept, Warehouse
+from dcrec_spark.publish.warehouse import CatalogWarehouse, StoredRun, Warehouse
 from dcrec_spark.spark.session import build_session
 from dcrec_spark.storage.files import is_local
 
@@ -155,18 +155,18 @@ class Places:
     directory: Output
     warehouses: Sequence[Warehouse]
 
-    def held(self) -> dict[str, list[Kept]]:
+    def runs(self) -> dict[str, list[StoredRun]]:
         """List the runs of each place, by the place's name, the newest first."""
-        return {OUTPUT: self._in_directory(), **{place.kind: place.kept() for place in self.warehouses}}
+        return {OUTPUT: self._in_directory(), **{place.kind: place.runs() for place in self.warehouses}}
 
-    def _in_directory(self) -> list[Kept]:
+    def _in_directory(self) -> list[StoredRun]:
         files, root = self.directory.files, self.directory.root
         current = run_id_in(files, root)
         runs = []
         for run_id in reversed(self.directory.run_ids()):
             record = read_record(files.uri(run_path(root, run_id)), self.spark) or {}
             tables = tuple(record.get("tables", ()))
-            runs.append(Kept(run_id, str(record.get("run_date")), tables, tables if run_id == current else ()))
+            runs.append(StoredRun(run_id, str(record.get("run_date")), tables, tables if run_id == current else ()))
         return runs
 
     def roll_back(self, run_id: str) -> None:
@@ -177,7 +177,7 @@ class Places:
         DataError : a place does not hold the run; nothing has changed. DcrecError : a place failed; names the places
             that are on the run already.
         """
-        held = self.held()
+        held = self.runs()
         lacking = [place for place, runs in held.items() if run_id not in {run.run_id for run in runs}]
         if lacking:
             everywhere = set.intersection(*({run.run_id for run in runs} for runs in held.values()))
@@ -213,7 +213,7 @@ def open_places(config: PlacesConfig) -> Iterator[Places]:
         yield Places(spark, open_output(output, spark), warehouses)
 
 
-def table_of_runs(held: Mapping[str, Sequence[Kept]]) -> RenderableType:
+def table_of_runs(held: Mapping[str, Sequence[StoredRun]]) -> RenderableType:
     """Show a row for each run and a column for each place: current, held, or nothing."""
     table = Table("run", "date", *held, box=None, padding=(0, 2, 0, 0))
     dates = {run.run_id: run.run_date for runs in held.values() for run in runs}
@@ -223,7 +223,7 @@ def table_of_runs(held: Mapping[str, Sequence[Kept]]) -> RenderableType:
     return table if dates else Text("nothing is published")
 
 
-def _state(run: Kept | None) -> str:
+def _state(run: StoredRun | None) -> str:
     if run is None:
         return ""
     if not run.current:

@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import JobConfig, ListsConfig, RankingConfig, mask_known
+from dcrec_spark.config import JobConfig, ListsConfig, RankingConfig, mask_values
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError
@@ -196,7 +196,7 @@ def text_file(spark: SparkSession, name: str, text: str) -> Save:
     def save(uri: str) -> None:
         files, directory = open_files(uri, spark)
         files.make_directory(directory)
-        files.write(f"{directory}/{name}", mask_known(text).encode())
+        files.write(f"{directory}/{name}", mask_values(text).encode())
 
     return save
 

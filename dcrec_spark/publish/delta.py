@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from dcrec_spark.publish.warehouse import CatalogWarehouse, Kept, StagedTables, is_abandoned, staged_place
+from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, StoredRun, is_abandoned, staged_place
 
 APPLICATION = "dcrec-spark"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -88,9 +88,9 @@ class DeltaWarehouse(CatalogWarehouse):
             if is_abandoned(place):
                 self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
 
-    def kept(self) -> list[Kept]:
+    def runs(self) -> list[StoredRun]:
         """List the runs in the tables' histories."""
-        runs: dict[str, Kept] = {}
+        runs: dict[str, StoredRun] = {}
         for table in self._tables():
             versions = self._versions(table)
             newest = max(versions, default=-1)
@@ -98,7 +98,7 @@ class DeltaWarehouse(CatalogWarehouse):
                 run = _run_in(metadata)
                 if run is None:
                     continue
-                before = runs.get(run[0], Kept(*run, (), ()))
+                before = runs.get(run[0], StoredRun(*run, (), ()))
                 tables = before.tables if table in before.tables else (*before.tables, table)
                 current = (*before.current, table) if version == newest else before.current
                 runs[run[0]] = before._replace(tables=tables, current=current)
@@ -112,7 +112,7 @@ class DeltaWarehouse(CatalogWarehouse):
             for table, versions in histories.items()
         }
         if not any(of_run.values()):
-            raise self.not_held(run_id)
+            raise self.unknown_run(run_id)
         for table, versions in of_run.items():
             if versions and max(versions) != max(histories[table]):
                 self._restore(table, max(versions), histories[table][max(versions)])

@@ -12,7 +12,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.publish.warehouse import CatalogWarehouse, Kept, StagedTables, is_abandoned, staged_place, text_literal
+from dcrec_spark.publish.warehouse import (
+    CatalogWarehouse,
+    StagedTables,
+    StoredRun,
+    is_abandoned,
+    staged_place,
+    text_literal,
+)
 
 SHOWN = "dcrec.shown"
 HELD = "dcrec.held"
@@ -56,7 +63,7 @@ class HiveWarehouse(CatalogWarehouse):
     def show(self, staged: StagedTables, table: str) -> str:
         """Replace the view."""
         run = _Run(staged.places[table], staged.run_id, str(self.run_date))
-        held = [other for other in self._held(table) if other.run_id != run.run_id]
+        held = [other for other in self._runs_of(table) if other.run_id != run.run_id]
         self._replace_view(table, run.place, [run, *held][: self.keep])
         return f"{self.namespace}.{table} from {run.place}"
 
@@ -65,7 +72,7 @@ class HiveWarehouse(CatalogWarehouse):
         if place is None:
             self.spark.sql(f"DROP VIEW IF EXISTS {self.table(table)}")
         else:
-            self._replace_view(table, place, self._held(table))
+            self._replace_view(table, place, self._runs_of(table))
 
     def drop(self, staged: StagedTables, table: str) -> None:
         """Drop the run's table, unless it is shown, and forget it."""
@@ -73,35 +80,35 @@ class HiveWarehouse(CatalogWarehouse):
         if self.now(table) == place:
             return
         now = self.now(table)
-        if now is not None and any(run.place == place for run in self._held(table)):
-            self._replace_view(table, now, [run for run in self._held(table) if run.place != place])
+        if now is not None and any(run.place == place for run in self._runs_of(table)):
+            self._replace_view(table, now, [run for run in self._runs_of(table) if run.place != place])
         self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
 
     def prune(self, table: str) -> None:
         """Drop old tables that the view cannot show: of runs too old, and of publishers that died."""
-        held = {run.place for run in self._held(table)}
+        held = {run.place for run in self._runs_of(table)}
         for place in self.places_of(table):
             if place not in held and place != self.now(table) and is_abandoned(place):
                 self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
 
-    def kept(self) -> list[Kept]:
+    def runs(self) -> list[StoredRun]:
         """List the runs that the views can show."""
-        runs: dict[str, Kept] = {}
+        runs: dict[str, StoredRun] = {}
         for table in self._views():
             now = self.now(table)
-            for run in self._held(table):
-                before = runs.get(run.run_id, Kept(run.run_id, run.run_date, (), ()))
+            for run in self._runs_of(table):
+                before = runs.get(run.run_id, StoredRun(run.run_id, run.run_date, (), ()))
                 current = (*before.current, table) if run.place == now else before.current
                 runs[run.run_id] = before._replace(tables=(*before.tables, table), current=current)
         return sorted(runs.values(), reverse=True)
 
     def restore(self, run_id: str) -> None:
         """Have each view that can show the run do so."""
-        places = {table: run.place for table in self._views() for run in self._held(table) if run.run_id == run_id}
+        places = {table: run.place for table in self._views() for run in self._runs_of(table) if run.run_id == run_id}
         if not places:
-            raise self.not_held(run_id)
+            raise self.unknown_run(run_id)
         for table, place in places.items():
-            self._replace_view(table, place, self._held(table))
+            self._replace_view(table, place, self._runs_of(table))
 
     def _replace_view(self, table: str, place: str, held: list[_Run]) -> None:
         listed = ",".join(" ".join(run) for run in held)
@@ -115,7 +122,7 @@ class HiveWarehouse(CatalogWarehouse):
         names = [str(row["viewName"]) for row in self.spark.sql(f"SHOW VIEWS IN {self.namespace}").collect()]
         return [name for name in names if SHOWN in self._properties(name)]
 
-    def _held(self, table: str) -> list[_Run]:
+    def _runs_of(self, table: str) -> list[_Run]:
         if not self.exists(table):
             return []
         listed = self._properties(table).get(HELD, "")

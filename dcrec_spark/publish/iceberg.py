@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.publish.warehouse import CatalogWarehouse, Kept, StagedTables, text_literal
+from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, StoredRun, text_literal
 
 MAIN = "main"
 BRANCH_PREFIX = "dcrec_staged_"
@@ -94,14 +94,14 @@ class IcebergWarehouse(CatalogWarehouse):
             if str(row["snapshot_id"]) != now:
                 self.spark.sql(f"ALTER TABLE {self.table(table)} DROP TAG IF EXISTS `{row['tag']}`")
 
-    def kept(self) -> list[Kept]:
+    def runs(self) -> list[StoredRun]:
         """List the runs that have a tag, or are main's."""
-        runs: dict[str, Kept] = {}
+        runs: dict[str, StoredRun] = {}
         for found in self.spark.sql(f"SHOW TABLES IN {self.namespace}").collect():
             table = str(found["tableName"])
             now = self.now(table)
             for row in self._snapshots(table):
-                before = runs.get(row["run_id"], Kept(row["run_id"], row["run_date"], (), ()))
+                before = runs.get(row["run_id"], StoredRun(row["run_id"], row["run_date"], (), ()))
                 current = (table,) if str(row["snapshot_id"]) == now else ()
                 runs[row["run_id"]] = before._replace(
                     tables=(*before.tables, table), current=(*before.current, *current)
@@ -110,9 +110,9 @@ class IcebergWarehouse(CatalogWarehouse):
 
     def restore(self, run_id: str) -> None:
         """Set main of each table that the run has to the run's snapshot."""
-        held = [run for run in self.kept() if run.run_id == run_id]
+        held = [run for run in self.runs() if run.run_id == run_id]
         if not held:
-            raise self.not_held(run_id)
+            raise self.unknown_run(run_id)
         for table in held[0].tables:
             (place,) = [str(row["snapshot_id"]) for row in self._snapshots(table) if row["run_id"] == run_id][:1]
             self.put_back(table, place)

@@ -43,7 +43,7 @@ from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecErro
 from dcrec_spark.publish.manifest import to_json
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.publish.server import Server
-from dcrec_spark.publish.warehouse import IDENTIFIER, Kept, StagedTables, Warehouse, first_line, staged_place
+from dcrec_spark.publish.warehouse import IDENTIFIER, StagedTables, StoredRun, Warehouse, first_line, staged_place
 
 require_extra("warehouse")
 
@@ -328,13 +328,13 @@ class PostgresqlWarehouse(Warehouse):
             _log.warning("%s: what was staged is left to the next run: %s", self.setting, first_line(error))
 
     def _discard(self, staged: StagedTables) -> None:
-        held = self.session.no_longer_hold(staged.token)
+        held = self.session.forget(staged.token)
         with self.session.transaction() as connection:
             query = "select published_at is null from {schema}.dcrec_runs where token = %s"
             if connection.execute(self._sql(query), [staged.token]).fetchone() == (True,):
                 self._forget(connection, staged.token)
             if held:
-                self.session.let_go(connection, staged.token)
+                self.session.release(connection, staged.token)
 
     def drop(self, staged: StagedTables, table: str) -> None:
         """Nothing by the table: :meth:`discard` removes all at once."""
@@ -348,7 +348,7 @@ class PostgresqlWarehouse(Warehouse):
                 and token not in (select token from {schema}.dcrec_runs where published_at is not null
                                   order by published_at desc limit %s)"""
             for token, unpublished in connection.execute(self._sql(query), [self.keep]).fetchall():
-                if unpublished and self.session.is_held(connection, token):
+                if unpublished and self.session.has_holder(connection, token):
                     continue
                 try:
                     with connection.transaction():
@@ -363,14 +363,14 @@ class PostgresqlWarehouse(Warehouse):
         for table in row[0] if row else ():
             connection.execute(self._sql("drop table if exists {schema}.{place}", place=staged_place(table, token)))
 
-    def kept(self) -> list[Kept]:
+    def runs(self) -> list[StoredRun]:
         """List the published runs."""
         query = """
             select r.run_id, r.run_date::text, r.tables,
                    array(select table_name from {schema}.dcrec_current c where c.token = r.token order by 1)
             from {schema}.dcrec_runs r where published_at is not null order by published_at desc"""
         rows = self.session.connection().execute(self._sql(query)).fetchall()
-        return [Kept(run_id, day, tuple(tables), tuple(current)) for run_id, day, tables, current in rows]
+        return [StoredRun(run_id, day, tuple(tables), tuple(current)) for run_id, day, tables, current in rows]
 
     def restore(self, run_id: str) -> None:
         """Show all tables of an older run, in one transaction."""
@@ -378,7 +378,7 @@ class PostgresqlWarehouse(Warehouse):
         with self._swap(run_id) as connection:
             row = connection.execute(self._sql(query), [run_id]).fetchone()
             if row is None:
-                raise self.not_held(run_id)
+                raise self.unknown_run(run_id)
             self._show(connection, dict.fromkeys(row[1], row[0]))
 
     # ---- the database

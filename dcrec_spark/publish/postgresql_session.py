@@ -134,17 +134,17 @@ class Session:
             connection.execute("select pg_advisory_lock(hashtextextended(%s, 0))", [self._key(token)])
             self._staging.add(token)
 
-    def no_longer_hold(self, token: str) -> bool:
+    def forget(self, token: str) -> bool:
         """Hold a token no longer than this connection lives; return whether it is held here."""
         held = token in self._staging
         self._staging.discard(token)
         return held
 
-    def let_go(self, connection: psycopg.Connection, token: str) -> None:
+    def release(self, connection: psycopg.Connection, token: str) -> None:
         """Let go of a token that this connection holds."""
         connection.execute("select pg_advisory_unlock(hashtextextended(%s, 0))", [self._key(token)])
 
-    def is_held(self, connection: psycopg.Connection, token: str) -> bool:
+    def has_holder(self, connection: psycopg.Connection, token: str) -> bool:
         """Whether a publisher that lives holds this token, here or elsewhere."""
         query = "select not pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
         return token in self._staging or connection.execute(query, [self._key(token)]).fetchone() == (True,)

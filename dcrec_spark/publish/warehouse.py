@@ -51,7 +51,7 @@ def content_of(table: DataFrame) -> Content:
     return Content(int(sums["rows"]), str(sums["hashed"]))
 
 
-class Kept(NamedTuple):
+class StoredRun(NamedTuple):
     """A run that a warehouse holds: its tables, and which of them readers find now."""
 
     run_id: str
@@ -144,7 +144,7 @@ class Warehouse(ABC):
         """Remove what is staged of a table and not shown; fine when there is nothing."""
 
     @abstractmethod
-    def kept(self) -> list[Kept]:
+    def runs(self) -> list[StoredRun]:
         """List the runs that the warehouse can show, the newest first."""
 
     @abstractmethod
@@ -254,9 +254,9 @@ class Warehouse(ABC):
         """Say that another publisher was first."""
         return ConflictError(f"{self.setting}: run {run_id} was not published: {why}; run again to publish over it")
 
-    def not_held(self, run_id: str) -> DataError:
+    def unknown_run(self, run_id: str) -> DataError:
         """Say that a run is not there, and which ones are."""
-        held = ", ".join(run.run_id for run in self.kept()) or "none"
+        held = ", ".join(run.run_id for run in self.runs()) or "none"
         return DataError(f"{self.setting}: run {run_id} is not held in {self.namespace}; held are: {held}")
 
 

@@ -38,8 +38,8 @@ from dcrec_spark.errors import ConfigError, DcrecError
 from dcrec_spark.publish.protocol import Record
 from dcrec_spark.publish.warehouse import (
     IDENTIFIER,
-    Kept,
     StagedTables,
+    StoredRun,
     Warehouse,
     first_line,
     is_abandoned,
@@ -356,11 +356,11 @@ class RedisWarehouse(Warehouse):
         for table in tables:
             transaction.unlink(self._place(token, table))
 
-    def kept(self) -> list[Kept]:
+    def runs(self) -> list[StoredRun]:
         """List the published runs."""
         current = self._client.hgetall(self._current)
         return [
-            Kept(
+            StoredRun(
                 note["run_id"],
                 note["run_date"],
                 tuple(note["tables"]),
@@ -375,7 +375,7 @@ class RedisWarehouse(Warehouse):
         def go_back(transaction: "redis.client.Pipeline") -> None:
             found = next(((token, note) for token, note in self._notes() if note["run_id"] == run_id), None)
             if found is None:
-                raise self.not_held(run_id)
+                raise self.unknown_run(run_id)
             transaction.multi()
             transaction.hset(self._current, mapping=dict.fromkeys(found[1]["tables"], found[0]))
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dcrec_spark.config import AllSettings, RetrainConfig, forget_secrets, load_config, masked_all
-from dcrec_spark.config.secrets import is_secret_name, mask_known, mask_secrets, remember_secrets, secrets_in
+from dcrec_spark.config.secrets import is_secret_name, mask_secrets, mask_values, remember_secrets, secrets_in
 from dcrec_spark.errors import ConfigError
 
 
@@ -66,7 +66,7 @@ def assert_known(password: str, setting: str) -> None:
     remember_secrets(secrets_in(setting))
     assert halves_left(mask_secrets(setting)) == []
     for spelled in (password, quote(password), json.dumps(password)):
-        assert halves_left(mask_known(f"the server said {spelled} is wrong")) == []
+        assert halves_left(mask_values(f"the server said {spelled} is wrong")) == []
 
 
 def test_a_configuration_that_ends_up_in_a_log_shows_no_secret() -> None:
@@ -152,15 +152,15 @@ def test_what_came_from_the_environment_is_masked_wherever_it_turns_up(monkeypat
     )
     secret = "p@ss/wörd 'x'"
     for spelled in (secret, quote(secret), json.dumps(secret), repr(secret)):
-        assert "rd" not in mask_known(f"the server said {spelled}.")
-    assert mask_known("tiger and lion, tigers and 20000") == "*** and ***, tigers and 20000"
-    assert mask_known("on 2026-11-22 by 48151623") == "on 2026-11-22 by ***"
-    assert mask_known('FATAL: "correct horse" is wrong: true') == 'FATAL: "***" is wrong: true'
-    assert mask_known("neither w0lf+cub nor 2718281828") == "neither *** nor ***"
-    assert mask_known("/srv/nights/run.json, /srv/mornings") == "/srv/nights/run.json, /srv/mornings"
+        assert "rd" not in mask_values(f"the server said {spelled}.")
+    assert mask_values("tiger and lion, tigers and 20000") == "*** and ***, tigers and 20000"
+    assert mask_values("on 2026-11-22 by 48151623") == "on 2026-11-22 by ***"
+    assert mask_values('FATAL: "correct horse" is wrong: true') == 'FATAL: "***" is wrong: true'
+    assert mask_values("neither w0lf+cub nor 2718281828") == "neither *** nor ***"
+    assert mask_values("/srv/nights/run.json, /srv/mornings") == "/srv/nights/run.json, /srv/mornings"
     assert masked_all({"a": ["tiger", 1, None, {"b": "(lion)"}]}) == {"a": ["***", 1, None, {"b": "(***)"}]}
     forget_secrets()
-    assert mask_known("tiger") == "tiger"
+    assert mask_values("tiger") == "tiger"
 
 
 @pytest.mark.parametrize(

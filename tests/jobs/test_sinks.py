@@ -16,7 +16,7 @@ from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import ParquetSink, StagedRun
-from dcrec_spark.publish.warehouse import Kept, Warehouse
+from dcrec_spark.publish.warehouse import StoredRun, Warehouse
 from dcrec_spark.storage.files import open_files
 
 
@@ -111,8 +111,8 @@ class Shelf(Warehouse):
     def check(self) -> None:
         """Nothing to check."""
 
-    def kept(self) -> list[Kept]:
-        return [Kept("run-07", "2026-11-07", ("recommendations",), ("recommendations",))]
+    def runs(self) -> list[StoredRun]:
+        return [StoredRun("run-07", "2026-11-07", ("recommendations",), ("recommendations",))]
 
     def close(self) -> None:
         """Nothing to close."""

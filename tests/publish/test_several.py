@@ -17,7 +17,7 @@ from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import ParquetSink, StagedRun
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.several import Several, StagedEverywhere
-from dcrec_spark.publish.warehouse import Content, Kept, StagedTables, Warehouse, content_of
+from dcrec_spark.publish.warehouse import Content, StagedTables, StoredRun, Warehouse, content_of
 
 
 class Rows(NamedTuple):
@@ -94,11 +94,11 @@ class Shelf(Warehouse):
         if self.labels.get(table) != staged.token:
             self.rows.pop(staged.token, None)
 
-    def kept(self) -> list[Kept]:
+    def runs(self) -> list[StoredRun]:
         return []
 
     def restore(self, run_id: str) -> None:
-        raise self.not_held(run_id)
+        raise self.unknown_run(run_id)
 
 
 @pytest.fixture

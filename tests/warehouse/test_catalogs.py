@@ -23,7 +23,7 @@ def test_old_and_abandoned_tables_of_hive_go_and_a_foreign_one_is_refused(
     for run_id in ("one", "two", "three"):
         publish(hive, run_id, tables_of(spark, run_id, 1, NAMES), lambda _: record("any"))
     abandoned = hive.stage("dead", tables_of(spark, "dead", 1, NAMES), {})
-    assert [run.run_id for run in hive.kept()] == ["two", "three"]
+    assert [run.run_id for run in hive.runs()] == ["two", "three"]
     assert len(hive.places_of("runs")) == 4
     monkeypatch.setattr(warehouses, "ABANDONED_SECONDS", -1)
     hive.prune("runs")

@@ -94,7 +94,7 @@ def test_runs_beyond_those_to_keep_go_and_the_record_stays_with_each(
     for run_id in ("one", "two", "three", "four"):
         tables = tables_of(spark, run_id, 1, ("recommendations",))
         publish(warehouse, run_id, tables, lambda _: record("any"))
-    assert [run.run_id for run in warehouse.kept()] == ["four", "three", "two"]  # the oldest goes with the next run
+    assert [run.run_id for run in warehouse.runs()] == ["four", "three", "two"]  # the oldest goes with the next run
     query = f"select record->>'status', record->'loss' = 'null' from {warehouse.namespace}.dcrec_runs"
     assert set(database.execute(query).fetchall()) == {("published", True)}
     assert tables_in(database, warehouse.namespace) == {"recommendations"}

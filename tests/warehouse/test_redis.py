@@ -122,7 +122,7 @@ def test_a_server_that_restarts_costs_time_and_not_the_run(
     send(warehouse, spark, "new")
     assert fallen == [step]
     assert look(server, warehouse.namespace) == whole("new")
-    assert [run.run_id for run in warehouse.kept()] == ["new", "old"]
+    assert [run.run_id for run in warehouse.runs()] == ["new", "old"]
 
 
 def test_readers_that_look_all_the_time_see_whole_lists_of_one_run_and_old_runs_go(
@@ -153,7 +153,7 @@ def test_readers_that_look_all_the_time_see_whole_lists_of_one_run_and_old_runs_
     assert torn == []
     assert len(looks) > 50
     assert {"old", "fifth"} <= set(looks) | {"fifth"}
-    held = [run.run_id for run in warehouse.kept()]
+    held = [run.run_id for run in warehouse.runs()]
     assert held == ["fifth", "fourth", "third"]  # two and the one that was shown when the last was staged
     with server.reader() as client:
         tokens = {key.split(":")[1] for key in client.scan_iter(f"{warehouse.namespace}:*:recommendations")}

@@ -148,7 +148,7 @@ def test_a_server_that_restarts_costs_the_step_and_not_the_run(
     assert fallen == [step]
     assert torn == []
     assert look(warehouse) == whole("new")
-    assert [run.run_id for run in warehouse.kept()] == ["new", "old"]
+    assert [run.run_id for run in warehouse.runs()] == ["new", "old"]
     monkeypatch.undo()
     monkeypatch.setenv("PGPASSWORD", server.password)
     send(warehouse, "next")  # which clears up what the lost attempts have left

@@ -176,7 +176,7 @@ def test_a_second_run_replaces_the_first_and_going_back_brings_it_whole(place: P
     assert place.run_ids() == place.all_of("tuesday")
     assert sorted(set(place.judge("recommendations")["user_id"])) == sorted(IDS[:3])
     assert leftovers(place, spark) == [] or place.kind in ("hive", "postgresql")  # they hold monday's tables
-    held = {run.run_id: (sorted(run.tables), sorted(run.current)) for run in place.warehouse.kept()}
+    held = {run.run_id: (sorted(run.tables), sorted(run.current)) for run in place.warehouse.runs()}
     assert held == {"monday": (sorted(written), []), "tuesday": (sorted(written), sorted(written))}
     place.warehouse.restore("monday")
     assert place.run_ids() == place.all_of("monday")
@@ -218,7 +218,7 @@ def test_what_is_refused_or_taken_back_leaves_the_old_tables(place: Place, spark
     place.warehouse.discard(staged)
     assert place.run_ids() == place.all_of("good")
     assert leftovers(place, spark) == []
-    current = {run.run_id: run.current for run in place.warehouse.kept() if run.current}
+    current = {run.run_id: run.current for run in place.warehouse.runs() if run.current}
     assert set(current) == {"good"}
 
 

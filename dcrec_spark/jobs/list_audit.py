@@ -41,37 +41,24 @@ def audit_lists(
     audit_recommendations(lists, left_out, Promises(catalogue.items, catalogue.max_per_category))
     now = lists_of(lists, length)
     run.lists = {**now._asdict(), "short_below": length}
-    verdicts = [*_of_one(run, limits, now), *_of_two(limits, lists, before)]
+    verdicts = _verdicts(run, limits, now, lists, before)
     run.warnings += run.verdicts.enforce(verdicts, limits.force)
 
 
-def _of_one(run: Run, limits: AuditConfig, now: Lists) -> list[Verdict]:
+def _verdicts(run: Run, limits: AuditConfig, now: Lists, lists: DataFrame, before: DataFrame | None) -> list[Verdict]:
     verdicts = []
-    if limits.min_coverage is not None:
+    if (least := limits.min_coverage) is not None:
         available = run.counts.get("items_in_catalogue", run.counts["items"])
-        covered = now.items / available
-        about = f"{now.items} of {available} items are in some list, {covered:.1%}"
-        verdicts.append(_verdict("min_coverage", covered, limits.min_coverage, covered >= limits.min_coverage, about))
-    if limits.max_short_lists is not None:
-        short = now.short / now.users
-        about = f"{now.short} of {now.users} lists are shorter than recommend.top_n, {short:.1%}"
-        verdicts.append(
-            _verdict("max_short_lists", short, limits.max_short_lists, short <= limits.max_short_lists, about)
-        )
-    return verdicts
-
-
-def _of_two(limits: AuditConfig, lists: DataFrame, before: DataFrame | None) -> list[Verdict]:
-    verdicts: list[Verdict] = []
-    if before is None:
-        return verdicts
-    if limits.max_churn is not None:
+        share = now.items / available
+        about = f"{now.items} of {available} items are in some list, {share:.1%}"
+        verdicts.append(Verdict("min_coverage", share, least, share >= least, about))
+    if (most := limits.max_short_lists) is not None:
+        share = now.short / now.users
+        about = f"{now.short} of {now.users} lists are shorter than recommend.top_n, {share:.1%}"
+        verdicts.append(Verdict("max_short_lists", share, most, share <= most, about))
+    if (most := limits.max_churn) is not None and before is not None:
         both = turnover(before, lists)
-        churn = both.new / max(1, both.rows)
-        about = f"{both.new} of the {both.rows} places of users of both runs hold another item, {churn:.1%}"
-        verdicts.append(_verdict("max_churn", churn, limits.max_churn, churn <= limits.max_churn, about))
+        share = both.new / max(1, both.rows)
+        about = f"{both.new} of the {both.rows} places of users of both runs hold another item, {share:.1%}"
+        verdicts.append(Verdict("max_churn", share, most, share <= most, about))
     return verdicts
-
-
-def _verdict(check: str, found: float, limit: float, passed: bool, about: str) -> Verdict:
-    return Verdict(check, found, limit, bool(passed), about)

@@ -213,10 +213,6 @@ class Run:
         """Return run.json of a run that published, or that found nothing new to publish."""
         return self.facts("published" if self.unchanged_since is None else "skipped", 0, None)
 
-    def finished(self) -> dict[str, Any]:
-        """Return run.json of a run that publishes no tables."""
-        return self.facts("finished", 0, None)
-
     def as_row(self, spark: SparkSession) -> DataFrame:
         """Make the one row of the table ``runs``."""
         facts = self.facts("published", 0, None)

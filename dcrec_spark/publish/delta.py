@@ -14,7 +14,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, StoredRun, is_abandoned, staged_place
+from dcrec_spark.publish.warehouse import (
+    CatalogWarehouse,
+    StagedTables,
+    StoredRun,
+    gather_runs,
+    is_abandoned,
+    staged_place,
+)
 
 APPLICATION = "dcrec-spark"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -90,19 +97,13 @@ class DeltaWarehouse(CatalogWarehouse):
 
     def runs(self) -> list[StoredRun]:
         """List the runs in the tables' histories."""
-        runs: dict[str, StoredRun] = {}
-        for table in self._tables():
-            versions = self._versions(table)
-            newest = max(versions, default=-1)
-            for version, metadata in versions.items():
-                run = _run_in(metadata)
-                if run is None:
-                    continue
-                before = runs.get(run[0], StoredRun(*run, (), ()))
-                tables = before.tables if table in before.tables else (*before.tables, table)
-                current = (*before.current, table) if version == newest else before.current
-                runs[run[0]] = before._replace(tables=tables, current=current)
-        return sorted(runs.values(), reverse=True)
+        histories = {table: self._versions(table) for table in self._tables()}
+        return gather_runs(
+            (*run, table, version == max(versions))
+            for table, versions in histories.items()
+            for version, metadata in versions.items()
+            if (run := _run_in(metadata)) is not None
+        )
 
     def restore(self, run_id: str) -> None:
         """Restore, in each table that the run has, the version that it wrote last."""

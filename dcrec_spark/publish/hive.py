@@ -16,6 +16,7 @@ from dcrec_spark.publish.warehouse import (
     CatalogWarehouse,
     StagedTables,
     StoredRun,
+    gather_runs,
     is_abandoned,
     staged_place,
     text_literal,
@@ -93,14 +94,12 @@ class HiveWarehouse(CatalogWarehouse):
 
     def runs(self) -> list[StoredRun]:
         """List the runs that the views can show."""
-        runs: dict[str, StoredRun] = {}
-        for table in self._views():
-            now = self.now(table)
-            for run in self._runs_of(table):
-                before = runs.get(run.run_id, StoredRun(run.run_id, run.run_date, (), ()))
-                current = (*before.current, table) if run.place == now else before.current
-                runs[run.run_id] = before._replace(tables=(*before.tables, table), current=current)
-        return sorted(runs.values(), reverse=True)
+        shown = {table: self.now(table) for table in self._views()}
+        return gather_runs(
+            (run.run_id, run.run_date, table, run.place == now)
+            for table, now in shown.items()
+            for run in self._runs_of(table)
+        )
 
     def restore(self, run_id: str) -> None:
         """Have each view that can show the run do so."""

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, StoredRun, text_literal
+from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, StoredRun, gather_runs, text_literal
 
 MAIN = "main"
 BRANCH_PREFIX = "dcrec_staged_"
@@ -96,17 +96,13 @@ class IcebergWarehouse(CatalogWarehouse):
 
     def runs(self) -> list[StoredRun]:
         """List the runs that have a tag, or are main's."""
-        runs: dict[str, StoredRun] = {}
-        for found in self.spark.sql(f"SHOW TABLES IN {self.namespace}").collect():
-            table = str(found["tableName"])
-            now = self.now(table)
-            for row in self._snapshots(table):
-                before = runs.get(row["run_id"], StoredRun(row["run_id"], row["run_date"], (), ()))
-                current = (table,) if str(row["snapshot_id"]) == now else ()
-                runs[row["run_id"]] = before._replace(
-                    tables=(*before.tables, table), current=(*before.current, *current)
-                )
-        return sorted(runs.values(), reverse=True)
+        tables = [str(row["tableName"]) for row in self.spark.sql(f"SHOW TABLES IN {self.namespace}").collect()]
+        shown = {table: self.now(table) for table in tables}
+        return gather_runs(
+            (row["run_id"], row["run_date"], table, str(row["snapshot_id"]) == now)
+            for table, now in shown.items()
+            for row in self._snapshots(table)
+        )
 
     def restore(self, run_id: str) -> None:
         """Set main of each table that the run has to the run's snapshot."""

@@ -21,7 +21,7 @@ commit wins: the others see that the pointer has moved. Verifying reads each fil
 as an interrupted commit is. ``dcrec rollback`` goes back to an older run.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
@@ -29,7 +29,6 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
-from dcrec_spark.publish import protocol
 from dcrec_spark.publish.current import CURRENT, RUN_ID, TABLE_NAME, read_run_id, require_name, run_id_in, run_path
 from dcrec_spark.publish.manifest import (
     RECORD,
@@ -255,46 +254,6 @@ class ParquetSink:
                 f"run_id {staged.run_id} is already published under {self.root}, and published runs never "
                 "change; use a new run_id"
             )
-
-
-def check_writable(output: str, spark: SparkSession | None = None) -> None:
-    """Refuse an output that a run could not be published to; leaves nothing behind.
-
-    Raises
-    ------
-    ConfigError : names output.path.
-    """
-    ParquetSink.open(output, spark).check_writable()
-
-
-def publish(
-    spark: SparkSession,
-    output: str,
-    run_id: str,
-    tables: Mapping[str, DataFrame],
-    record: Callable[[StagedRun], Record],
-    audit: Callable[[StagedRun], None] | None = None,
-    folders: Mapping[str, Save] | None = None,
-) -> str:
-    """Publish to a directory by the steps of :func:`dcrec_spark.publish.protocol.publish`.
-
-    Parameters
-    ----------
-    spark : session of the tables.
-    output : directory on the local file system or on HDFS.
-    run_id, tables, record, audit, folders
-        As the protocol has them.
-
-    Returns
-    -------
-    str
-        The run's directory as a URI.
-
-    Raises
-    ------
-    ConfigError, DataError, AuditError, ConflictError, DcrecError : the old tables stay.
-    """
-    return protocol.publish(ParquetSink.open(output, spark), run_id, tables, record, audit, folders)
 
 
 def record_aside(

@@ -293,15 +293,9 @@ class PostgresqlWarehouse(Warehouse):
             )
             connection.execute(self._sql(query), [table, token])
 
-    def verify(self, staged: StagedTables) -> None:
+    def differing(self, staged: StagedTables) -> list[str]:
         """Count what the views show; their tables were compared when they were staged, and never change."""
-        differing = self.session.through_restarts(lambda: self._differing(staged))
-        if differing:
-            self.undo(staged)
-            raise DcrecError(
-                f"{self.setting}: run {staged.run_id} was published, and {', '.join(differing)} found different from "
-                "what was written; the tables of before are back"
-            )
+        return self.session.through_restarts(lambda: self._differing(staged))
 
     def _differing(self, staged: StagedTables) -> list[str]:
         differing = []

@@ -9,7 +9,7 @@ them at once overrides ``commit``, as PostgreSQL does. A table that a run does n
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -58,6 +58,17 @@ class StoredRun(NamedTuple):
     run_date: str
     tables: tuple[str, ...]
     current: tuple[str, ...]
+
+
+def gather_runs(found: Iterable[tuple[str, str, str, bool]]) -> list[StoredRun]:
+    """Gather run_id, run_date, table, and whether readers find it, into runs, the newest first."""
+    runs: dict[str, StoredRun] = {}
+    for run_id, run_date, table, is_current in found:
+        before = runs.get(run_id, StoredRun(run_id, run_date, (), ()))
+        tables = before.tables if table in before.tables else (*before.tables, table)
+        current = (*before.current, table) if is_current else before.current
+        runs[run_id] = before._replace(tables=tables, current=current)
+    return sorted(runs.values(), reverse=True)
 
 
 @dataclass(frozen=True)
@@ -216,13 +227,17 @@ class Warehouse(ABC):
         ------
         DcrecError : something differs; readers are back on the tables of before.
         """
-        differing = [name for name, content in staged.contents.items() if content_of(self.shown(name)) != content]
+        differing = self.differing(staged)
         if differing:
             self.undo(staged)
             raise DcrecError(
                 f"{self.setting}: run {staged.run_id} was published, and {', '.join(differing)} found different from "
                 "what was written; the tables of before are back"
             )
+
+    def differing(self, staged: StagedTables) -> list[str]:
+        """Name the tables that readers find other than they were staged."""
+        return [name for name, content in staged.contents.items() if content_of(self.shown(name)) != content]
 
     def discard(self, staged: StagedTables) -> None:
         """Remove what is staged; fine when it is gone or shown."""

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.publish.parquet import publish, verify
+from dcrec_spark.publish.parquet import ParquetSink, verify
+from dcrec_spark.publish.protocol import publish
 from tests.jobs.job import (
     SMALL,
     Outcome,
@@ -36,7 +37,8 @@ def write_csv(path: Path, rows: Iterable[str], header: str = HEADER) -> Path:
 def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An output directory that holds one run; what it published makes no difference to those that fail."""
     output = tmp_path_factory.mktemp("published") / "out"
-    publish(spark, str(output), "before", {"recommendations": spark.range(3)}, lambda _: {"job": "retrain"})
+    sink = ParquetSink.open(str(output), spark)
+    publish(sink, "before", {"recommendations": spark.range(3)}, lambda _: {"job": "retrain"})
     return output
 
 

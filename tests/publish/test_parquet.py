@@ -21,7 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import current_run_id, read_current
 from dcrec_spark.publish.manifest import fingerprint
-from dcrec_spark.publish.parquet import ParquetSink, StagedRun, check_writable, publish, record_aside, verify
+from dcrec_spark.publish.parquet import ParquetSink, StagedRun, record_aside, verify
+from dcrec_spark.publish.protocol import Save
+from dcrec_spark.publish.protocol import publish as publish_to
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.local import LocalFiles
 from tests.frames import frame_of
@@ -40,6 +42,18 @@ def record_of(staged: StagedRun) -> dict[str, object]:
 
 def stage(spark: SparkSession, output: str, run_id: str, tables: Mapping[str, DataFrame]) -> StagedRun:
     return ParquetSink.open(output, spark).stage(run_id, tables, {})
+
+
+def publish(
+    spark: SparkSession,
+    output: str,
+    run_id: str,
+    tables: Mapping[str, DataFrame],
+    record: Callable[[StagedRun], Mapping[str, object]],
+    audit: Callable[[StagedRun], None] | None = None,
+    folders: Mapping[str, Save] | None = None,
+) -> str:
+    return publish_to(ParquetSink.open(output, spark), run_id, tables, record, audit, folders)
 
 
 def commit(staged: StagedRun, record: Mapping[str, object]) -> str:
@@ -190,7 +204,7 @@ def test_an_output_below_a_file_is_refused_before_any_work(spark: SparkSession, 
     (tmp_path / "file").write_text("")
     for output in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(ConfigError, match=r"output\.path is .*, where this user can not write"):
-            check_writable(str(output))
+            ParquetSink.open(str(output)).check_writable()
         with pytest.raises(ConfigError, match=r"output\.path"):
             stage(spark, str(output), "r1", tables_of(spark, "r1"))
 
@@ -208,7 +222,7 @@ def test_an_output_below_a_file_is_refused_before_any_work(spark: SparkSession, 
 )
 def test_an_output_that_can_not_be_atomic_is_refused(output: str, why: str) -> None:
     with pytest.raises(ConfigError, match=rf"output\.path is .*{why}"):
-        check_writable(output)
+        ParquetSink.open(output).check_writable()
 
 
 @pytest.mark.parametrize(

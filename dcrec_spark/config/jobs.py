@@ -77,7 +77,7 @@ class FoldInConfig(ServingConfig):
 
 
 class EvaluationConfig(MetricsConfig):
-    """Held-out ratings, and what a saved model is compared with; input is what the model was fitted to."""
+    """Held-out ratings, and what a saved model is compared with. Input is what the model was fitted to."""
 
     test_path: Place | None = setting(
         None, "held-out ratings, in the format and with the columns of input; a table's name for table and jdbc"
@@ -172,7 +172,7 @@ class AllSettings(FittingConfig, PlacesConfig):
 
 
 def section_type(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    """Look up the type of the section ``name``; None if ``model`` has a setting of that name, or nothing."""
+    """Look up the type of the section ``name``. None if ``model`` has a setting of that name, or nothing."""
     field = model.model_fields.get(name)
     kind = None if field is None else field.annotation
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
@@ -207,7 +207,7 @@ def nearest_settings(name: str, model: type[BaseModel] = AllSettings) -> list[st
 
 
 def is_free_text(name: str, model: type[BaseModel] = AllSettings) -> bool:
-    """Tell whether the setting of this dotted name takes any text; true for one that does not exist."""
+    """Tell whether the setting of this dotted name takes any text. True for one that does not exist."""
     first, _, rest = name.partition(".")
     section = section_type(model, first)
     if section is not None and rest:

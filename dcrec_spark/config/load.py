@@ -156,7 +156,7 @@ def _from_override(text: str, kind: type[JobConfig]) -> dict[str, Any]:
 
 
 def _merge(layers: Sequence[tuple[str, Mapping[Any, Any]]]) -> tuple[dict[Any, Any], dict[str, str]]:
-    """Merge layers, later ones over earlier ones; also returns the source of each dotted name."""
+    """Merge layers, later ones over earlier ones. Also returns the source of each dotted name."""
     merged: dict[Any, Any] = {}
     sources: dict[str, str] = {}
 
@@ -251,7 +251,7 @@ def validation_message(
     Parameters
     ----------
     error : as pydantic describes it.
-    as_written : dotted name -> text of each setting with ``${env:...}``; shown in place of its value, a secret perhaps.
+    as_written : dotted name -> text of each setting with ``${env:...}``. Shown in place of its value, a secret perhaps.
     model : the configuration whose names are suggested.
     sources : dotted name -> the layer that set it.
     prefix : of the setting's name, with a dot at its end.

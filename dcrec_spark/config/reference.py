@@ -1,6 +1,6 @@
 """Reference of all settings: ``conf/base.yaml``, and tables for the documentation.
 
-``python -m dcrec_spark.config.reference`` writes the tables, in Markdown, to standard output;
+``python -m dcrec_spark.config.reference`` writes the tables, in Markdown, to standard output.
 ``python -m dcrec_spark.config.reference base.yaml`` writes the annotated YAML file.
 """
 
@@ -40,7 +40,7 @@ Every setting of every job: in a YAML file as `section: {name: value}`, on the c
 
 
 def documented(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
-    """List the settings of a section and of the sections in it; ``prefix`` is its name and a dot.
+    """List the settings of a section and of the sections in it. ``prefix`` is its name and a dot.
 
     Each is its name within the section, its default as YAML, its type and range or choices, and its meaning with the
     jobs that have it, if its section is in others too.

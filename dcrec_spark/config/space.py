@@ -13,7 +13,7 @@ _RANGE_WORDS = {"low", "high", "log", "int"}
 
 
 class Range(BaseModel):
-    """Numbers from low to high, both included; evenly spread, or so that each doubling is as likely (log)."""
+    """Numbers from low to high, both included. Evenly spread, or so that each doubling is as likely (log)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -23,7 +23,7 @@ class Range(BaseModel):
     int: bool = False
 
     def at(self, place: float) -> float:
-        """Give the number at a place from 0 to 1; below 1 for whole numbers, each of which has an equal part."""
+        """Give the number at a place from 0 to 1. Below 1 for whole numbers, each of which has an equal part."""
         low, high = self.low, self.high + (1 if self.int else 0)
         number = low * (high / low) ** place if self.log else low + (high - low) * place
         return min(int(number), int(self.high)) if self.int else min(number, high)
@@ -47,12 +47,12 @@ def read_space(given: Any, sections: Mapping[str, type[BaseModel]]) -> dict[str,
 
     Parameters
     ----------
-    given : as it was read from YAML; ``--set`` makes levels of dotted names.
+    given : as it was read from YAML. ``--set`` makes levels of dotted names.
     sections : name -> the section whose settings may vary.
 
     Raises
     ------
-    ValueError : a setting is unknown, has no choices, or does not take one of its values; the message has its name,
+    ValueError : a setting is unknown, has no choices, or does not take one of its values. The message has its name,
         the value, and what is expected.
     """
     if not isinstance(given, Mapping):

@@ -21,7 +21,7 @@ CATEGORY = "category"
 class Catalogue:
     """Constraints on lists.
 
-    items : item_id (, category), each item once; None: all items. excluded : user_id, item_id; None: no pair.
+    items : item_id (, category), each item once. None: all items. excluded : user_id, item_id. None: no pair.
     max_per_category : most items of one category in a list.
     """
 
@@ -30,7 +30,7 @@ class Catalogue:
     max_per_category: int | None = None
 
     def left_out(self, seen: DataFrame | None) -> DataFrame | None:
-        """Return user_id, item_id of all pairs that may not be recommended; None: there is none."""
+        """Return user_id, item_id of all pairs that may not be recommended. None: there is none."""
         frames = [frame.select("user_id", "item_id") for frame in (seen, self.excluded) if frame is not None]
         return frames[0].unionByName(frames[-1]) if len(frames) > 1 else (frames[0] if frames else None)
 
@@ -46,7 +46,7 @@ def open_catalogue(
     id_types: dict[str, DataType],
     resources: ExitStack,
 ) -> Catalogue:
-    """Open the catalogue and the excluded pairs; cached, and released with ``resources``.
+    """Open the catalogue and the excluded pairs. Cached, and released with ``resources``.
 
     id_types : user, item -> type of the ids.
 

@@ -115,7 +115,7 @@ class Reporter(AbstractContextManager["Reporter"]):
         return self._tasks[name]
 
     def new_run(self) -> dict[str, float]:
-        """Forget the times of an earlier run; the result fills up with those of the next."""
+        """Forget the times of an earlier run. The result fills up with those of the next."""
         self.timings, self.done = {}, False
         return self.timings
 
@@ -142,13 +142,13 @@ class Reporter(AbstractContextManager["Reporter"]):
 
 
 class MaskedStream:
-    """A text stream that masks known secrets; otherwise the stream itself."""
+    """A text stream that masks known secrets. Otherwise the stream itself."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write the text, masked; returns the number of characters that it had."""
+        """Write the text, masked. Returns the number of characters that it had."""
         self._stream.write(mask_values(text))
         return len(text)
 

@@ -1,4 +1,4 @@
-"""Checks of an environment, each with its cure; all of them, even if one has failed.
+"""Checks of an environment, each with its cure. All of them, even if one has failed.
 
 The checks call the functions that a run calls.
 """
@@ -43,7 +43,7 @@ class _NotApplicable(Exception):
 
 
 def examine(config: RetrainConfig) -> list[Finding]:
-    """Check everything that a run with this configuration needs; writes nothing.
+    """Check everything that a run with this configuration needs. Writes nothing.
 
     Returns
     -------

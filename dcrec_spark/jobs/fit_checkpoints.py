@@ -9,12 +9,12 @@
 
 The key is a hash of all that the fit depends on: settings, ratings, the model that it starts from, the version. Each
 sweep appears whole, in one rename, and the one before stays until the next: a disk may damage either. A run of other
-settings or ratings removes what it finds of runs that died, and says that it begins anew; of two runs with one key at a
+settings or ratings removes what it finds of runs that died, and says that it begins anew. Of two runs with one key at a
 time the second keeps no checkpoints.
 
-An object store has neither renames nor locks. A sweep lies in its place from the beginning there, named after its run
-too, and is one when ``sweep.json`` is there; two runs of one key keep theirs side by side, and either would go on from
-the other's, which are the same. What runs of other settings or ratings have left goes when it is two days old.
+An object store has neither renames nor locks. A sweep is in its place from the beginning there, named after its run
+too, and is one when ``sweep.json`` is there. Two runs of one key each keep theirs. Either could resume from the
+other's, which are the same. What runs of other settings or ratings have left goes when it is two days old.
 """
 
 import hashlib
@@ -87,7 +87,7 @@ class StoredCheckpoints:
         self._last = time.monotonic()
 
     def kept(self, stage: str) -> KeptSweep | None:
-        """Read the last sweep of a stage that is not damaged; None where there is none."""
+        """Read the last sweep of a stage that is not damaged. None where there is none."""
         for name in reversed(self._names(stage)):
             sweep = self._read(stage, name)
             if sweep is not None:
@@ -99,7 +99,7 @@ class StoredCheckpoints:
         return None
 
     def _read(self, stage: str, name: str) -> KeptSweep | None:
-        """Read a sweep and compare its checksums; None, and a warning, where they are not those that were written."""
+        """Read a sweep and compare its checksums. None, and a warning, where they are not those that were written."""
         path = f"{self._directory}/{name}"
         try:
             facts = read_sealed(self._files, f"{path}/{_SWEEP}")
@@ -158,7 +158,7 @@ def _stage(files: Directories | ObjectFiles, path: str) -> Iterator[str]:
 
 
 def checkpoints_of(context: Context[RetrainConfig]) -> StoredCheckpoints | None:
-    """Return the checkpoints of this run's fit, held until the run ends; None if none are written.
+    """Return the checkpoints of this run's fit, held until the run ends. None if none are written.
 
     Checkpoints of other settings or ratings are removed, unless their run is still active.
     """
@@ -214,7 +214,7 @@ def _name(run: Run) -> str:
 
 
 def _remove_others(files: Directories, root: str, name: str, run: Run) -> None:
-    """Remove checkpoints of other fits; a fit that is active holds its lease."""
+    """Remove checkpoints of other fits. A fit that is active holds its lease."""
     others = {entry.name.removesuffix(LEASE) for entry in files.list(root) if entry.name.startswith(PREFIX)} - {name}
     for other in sorted(others):
         try:

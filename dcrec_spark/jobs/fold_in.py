@@ -49,7 +49,7 @@ class FoldIn(Job[FoldInConfig, FoldInInputs, None]):
         require_model_path(config)
 
     def extract(self, context: Context[FoldInConfig]) -> FoldInInputs:
-        """Load the model; open the ratings, which need its type of ids and its columns."""
+        """Load the model. Open the ratings, which need its type of ids and its columns."""
         with context.reporter.step("load the model"):
             saved = load_served_model(context)
         ratings = open_ratings(context)

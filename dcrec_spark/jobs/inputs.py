@@ -21,7 +21,7 @@ ServingT = TypeVar("ServingT", bound=ServingConfig)
 
 
 def open_ratings(context: Context[ReadingT]) -> DataFrame:
-    """Open the ratings that the settings name, and note their snapshot; see ``read_ratings``."""
+    """Open the ratings that the settings name, and note their snapshot. See ``read_ratings``."""
     given = pinned(context.spark, context.config.input)
     context.run.input_snapshot = given.snapshot
     context.run.input_table_id = table_id(context.spark, given)
@@ -29,7 +29,7 @@ def open_ratings(context: Context[ReadingT]) -> DataFrame:
 
 
 def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:
-    """Name the ratings that a run would read, with their columns; ``raw`` is as ``read_ratings`` returns them."""
+    """Name the ratings that a run would read, with their columns. ``raw`` is as ``read_ratings`` returns them."""
     if raw is None:
         return "input   none"
     shown = [field for field in raw.schema.fields if field.name not in ("raw", "read_problems")]  # added for rejects
@@ -79,7 +79,7 @@ def model_line(saved: SavedModel) -> str:
 
 
 def validate_to_serve(context: Context[ServingT], raw: DataFrame) -> Validated:
-    """Validate ratings for a saved model, which may be of one user; noted in the record, released at the end.
+    """Validate ratings for a saved model, which may be of one user. Noted in the record, released at the end.
 
     raw : ratings as ``read_ratings`` returns them.
     """

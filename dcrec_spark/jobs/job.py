@@ -71,9 +71,9 @@ class Outputs(Generic[ResultT]):
     tables : published name -> rows, each written once.
     result : what the caller of the runner gets, such as the fitted model.
     folders : what else appears in the directory of the run, by its name there.
-    seen : user_id, item_id of pairs that must not be recommended; None: none.
+    seen : user_id, item_id of pairs that must not be recommended. None: none.
     catalogue : what may be in the lists.
-    length : items that each list should have; a shorter one counts as short.
+    length : items that each list should have. A shorter one counts as short.
     """
 
     tables: Mapping[str, DataFrame]
@@ -119,7 +119,7 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
         """
 
     def record_directory(self, config: ConfigT) -> str | None:
-        """Return where to write the record of a run that fails; None: below the output."""
+        """Return where to write the record of a run that fails. None: below the output."""
         return None
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
         """Make the tables of the inputs."""
 
     def load(self, context: Context[ConfigT], outputs: Outputs[ResultT]) -> str:
-        """Publish the tables and the row of this run in ``runs``; returns the directory of the run as a URI.
+        """Publish the tables and the row of this run in ``runs``. Returns the directory of the run as a URI.
 
         A table of recommendations is audited before anybody can read it, and compared with the published one.
 
@@ -161,7 +161,7 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
 
     @abstractmethod
     def plan(self, context: Context[ConfigT], inputs: InputsT) -> list[str]:
-        """List what a run would read and do, a line each; a dry run shows it."""
+        """List what a run would read and do, a line each. A dry run shows it."""
 
     def summary(self, context: Context[ConfigT], finished: Finished[ResultT]) -> RenderableType:
         """Summarise the run for people: what was read, how the fits ended, where the tables are."""

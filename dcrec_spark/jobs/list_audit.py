@@ -13,7 +13,7 @@ TABLE = "recommendations"
 
 
 def last_lists(spark: SparkSession, output: str) -> DataFrame | None:
-    """Open the lists that are published under ``output`` now; None if there are none."""
+    """Open the lists that are published under ``output`` now. None if there are none."""
     directory = current_directory(output, spark)
     record = None if directory is None else read_record(directory, spark)
     if record is None or TABLE not in record.get("tables", {}):
@@ -30,7 +30,7 @@ def audit_lists(
     catalogue: Catalogue,
     length: int,
 ) -> None:
-    """Audit the staged lists; figures, verdicts and warnings go into the record.
+    """Audit the staged lists. Figures, verdicts and warnings go into the record.
 
     lists : as written. before : of the run before. left_out : pairs that may not be in them. length : recommend.top_n.
 

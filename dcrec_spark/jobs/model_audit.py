@@ -35,7 +35,7 @@ _CHECK_SHARE, _CHECK_DRAWS = 0.2, 100
 
 
 class Parts(NamedTuple):
-    """train : ratings of the fit. held_out : user_id, item_id, rating, ...; None: nothing."""
+    """train : ratings of the fit. held_out : user_id, item_id, rating, and more. None: nothing."""
 
     train: DataFrame
     held_out: DataFrame | None
@@ -85,7 +85,7 @@ def hold_out(context: Context[RetrainConfig], ratings: DataFrame) -> Parts:
 
 
 def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposure: PoissonFactorization) -> None:
-    """Check the exposure model before it is fitted; a model without a confounder is not checked.
+    """Check the exposure model before it is fitted. A model without a confounder is not checked.
 
     The figures go into the record of the run, a failure also into its warnings. The check fits stage 1 once more.
 
@@ -191,7 +191,7 @@ def _verdicts(context: Context[RetrainConfig], metrics: Metrics) -> list[Verdict
 def _compare(
     check: str, limit: float, measure: str, other: tuple[str, Estimate], new: Estimate, difference: Estimate
 ) -> Verdict:
-    """Compare a model with another one; the interval is that of the paired difference, as a share of the other's."""
+    """Compare a model with another one. The interval is that of the paired difference, as a share of the other's."""
     name, old = other
     if old.value <= 0:
         return Verdict(check, 0.0, limit, True, f"{measure} of the {name} is 0, and {new.value:.4g} of this model")

@@ -35,7 +35,7 @@ _GAUGES = {
 
 @contextmanager
 def write_metrics(run: Run, path: str | None) -> Iterator[None]:
-    """Write the metrics of a run when it ends, in success and failure; nothing without a path."""
+    """Write the metrics of a run when it ends, in success and failure. Nothing without a path."""
     try:
         yield
     except BaseException as error:

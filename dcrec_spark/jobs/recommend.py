@@ -37,7 +37,7 @@ USERS = "recommend.users"
 class RecommendInputs:
     """The saved model, and whom to serve.
 
-    ratings : pairs to leave out, as ``read_ratings`` returns them; None: none. users : user_id; None: all.
+    ratings : pairs to leave out, as ``read_ratings`` returns them. None: none. users : user_id. None: all.
     """
 
     saved: SavedModel
@@ -69,7 +69,7 @@ class Recommend(Job[RecommendJobConfig, RecommendInputs, None]):
                 )
 
     def extract(self, context: Context[RecommendJobConfig]) -> RecommendInputs:
-        """Load the model; open the ratings and the list of users, whose ids have to be of the model's type."""
+        """Load the model. Open the ratings and the list of users, whose ids have to be of the model's type."""
         config, spark = context.config, context.spark
         with context.reporter.step("load the model"):
             saved = load_served_model(context)
@@ -112,7 +112,7 @@ def _names_ratings(given: InputConfig) -> bool:
 
 
 def _known_users(context: Context[RecommendJobConfig], model: DeconfoundedMFModel, users: DataFrame) -> DataFrame:
-    """List the users to serve, each once, under the model's name of the column; note those that are unknown.
+    """List the users to serve, each once, under the model's name of the column. Note those that are unknown.
 
     Raises
     ------

@@ -57,7 +57,7 @@ class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
     last_step = "rank and publish"
 
     def extract(self, context: Context[RetrainConfig]) -> RetrainInputs:
-        """Open the ratings; load the model to start from, which has to fit them and the settings."""
+        """Open the ratings. Load the model to start from, which has to fit them and the settings."""
         config, ratings = context.config, open_ratings(context)
         types = {side: ratings.schema[f"{side}_id"].dataType for side in ("user", "item")}
         catalogue = open_catalogue(context.spark, config.recommend, config.input, types, context.resources)
@@ -175,7 +175,7 @@ def _require_fillable_ranks(config: RetrainConfig, ratings: DataFrame) -> None:
 
 
 def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
-    """Load the model that the fit starts from, if there is one; released at the end of the run."""
+    """Load the model that the fit starts from, if there is one. Released at the end of the run."""
     path = context.config.model.warm_start
     if path == PREVIOUS:
         path = previous_run(context.spark, context.output)

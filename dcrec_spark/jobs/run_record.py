@@ -42,7 +42,7 @@ class StageFit(NamedTuple):
     converged: bool
 
     def warning(self, stage: str, tol: float) -> str | None:
-        """Warn of a fit that did not converge, in one sentence with its remedy; None if there is nothing to say.
+        """Warn of a fit that did not converge, in one sentence with its remedy. None if there is nothing to say.
 
         stage : exposure or outcome, the section of the settings. tol : 0 means a fixed number of iterations.
         """
@@ -83,11 +83,11 @@ class Verdicts:
     forced: list[str] = field(default_factory=list)
 
     def enforce(self, found: list[Verdict], force: bool, error: type[DcrecError] = AuditError) -> list[str]:
-        """Record verdicts; refuse if one has failed, or return warnings if ``force`` is set.
+        """Record verdicts. Refuse if one has failed, or return warnings if ``force`` is set.
 
         Raises
         ------
-        DcrecError : of the given type; names each failure, and what to do.
+        DcrecError : of the given type. Names each failure, and what to do.
         """
         self.all += found
         failed = [verdict for verdict in found if not verdict.passed]
@@ -103,7 +103,7 @@ class Verdicts:
 
 @dataclass
 class Run:
-    """Facts of one run; ``run.json`` and the table ``runs`` hold them.
+    """Facts of one run. ``run.json`` and the table ``runs`` hold them.
 
     timings : seconds by step, shared with the reporter that measures them. exposure_check : figures of the predictive
     check. source : the model that is served, or that the fit starts from. input_snapshot : of the table of ratings.
@@ -147,7 +147,7 @@ class Run:
 
     @property
     def model_version(self) -> str | None:
-        """Name of the model, equal for equal settings, data and start; of the served one where nothing is fitted."""
+        """Name of the model, equal for equal settings, data and start. Of the served one where nothing is fitted."""
         if self.job != RETRAIN:
             return None if self.source is None else self.source.model_version
         if self.data_fingerprint is None:

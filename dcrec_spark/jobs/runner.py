@@ -48,7 +48,7 @@ def run_job(
 
     Returns
     -------
-    The finished run; None after a dry run, and if the input has not changed (input.unchanged=skip).
+    The finished run. None after a dry run, and if the input has not changed (input.unchanged=skip).
 
     Raises
     ------
@@ -99,7 +99,7 @@ def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Fini
 
 
 def _publish(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT], outputs: Outputs[ResultT]) -> str:
-    """Publish; a signal that comes when readers already have the new tables does not undo the run."""
+    """Publish. A signal that comes when readers already have the new tables does not undo the run."""
     try:
         directory = job.load(context, outputs)
         context.reporter.done = True

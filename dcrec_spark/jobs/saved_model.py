@@ -33,7 +33,7 @@ class Source:
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A model that was loaded; its factors are cached until it is released."""
+    """A model that was loaded. Its factors are cached until it is released."""
 
     model: DeconfoundedMFModel
     source: Source
@@ -60,7 +60,7 @@ def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
 
 
 def record_of(spark: SparkSession, source: Source) -> dict[str, Any] | None:
-    """run.json of the run that the model is of; None where it is of none."""
+    """run.json of the run that the model is of. None where it is of none."""
     return None if source.run_id is None else read_record(source.path.rpartition("/")[0], spark)
 
 
@@ -104,7 +104,7 @@ def _require_run(spark: SparkSession, run: str, setting: str) -> None:
 
 
 def _require_undamaged(spark: SparkSession, where: str, setting: str) -> None:
-    """Compare the files of a run's model with the run's manifest; a model that was saved by hand has none.
+    """Compare the files of a run's model with the run's manifest. A model that was saved by hand has none.
 
     A run without its manifest is damaged: so would be a flipped byte in its model, for all that one can tell.
     """
@@ -124,7 +124,7 @@ def _is_of_a_run(files: Files, directory: str) -> bool:
 
 
 def _has_model(spark: SparkSession, run: str, setting: str) -> bool:
-    """Whether a run has a model; one that its manifest lists and nobody finds is damage."""
+    """Whether a run has a model. One that its manifest lists and nobody finds is damage."""
     files, directory = open_files(run, spark, "run directory")
     if files.exists(f"{directory}/{FOLDER}"):
         return True

@@ -60,7 +60,7 @@ def open_sinks(config: JobConfig, spark: SparkSession, output: str) -> Iterator[
 
     Raises
     ------
-    ConfigError : one of them cannot be used; names the setting.
+    ConfigError : one of them cannot be used. Names the setting.
     """
     with _open_warehouses(config, spark, config.run.run_date) as warehouses:
         yield Several(spark, open_output(output, spark), warehouses)
@@ -135,7 +135,7 @@ def _open_other(
 
 
 def _warehouses_of(config: JobConfig) -> WarehousesConfig:
-    """Return the warehouses of a job's settings; none for a job that publishes to none."""
+    """Return the warehouses of a job's settings. None for a job that publishes to none."""
     return config.warehouses if isinstance(config, PlacesConfig) else WarehousesConfig()
 
 
@@ -174,7 +174,7 @@ class Places:
 
         Raises
         ------
-        DataError : a place does not hold the run; nothing has changed. DcrecError : a place failed; names the places
+        DataError : a place does not hold the run. Nothing has changed. DcrecError : a place failed. Names the places
             that are on the run already.
         """
         held = self.runs()
@@ -198,11 +198,11 @@ class Places:
 
 @contextmanager
 def open_places(config: PlacesConfig) -> Iterator[Places]:
-    """Open what the settings name; Spark starts only if a place needs it.
+    """Open what the settings name. Spark starts only if a place needs it.
 
     Raises
     ------
-    ConfigError : a place cannot be opened; names the setting.
+    ConfigError : a place cannot be opened. Names the setting.
     """
     output = output_path(config)
     needs_spark = any(getattr(config.warehouses, kind.kind) is not None for kind in _CATALOGS) or not is_local(output)

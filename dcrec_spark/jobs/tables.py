@@ -62,8 +62,8 @@ def list_tables(
     Parameters
     ----------
     left_out : user_id, item_id of pairs that may not be recommended.
-    ratings : those of the fit, under the model's names; intervals and overlap need them.
-    users : those to serve, under the model's name; None: all.
+    ratings : those of the fit, under the model's names. Intervals and overlap need them.
+    users : those to serve, under the model's name. None: all.
     """
     run, items, most = context.run, catalogue.items_of(model), catalogue.max_per_category
     extra = wanted.extra if isinstance(wanted, ListsConfig) else ()

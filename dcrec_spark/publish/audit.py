@@ -14,7 +14,7 @@ from dcrec_spark.errors import AuditError
 class Promises(NamedTuple):
     """What else lists have to keep.
 
-    items : item_id (, category) of what is on offer; None: everything. most : items of one category in a list.
+    items : item_id (, category) of what is on offer. None: everything. most : items of one category in a list.
     """
 
     items: DataFrame | None = None
@@ -33,7 +33,7 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None, promises: Pr
     Parameters
     ----------
     table : the staged recommendations, as written.
-    seen : user_id, item_id that were to be left out; None when seen items may be recommended.
+    seen : user_id, item_id that were to be left out. None when seen items may be recommended.
     promises : what is on offer.
 
     Raises
@@ -71,8 +71,8 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None, promises: Pr
 def audit_overlap(table: DataFrame, side: str) -> None:
     """Refuse a table of overlap that breaks a promise to its readers.
 
-    Each user, or item, has one row; it is worth one rating at least, and no more than it has; propensities are
-    probabilities; the mean lies between its bounds.
+    Each user, or item, has one row. It is worth one rating at least, and no more than it has. Propensities are
+    probabilities. The mean lies between its bounds.
 
     Parameters
     ----------

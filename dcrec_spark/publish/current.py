@@ -33,7 +33,7 @@ class PublishedRun:
     Attributes
     ----------
     run_id : str
-        Its name; the tables hold it as a column.
+        Its name. The tables hold it as a column.
     directory : str
         The URI of its directory: each table is a directory of Parquet files in there.
     record : dict
@@ -121,19 +121,19 @@ def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
 
 
 def current_run_id(output: str, spark: SparkSession | None = None) -> str | None:
-    """Return the published run_id; None when nothing has been published yet."""
+    """Return the published run_id. None when nothing has been published yet."""
     return run_id_in(*open_files(output, spark))
 
 
 def current_directory(output: str, spark: SparkSession | None = None) -> str | None:
-    """Return the directory of the published run as a URI; None when nothing has been published yet."""
+    """Return the directory of the published run as a URI. None when nothing has been published yet."""
     files, root = open_files(output, spark)
     run_id = run_id_in(files, root)
     return None if run_id is None else files.uri(run_path(root, run_id))
 
 
 def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[str, Any] | None:
-    """Read ``run.json`` of a published run; None where there is none.
+    """Read ``run.json`` of a published run. None where there is none.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[s
 
 
 def run_id_in(files: Files, root: str) -> str | None:
-    """Read the run that ``CURRENT`` under ``root`` names; None where there is no such file."""
+    """Read the run that ``CURRENT`` under ``root`` names. None where there is no such file."""
     return read_run_id(files, f"{root}/{CURRENT}") if files.exists(f"{root}/{CURRENT}") else None
 
 

@@ -1,8 +1,8 @@
-"""Delta tables: rows are staged in a table beside, and overwrite the table that readers read in one commit.
+"""Delta tables: rows are staged in a second table, and overwrite the table that readers read in one commit.
 
 A place is the version of the table that readers read. The commit carries the run_id as ``txnAppId``, so that it counts
 once, and the run in its ``userMetadata``. Of two overwrites that began on one version Delta refuses the second. How
-long an older version can be restored is the table's own setting, ``delta.deletedFileRetentionDuration``; vacuum ends
+long an older version can be restored is the table's own setting, ``delta.deletedFileRetentionDuration``. Vacuum ends
 it.
 """
 
@@ -46,17 +46,17 @@ class DeltaWarehouse(CatalogWarehouse):
         return str(self.spark.sql(f"DESCRIBE HISTORY {self.table(table)} LIMIT 1").collect()[0]["version"])
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
-        """Write to a table beside."""
+        """Write to a second table."""
         place = staged_place(table, staged.token)
         rows.writeTo(self.table(place)).using("delta").create()
         return place
 
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
-        """Open the table beside."""
+        """Open the second table."""
         return self.spark.table(self.table(staged.places[table]))
 
     def show(self, staged: StagedTables, table: str) -> str:
-        """Overwrite the table by what is staged; Delta counts it once, however often it is asked."""
+        """Overwrite the table by what is staged. Delta counts it once, however often it is asked."""
         rows = self.spark.table(self.table(staged.places[table]))
         writer = rows.writeTo(self.table(table)).option("userMetadata", self._metadata(staged.run_id, self.run_date))
         writer = writer.option("txnAppId", f"{APPLICATION}.{staged.run_id}").option("txnVersion", "1")
@@ -86,11 +86,11 @@ class DeltaWarehouse(CatalogWarehouse):
             self._restore(table, int(place), versions[int(place)])
 
     def drop(self, staged: StagedTables, table: str) -> None:
-        """Drop the table beside."""
+        """Drop the second table."""
         self.spark.sql(f"DROP TABLE IF EXISTS {self.table(staged_place(table, staged.token))}")
 
     def prune(self, table: str) -> None:
-        """Drop the tables beside that dead publishers have left."""
+        """Drop the second tables that dead publishers have left."""
         for place in self.places_of(table):
             if is_abandoned(place):
                 self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
@@ -152,7 +152,7 @@ class DeltaWarehouse(CatalogWarehouse):
 
 
 def _run_in(metadata: str) -> tuple[str, str] | None:
-    """run_id and run_date of a version that was written here; None for versions of others."""
+    """run_id and run_date of a version that was written here. None for versions of others."""
     try:
         content = json.loads(metadata)
     except ValueError:

@@ -1,6 +1,6 @@
 """Tables of Spark's session catalog, which a Hive metastore keeps: a table for each run, a view for readers.
 
-A place is the name of a run's table, which never changes. The view shows one of them; replacing it is one change in
+A place is the name of a run's table, which never changes. The view shows one of them. Replacing it is one change in
 the metastore. Its properties list the tables that it can show, so that what was published and what was only staged are
 told apart without a second change. The metastore has no lock that spans looking and replacing: the directory's lock
 keeps publishers to one output apart, and publishers to different outputs must not share a namespace.
@@ -69,7 +69,7 @@ class HiveWarehouse(CatalogWarehouse):
         return f"{self.namespace}.{table} from {run.place}"
 
     def put_back(self, table: str, place: str | None) -> None:
-        """Have the view show a table of before; without one there was no view."""
+        """Have the view show a table of before. Without one there was no view."""
         if place is None:
             self.spark.sql(f"DROP VIEW IF EXISTS {self.table(table)}")
         else:

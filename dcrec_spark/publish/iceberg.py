@@ -1,6 +1,6 @@
 """Iceberg tables: a branch for what is staged, a fast-forward to publish it, a tag for each run that is kept.
 
-A place is the id of a snapshot. Readers read the branch ``main``; a run is written to a branch of its own, which ends
+A place is the id of a snapshot. Readers read the branch ``main``. A run is written to a branch of its own, which ends
 in one snapshot with the run_id and the run_date among its properties. That snapshot is read back, and the
 fast-forward, one atomic commit of the catalog, makes it main's. Iceberg refuses it when main has moved since. Rows of
 snapshots that no tag holds go with the next expire_snapshots, which is the warehouse's own maintenance.
@@ -28,7 +28,7 @@ class IcebergWarehouse(CatalogWarehouse):
     kind = "iceberg"
 
     def check(self) -> None:
-        """Make the database; its catalog has to be named, for Iceberg's procedures are called there."""
+        """Make the database. Its catalog has to be named, for Iceberg's procedures are called there."""
         if "." not in self.namespace:
             raise ConfigError(f"{self.setting}.namespace is {self.namespace!r}; expected catalog.database")
         super().check()
@@ -48,7 +48,7 @@ class IcebergWarehouse(CatalogWarehouse):
         return str(heads[0]) if heads else "no snapshot"
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
-        """Write to a branch; its head is the place."""
+        """Write to a branch. Its head is the place."""
         branch = f"{BRANCH_PREFIX}{staged.token}"
         self.spark.sql(f"ALTER TABLE {self.table(table)} CREATE BRANCH `{branch}` RETAIN {BRANCH_DAYS} DAYS")
         writer = rows.writeTo(f"{self.table(table)}.branch_{branch}")

@@ -30,7 +30,7 @@ class Turnover(NamedTuple):
 
 
 def lists_of(table: DataFrame, length: int) -> Lists:
-    """Sum up one table; ``length``: rows of a list that is not short."""
+    """Sum up one table. ``length``: rows of a list that is not short."""
     per_user = table.groupBy("user_id").count().agg(F.count("*"), F.count_if(F.col("count") < length)).collect()[0]
     rows, items, mean, spread = table.agg(
         F.count("*"), F.count_distinct("item_id"), F.avg("score"), F.stddev_pop("score")
@@ -48,17 +48,17 @@ def turnover(before: DataFrame, after: DataFrame) -> Turnover:
 
 
 def changes(before: DataFrame | None, after: DataFrame) -> DataFrame:
-    """List the rows that came, went, or stand at another rank.
+    """List the rows that came, went, or are at another rank.
 
     Parameters
     ----------
-    before : the table of the run before; None: there is none, and every row is added.
+    before : the table of the run before. None: there is none, and every row is added.
     after : the table of this run.
 
     Returns
     -------
     DataFrame[user_id, item_id, change, rank_before, rank]
-        change : added, removed or moved; a rank is null where the pair has none.
+        change : added, removed or moved. A rank is null where the pair has none.
     """
     new = after.select(*_PAIR, F.col("rank"))
     old = new.limit(0) if before is None else before.select(*_PAIR, "rank")

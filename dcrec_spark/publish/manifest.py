@@ -31,7 +31,7 @@ class TableFiles(NamedTuple):
 
 
 def fingerprint(files: Files, directory: str, rows: int) -> TableFiles:
-    """Take the checksums of a table's data files on disk; ``rows`` is what was written."""
+    """Take the checksums of a table's data files on disk. ``rows`` is what was written."""
     return TableFiles(rows, *fingerprint_folder(files, directory))
 
 
@@ -60,7 +60,7 @@ def write_manifest(
 
 
 def check_manifest(files: Files, directory: str) -> None:
-    """Compare the files of a run with its manifest; each is read once.
+    """Compare the files of a run with its manifest. Each is read once.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def check_manifest(files: Files, directory: str) -> None:
 
 
 def check_folder(files: Files, directory: str, folder: str) -> None:
-    """Compare the files of one folder of a run with the run's manifest; each is read once.
+    """Compare the files of one folder of a run with the run's manifest. Each is read once.
 
     Raises
     ------

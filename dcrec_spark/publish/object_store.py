@@ -2,11 +2,11 @@
 
 ::
 
-    <output>/CURRENT                              the run_id that readers read; replaced in one step
+    <output>/CURRENT                              the run_id that readers read. Replaced in one step
     <output>/run_id=<run_id>/<table>/*.parquet    written there, where nobody looks before CURRENT names the run
                             /model/               what else the run leaves
                             /run.json             the run's record
-                            /manifest.json        checksums of all the above; written last, and never changed
+                            /manifest.json        checksums of all the above. Written last, and never changed
                             /_begun               tells how old the directory is before there is anything else in it
                             /_published           marks a run that was current at some time
     <output>/failed/run_id=<run_id>/run.json      the record of a run that published nothing
@@ -54,7 +54,7 @@ class ObjectStoreSink:
     given: str
 
     def check_writable(self) -> None:
-        """Refuse an output that this user could not publish to; leaves nothing behind.
+        """Refuse an output that this user could not publish to. Leaves nothing behind.
 
         Raises
         ------
@@ -63,7 +63,7 @@ class ObjectStoreSink:
         require_writable(self.files, self.root, self.given, SETTING)
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
-        """Write each table and folder once to the run's directory; nothing stays when one of them fails.
+        """Write each table and folder once to the run's directory. Nothing stays when one of them fails.
 
         Raises
         ------
@@ -91,12 +91,12 @@ class ObjectStoreSink:
         return StagedRun(self.files, self.root, run_id, path, base, written, saved, version=version)
 
     def commit(self, staged: StagedRun, record: Record) -> str:
-        """Make the staged tables the current ones; returns the run's directory as a URI.
+        """Make the staged tables the current ones. Returns the run's directory as a URI.
 
         Raises
         ------
-        ConflictError : another run was published since staging began; nothing changes.
-        DcrecError : the store went away; says whether the run may be published.
+        ConflictError : another run was published since staging began. Nothing changes.
+        DcrecError : the store went away. Says whether the run may be published.
         """
         try:
             self.files.write(f"{staged.path}/{RECORD}", to_json(record))
@@ -129,7 +129,7 @@ class ObjectStoreSink:
         ------
         DcrecError
             A file is missing, changed or foreign, and the run withdrawn: readers are back on the run before. Or the
-            store went away; the run stays.
+            store went away. The run stays.
         """
         try:
             check_manifest(self.files, staged.path)
@@ -145,7 +145,7 @@ class ObjectStoreSink:
             ) from error
 
     def discard(self, staged: StagedRun) -> None:
-        """Remove the staged tables, unless they are published; where the store is away, that is left to a later run."""
+        """Remove the staged tables, unless they are published. Where the store is away, that is left to a later run."""
         try:
             if run_id_in(self.files, self.root) != staged.run_id and not self._is_published(staged.run_id):
                 self.files.delete(staged.path)
@@ -184,7 +184,7 @@ class ObjectStoreSink:
         Raises
         ------
         DataError : there is no such run, or it is damaged.
-        ConflictError : another run was published meanwhile; nothing has changed.
+        ConflictError : another run was published meanwhile. Nothing has changed.
         """
         path, version, before = run_path(self.root, run_id), *self._now()
         check_manifest(self.files, path)
@@ -204,7 +204,7 @@ class ObjectStoreSink:
         return [run_id for run_id in self._directories() if run_id == current or self._is_published(run_id)]
 
     def prune(self, keep: int) -> list[str]:
-        """Remove all runs but the ``keep`` newest and the current one; returns which.
+        """Remove all runs but the ``keep`` newest and the current one. Returns which.
 
         Whoever still reads an old run loses it.
         """
@@ -232,7 +232,7 @@ class ObjectStoreSink:
         self.files.write_over(self._pointer, f"{run_id}\n".encode(), version)
 
     def _mark(self, run_id: str) -> None:
-        """Note that a run is, or was, current; the next publisher does it if this one cannot."""
+        """Note that a run is, or was, current. The next publisher does it if this one cannot."""
         try:
             if not self._is_published(run_id):
                 self.files.write(f"{run_path(self.root, run_id)}/{PUBLISHED}", b"")
@@ -277,7 +277,7 @@ def open_output(output: str, spark: SparkSession | None = None) -> Output:
 
     Raises
     ------
-    ConfigError : ``output`` names no such place; the error names output.path.
+    ConfigError : ``output`` names no such place. The error names output.path.
     """
     files, root = open_files(output, spark)
     return ObjectStoreSink(files, root, output) if isinstance(files, ObjectFiles) else ParquetSink(files, root, output)

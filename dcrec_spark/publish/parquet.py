@@ -2,13 +2,13 @@
 
 ::
 
-    <output>/CURRENT                              the run_id that readers read; replaced in one step
+    <output>/CURRENT                              the run_id that readers read. Replaced in one step
     <output>/run_id=<run_id>/<table>/*.parquet    appears in one step, whole, and never changes
                             /model/               what else the run leaves, here a model: any files, at any depth
                             /run.json             the run's record
-                            /manifest.json        checksums of all the above; written last
+                            /manifest.json        checksums of all the above. Written last
     <output>/failed/run_id=<run_id>/run.json      the record of a run that published nothing
-    <output>/.staging-<run_id>-<token>/           tables in the making; no reader looks here
+    <output>/.staging-<run_id>-<token>/           tables in the making. No reader looks here
             /.staging-<run_id>-<token>.lease      locked by the process that makes them, as long as it lives
     <output>/.committing                          the run being committed, or withdrawn, right now
     <output>/.lock                                held while committing
@@ -17,7 +17,7 @@
 The steps are those of :mod:`dcrec_spark.publish.protocol`. Committing renames the staging directory, then replaces the
 pointer. A process that dies in between leaves the pointer on the old run, and ``.committing`` tells the next publisher
 to remove the directory that nobody points to. Of publishers whose spans from staging to commit overlap, the first to
-commit wins: the others see that the pointer has moved. Verifying reads each file once more; a damaged run is withdrawn
+commit wins: the others see that the pointer has moved. Verifying reads each file once more. A damaged run is withdrawn
 as an interrupted commit is. ``dcrec rollback`` goes back to an older run.
 """
 
@@ -59,8 +59,8 @@ SETTING = "output.path"
 class StagedRun:
     """What is written and not published.
 
-    base : the run that was current when staging began; version : of the pointer to it, on an object store. lease : lets
-    go of the staging directory when it is closed.
+    base : the run that was current when staging began. version : of the pointer to it, on an object store. lease :
+    releases the staging directory when it is closed.
     """
 
     files: Files
@@ -95,7 +95,7 @@ class ParquetSink:
 
         Raises
         ------
-        ConfigError : ``output`` names no such place; the error names output.path.
+        ConfigError : ``output`` names no such place. The error names output.path.
         """
         files, root = open_files(output, spark)
         if isinstance(files, ObjectFiles):
@@ -103,7 +103,7 @@ class ParquetSink:
         return cls(files, root, output)
 
     def check_writable(self) -> None:
-        """Refuse an output that this user could not publish to; leaves nothing behind.
+        """Refuse an output that this user could not publish to. Leaves nothing behind.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class ParquetSink:
         require_writable(self.files, self.root, self.given, SETTING)
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
-        """Write each table and folder once into a staging directory; nothing stays when one of them fails.
+        """Write each table and folder once into a staging directory. Nothing stays when one of them fails.
 
         Raises
         ------
@@ -135,11 +135,11 @@ class ParquetSink:
             return StagedRun(files, root, run_id, path, base, written, saved, lease.pop_all())
 
     def commit(self, staged: StagedRun, record: Record) -> str:
-        """Make the staged tables the current ones; returns the run's directory as a URI.
+        """Make the staged tables the current ones. Returns the run's directory as a URI.
 
         Raises
         ------
-        ConflictError : another run was published since staging began, or this run_id was; nothing changes.
+        ConflictError : another run was published since staging began, or this run_id was. Nothing changes.
         """
         files, root = self.files, self.root
         files.write(f"{staged.path}/{RECORD}", to_json(record))
@@ -173,7 +173,7 @@ class ParquetSink:
             ) from damage
 
     def discard(self, staged: StagedRun) -> None:
-        """Remove the staged tables; fine when they are gone or committed."""
+        """Remove the staged tables. Fine when they are gone or committed."""
         self.files.delete(staged.path)
         staged.lease.close()
 
@@ -207,7 +207,7 @@ class ParquetSink:
         return [name.removeprefix("run_id=") for name in names if name.startswith("run_id=")]
 
     def prune(self, keep: int) -> list[str]:
-        """Remove all runs but the ``keep`` newest and the current one; returns which.
+        """Remove all runs but the ``keep`` newest and the current one. Returns which.
 
         Each goes in one step from where readers look. Whoever still reads an old run loses it.
         """
@@ -259,7 +259,7 @@ class ParquetSink:
 def record_aside(
     output: str, run_id: str, record: Record, spark: SparkSession | None = None, folder: str = FAILED
 ) -> str:
-    """Leave run.json of a run that published nothing, in place of an earlier try's; returns its URI."""
+    """Leave run.json of a run that published nothing, in place of an earlier try's. Returns its URI."""
     require_name("run_id", run_id, RUN_ID)
     files, root = open_files(output, spark)
     path = f"{root}/{folder}/run_id={run_id}/{RECORD}"
@@ -310,7 +310,7 @@ def _write_folder(files: Files, path: str, save: Save) -> FolderFiles:
 
 
 def _undo_interrupted_commit(files: Directories, root: str) -> None:
-    """Settle the commit that ``.committing`` names: done if the pointer names it too, else taken back."""
+    """Finish the commit that ``.committing`` names: done if the pointer names it too, else taken back."""
     if not files.exists(f"{root}/{COMMITTING}"):
         return
     run_id = read_run_id(files, f"{root}/{COMMITTING}")
@@ -323,5 +323,5 @@ def _undo_interrupted_commit(files: Directories, root: str) -> None:
 
 
 def _staging_path(root: str, run_id: str) -> str:
-    """Make a name for a staging directory; its token keeps two processes with one run_id apart."""
+    """Make a name for a staging directory. Its token keeps two processes with one run_id apart."""
     return f"{root}/{STAGING_PREFIX}{run_id}-{uuid4().hex[:8]}"

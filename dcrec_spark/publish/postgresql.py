@@ -13,7 +13,7 @@ attempts, and gives up after a minute. A publisher holds a second advisory lock,
 it lives: what is staged under a token that nobody holds is left over, and goes.
 
 A server that goes away in the middle of a step and is back within a minute costs that step only. Staging then
-has a new token; committing looks first whether it was done.
+has a new token. Committing looks first whether it was done.
 """
 
 import logging
@@ -93,7 +93,7 @@ create table if not exists {schema}.dcrec_current (
 class PostgresqlWarehouse(Warehouse):
     """Tables of a PostgreSQL database.
 
-    spark : writes the rows; None is enough to list runs and to go back to one. lock_seconds : how long to wait for
+    spark : writes the rows. None is enough to list runs and to go back to one. lock_seconds : how long to wait for
     readers, other publishers, and a server that restarts.
     """
 
@@ -142,7 +142,7 @@ class PostgresqlWarehouse(Warehouse):
     # ---- stage
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedTables:
-        """Load all tables, and read back what is there; begun anew where the server went away in between."""
+        """Load all tables, and read back what is there. Begun anew where the server went away in between."""
         return self.session.through_restarts(lambda: super(PostgresqlWarehouse, self).stage(run_id, tables, folders))
 
     def prepare(self, table: str, rows: DataFrame) -> None:
@@ -200,7 +200,7 @@ class PostgresqlWarehouse(Warehouse):
             raise DcrecError(f"{self.setting}: {self.namespace}.{place} could not be loaded: {what}") from error
 
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
-        """Open what was loaded, in pieces that executors read side by side; maps are left out."""
+        """Open what was loaded, in pieces that executors read in parallel. Maps are left out."""
         place = staged_place(table, staged.token)
         query = "select relpages from pg_class where oid = %s::regclass"
         row = self.session.connection().execute(query, [self._dotted(place)]).fetchone()
@@ -261,7 +261,7 @@ class PostgresqlWarehouse(Warehouse):
             self._show(connection, {table: place})
 
     def undo(self, staged: StagedTables) -> None:
-        """Show what was shown when staging began, all views at once; the publication is no longer recorded."""
+        """Show what was shown when staging began, all views at once. The publication is no longer recorded."""
         self.session.through_restarts(lambda: self._undo(staged))
 
     def _undo(self, staged: StagedTables) -> None:
@@ -294,7 +294,7 @@ class PostgresqlWarehouse(Warehouse):
             connection.execute(self._sql(query), [table, token])
 
     def differing(self, staged: StagedTables) -> list[str]:
-        """Count what the views show; their tables were compared when they were staged, and never change."""
+        """Count what the views show. Their tables were compared when they were staged, and never change."""
         return self.session.through_restarts(lambda: self._differing(staged))
 
     def _differing(self, staged: StagedTables) -> list[str]:
@@ -313,7 +313,7 @@ class PostgresqlWarehouse(Warehouse):
     # ---- clear up, list, go back
 
     def discard(self, staged: StagedTables) -> None:
-        """Remove what is staged, unless it is shown or held; where the server is away, that is left to the next run."""
+        """Remove what is staged, unless it is shown or held. Where the server is away, that is left to the next run."""
         try:
             self._discard(staged)
         except (DcrecError, psycopg.OperationalError) as error:
@@ -392,7 +392,7 @@ class PostgresqlWarehouse(Warehouse):
             yield connection
 
     def _locked_views(self, connection: psycopg.Connection) -> bool:
-        """Try to lock; new readers queue up behind an attempt, so each is short."""
+        """Try to lock. New readers queue up behind an attempt, so each is short."""
         try:
             with connection.transaction():
                 connection.execute(f"set local lock_timeout = '{_ATTEMPT_SECONDS}s'")

@@ -47,7 +47,7 @@ class Session:
         return self._open
 
     def close(self) -> None:
-        """Close the connection, which lets go of all locks."""
+        """Close the connection, which releases all locks."""
         if self._open is not None:
             self._open.close()
         self._open = None
@@ -89,7 +89,7 @@ class Session:
                 self._come_back(deadline, error)
 
     def answers(self) -> bool:
-        """Whether the connection of before is still there; one to a server that has restarted is not."""
+        """Whether the connection of before is still there. One to a server that has restarted is not."""
         try:
             if self._open is not None:
                 self._open.execute("select 1")
@@ -135,13 +135,13 @@ class Session:
             self._staging.add(token)
 
     def forget(self, token: str) -> bool:
-        """Hold a token no longer than this connection lives; return whether it is held here."""
+        """Hold a token no longer than this connection lives. Return whether it is held here."""
         held = token in self._staging
         self._staging.discard(token)
         return held
 
     def release(self, connection: psycopg.Connection, token: str) -> None:
-        """Let go of a token that this connection holds."""
+        """Release a token that this connection holds."""
         connection.execute("select pg_advisory_unlock(hashtextextended(%s, 0))", [self._key(token)])
 
     def has_holder(self, connection: psycopg.Connection, token: str) -> bool:

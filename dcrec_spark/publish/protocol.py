@@ -12,13 +12,13 @@ The sink then discards them. A run that publishes nothing to be audited passes n
 
 **Commit.** The sink makes the staged tables the current ones in one step, together with the run's record. If another
 run was committed since staging began, it changes nothing and raises ConflictError: one of two publishers wins. A
-process that is killed during the commit leaves the old run or the new one; the next publisher clears up the rest.
+process that is killed during the commit leaves the old run or the new one. The next publisher clears up the rest.
 
 **Verify.** The sink reads back what readers now find, once, and compares it with the checksums of what was written. If
 anything differs, it withdraws the run, so that readers are back on the run before, and raises. A process that is
-killed before this step leaves a run that is published and not verified; its checksums stay with it.
+killed before this step leaves a run that is published and not verified. Its checksums stay with it.
 
-A new sink is a class with these methods; docs/how-to/add-a-sink.md goes through one.
+A new sink is a class with these methods. Docs/how-to/add-a-sink.md goes through one.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class Sink(Protocol[Staged]):
     """A place to publish to. ``Staged`` is the sink's type for what is written and not published."""
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> Staged:
-        """Write all tables and folders where no reader looks; leave nothing when one of them fails.
+        """Write all tables and folders where no reader looks. Leave nothing when one of them fails.
 
         Raises
         ------
@@ -45,23 +45,23 @@ class Sink(Protocol[Staged]):
         """
 
     def commit(self, staged: Staged, record: Record) -> str:
-        """Make what is staged current in one step; returns where it is, for people.
+        """Make what is staged current in one step. Returns where it is, for people.
 
         Raises
         ------
-        ConflictError : another run was committed since staging began; nothing has changed.
+        ConflictError : another run was committed since staging began. Nothing has changed.
         """
 
     def verify(self, staged: Staged) -> None:
-        """Compare what readers find with what was written; on a difference bring the run before back.
+        """Compare what readers find with what was written. On a difference bring the run before back.
 
         Raises
         ------
-        DcrecError : something differs; the run is withdrawn.
+        DcrecError : something differs. The run is withdrawn.
         """
 
     def discard(self, staged: Staged) -> None:
-        """Remove what is staged; fine when it is gone or committed."""
+        """Remove what is staged. Fine when it is gone or committed."""
 
 
 def publish(
@@ -77,7 +77,7 @@ def publish(
     Parameters
     ----------
     sink : where to publish.
-    run_id : name of the run; a published one is never used again.
+    run_id : name of the run. A published one is never used again.
     tables : by name.
     record : makes the record of the run, when the tables are staged and audited.
     audit : raises AuditError to refuse the staged tables.

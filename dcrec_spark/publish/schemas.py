@@ -55,7 +55,7 @@ def recommendations(user_type: DataType, item_type: DataType, intervals: bool = 
     """Recommendations: one row per user and rank (from 1), unique on (run_date, user_id, rank).
 
     score = preference + confounder + the model's intercept, which is in run.json. With intervals in recommend.extra
-    there are low and high, the ends of a 90 % interval; extrapolates; and odds_to_change, from which odds on a hidden
+    there are low and high, the ends of a 90 % interval. Extrapolates. And odds_to_change, from which odds on a hidden
     reason may change who is among the first ``rank``.
     """
     # extrapolates is null without an exposure model, odds_to_change if no other item is left.
@@ -67,7 +67,7 @@ def recommendations(user_type: DataType, item_type: DataType, intervals: bool = 
 def fallback(item_type: DataType) -> StructType:
     """One list for users without ratings: what all users together would like best, not what they see most.
 
-    Users who have a list are in ``recommendations``; this one is for all others. score = preference + confounder + the
+    Users who have a list are in ``recommendations``. This one is for all others. score = preference + confounder + the
     model's intercept, each a mean over all users.
     """
     return StructType([field for field in recommendations(item_type, item_type) if field.name != "user_id"])
@@ -110,13 +110,13 @@ def vectors(id_type: DataType) -> StructType:
     """Vectors of users, or of items: one row each.
 
     The inner product of a user's and an item's is the score of the pair without the model's intercept, which is in
-    run.json, both parts and the biases included; in single precision, as indexes of nearest neighbours take it.
+    run.json, both parts and the biases included. In single precision, as indexes of nearest neighbours take it.
     """
     return _table("id id, vector floats" + _OF_RUN, id=id_type)
 
 
 def user_factors(id_type: DataType) -> StructType:
-    """Factors of users, one row each. ``gamma`` weighs the confounder; a classical fit has null for the exposure.
+    """Factors of users, one row each. ``gamma`` weighs the confounder. A classical fit has null for the exposure.
 
     ``bias`` is null where the model has none.
     """

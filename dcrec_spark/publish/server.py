@@ -39,7 +39,7 @@ class Server:
         url : ``jdbc:postgresql://host:port/database``, and sslmode and sslrootcert if need be.
         user : none: that of this process.
         password_file : str, optional
-            Its first line is the password. None: the environment variable PGPASSWORD; without that, none is given.
+            Its first line is the password. None: the environment variable PGPASSWORD. Without that, none is given.
         setting : section of the settings, for errors.
 
         Raises
@@ -57,7 +57,7 @@ class Server:
         return cls(url, user, password)
 
     def connect(self, setting: str) -> psycopg.Connection:
-        """Connect from the driver; each statement is a transaction unless one is begun.
+        """Connect from the driver. Each statement is a transaction unless one is begun.
 
         Raises
         ------

@@ -1,13 +1,13 @@
 """One run published to several places: the directory of the run, and any number of warehouses.
 
-The tables are computed once, into the directory's staging; the warehouses are written from there. All of it is staged
+The tables are computed once, into the directory's staging. The warehouses are written from there. All of it is staged
 and audited before the first place changes. Then the warehouses are committed one after the other, and the directory,
 whose record says what each of them has published, last: a run is published when it is there.
 
 One lock below the output is held from the first commit to the last, so of publishers to one output one wins
-everywhere; on an object store, which has no lock, the pointer decides at the end, and who is late puts back what he has
+everywhere. On an object store, which has no lock, the pointer decides at the end, and who is late puts back what he has
 shown. A commit that fails puts the places before it back. A process that is killed in between leaves places on
-two runs; the same command, or ``dcrec rollback``, brings them together again, and nothing is doubled, because a run
+two runs. The same command, or ``dcrec rollback``, brings them together again, and nothing is doubled, because a run
 replaces what it finds.
 """
 
@@ -27,7 +27,7 @@ from dcrec_spark.publish.warehouse import StagedTables, Warehouse, content_of
 
 @dataclass(frozen=True)
 class StagedEverywhere:
-    """What is written and not published, in each place; warehouses by their kind."""
+    """What is written and not published, in each place. Warehouses by their kind."""
 
     directory: StagedRun
     warehouses: dict[str, StagedTables] = field(default_factory=dict)
@@ -78,11 +78,11 @@ class Several:
                 )
 
     def commit(self, staged: StagedEverywhere, record: Record) -> str:
-        """Commit the warehouses, then the directory; returns where that is.
+        """Commit the warehouses, then the directory. Returns where that is.
 
         Raises
         ------
-        ConflictError : another run was published to one of the places since staging began; every place is as it was.
+        ConflictError : another run was published to one of the places since staging began. Every place is as it was.
         """
         if not self.warehouses:
             return self.directory.commit(staged.directory, {**record, "warehouses": {}})
@@ -109,7 +109,7 @@ class Several:
                 raise
 
     def verify(self, staged: StagedEverywhere) -> None:
-        """Verify each place; when one of them is damaged, all are brought back to the run before.
+        """Verify each place. When one of them is damaged, all are brought back to the run before.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class Several:
             raise
 
     def discard(self, staged: StagedEverywhere) -> None:
-        """Remove what is staged; fine when it is gone or committed."""
+        """Remove what is staged. Fine when it is gone or committed."""
         with ExitStack() as cleanup:
             cleanup.callback(self.directory.discard, staged.directory)
             for warehouse in self.warehouses:

@@ -2,7 +2,7 @@
 
 A warehouse is a sink of :mod:`dcrec_spark.publish.protocol`, table by table: ``write`` puts rows where no reader looks,
 ``show`` makes them those that readers find under the table's name. In between, ``stage`` reads back what was written.
-``show`` is one step for one table, and the steps for all tables follow each other; a warehouse that can change all of
+``show`` is one step for one table, and the steps for all tables follow each other. A warehouse that can change all of
 them at once overrides ``commit``, as PostgreSQL does. A table that a run does not have stays as it is.
 """
 
@@ -89,7 +89,7 @@ class StagedTables:
 class Warehouse(ABC):
     """A warehouse. Places are texts that only the warehouse itself understands.
 
-    kind : its section in the settings. namespace : where its tables are. run_date : the day that they stand for.
+    kind : its section in the settings. namespace : where its tables are. run_date : the day of its tables.
     """
 
     kind: str
@@ -105,7 +105,7 @@ class Warehouse(ABC):
         return f"warehouses.{self.kind}"
 
     def takes(self, table: str) -> bool:
-        """Whether the warehouse holds such a table; those that it does not are left out."""
+        """Whether the warehouse holds such a table. Those that it does not are left out."""
         return True
 
     # ---- what a warehouse has to do
@@ -121,30 +121,30 @@ class Warehouse(ABC):
 
     @abstractmethod
     def prepare(self, table: str, rows: DataFrame) -> None:
-        """Make what a table needs before anything of a run is written; readers notice nothing."""
+        """Make what a table needs before anything of a run is written. Readers notice nothing."""
 
     @abstractmethod
     def now(self, table: str) -> str | None:
-        """Name the place that readers of the table find; None where there is no such table."""
+        """Name the place that readers of the table find. None where there is no such table."""
 
     @abstractmethod
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
-        """Write the rows where no reader looks; returns the place."""
+        """Write the rows where no reader looks. Returns the place."""
 
     @abstractmethod
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
-        """Open what was written, as ``schema`` has it; columns of maps may be left out."""
+        """Open what was written, as ``schema`` has it. Columns of maps may be left out."""
 
     @abstractmethod
     def show(self, staged: StagedTables, table: str) -> str:
-        """Make what was written the table that readers find, in one step; returns the place that they read now.
+        """Make what was written the table that readers find, in one step. Returns the place that they read now.
 
         Showing what is shown already changes nothing.
         """
 
     @abstractmethod
     def put_back(self, table: str, place: str | None) -> None:
-        """Make a place of before the one that readers find; None: there was no such table."""
+        """Make a place of before the one that readers find. None: there was no such table."""
 
     @abstractmethod
     def shown(self, table: str) -> DataFrame:
@@ -152,7 +152,7 @@ class Warehouse(ABC):
 
     @abstractmethod
     def drop(self, staged: StagedTables, table: str) -> None:
-        """Remove what is staged of a table and not shown; fine when there is nothing."""
+        """Remove what is staged of a table and not shown. Fine when there is nothing."""
 
     @abstractmethod
     def runs(self) -> list[StoredRun]:
@@ -173,7 +173,7 @@ class Warehouse(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what the warehouse holds open."""
+        """Release what the warehouse holds open."""
 
     def is_shown(self, staged: StagedTables, table: str) -> bool:
         """Whether readers find what is staged: it was committed before, and committing it again changes nothing."""
@@ -182,7 +182,7 @@ class Warehouse(ABC):
     # ---- the steps of the protocol
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedTables:
-        """Write all tables where no reader looks, and read back what is there; nothing stays when one fails.
+        """Write all tables where no reader looks, and read back what is there. Nothing stays when one fails.
 
         Raises
         ------
@@ -207,11 +207,11 @@ class Warehouse(ABC):
         return staged
 
     def commit(self, staged: StagedTables, record: Record) -> str:
-        """Show table after table; when one fails, those before it are put back.
+        """Show table after table. When one fails, those before it are put back.
 
         Raises
         ------
-        ConflictError : another run was shown since staging began; nothing has changed.
+        ConflictError : another run was shown since staging began. Nothing has changed.
         """
         self.require_unchanged(staged)
         try:
@@ -225,7 +225,7 @@ class Warehouse(ABC):
 
         Raises
         ------
-        DcrecError : something differs; readers are back on the tables of before.
+        DcrecError : something differs. Readers are back on the tables of before.
         """
         differing = self.differing(staged)
         if differing:
@@ -240,7 +240,7 @@ class Warehouse(ABC):
         return [name for name, content in staged.contents.items() if content_of(self.shown(name)) != content]
 
     def discard(self, staged: StagedTables) -> None:
-        """Remove what is staged; fine when it is gone or shown."""
+        """Remove what is staged. Fine when it is gone or shown."""
         for table in staged.base:
             self.drop(staged, table)
 
@@ -276,7 +276,7 @@ class Warehouse(ABC):
 
 
 class CatalogWarehouse(Warehouse):
-    """A warehouse among the catalogs of a Spark session; ``namespace`` is ``catalog.database`` or ``database``."""
+    """A warehouse among the catalogs of a Spark session. ``namespace`` is ``catalog.database`` or ``database``."""
 
     def __init__(self, spark: SparkSession, namespace: str, keep: int, run_date: date | None) -> None:
         super().__init__(namespace, keep, run_date)
@@ -372,7 +372,7 @@ def password_in(path: str, setting: str) -> str:
 
     Raises
     ------
-    ConfigError : the file cannot be read, or begins with an empty line; names ``setting``.password_file.
+    ConfigError : the file cannot be read, or begins with an empty line. Names ``setting``.password_file.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()

@@ -22,13 +22,13 @@ def open_files(
 ) -> tuple[Directories | ObjectFiles, str]:
     """Open the store that a path names.
 
-    Without a scheme, and with ``file:``, that is the local file system, on a cluster too; ``hdfs:`` is HDFS, and
+    Without a scheme, and with ``file:``, that is the local file system, on a cluster too. ``hdfs:`` is HDFS, and
     ``s3a:`` S3 or what speaks its language, both reached through the driver's JVM.
 
     Parameters
     ----------
     path : what a user has set.
-    spark : the session whose JVM reaches HDFS and S3; None is enough for other paths.
+    spark : the session whose JVM reaches HDFS and S3. None is enough for other paths.
     setting : what the user calls the path, for the error.
 
     Returns
@@ -37,7 +37,7 @@ def open_files(
 
     Raises
     ------
-    ConfigError : any other kind of path, other object stores first of all; names the setting.
+    ConfigError : any other kind of path, other object stores first of all. Names the setting.
     """
     parts = LOCATION.fullmatch(path)
     scheme, host, inside = (parts[name] or "" for name in ("scheme", "host", "path")) if parts else ("", "", "")

@@ -35,11 +35,11 @@ class HadoopStore:
         return self._hadoop.uri(path)
 
     def exists(self, path: str) -> bool:
-        """Whether a file or a directory has this name; on an object store a directory is what has something in it."""
+        """Whether a file or a directory has this name. On an object store a directory is what has something in it."""
         return self._hadoop.exists(path or "/")
 
     def list(self, path: str) -> list[Entry]:
-        """List the directory's entries by name; none when it does not exist."""
+        """List the directory's entries by name. None when it does not exist."""
         try:
             return sorted(Entry(*status) for status in self._hadoop.children(path or "/"))
         except FileNotFoundError:

@@ -34,7 +34,7 @@ class LocalFiles:
         return os.path.lexists(path)
 
     def list(self, path: str) -> list[Entry]:
-        """List the directory's entries by name; none when it does not exist."""
+        """List the directory's entries by name. None when it does not exist."""
         try:
             with os.scandir(path) as children:
                 return sorted(entry for child in children if (entry := _describe(child)) is not None)

@@ -7,9 +7,9 @@ Every store has the methods of :class:`Files`, and promises that a small file is
     files.list("/out")                          -> [Entry("CURRENT", is_directory=False, bytes=8, modified=1.7e9)]
     files.uri("/out")                           -> "hdfs://namenode/out", as Spark takes it
 
-File systems have those of :class:`Directories` too: a directory is renamed in one step, and a lock is let go when its
+File systems have those of :class:`Directories` too: a directory is renamed in one step, and a lock is released when its
 holder dies. What is in the making has another name there. Object stores have those of :class:`Objects`: a small file is
-replaced only if nobody else has replaced it. What is in the making lies in its place there from the beginning, and the
+replaced only if nobody else has replaced it. What is in the making is in its place there from the beginning, and the
 file that is written last tells readers that it is whole.
 """
 
@@ -22,7 +22,7 @@ TEMPORARY_PREFIX = ".tmp-"
 
 
 class Entry(NamedTuple):
-    """One name in a directory; ``modified`` in seconds since 1970."""
+    """One name in a directory. ``modified`` in seconds since 1970."""
 
     name: str
     is_directory: bool
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 
 
 class Files(Protocol):
-    """Any store. Paths are absolute, without scheme; methods raise OSError (FileNotFoundError: nothing to read)."""
+    """Any store. Paths are absolute, without scheme. Methods raise OSError (FileNotFoundError: nothing to read)."""
 
     def uri(self, path: str) -> str:
         """Return the path as Spark takes it, whatever the cluster's default file system."""
@@ -40,13 +40,13 @@ class Files(Protocol):
         """Whether a file or a directory has this name."""
 
     def list(self, path: str) -> list[Entry]:
-        """List what the directory holds, by name; nothing when it does not exist."""
+        """List what the directory holds, by name. Nothing when it does not exist."""
 
     def read(self, path: str) -> bytes:
         """Read the whole file."""
 
     def sha256(self, path: str) -> str:
-        """Hash the file's bytes, read in small pieces; in hex."""
+        """Hash the file's bytes, read in small pieces. In hex."""
 
     def sync(self, path: str) -> None:
         """Bring a file that Spark wrote safely to disk, so that no pointer outlives what it names."""
@@ -55,10 +55,10 @@ class Files(Protocol):
         """Create or replace the file in one step: a reader finds the old bytes or the new."""
 
     def make_directory(self, path: str) -> None:
-        """Create the directory with its parents; fine when it exists."""
+        """Create the directory with its parents. Fine when it exists."""
 
     def delete(self, path: str) -> None:
-        """Delete with all that is inside; fine when nothing is there."""
+        """Delete with all that is inside. Fine when nothing is there."""
 
     def check_writable(self, path: str) -> None:
         """Raise OSError when this user could not create the directory, or files in it. Leave nothing behind."""
@@ -68,12 +68,12 @@ class Directories(Files, Protocol):
     """A file system."""
 
     def rename(self, source: str, target: str) -> None:
-        """Move a directory in one step; the target must not exist."""
+        """Move a directory in one step. The target must not exist."""
 
     def lock(self, path: str, seconds: float | None = None) -> AbstractContextManager[None]:
         """Hold what one process holds at a time, and loses when it dies.
 
-        ConflictError when another one keeps it for ``seconds``; None: as long as the store thinks fit.
+        ConflictError when another one keeps it for ``seconds``. None: as long as the store thinks fit.
         """
 
 
@@ -81,12 +81,12 @@ class Objects(Files, Protocol):
     """An object store. A directory is what begins with its path: it is there as long as something is in it."""
 
     def version(self, path: str) -> str | None:
-        """Name the version of a file; None where there is none."""
+        """Name the version of a file. None where there is none."""
 
     def write_over(self, path: str, content: bytes, version: str | None) -> None:
-        """Create or replace the file in one step if it is there in this version; None: if it is not there.
+        """Create or replace the file in one step if it is there in this version. None: if it is not there.
 
-        ChangedError where it is there in another one; nothing has changed then.
+        ChangedError where it is there in another one. Nothing has changed then.
         """
 
 

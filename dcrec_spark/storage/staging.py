@@ -9,7 +9,7 @@ from uuid import uuid4
 from dcrec_spark.errors import ConfigError, ConflictError
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Entry, Files, Objects
 
-# Beside a directory in the making lies a file of its name and this ending, which its process holds locked.
+# Next to a directory in the making lies a file of its name and this ending, which its process holds locked.
 LEASE = ".lease"
 # A directory without such a file is the leftover of a dead process when nothing in it has changed for so long.
 STALE_SECONDS = 2 * 24 * 3600
@@ -17,7 +17,7 @@ STALE_SECONDS = 2 * 24 * 3600
 
 @contextmanager
 def staged(files: Directories, path: str) -> Iterator[str]:
-    """Make a new directory next to ``path``, to be renamed to it; whatever is left of it afterwards is deleted.
+    """Make a new directory next to ``path``, to be renamed to it. Whatever is left of it afterwards is deleted.
 
     What processes that died have left next to the same path is deleted too.
     """
@@ -33,9 +33,9 @@ def staged(files: Directories, path: str) -> Iterator[str]:
 
 @contextmanager
 def leased(files: Directories, directory: str) -> Iterator[None]:
-    """Hold what tells others that the directory, which need not exist yet, is in the making; it is gone afterwards.
+    """Hold what tells others that the directory, which need not exist yet, is in the making. It is gone afterwards.
 
-    The lease is a lock, which the store lets go when its holder dies: a process on another machine sees so too, and no
+    The lease is a lock, which the store releases when its holder dies: a process on another machine sees so too, and no
     clock is asked.
     """
     with ExitStack() as afterwards:
@@ -82,7 +82,7 @@ def remove_old(files: Objects, directory: str, prefix: str, keep: Callable[[str]
 
 
 def _newest(files: Objects, directory: str, entry: Entry) -> float:
-    """Return when the youngest file of an entry was written; a directory has no time of its own there."""
+    """Return when the youngest file of an entry was written. A directory has no time of its own there."""
     if not entry.is_directory:
         return entry.modified
     path = f"{directory}/{entry.name}"

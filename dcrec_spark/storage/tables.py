@@ -8,7 +8,7 @@ from dcrec_spark.storage.protocol import Files
 
 
 def write_table(files: Files, path: str, table: DataFrame, setting: str) -> int:
-    """Write the table to a directory that does not exist yet, safe on disk; returns its number of rows.
+    """Write the table to a directory that does not exist yet, safe on disk. Returns its number of rows.
 
     Raises
     ------

@@ -15,14 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from dcrec_spark.config.jobs import AllSettings, is_free_text, jobs_with, known_settings, nearest_settings, section_type
-from dcrec_spark.config.secrets import (
-    MASK,
-    VARIABLE,
-    is_secret_name,
-    mask_secrets,
-    remember_secrets,
-    secret_values,
-)
+from dcrec_spark.config.secrets import MASK, VARIABLE, is_secret_name, mask_secrets, remember_secrets, secret_values
 from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.settings.domains import number_text

@@ -217,10 +217,7 @@ class Run:
         """Make the one row of the table ``runs``."""
         facts = self.facts("published", 0, None)
         row = {name: facts[name] for name in schemas.RUNS.fieldNames()}
-        row |= {
-            "run_date": self.run_date,
-            "configuration": json.dumps(facts["configuration"], ensure_ascii=False),
-        }
+        row |= {"run_date": self.run_date, "configuration": json.dumps(facts["configuration"], ensure_ascii=False)}
         row |= {name: datetime.fromisoformat(facts[name]) for name in ("started_at", "finished_at")}
         return spark.createDataFrame([row], schemas.RUNS)
 

@@ -43,11 +43,7 @@ def fingerprint_folder(files: Files, directory: str) -> FolderFiles:
 
 
 def write_manifest(
-    files: Files,
-    directory: str,
-    run_id: str,
-    tables: Mapping[str, TableFiles],
-    folders: Mapping[str, FolderFiles],
+    files: Files, directory: str, run_id: str, tables: Mapping[str, TableFiles], folders: Mapping[str, FolderFiles]
 ) -> None:
     """Write the last file of a run: a directory without it is not a whole run."""
     content = {

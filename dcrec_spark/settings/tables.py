@@ -333,5 +333,5 @@ SECTIONS = {"exposure": EXPOSURE, "outcome": OUTCOME, "engine": ENGINE}
 
 # Settings of the outcome for counts such as plays and clicks. ``run.preset`` names them in jobs.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "counts": {"outcome": "weighted", "alpha": 1.0, "reg_param": 10.0, "fit_biases": False},
+    "counts": {"outcome": "weighted", "alpha": 1.0, "reg_param": 10.0, "fit_biases": False}
 }

@@ -55,11 +55,6 @@ def test_jobs_share_a_file_and_each_takes_its_own_settings(tmp_path: Path) -> No
     assert config_hash(config) == config_hash(load_config(RetrainConfig, None, ["outcome.rank=7"]))
 
 
-def test_a_setting_that_no_job_has_is_refused_in_a_shared_file_too(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"unknown setting nonsense: conf/base\.yaml lists all settings"):
-        load_config(FoldInConfig, shared_file(tmp_path, "nonsense: {profile: full}"))
-
-
 @pytest.mark.parametrize(
     ("kind", "override", "jobs"),
     [

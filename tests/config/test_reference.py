@@ -11,11 +11,7 @@ from dcrec_spark.config.load import read_yaml
 from dcrec_spark.config.reference import as_yaml, base_yaml, documented, markdown
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-CLUSTER = {
-    "DCREC_RATINGS": "lake.shop.ratings",
-    "DCREC_CHECKPOINTS": "s3a://b/c",
-    "DCREC_OUTPUT": "s3a://b/o",
-}
+CLUSTER = {"DCREC_RATINGS": "lake.shop.ratings", "DCREC_CHECKPOINTS": "s3a://b/c", "DCREC_OUTPUT": "s3a://b/o"}
 
 
 def test_base_yaml_is_what_the_settings_generate() -> None:

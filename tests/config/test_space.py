@@ -50,7 +50,6 @@ def test_what_a_setting_does_not_take_is_refused_by_name(override: str, words: l
     ("overrides", "words"),
     [
         (["tuning.metric=ndgc"], "found 'ndgc', expected ndcg"),
-        (["tuning.metric=recall@0"], "recall@k"),
         (["tuning.validation_share=1"], "a number < 1"),
         (["tuning.space.outcome.reg_param={low: 0, high: 1}"], "a grid is made of lists"),
     ],

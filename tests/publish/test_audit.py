@@ -13,11 +13,7 @@ from tests.frames import frame_of
 Row = tuple[str | None, int | None, str | None, float | None, float | None, float | None]
 
 SCHEMA = "user_id string, rank int, item_id string, score double, preference double, confounder double"
-GOOD: list[Row] = [
-    ("ada", 1, "i1", 3.0, 2.0, 1.0),
-    ("ada", 2, "i2", 2.0, 2.0, 0.0),
-    ("bob", 1, "i2", 1.0, 1.5, -0.5),
-]
+GOOD: list[Row] = [("ada", 1, "i1", 3.0, 2.0, 1.0), ("ada", 2, "i2", 2.0, 2.0, 0.0), ("bob", 1, "i2", 1.0, 1.5, -0.5)]
 SEEN = [("ada", "i3"), ("bob", "i1"), ("bob", "i3")]
 
 

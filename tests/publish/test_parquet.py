@@ -3,12 +3,7 @@
 import json
 import multiprocessing
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
@@ -337,60 +332,14 @@ def test_an_error_in_the_commit_is_undone_at_once(tmp_path: Path, monkeypatch: p
     assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=old"]
 
 
-@pytest.mark.process
-def test_a_killed_process_frees_its_lock_and_its_directory_is_taken_back(tmp_path: Path) -> None:
-    commit(stage_by_hand(tmp_path, "old"), {})
-    program = (
-        "import os, signal, sys\n"
-        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from test_parquet import *\n"
-        "staged = stage_by_hand(Path(sys.argv[1]), 'new')\n"
-        "rename = LocalFiles.rename\n"
-        "def die(*arguments):\n"
-        "    rename(*arguments)\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "LocalFiles.rename = die\n"
-        "commit(staged, {})\n"
-    )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    dead = subprocess.run([sys.executable, "-c", program, str(tmp_path)], env=environment, check=False)
-    assert dead.returncode == -signal.SIGKILL
-    assert (tmp_path / "run_id=new").exists()
-    assert run_that_is_read(tmp_path) == "old"
-    commit(stage_by_hand(tmp_path, "new"), {"try": 2})
-    assert run_that_is_read(tmp_path) == "new"
-    assert json.loads((tmp_path / "run_id=new/run.json").read_text()) == {"try": 2}
-
-
-def test_staging_of_a_long_dead_run_is_cleaned_and_of_a_living_one_is_not(spark: SparkSession, tmp_path: Path) -> None:
-    for name in (".staging-dead-1/t", ".staging-living-2/t"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / ".tmp-dead").touch()
-    long_ago = time.time() - 3 * 24 * 3600
-    for name in (".staging-dead-1/t", ".staging-dead-1", ".staging-living-2", ".tmp-dead"):
-        os.utime(tmp_path / name, (long_ago, long_ago))
-    discard(stage(spark, str(tmp_path), "r1", {}))
-    assert hidden_names(tmp_path) == {".staging-living-2"}
-
-
-def test_of_two_publishers_at_once_the_second_to_commit_loses(spark: SparkSession, tmp_path: Path) -> None:
-    start = Barrier(2)
-
-    def attempt(run_id: str) -> str:
-        try:
-            publish(spark, str(tmp_path), run_id, tables_of(spark, run_id), record_of, lambda _: start.wait() and None)
-        except ConflictError as error:
-            return str(error)
-        return "won"
-
-    with ThreadPoolExecutor(2) as pool:
-        outcomes = dict(zip(("a", "b"), pool.map(attempt, ("a", "b")), strict=True))
-    winner = run_that_is_read(tmp_path)
-    loser = "b" if winner == "a" else "a"
-    assert outcomes[winner] == "won"
-    assert f"run {loser} was not published" in outcomes[loser]
-    assert f"to run {winner}" in outcomes[loser]
-    assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", f"run_id={winner}"]
+def test_of_two_publishers_the_second_to_commit_loses(tmp_path: Path) -> None:
+    first, second = stage_by_hand(tmp_path, "a"), stage_by_hand(tmp_path, "b")
+    commit(first, {})
+    with pytest.raises(ConflictError, match="run b was not published: .* to run a after"):
+        commit(second, {})
+    discard(second)
+    assert run_that_is_read(tmp_path) == "a"
+    assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=a"]
 
 
 def publish_in_rounds(output: str, name: str, rounds: int, barrier: Barrier, outcomes: "multiprocessing.Queue") -> None:

@@ -37,10 +37,6 @@ def test_the_constructor_has_the_names_and_defaults_of_the_table(
     assert [(p.name, p.default) for p in parameters] == [(s.param, s.default) for s in settings]
 
 
-def test_the_surface_fits_on_a_screen() -> None:
-    assert (len(OUTCOME), len(EXPOSURE)) == (36, 17)
-
-
 @pytest.mark.parametrize(("estimator", "settings"), ESTIMATORS)
 def test_params_are_those_of_the_table(estimator: type[Any], settings: tuple[Setting, ...]) -> None:
     declared = {param.name: param.doc for param in estimator().params}
@@ -91,12 +87,6 @@ def test_estimator_and_configuration_take_the_same_values(estimator: type[Any], 
         if setting.job_domain is not None:
             expected &= is_valid(setting.job_domain, value)
         assert taken_by_section(CONFIGS[name], setting, value) == expected, (setting.name, value)
-
-
-def test_a_job_publishes_no_fit_without_iterations() -> None:
-    assert DeconfoundedMF(maxIter=0).getMaxIter() == 0
-    with pytest.raises(ValidationError, match="greater than or equal to 1"):
-        OutcomeConfig(max_iter=0)
 
 
 @pytest.mark.parametrize("setting", [*EXPOSURE, *OUTCOME], ids=lambda setting: setting.name)

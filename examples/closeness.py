@@ -1,7 +1,7 @@
-"""Five recommenders in fair worlds of known truth: whose predictions of what nobody looked at are close?
+"""Five recommenders on simulated data whose truth is known, and their errors on pairs that nobody rated.
 
-Fits run in one process each, side by side. Settings are the same for all rows; they were picked by trial on other seeds
-of these worlds, not tuned for a row.
+Fits run in one process each, side by side. Settings are the same for all rows. They were chosen by trial on other
+seeds, not tuned for a row.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,10 +16,10 @@ from dcrec_spark.local.data import Parts
 from dcrec_spark.local.trial import Bench, Confounder, Trial
 from studies.fair_simulation import Confounding, FairSimulation
 
-WORLDS: dict[Confounding, str] = {
-    "lowers": "what is pushed\nat people disappoints",
-    "none": "it moves\nnobody's rating",
-    "raises": "people like\nwhat reaches them",
+KINDS: dict[Confounding, str] = {
+    "lowers": "exposure\nlowers ratings",
+    "none": "exposure changes\nno rating",
+    "raises": "exposure\nraises ratings",
 }
 SEEDS = (0, 1, 2)
 _SHARED = {"rank": 5, "fitBiases": False, "maxIter": 50, "tol": 1e-4}
@@ -45,7 +45,7 @@ ROWS: dict[str, Row] = {
 
 @dataclass(frozen=True)
 class Closeness:
-    """Of one row in the worlds of one kind, a number for each seed.
+    """Errors of one row on data sets of one kind, a number for each seed.
 
     squared_error : mean squared error on random pairs. bias : mean of prediction minus truth, of the unseen among them.
     """
@@ -54,40 +54,40 @@ class Closeness:
     bias: Array
 
 
-def draw_worlds(size: int) -> dict[tuple[Confounding, int], FairSimulation]:
-    """(kind, seed) -> world of ``size`` users and as many items."""
+def draw_data(size: int) -> dict[tuple[Confounding, int], FairSimulation]:
+    """(kind, seed) -> data set of ``size`` users and as many items."""
     tested = min(40, size // 2)
     return {
         (kind, seed): FairSimulation(kind, n_users=size, n_items=size, test_pairs_per_user=tested, seed=seed)
-        for kind in WORLDS
+        for kind in KINDS
         for seed in SEEDS
     }
 
 
 def compare(
-    spark: SparkSession, worlds: Mapping[tuple[Confounding, int], FairSimulation], done: Callable[[str], None]
+    spark: SparkSession, drawn: Mapping[tuple[Confounding, int], FairSimulation], done: Callable[[str], None]
 ) -> dict[str, dict[Confounding, Closeness]]:
-    """Row -> kind of world -> how close its predictions are. ``done`` is called with a note after each fit."""
-    data = {f"{kind}-{seed}": parts_of(world) for (kind, seed), world in worlds.items()}
-    trials = [(name, key, _trial(row, key)) for key in worlds for name, row in ROWS.items()]
+    """Row -> kind of confounding -> how close its predictions are. ``done`` is called with a note after each fit."""
+    data = {f"{kind}-{seed}": parts_of(simulated) for (kind, seed), simulated in drawn.items()}
+    trials = [(name, key, _trial(row, key)) for key in drawn for name, row in ROWS.items()]
     results: dict[tuple[str, Confounding], list[tuple[float, float]]] = {}
     fits = Bench(spark, data).run([trial for _, _, trial in trials])
     for (name, key, _), fitted in zip(trials, fits, strict=True):
         results.setdefault((name, key[0]), []).append(
-            _errors(worlds[key], data[f"{key[0]}-{key[1]}"].of["test"], fitted.scores["test"])
+            _errors(drawn[key], data[f"{key[0]}-{key[1]}"].of["test"], fitted.scores["test"])
         )
         done(f"{name}, seed {key[1]}")
-    return {name: {kind: Closeness(*np.array(results[name, kind]).T) for kind in _kinds(worlds)} for name in ROWS}
+    return {name: {kind: Closeness(*np.array(results[name, kind]).T) for kind in _kinds(drawn)} for name in ROWS}
 
 
-def parts_of(world: FairSimulation) -> Parts:
-    """Hold a world as a fit in one process takes it; test pairs whose user or item has no rating are left out."""
-    pairs = {"train": world.ratings, "test": world.test}
-    return Parts.of_indices(world.n_users, world.n_items, pairs).select_known("test", ("train",))
+def parts_of(simulated: FairSimulation) -> Parts:
+    """Hold a data set as a fit in one process takes it; test pairs whose user or item has no rating are left out."""
+    pairs = {"train": simulated.ratings, "test": simulated.test}
+    return Parts.of_indices(simulated.n_users, simulated.n_items, pairs).select_known("test", ("train",))
 
 
-def _kinds(worlds: Mapping[tuple[Confounding, int], FairSimulation]) -> Iterator[Confounding]:
-    yield from dict.fromkeys(kind for kind, _ in worlds)
+def _kinds(drawn: Mapping[tuple[Confounding, int], FairSimulation]) -> Iterator[Confounding]:
+    yield from dict.fromkeys(kind for kind, _ in drawn)
 
 
 def _trial(row: Row, key: tuple[Confounding, int]) -> Trial:
@@ -98,6 +98,6 @@ def _trial(row: Row, key: tuple[Confounding, int]) -> Trial:
     return Trial(outcome, exposure, f"{kind}-{seed}", predict=("test",), confounder=chosen)
 
 
-def _errors(world: FairSimulation, pairs: Mapping[str, Array], scores: Array) -> tuple[float, float]:
+def _errors(simulated: FairSimulation, pairs: Mapping[str, Array], scores: Array) -> tuple[float, float]:
     error = np.clip(scores, 1.0, 5.0) - pairs["rating"]
-    return float(np.mean(error**2)), float(np.mean(error[~world.exposed[pairs["user"], pairs["item"]]]))
+    return float(np.mean(error**2)), float(np.mean(error[~simulated.exposed[pairs["user"], pairs["item"]]]))

@@ -1,6 +1,6 @@
-"""The first five minutes: worlds of known truth, five recommenders, and whose predictions are close to it.
+"""The first five minutes: simulated ratings whose truth is known, five recommenders, and their errors.
 
-python -m examples.demo                       simulated worlds
+python -m examples.demo                       simulated data sets
 python -m examples.demo --data u.data         a MovieLens file
 """
 
@@ -27,32 +27,31 @@ from dcrec_spark.models.explain.text import with_titles
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish.current import read_current
 from dcrec_spark.spark.session import conf_directory
-from examples.closeness import SEEDS, WORLDS, Closeness, compare, draw_worlds
+from examples.closeness import KINDS, SEEDS, Closeness, compare, draw_data
 from examples.picture import draw_closeness
 from studies.fair_simulation import Confounding, FairSimulation
 
 OUTPUT = Path("output/demo")
 SIZE = 600
 MODELS = {"deconfounded": {"outcome.adjustment": "deconfounded"}, "classical": {"outcome.adjustment": "none"}}
-# The world whose tables are published and shown.
+# The data set whose tables are published and shown.
 SHOWN: tuple[Confounding, int] = ("lowers", 0)
 SHOWN_USERS, SHOWN_ITEMS = 3, 5
 
 _STORY = """\
-Ratings exist only where somebody came across an item, and what brings people to items may also shape what they \
-think of them: it confounds the ratings. This demo draws worlds in which that is so, in either direction or not at \
-all, and in which, unlike in yours, the truth is known: what every user would have rated every item. Five \
-recommenders learn from the same ratings, with the same settings. Who is close to the truth, without being told \
-which world it is?
+Users rate only items that they are exposed to, and what exposes them may also shape their ratings: it confounds \
+them. This demo draws data sets in which exposure raises ratings, lowers them, or changes none. Unlike in yours, the \
+truth is known: what every user would have rated every item. Five recommenders learn from the same ratings, with the \
+same settings. Which one is close to the truth, without knowing which data set it has?
 
-    {size} users x {size} items, {ratings:,} ratings in each world ({share:.0%} of all pairs), {seeds} draws of each
+    {size} users x {size} items, {ratings:,} ratings in each data set ({share:.0%} of all pairs), {seeds} draws of each
     {test:,} random pairs of each are withheld, with their true ratings"""
 
 _ROWS = """\
 intercept-free   matrix factorization, as in the paper: expects 0 where nothing is known
 classical        with an intercept: expects the usual rating
 biased           with a bias of each user and each item: what is usual for them
-deconfounded     biased, and with the substitute confounder: how likely the user was to come across the item
+deconfounded     biased, and with the substitute confounder: how likely the user was exposed to the item
 shuffled         the same, with the confounder's items shuffled: a placebo"""
 
 
@@ -63,61 +62,61 @@ def demo(data: Path | None) -> None:
     configure_logging(for_people=True)
     with Reporter() as reporter:
         try:
-            _show_movielens(data, reporter) if data else _show_worlds(reporter)
+            _show_movielens(data, reporter) if data else _show_simulated(reporter)
         except DcrecError as error:
             reporter.failed(error)
             raise SystemExit(error.exit_code) from error
 
 
-def _show_worlds(reporter: Reporter) -> None:
-    with reporter.step("draw the worlds"):
+def _show_simulated(reporter: Reporter) -> None:
+    with reporter.step("draw the data sets"):
         spark = start_session(_config({}))
-        worlds = draw_worlds(SIZE)
-        story = _STORY.format(**_sizes(worlds))
-    reporter.show(Panel(story, title="What would people rate, if they were made to look?", border_style="cyan"))
+        drawn = draw_data(SIZE)
+        story = _STORY.format(**_sizes(drawn))
+    reporter.show(Panel(story, title="What would users rate, if they were made to look?", border_style="cyan"))
     reporter.show(Panel(_ROWS, title="Who predicts", border_style="cyan"))
-    results = compare(spark, worlds, reporter.counter("fit five recommenders in each world", 5 * len(worlds)))
-    reporter.show(_against_truth(results, worlds))
+    results = compare(spark, drawn, reporter.counter("fit five recommenders to each data set", 5 * len(drawn)))
+    reporter.show(_against_truth(results, drawn))
     reporter.show(_conclusion(results))
     picture = draw_closeness(results, OUTPUT / "closeness.svg")
-    ratings = _write(spark, worlds[SHOWN])
+    ratings = _write(spark, drawn[SHOWN])
     run = _run("deconfounded", {"input.path": ratings}, reporter)
-    reporter.show(_recommendations(spark, run, None, worlds[SHOWN]))
+    reporter.show(_recommendations(spark, run, None, drawn[SHOWN]))
     reporter.show(_next_steps(picture))
 
 
-def _sizes(worlds: Mapping[tuple[Confounding, int], FairSimulation]) -> dict[str, float]:
-    world = worlds[SHOWN]
-    ratings = len(world.ratings["user"])
-    share = float(np.mean([w.exposed.mean() for w in worlds.values()]))
-    return {"size": SIZE, "ratings": ratings, "share": share, "seeds": len(SEEDS), "test": len(world.test["user"])}
+def _sizes(drawn: Mapping[tuple[Confounding, int], FairSimulation]) -> dict[str, float]:
+    simulated = drawn[SHOWN]
+    ratings = len(simulated.ratings["user"])
+    share = float(np.mean([w.exposed.mean() for w in drawn.values()]))
+    return {"size": SIZE, "ratings": ratings, "share": share, "seeds": len(SEEDS), "test": len(simulated.test["user"])}
 
 
-def _write(spark: SparkSession, world: FairSimulation) -> str:
+def _write(spark: SparkSession, simulated: FairSimulation) -> str:
     path = str(OUTPUT / "ratings")
-    spark.createDataFrame(pa.table(world.ratings)).write.mode("overwrite").parquet(path)
+    spark.createDataFrame(pa.table(simulated.ratings)).write.mode("overwrite").parquet(path)
     return path
 
 
 def _against_truth(
-    results: Mapping[str, Mapping[Confounding, Closeness]], worlds: Mapping[tuple[Confounding, int], FairSimulation]
+    results: Mapping[str, Mapping[Confounding, Closeness]], drawn: Mapping[tuple[Confounding, int], FairSimulation]
 ) -> Table:
-    """Error and mean error of each row in each kind of world, and the worst of the kinds."""
+    """Error and mean error of each row by kind of confounding, and the worst of the kinds."""
     table = Table(
         title="Against the truth",
         caption=f"random pairs that no model saw, ratings from 1 to 5, means of {len(SEEDS)} draws; mean error: of the "
-        "pairs among them that nobody had come across",
+        "unexposed pairs among them",
     )
     table.add_column("mean squared error\n(mean error)")
-    for what in WORLDS.values():
+    for what in KINDS.values():
         table.add_column(what, justify="right")
     table.add_column("worst of\nthe three", justify="right")
-    best = {kind: min(of[kind].squared_error.mean() for of in results.values()) for kind in WORLDS}
+    best = {kind: min(of[kind].squared_error.mean() for of in results.values()) for kind in KINDS}
     best_worst = min(_worst(of) for of in results.values())
     for name, of in results.items():
-        cells = [_cell(of[kind], best[kind]) for kind in WORLDS]
+        cells = [_cell(of[kind], best[kind]) for kind in KINDS]
         table.add_row(name, *cells, _bold_if(f"{_worst(of):.3f}", _worst(of) == best_worst))
-    noise = [f"{np.mean([_noise(w) for (k, _), w in worlds.items() if k == kind]):.3f}        " for kind in WORLDS]
+    noise = [f"{np.mean([_noise(w) for (k, _), w in drawn.items() if k == kind]):.3f}        " for kind in KINDS]
     table.add_row("the truth itself", *noise, "", style="dim")
     return table
 
@@ -135,24 +134,24 @@ def _worst(of: Mapping[Confounding, Closeness]) -> float:
     return float(max(close.squared_error.mean() for close in of.values()))
 
 
-def _noise(world: FairSimulation) -> float:
+def _noise(simulated: FairSimulation) -> float:
     """Error of the expected rating itself: nobody can do better."""
-    user, item, rating = (world.test[name] for name in ("user", "item", "rating"))
-    return float(np.mean((world.expected(user, item) - rating) ** 2))
+    user, item, rating = (simulated.test[name] for name in ("user", "item", "rating"))
+    return float(np.mean((simulated.expected(user, item) - rating) ** 2))
 
 
 def _conclusion(results: Mapping[str, Mapping[Confounding, Closeness]]) -> str:
     """Say what the table says, in sentences that are computed from it."""
     lines = []
-    for kind, what in WORLDS.items():
+    for kind, what in KINDS.items():
         change = _change(results, kind, "deconfounded", "biased")
         placebo = _change(results, kind, "shuffled", "biased")
         lines.append(
-            f"  Where {what.replace(chr(10), ' ')}: the confounder changes the error of the biased model by "
+            f"  If {what.replace(chr(10), ' ')}: the confounder changes the error of the biased model by "
             f"{change:+.1%}, its placebo by {placebo:+.1%}."
         )
     first = min(results, key=lambda name: _worst(results[name]))
-    lines.append(f"  Whoever does not know which world is his: the smallest worst error is that of the {first} model.")
+    lines.append(f"  If the kind is unknown: the smallest worst error is that of the {first} model.")
     return "\n".join(lines)
 
 
@@ -186,7 +185,7 @@ def _run(name: str, settings: Mapping[str, str], reporter: Reporter) -> Finished
 
 
 def _recommendations(
-    spark: SparkSession, run: Finished[DeconfoundedMFModel], titles: DataFrame | None, world: FairSimulation | None
+    spark: SparkSession, run: Finished[DeconfoundedMFModel], titles: DataFrame | None, simulated: FairSimulation | None
 ) -> Table:
     """Show the best items of a few users, with the two parts of each score."""
     name = "deconfounded" if run.result.exposureModel is not None else "classical"
@@ -197,14 +196,14 @@ def _recommendations(
     table = Table(title=f"Recommended by the {name} model", caption=_caption(run))
     for heading in ("user", "rank", "item", "score", "preference", "confounder"):
         table.add_column(heading, justify="left" if heading == "item" else "right")
-    if world is not None:
+    if simulated is not None:
         table.add_column("true rating", justify="right")
     last = None
     for row in extra.orderBy("user_id", "rank").collect():
         cells = [f"{row[part]:.2f}" for part in ("score", "preference", "confounder")]
-        if world is not None:
+        if simulated is not None:
             pair = np.array([row["user_id"]]), np.array([row["item_id"]])
-            cells.append(f"{world.expected(*pair)[0]:.2f}")
+            cells.append(f"{simulated.expected(*pair)[0]:.2f}")
         table.add_section() if last not in (None, row["user_id"]) else None
         item = str(row["title"] or row["item_id"])
         table.add_row("" if last == row["user_id"] else str(row["user_id"]), str(row["rank"]), item, *cells)

@@ -1,4 +1,4 @@
-"""The demo's table as a picture: one panel for each kind of world."""
+"""The demo's table as a picture: one panel for each kind of confounding."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,21 +7,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dcrec_spark.report.figures import ACCENT, FILL, INK, style
-from examples.closeness import WORLDS, Closeness
+from examples.closeness import KINDS, Closeness
 from studies.fair_simulation import Confounding
 
 
 def draw_closeness(results: Mapping[str, Mapping[Confounding, Closeness]], path: Path) -> Path:
-    """Save bars of the mean squared errors, a point for each draw, with the mean error of unseen pairs beside them."""
+    """Save bars of the mean squared errors, a point for each draw, with the mean error of unseen pairs next to them."""
     figure = Figure(figsize=(10.0, 3.2), layout="constrained")
     figure.patch.set_alpha(0.0)
-    panels = figure.subplots(1, len(WORLDS), sharey=True)
-    for axes, (kind, what) in zip(panels, WORLDS.items(), strict=True):
+    panels = figure.subplots(1, len(KINDS), sharey=True)
+    for axes, (kind, what) in zip(panels, KINDS.items(), strict=True):
         _draw_kind(axes, {name: of[kind] for name, of in results.items()})
         axes.set_title(what.replace("\n", " "), fontsize=10)
         style(axes)
     panels[0].invert_yaxis()
-    figure.supxlabel("mean squared error on random pairs; beside it, mean error on unseen ones", color=INK, fontsize=9)
+    figure.supxlabel("mean squared error on random pairs; next to it, mean error on unseen ones", color=INK, fontsize=9)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     return path

@@ -1,80 +1,66 @@
 """The page of the extended model's studies: a table of errors for each data set, and its differences with intervals."""
 
-import platform
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
-from studies.baselines import ALS_ROW
-from studies.compare import Cell
+from studies.compare import ALS_ROW
 from studies.datasets import REGULAR, REWEIGHTED
 from studies.extended_rows import ALL_ROWS, BIASED, DECONFOUNDED, SHUFFLED
-from studies.summary import Figure, difference, figure, row_names, worst, worst_difference
+from studies.summary import (
+    NAMES,
+    UNPREDICTING,
+    difference,
+    figure,
+    made_by,
+    row_names,
+    table,
+    worst,
+    worst_difference,
+)
+from studies.units import Cell
 
-_METRICS = {"mse": "MSE", "ndcg": "NDCG", "item_mse": "MSE by item"}
-_PACKAGES = ("pyspark", "numpy", "scipy", "pyarrow")
+_METRICS = ("mse", "ndcg", "item_mse")
 _COMMAND = "python -m studies.extended --data folder --output docs/studies/extended"
 _CHOICES = {"mse": "the MSE of validation", "weighted_mse": "the MSE of validation, weighted by inverse propensities"}
-_UNPREDICTING = ("popularity", "random")
+_HEAD = """
+Every row without a confounder draws equally many settings from the same grid, and chooses by the MSE of validation. \
+MLlib's ALS, whose regulariser grows with the number of ratings, chooses among as many or more, and makes 15 sweeps. \
+Our rows make at most 50 where they draw twenty settings, 40 where twelve, 20 where six. A row with a confounder takes \
+the settings that its baseline without it has chosen by that MSE, and draws as many of the confounder alone; one of \
+inverse propensities draws their cap. Validation is made of pairs that users chose; its MSE can also be weighted by \
+inverse propensities, by an exposure model of the training pairs. The chosen settings are fitted to training and \
+validation. Figures are means over seeds, with the 95 % interval over users, items and seeds in brackets. Bold: it \
+excludes 0, and there are four seeds or more; fewer claim nothing. The units behind the page are in \
+`studies/results/extended.zip`. They were computed when both sides had regularisers of their own, gamma's precision \
+could be estimated, and a link could be a square root."""
 
 
 def write_extended_page(studies: Mapping[str, tuple[str, Sequence[Cell]]], output: Path) -> Path:
-    """Write README.md under ``output``; a study without cells keeps the section that an earlier page has of it.
-
-    studies : name -> its title and its cells, one for each seed.
-    """
+    """Write README.md under ``output``; studies : name -> its title and its cells, one for each seed."""
     output.mkdir(parents=True, exist_ok=True)
+    lines = [f"# The extended model and the cheap alternatives\n\n{made_by(_COMMAND)}", _HEAD]
+    for title, cells in studies.values():
+        lines += [f"\n## {title}\n", *(_section(cells) if cells else ["Not run."])]
+    lines += _worst_of_signs({name: cells for name, (_, cells) in studies.items()})
     path = output / "README.md"
-    earlier = _sections(path.read_text(encoding="utf-8")) if path.exists() else {}
-    sections = {t: "\n".join(_section(cells)) if cells else earlier.get(t) for t, cells in studies.values()}
-    shown = [f"\n## {title}\n\n{section}" for title, section in sections.items() if section is not None]
-    shown += _worst_of_signs({name: cells for name, (_, cells) in studies.items()})
-    missing = [title for title, section in sections.items() if section is None]
-    not_run = [f"\nNot run: {'; '.join(missing)}."] if missing else []
-    path.write_text("\n".join([*_head(), *shown, *not_run]) + "\n", encoding="utf-8")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 
-def _sections(page: str) -> dict[str, str]:
-    """Title -> text of the sections of a page, without what was not run."""
-    parts = page.partition("\nNot run:")[0].split("\n## ")[1:]
-    return {title: text.strip("\n") for title, _, text in (part.partition("\n") for part in parts)}
-
-
 def _section(cells: Sequence[Cell]) -> Iterator[str]:
-    yield from _seeds(cells)
-    for choice in cells[0]["choices"]:
-        yield f"\nChosen by {_CHOICES[choice]}:\n"
-        yield from _table(cells, choice)
-        yield ""
-        yield from _differences(cells, choice)
-        yield from _interventions(cells, choice)
-        yield from _strata(cells, choice)
-
-
-def _head() -> Iterator[str]:
-    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
-    yield "# The extended model beside the cheap alternatives"
-    yield f"\nMade by `{_COMMAND}`, with Python {platform.python_version()}, {packages}; not edited by hand.\n"
-    yield (
-        "Every row without a confounder draws equally many settings from the same grid, and chooses by the MSE of "
-        "validation; MLlib's ALS, whose regulariser grows with the number of ratings, chooses among as many or more, "
-        "and makes 15 sweeps; our rows make 50 at most where they draw twenty settings, 40 where twelve, 20 where six. "
-        "A row with one takes the settings that its twin without it has chosen by that MSE, and draws as many of the "
-        "confounder alone; one of inverse propensities draws their cap in the same way. "
-        "Validation is made of pairs that users came across; its MSE can also be weighted by the inverse of their "
-        "propensity to, by an exposure model of the training pairs. The "
-        "chosen settings are fitted to training and validation. Figures are means over seeds, in brackets the 95 % "
-        "interval over users, items and seeds. Bold: it leaves out 0, and the seeds are four or more; fewer claim "
-        "nothing. The units behind the page are in `studies/results/extended`; studies that have none there keep the "
-        "section of an earlier run."
-    )
-
-
-def _seeds(cells: Sequence[Cell]) -> Iterator[str]:
     seeds = "one seed" if len(cells) == 1 else f"{len(cells)} seeds"
     missing = _span([cell["items_missing"] for cell in cells])
     yield f"{seeds}, {_span([cell['test'] for cell in cells])} test ratings; {missing} items of the test unknown."
+    for choice in cells[0]["choices"]:
+        yield f"\nChosen by {_CHOICES[choice]}:\n"
+        yield from _errors(cells, choice)
+        yield ""
+        yield from _differences(cells, choice)
+        if REGULAR in cells[0][choice]["groups"]:
+            yield "\nMSE of the same fits on pairs as users choose them (regular), on these weighted by the inverse of"
+            yield "their items' popularity (reweighted), and on random pairs:\n"
+            yield from _side_by_side(cells, choice, {REGULAR: REGULAR, REWEIGHTED: REWEIGHTED, "random": None})
+        yield from _strata(cells, choice)
 
 
 def _span(counts: Sequence[int]) -> str:
@@ -82,50 +68,38 @@ def _span(counts: Sequence[int]) -> str:
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
-def _table(cells: Sequence[Cell], choice: str) -> Iterator[str]:
-    yield _line(["", *_METRICS.values()])
-    yield _line(["---"] * (len(_METRICS) + 1))
-    for row in row_names(cells, choice):
-        shown = [
-            "" if row in _UNPREDICTING and metric != "ndcg" else f"{figure(cells, choice, row, metric).value:.3f}"
-            for metric in _METRICS
-        ]
-        yield _line([row, *shown])
+def _errors(cells: Sequence[Cell], choice: str) -> Iterator[str]:
+    def value(row: str, metric: str) -> str:
+        hidden = row in UNPREDICTING and metric != "ndcg"
+        return "" if hidden else f"{figure(cells, choice, row, metric).value:.3f}"
+
+    rows = ([row, *(value(row, metric) for metric in _METRICS)] for row in row_names(cells, choice))
+    yield from table(["", *(NAMES[metric] for metric in _METRICS)], rows)
 
 
 def _differences(cells: Sequence[Cell], choice: str) -> Iterator[str]:
     names = row_names(cells, choice)
-    ours = [row.name for row in ALL_ROWS if row.name in names]
-    twins = [(row.name, row.follows) for row in ALL_ROWS if row.name in names and row.follows not in (None, BIASED)]
-    pairs = [(row, BIASED) for row in ours if row != BIASED] + twins
+    ours = [row for row in ALL_ROWS if row.name in names]
+    pairs = [(row.name, BIASED) for row in ours if row.name != BIASED]
+    pairs += [(row.name, row.follows) for row in ours if row.follows not in (None, BIASED)]
     pairs += [(DECONFOUNDED, SHUFFLED)] if SHUFFLED in names else []
-    pairs += [(row, ALS_ROW) for row in ours if ALS_ROW in names]
-    yield _line(["difference", *_METRICS.values()])
-    yield _line(["---"] * (len(_METRICS) + 1))
-    for row, against in pairs:
-        by = _chosen_by(cells, choice, row, against)
-        found = [difference(cells, choice, row, against, metric, chosen_by=by) for metric in _METRICS]
-        yield _line([_named(row, against, choice, by), *map(_shown, found)])
-
-
-def _interventions(cells: Sequence[Cell], choice: str) -> Iterator[str]:
-    """MSE of the same fits on three tests, where a study has them."""
-    if REGULAR not in cells[0][choice]["groups"]:
-        return
-    yield (
-        "\nMSE of the same fits on pairs as users choose them (regular), on these weighted by the inverse of their "
-        "items' popularity (reweighted), and on random pairs:\n"
+    pairs += [(row.name, ALS_ROW) for row in ours if ALS_ROW in names]
+    by = {pair: _chosen_by(cells, choice, *pair) for pair in pairs}
+    lines = (
+        [_name(*pair, choice, by[pair])]
+        + [difference(cells, choice, *pair, metric, chosen_by=by[pair]).as_text("+") for metric in _METRICS]
+        for pair in pairs
     )
-    yield from _side_by_side(cells, choice, {REGULAR: REGULAR, REWEIGHTED: REWEIGHTED, "random": None})
+    yield from table(["difference", *(NAMES[metric] for metric in _METRICS)], lines)
 
 
 def _worst_of_signs(studies: Mapping[str, Sequence[Cell]]) -> Iterator[str]:
-    """MSE in the worlds that are drawn alike but for what the segments do, and the worst of a row's errors there."""
-    raises, lowers, none = (studies.get(f"world-{kind}", ()) for kind in ("raises", "lowers", "none"))
+    """MSE on data that differ only in what the segments do, and the worst of a row's errors there."""
+    raises, lowers, none = (studies.get(f"fair-{kind}", ()) for kind in ("raises", "lowers", "none"))
     if not (raises and lowers and none):
         return
-    yield "\n## Fair worlds: raises, lowers, none, and the worst of them\n"
-    yield "The same fits as above, seed by seed; the model does not know in which of the worlds it is."
+    yield "\n## Fair simulation: raises, lowers, none, and the worst of them\n"
+    yield "The same fits as above, seed by seed; the model does not know which data it has."
     choices = raises[0]["choices"]
     cells: list[Cell] = [
         {"choices": up["choices"]}
@@ -139,20 +113,21 @@ def _worst_of_signs(studies: Mapping[str, Sequence[Cell]]) -> Iterator[str]:
 
 def _side_by_side(cells: Sequence[Cell], choice: str, tests: Mapping[str, str | None]) -> Iterator[str]:
     """MSE on several tests, by their names, and the worst of them; and differences from the deconfounded row."""
-    groups, rows = [*tests.values()], [row for row in row_names(cells, choice) if row not in _UNPREDICTING]
-    yield _line(["", *tests, "worst"])
-    yield _line(["---"] * (len(tests) + 2))
-    for row in rows:
-        errors = [figure(cells, choice, row, "mse", test) for test in groups]
-        yield _line([row, *(f"{e.value:.3f}" for e in [*errors, worst(cells, choice, row, "mse", groups)])])
-    yield ""
-    yield _line(["difference", *tests, "worst"])
-    yield _line(["---"] * (len(tests) + 2))
-    for against in [row for row in rows if row != DECONFOUNDED]:
+    groups, rows = [*tests.values()], [row for row in row_names(cells, choice) if row not in UNPREDICTING]
+
+    def errors(row: str) -> list[str]:
+        found = [figure(cells, choice, row, "mse", test) for test in groups]
+        return [row, *(f"{e.value:.3f}" for e in [*found, worst(cells, choice, row, "mse", groups)])]
+
+    def differences(against: str) -> list[str]:
         by = _chosen_by(cells, choice, DECONFOUNDED, against)
         found = [difference(cells, choice, DECONFOUNDED, against, "mse", test, by) for test in groups]
         found.append(worst_difference(cells, choice, DECONFOUNDED, against, "mse", groups, by))
-        yield _line([_named(DECONFOUNDED, against, choice, by), *map(_shown, found)])
+        return [_name(DECONFOUNDED, against, choice, by), *(f.as_text("+") for f in found)]
+
+    yield from table(["", *tests, "worst"], map(errors, rows))
+    yield ""
+    yield from table(["difference", *tests, "worst"], (differences(row) for row in rows if row != DECONFOUNDED))
 
 
 def _strata(cells: Sequence[Cell], choice: str) -> Iterator[str]:
@@ -164,30 +139,22 @@ def _strata(cells: Sequence[Cell], choice: str) -> Iterator[str]:
             continue
         bounds = [zip(*(of[name]["ratings"] for of in of_cells), strict=True) for name in strata]
         yield f"\nMSE by the number of training ratings of the {side}:\n"
-        yield _line(["", *(f"{min(lowest):,} to {max(highest):,}" for lowest, highest in bounds)])
-        yield _line(["---"] * (len(strata) + 1))
-        for row in [row for row in row_names(cells, choice) if row not in _UNPREDICTING]:
-            errors = [figure(cells, choice, row, "mse", stratum) for stratum in strata]
-            yield _line([row, *(f"{error.value:.3f}" for error in errors)])
+        rows = [
+            [row, *(f"{figure(cells, choice, row, 'mse', stratum).value:.3f}" for stratum in strata)]
+            for row in row_names(cells, choice)
+            if row not in UNPREDICTING
+        ]
         by = _chosen_by(cells, choice, DECONFOUNDED, BIASED)
         found = [difference(cells, choice, DECONFOUNDED, BIASED, "mse", stratum, by) for stratum in strata]
-        yield _line([_named(DECONFOUNDED, BIASED, choice, by), *map(_shown, found)])
+        rows.append([_name(DECONFOUNDED, BIASED, choice, by), *(f.as_text("+") for f in found)])
+        yield from table(["", *(f"{min(low):,} to {max(high):,}" for low, high in bounds)], rows)
 
 
 def _chosen_by(cells: Sequence[Cell], choice: str, row: str, against: str) -> str:
-    """Return how the other row's settings are chosen: a row has its twin's by the first choice, whatever its own is."""
-    is_twin = any(ours.name == row and ours.follows == against for ours in ALL_ROWS)
-    return str(next(iter(cells[0]["choices"]))) if is_twin else choice
+    """Return how the other row's settings are chosen: a row has its baseline's by the first choice."""
+    follows = any(ours.name == row and ours.follows == against for ours in ALL_ROWS)
+    return str(next(iter(cells[0]["choices"]))) if follows else choice
 
 
-def _named(row: str, against: str, choice: str, by: str) -> str:
+def _name(row: str, against: str, choice: str, by: str) -> str:
     return f"{row} - {against}{'' if by == choice else ' (chosen by MSE)'}"
-
-
-def _shown(found: Figure) -> str:
-    text = f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
-    return f"**{text}**" if found.leaves_out_zero else text
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

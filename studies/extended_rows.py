@@ -1,146 +1,122 @@
-"""The rows that the extended least-squares model is compared by, and the settings that each chooses from.
+"""Rows of the extended least-squares model, and the settings from which each chooses.
 
-All rows without a confounder draw the same settings, ranks and regularisers, from the grid of MLlib's ALS. A row with
-one takes what was chosen for its twin without it, and draws as many settings of the confounder alone; placebos draw the
-same. So what differs between twins is the confounder. Of a joint draw the preference would decide, for validation sees
-little of confounding. A row of inverse propensities draws its cap in the same way.
+All rows without a confounder draw the same settings from the grid of MLlib's ALS. A row with one takes what was chosen
+for its baseline model, and draws as many settings of the confounder alone; placebos draw the same. So what differs is
+the confounder. Of a joint draw the preference would decide, because validation sees little of confounding.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dcrec_spark.local.trial import Confounder
-from studies.rows import Budget, Sample
+from studies.rows import Budget, Row, Sample, Settings, one_of
 
 RANKS = (2, 5, 10, 20)
-# Times the number of a row's ratings, which is MLlib's way.
+# Times the number of a row's ratings, as in MLlib.
 REGULARISERS = (0.03, 0.1, 0.2, 0.3, 0.5)
 _BIAS_REGULARISERS = (0.03, 0.1, 0.3)
 EXPOSURE_RANKS = (2, 5, 10)
 # One gamma for all; and departures from it, with three priors.
-_GAMMAS: tuple[dict[str, Any], ...] = (
+_GAMMAS: tuple[Settings, ...] = (
     {"confounderWeight": "global", "confounderReg": 1.0},
-    {"confounderWeight": "pooled", "confounderReg": 1.0},
-    {"confounderWeight": "pooled", "confounderReg": 10.0},
-    {"confounderWeight": "pooled", "confounderReg": 100.0},
-    {"confounderWeight": "pooled", "confounderReg": 10.0},
+    *({"confounderWeight": "pooled", "confounderReg": reg} for reg in (1.0, 10.0, 100.0, 10.0)),
 )
 _CAPS = (2.0, 5.0, 10.0, 30.0)
-# Of Poisson factorization: both shapes, and how much an unrated pair counts as a zero; 1 is the paper's.
+# Of Poisson factorization: both shapes, and the weight of an unrated pair; 1 is the paper's.
 _SHAPES = (0.1, 0.3, 1.0)
 _ZEROS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
-_SHARED = {"outcome": "probabilistic", "regByCount": True, "fitBiases": False}
-_PLAIN = {"adjustment": "none"}
+_LINKS = ("identity", "log")
+_CLASSICAL = {"adjustment": "none"}
 _CONFOUNDED = {"adjustment": "deconfounded"}
-
-
-@dataclass(frozen=True)
-class ExtendedRow:
-    """A line of the tables.
-
-    fixed : what all of its settings share. follows : its twin without a confounder. confounder : what takes the place
-    of a_hat. links : those it chooses from.
-    """
-
-    name: str
-    fixed: Mapping[str, Any]
-    follows: str | None = None
-    confounder: Confounder = "fitted"
-    links: tuple[str, ...] = ("identity",)
-
-    def settings(
-        self, budget: Budget, seed: int, chosen: Sample | None = None
-    ) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
-        """Sample settings: parameters of DeconfoundedMF, and of PoissonFactorization or None.
-
-        chosen : those of the row that it follows.
-        """
-        rng = np.random.default_rng((seed, int(self.follows is not None)))
-        fit = {"maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}
-        for _ in range(budget.draws):
-            if chosen is None:
-                yield {**self._shared(), **fit, **self._preference(rng), **self.fixed}, None
-            elif self.fixed["adjustment"] == "ipw":
-                yield {**chosen[0], **self.fixed, "weightCap": _one_of(rng, _CAPS)}, None
-            else:
-                yield (
-                    {**chosen[0], **self.fixed, **self._confounder(rng)},
-                    {"rank": _one_of(rng, EXPOSURE_RANKS), "seed": seed},
-                )
-
-    def _shared(self) -> dict[str, Any]:
-        return _SHARED
-
-    def _preference(self, rng: np.random.Generator) -> dict[str, Any]:
-        rank, strength, bias = (_one_of(rng, grid) for grid in (RANKS, REGULARISERS, _BIAS_REGULARISERS))
-        biases = {"biasReg": bias} if self.fixed.get("fitBiases") else {}
-        return {"rank": rank, "regParam": strength, **biases}
-
-    def _confounder(self, rng: np.random.Generator) -> dict[str, Any]:
-        return {
-            **_one_of(rng, _GAMMAS),
-            "leaveOneOut": bool(rng.integers(2)),
-            "confounderLink": self.links[int(rng.integers(12)) % len(self.links)],
-        }
-
-
-class PoissonRow(ExtendedRow):
-    """A line of Poisson factorization, which has Gamma priors in the place of regularisers, and no biases."""
-
-    def _shared(self) -> dict[str, Any]:
-        return {}
-
-    def _preference(self, rng: np.random.Generator) -> dict[str, Any]:
-        rank, shape, zeros = (_one_of(rng, grid) for grid in (RANKS, _SHAPES, _ZEROS))
-        return {"rank": rank, "gammaShape": shape, "unobservedWeight": zeros}
-
-    def _confounder(self, rng: np.random.Generator) -> dict[str, Any]:
-        return {"confounderWeight": _one_of(rng, ("user", "global"))}
-
+_NO_INTERCEPT = {"fitIntercept": False}
 
 CLASSICAL, BIASED, WITHOUT_INTERCEPT = "classical", "biased", "biased, intercept-free"
 PAPERS = "intercept-free (the paper's classical)"
 DECONFOUNDED, SHUFFLED = "biased deconfounded", "biased deconfounded, items shuffled"
-_BIASES, _NO_INTERCEPT, _LINKS = {"fitBiases": True}, {"fitIntercept": False}, ("identity", "log")
+POISSON = "Poisson, weight of zeros chosen"
+
+
+def _row(
+    name: str,
+    fixed: Mapping[str, Any],
+    follows: str | None = None,
+    confounder: Confounder = "fitted",
+    links: tuple[str, ...] = ("identity",),
+    biases: bool = False,
+) -> Row:
+    shared = {"outcome": "probabilistic", "regByCount": True, "fitBiases": biases}
+    return Row(name, partial(_draw, {**shared, **fixed}, links), confounder, follows)
+
+
+def _poisson_row(
+    name: str, fixed: Mapping[str, Any], follows: str | None = None, confounder: Confounder = "fitted"
+) -> Row:
+    return Row(name, partial(_draw, {"outcome": "poisson", **fixed}, ()), confounder, follows)
+
+
+def _draw(
+    fixed: Settings, links: tuple[str, ...], budget: Budget, seed: int, chosen: Sample | None = None
+) -> Iterator[Sample]:
+    rng = np.random.default_rng((seed, int(chosen is not None)))
+    fit = {"maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}
+    for _ in range(budget.draws):
+        if chosen is None:
+            yield {**fit, **_preference(rng, fixed), **fixed}, None
+        elif fixed["adjustment"] == "ipw":
+            yield {**chosen[0], **fixed, "weightCap": one_of(rng, _CAPS)}, None
+        else:
+            outcome = {**chosen[0], **fixed, **_confounder(rng, links)}
+            yield outcome, {"rank": one_of(rng, EXPOSURE_RANKS), "seed": seed}
+
+
+def _preference(rng: np.random.Generator, fixed: Settings) -> Settings:
+    if fixed["outcome"] == "poisson":
+        rank, shape, zeros = (one_of(rng, grid) for grid in (RANKS, _SHAPES, _ZEROS))
+        return {"rank": rank, "gammaShape": shape, "unobservedWeight": zeros}
+    rank, strength, bias = (one_of(rng, grid) for grid in (RANKS, REGULARISERS, _BIAS_REGULARISERS))
+    return {"rank": rank, "regParam": strength} | ({"biasReg": bias} if fixed["fitBiases"] else {})
+
+
+def _confounder(rng: np.random.Generator, links: tuple[str, ...]) -> Settings:
+    if not links:
+        return {"confounderWeight": one_of(rng, ("user", "global"))}
+    leave_one_out = {**one_of(rng, _GAMMAS), "leaveOneOut": bool(rng.integers(2))}
+    return {**leave_one_out, "confounderLink": links[int(rng.integers(12)) % len(links)]}
+
+
 ROWS = (
-    ExtendedRow(PAPERS, {**_PLAIN, **_NO_INTERCEPT}),
-    ExtendedRow(CLASSICAL, _PLAIN),
-    ExtendedRow(BIASED, {**_PLAIN, **_BIASES}),
-    ExtendedRow(WITHOUT_INTERCEPT, {**_PLAIN, **_BIASES, **_NO_INTERCEPT}),
-    ExtendedRow("biased + popularity", {**_CONFOUNDED, **_BIASES}, BIASED, "popularity"),
-    ExtendedRow("deconfounded", _CONFOUNDED, CLASSICAL),
-    ExtendedRow(DECONFOUNDED, {**_CONFOUNDED, **_BIASES}, BIASED),
-    ExtendedRow(SHUFFLED, {**_CONFOUNDED, **_BIASES}, BIASED, "permuted"),
-    ExtendedRow("biased deconfounded, any link", {**_CONFOUNDED, **_BIASES}, BIASED, links=_LINKS),
-    ExtendedRow(
+    _row(PAPERS, {**_CLASSICAL, **_NO_INTERCEPT}),
+    _row(CLASSICAL, _CLASSICAL),
+    _row(BIASED, _CLASSICAL, biases=True),
+    _row(WITHOUT_INTERCEPT, {**_CLASSICAL, **_NO_INTERCEPT}, biases=True),
+    _row("biased + popularity", _CONFOUNDED, BIASED, "popularity", biases=True),
+    _row("deconfounded", _CONFOUNDED, CLASSICAL),
+    _row(DECONFOUNDED, _CONFOUNDED, BIASED, biases=True),
+    _row(SHUFFLED, _CONFOUNDED, BIASED, "permuted", biases=True),
+    _row("biased deconfounded, any link", _CONFOUNDED, BIASED, links=_LINKS, biases=True),
+    _row(
         "biased deconfounded, intercept-free, any link",
-        {**_CONFOUNDED, **_BIASES, **_NO_INTERCEPT},
+        {**_CONFOUNDED, **_NO_INTERCEPT},
         WITHOUT_INTERCEPT,
         links=_LINKS,
+        biases=True,
     ),
 )
-# Another estimate of the same preference, next to the model with a confounder.
-FURTHER_ROWS = (ExtendedRow("biased, inverse propensities of ratings", {"adjustment": "ipw"}, BIASED),)
-# The confounder beside the paper's classical model, which has neither biases nor an intercept.
+FURTHER_ROWS = (_row("biased, inverse propensities of ratings", {"adjustment": "ipw"}, BIASED, biases=True),)
+# The confounder with the paper's classical model, which has neither biases nor an intercept.
+_BARE = {**_CONFOUNDED, **_NO_INTERCEPT}
 WITHOUT_BIASES_ROWS = (
-    ExtendedRow("intercept-free deconfounded", {**_CONFOUNDED, **_NO_INTERCEPT}, PAPERS),
-    ExtendedRow("intercept-free deconfounded, items shuffled", {**_CONFOUNDED, **_NO_INTERCEPT}, PAPERS, "permuted"),
-    ExtendedRow("intercept-free deconfounded, any link", {**_CONFOUNDED, **_NO_INTERCEPT}, PAPERS, links=_LINKS),
+    _row("intercept-free deconfounded", _BARE, PAPERS),
+    _row("intercept-free deconfounded, items shuffled", _BARE, PAPERS, "permuted"),
+    _row("intercept-free deconfounded, any link", _BARE, PAPERS, links=_LINKS),
 )
-# Poisson factorization, the weight of whose zeros is a choice, beside the paper's, where it is 1.
-_POISSON, POISSON = {"outcome": "poisson"}, "Poisson, weight of zeros chosen"
-_POISSON_CONFOUNDED = {**_POISSON, "adjustment": "deconfounded"}
 POISSON_ROWS = (
-    PoissonRow("Poisson, all zeros (the paper's)", {**_POISSON, **_PLAIN, "unobservedWeight": 1.0}),
-    PoissonRow(POISSON, {**_POISSON, **_PLAIN}),
-    PoissonRow("Poisson deconfounded", _POISSON_CONFOUNDED, POISSON),
-    PoissonRow("Poisson deconfounded, items shuffled", _POISSON_CONFOUNDED, POISSON, "permuted"),
+    _poisson_row("Poisson, all zeros (the paper's)", {**_CLASSICAL, "unobservedWeight": 1.0}),
+    _poisson_row(POISSON, _CLASSICAL),
+    _poisson_row("Poisson deconfounded", _CONFOUNDED, POISSON),
+    _poisson_row("Poisson deconfounded, items shuffled", _CONFOUNDED, POISSON, "permuted"),
 )
 ALL_ROWS = (*ROWS, *FURTHER_ROWS, *WITHOUT_BIASES_ROWS, *POISSON_ROWS)
-
-
-def _one_of(rng: np.random.Generator, choices: tuple[Any, ...]) -> Any:
-    return choices[int(rng.integers(len(choices)))]

@@ -35,48 +35,23 @@ _ACTIVITY, _POPULARITY = 0.5, 0.8  # standard deviations of their logarithms
 _FLOOR = 0.05  # exposure to items outside the user's segments
 
 
-class _Stream(IntEnum):
-    """Purpose of a stream of random numbers, a part of its seed."""
-
-    SEGMENTS = 0
-    RATES = 1
-    BIASES = 2
-    TASTE = 3
-    NOISE = 4
-    EXPOSURE = 5
-    SIGNS = 6
-    SINGLE_ITEM = 7
-    TEST = 8
+_Stream = IntEnum("_Stream", "SEGMENTS RATES BIASES TASTE NOISE EXPOSURE SIGNS SINGLE_ITEM TEST", start=0)
 
 
 @dataclass(frozen=True)
 class FairSimulation:
     """A simulated data set, of which a recommender sees ``ratings``.
 
-    Parameters
-    ----------
-    confounding : {"raises", "lowers", "mixed", "none", "self-selection", "single-item"}
-        What exposure does to ratings. "mixed": raises those of half of the users, lowers those of the others. "none":
-        the confounder moves exposure alone. The last two break the method's assumptions. "self-selection": users look
-        at what they are going to like. "single-item": a different confounder for each item, so that no other item
-        carries information about it.
-    n_users, n_items, n_segments : int
-        Sizes.
-    effect : float
-        Stars that one standard deviation of the confounder adds or takes, at least 0.
-    rated : float
-        Share of the pairs that are exposed, in (0, 1).
-    concentration : float
-        Of the Dirichlet: the smaller, the purer the segments.
-    test_pairs_per_user : int
-        Random pairs of each user, which are withheld from the ratings.
-    seed : int
-        Of all streams.
+    confounding : what exposure does to ratings. "mixed": raises those of half of the users, lowers those of the others.
+    "none": the confounder moves exposure alone. The last two break the method's assumptions. "self-selection": users
+    look at what they are going to like. "single-item": another confounder for each item, so that no other item carries
+    information about it. effect : stars that one standard deviation of the confounder adds or takes. rated : share of
+    the pairs that are exposed. concentration : of the Dirichlet: the smaller, the purer the segments.
+    test_pairs_per_user : random pairs of each user, which are withheld from the ratings.
 
     Raises
     ------
-    ValueError
-        Naming the setting that is out of its range.
+    ValueError : a setting is out of its range.
     """
 
     confounding: Confounding
@@ -105,8 +80,6 @@ class FairSimulation:
             if not holds:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, out of its range")
 
-    # ---- what a recommender sees, and what it is evaluated on
-
     @cached_property
     def ratings(self) -> dict[str, Any]:
         """Pairs that were exposed and not withheld: ``user, item, rating``, (n,) each, by user, then item."""
@@ -126,16 +99,9 @@ class FairSimulation:
         user, item = np.nonzero(chosen)
         return {"user": user.astype(np.int64), "item": item.astype(np.int64), "rating": self.rating[user, item]}
 
-    # ---- the truth, (n_users, n_items) each
-
-    @cached_property
-    def confounder(self) -> Floats:
-        """z, with mean 0 and standard deviation 1 over all pairs."""
-        return standardised(self._affinity)
-
     @cached_property
     def level(self) -> Floats:
-        """Rating before noise and rounding."""
+        """Rating before noise and rounding, (n_users, n_items)."""
         return self._without_confounder + self._effects
 
     @cached_property
@@ -156,8 +122,6 @@ class FairSimulation:
         chosen = np.zeros((self.n_users, self.n_items), np.bool_)
         np.put_along_axis(chosen, rank[:, : self.test_pairs_per_user], True, axis=1)
         return chosen
-
-    # ---- draws
 
     def _stream(self, stream: _Stream) -> np.random.Generator:
         return np.random.default_rng((self.seed, int(stream)))
@@ -187,18 +151,12 @@ class FairSimulation:
 
     @cached_property
     def _effects(self) -> Floats:
-        match self.confounding:
-            case "raises":
-                return self.effect * self.confounder
-            case "lowers":
-                return -self.effect * self.confounder
-            case "mixed":
-                sign = self._stream(_Stream.SIGNS).choice([-1.0, 1.0], (self.n_users, 1))
-                return self.effect * sign * self.confounder
-            case "single-item":
-                return self.effect * self._single_item_confounder
-            case _:
-                return np.zeros((self.n_users, self.n_items))
+        z, signs = standardise(self._affinity), {"raises": 1.0, "lowers": -1.0}
+        if self.confounding == "mixed":
+            return self.effect * self._stream(_Stream.SIGNS).choice([-1.0, 1.0], (self.n_users, 1)) * z
+        if self.confounding == "single-item":
+            return self.effect * self._single_item_confounder
+        return self.effect * signs.get(self.confounding, 0.0) * z
 
     @cached_property
     def _rate(self) -> Floats:
@@ -207,7 +165,7 @@ class FairSimulation:
         popularity = stream.lognormal(0.0, _POPULARITY, (1, self.n_items))
         rate = np.asarray(activity * popularity * (_FLOOR + self._affinity))
         if self.confounding == "self-selection":
-            return rate * np.exp(self.effect * standardised(self.level + self._noise))
+            return rate * np.exp(self.effect * standardise(self.level + self._noise))
         return rate * np.exp(self._single_item_confounder) if self.confounding == "single-item" else rate
 
 
@@ -223,7 +181,7 @@ def expected_of_rounded(level: Floats, noise: float) -> Floats:
     return np.asarray(LOWEST + ndtr((np.asarray(level)[..., None] - steps) / noise).sum(axis=-1))
 
 
-def standardised(values: Floats) -> Floats:
+def standardise(values: Floats) -> Floats:
     """Shift and scale to mean 0 and standard deviation 1; constants become 0."""
     spread = values.std()
     return np.asarray((values - values.mean()) / (spread if spread > 0 else 1.0))

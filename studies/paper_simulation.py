@@ -35,15 +35,8 @@ Flags = npt.NDArray[np.bool_]
 Ids = npt.NDArray[np.int64]
 
 
-class Stream(IntEnum):
-    """Purpose of a stream of random numbers, a part of its seed."""
-
-    ITEM_ATTRIBUTE = 0
-    CONFOUNDER = 1
-    OWN_PREFERENCE = 2
-    EXPOSURE = 3
-    OUTCOME = 4
-    TEST = 5
+# Purposes of the streams of random numbers, a part of their seeds.
+Stream = IntEnum("Stream", "ITEM_ATTRIBUTE CONFOUNDER OWN_PREFERENCE EXPOSURE OUTCOME TEST", start=0)
 
 
 class SimulationSettings(Section):

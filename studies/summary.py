@@ -1,23 +1,27 @@
-"""Cells of several seeds -> one figure with its interval, and paired differences.
+"""Figures of several seeds with their intervals, paired differences, and the tables that show them.
 
-Rows of a cell share their bootstrap replications of users and items, whatever the choice of their settings: the mean
-over seeds is taken replication by replication. Seeds are a sample too: each replication draws as many of them anew. So
-an interval says what other users, other items and other seeds would have changed. The spread over seeds stands beside
-it.
+Rows of a cell share their bootstrap replications of users and items: the mean over seeds is taken replication by
+replication. Seeds are a sample too, so each replication draws them again. An interval then covers other users, other
+items and other seeds.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import platform
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dcrec_spark.kernels.bootstrap import percentile_interval
-from studies.compare import Cell
+from studies.units import Cell
 
 CONFIDENCE = 0.95
-# Of fewer seeds too little is known to claim a difference.
+# Fewer seeds are too few to claim a difference.
 FEWEST_SEEDS = 4
+NAMES = {"ndcg": "NDCG", "recall@5": "Recall@5", "mse": "MSE", "item_mse": "MSE by item", "item_mae": "MAE by item"}
+UNPREDICTING = ("popularity", "random")
+_PACKAGES = ("pyspark", "numpy", "scipy", "pyarrow")
 
 
 class Figure(NamedTuple):
@@ -30,14 +34,19 @@ class Figure(NamedTuple):
     seeds: int
 
     @property
-    def leaves_out_zero(self) -> bool:
-        """Whether a difference is one, of seeds enough to say so."""
+    def excludes_zero(self) -> bool:
+        """Whether a difference is one, by enough seeds to claim so."""
         return self.seeds >= FEWEST_SEEDS and (self.low > 0 or self.high < 0)
+
+    def as_text(self, sign: str = "") -> str:
+        """1.234 [1.200, 1.250]; bold where a difference excludes zero."""
+        text = f"{self.value:{sign}.3f} [{self.low:{sign}.3f}, {self.high:{sign}.3f}]"
+        return f"**{text}**" if sign and self.excludes_zero else text
 
 
 def figure(cells: Sequence[Cell], choice: str, row: str, metric: str, group: str | None = None) -> Figure:
     """One row's metric over the seeds."""
-    return _summed([_replications(cell, choice, row, metric, group) for cell in cells])
+    return _summary([_replications(cell, choice, row, metric, group) for cell in cells])
 
 
 def difference(
@@ -52,7 +61,7 @@ def difference(
     """row minus against, user by user and seed by seed. chosen_by : how ``against`` was chosen, if not as ``row``."""
     sides = [(choice, row), (chosen_by or choice, against)]
     pairs = [[_replications(cell, by, name, metric, group) for by, name in sides] for cell in cells]
-    return _summed([one - other for one, other in pairs])
+    return _summary([one - other for one, other in pairs])
 
 
 def worst(cells: Sequence[Cell], choice: str, row: str, metric: str, groups: Sequence[str | None]) -> Figure:
@@ -75,37 +84,48 @@ def worst_difference(
     return _as_figure(one - other, len(cells))
 
 
-def _largest(
-    cells: Sequence[Cell], choice: str, row: str, metric: str, groups: Sequence[str | None]
-) -> NDArray[np.float64]:
-    """Return the largest of the means over seeds, then that of each replication."""
-    by_test = [[_replications(cell, choice, row, metric, group) for cell in cells] for group in groups]
-    return np.asarray(np.max([_resampled(seeds) for seeds in by_test], axis=0))
-
-
 def row_names(cells: Sequence[Cell], choice: str) -> list[str]:
     """List the rows that all cells have, in their order."""
     return list(cells[0][choice]["metrics"])
 
 
+def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Lines of a Markdown table."""
+    heads = list(heads)
+    for cells in (heads, ["---"] * len(heads), *rows):
+        yield f"| {' | '.join(cells)} |"
+
+
+def made_by(command: str) -> str:
+    """How a page was made, and with which versions."""
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    return f"Made by `{command}`, with Python {platform.python_version()}, {packages}; not edited by hand."
+
+
+def _largest(
+    cells: Sequence[Cell], choice: str, row: str, metric: str, groups: Sequence[str | None]
+) -> NDArray[np.float64]:
+    """Return the largest of the means over seeds, then that of each replication."""
+    by_test = [[_replications(cell, choice, row, metric, group) for cell in cells] for group in groups]
+    return np.asarray(np.max([_resample(seeds) for seeds in by_test], axis=0))
+
+
 def _replications(cell: Cell, choice: str, row: str, metric: str, group: str | None) -> NDArray[np.float64]:
-    part: Any = cell[choice]
-    if group is not None:
-        part = part["groups"][group]
+    part = cell[choice] if group is None else cell[choice]["groups"][group]
     return np.array(part["metrics"][row][metric], np.float64)
 
 
-def _summed(seeds: Sequence[NDArray[np.float64]]) -> Figure:
+def _summary(seeds: Sequence[NDArray[np.float64]]) -> Figure:
     sd = float(np.std([seed[0] for seed in seeds], ddof=1)) if len(seeds) > 1 else float("nan")
-    return _as_figure(_resampled(seeds), len(seeds))._replace(sd=sd)
+    return _as_figure(_resample(seeds), len(seeds))._replace(sd=sd)
 
 
-def _resampled(seeds: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the mean over seeds, then that of each replication, which draws as many seeds anew."""
-    table, n = np.array(seeds), len(seeds)
+def _resample(seeds: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return the mean over seeds, then that of each replication, which draws as many seeds again."""
+    values, n = np.array(seeds), len(seeds)
     # The same draws for every figure, so that those of a row and of its difference from another go together.
-    draws = np.random.default_rng(n).multinomial(n, np.full(n, 1 / n), table.shape[1] - 1)
-    return np.append(table[:, 0].mean(), (table[:, 1:] * draws.T).sum(axis=0) / n)
+    draws = np.random.default_rng(n).multinomial(n, np.full(n, 1 / n), values.shape[1] - 1)
+    return np.append(values[:, 0].mean(), (values[:, 1:] * draws.T).sum(axis=0) / n)
 
 
 def _as_figure(resampled: NDArray[np.float64], seeds: int) -> Figure:

@@ -1,4 +1,4 @@
-"""The first five minutes, in a world that is drawn and fitted in seconds."""
+"""The first five minutes, on data that are drawn and fitted in seconds."""
 
 import re
 from collections.abc import Iterator
@@ -53,10 +53,12 @@ def row_of(name: str, text: str) -> list[float]:
     return [float(number) for number in re.findall(r"-?\d+\.\d+", line)]
 
 
-def test_five_recommenders_are_compared_with_the_truth_in_three_kinds_of_world(output: Path) -> None:
+def test_five_recommenders_are_compared_with_the_truth_on_three_kinds_of_data(output: Path) -> None:
     text = printed()
 
-    assert re.search(r"60 users x 60 items, [\d,]+ ratings in each world \(\d+% of all pairs\), 2 draws of each", text)
+    assert re.search(
+        r"60 users x 60 items, [\d,]+ ratings in each data set \(\d+% of all pairs\), 2 draws of each", text
+    )
     assert "1,800 random pairs of each are withheld" in text
     worst = {}
     for name in closeness.ROWS:

@@ -14,14 +14,21 @@ import pytest
 
 from dcrec_spark.publish.parquet import verify
 from tests.faults.at_a_step import STEPS
-from tests.jobs.job import failure_of, names_in, read_table, run_directory
+from tests.jobs.job import WEIGHTED, failure_of, names_in, read_table, run_directory
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
 from tests.spark.standalone import ROOT
 
 pytestmark = pytest.mark.process
 
 RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(40) for i in range(20) if (u + i) % 3)]
-SMALL = {"exposure.max_iter": 3, "outcome.max_iter": 2, "recommend.top_n": 4, "spark.master": "local[2]"}
+SMALL = {
+    **WEIGHTED,
+    "audit.exposure_check": "off",
+    "exposure.max_iter": 3,
+    "outcome.max_iter": 2,
+    "recommend.top_n": 4,
+    "spark.master": "local[2]",
+}
 
 
 @pytest.fixture

@@ -14,13 +14,19 @@ from zlib import crc32
 import pandas as pd
 import pytest
 
-from tests.jobs.job import failure_of, names_in, read_table, record_of, run_directory
+from tests.jobs.job import WEIGHTED, failure_of, names_in, read_table, record_of, run_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
 DRAWN = [(u, i, crc32(f"{u},{i}".encode())) for u in range(200) for i in range(150)]
 MANY_RATINGS = ["user,item,rating", *(f"{u},{i},{1 + h % 5}" for u, i, h in DRAWN if h % 3)]
-ENDLESS = {"exposure.max_iter": 1_000_000, "exposure.tol": 0, "exposure.rank": 2, "spark.master": "local[2]"}
+ENDLESS = {
+    "audit.exposure_check": "off",
+    "exposure.max_iter": 1_000_000,
+    "exposure.tol": 0,
+    "exposure.rank": 2,
+    "spark.master": "local[2]",
+}
 
 
 pytestmark = pytest.mark.process
@@ -95,6 +101,7 @@ def files_below(folder: Path) -> list[Path]:
 
 LONG = {
     **ENDLESS,
+    **WEIGHTED,
     "exposure.max_iter": 300,
     "exposure.rank": 8,
     "outcome.max_iter": 2,

@@ -16,7 +16,17 @@ from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.parquet import verify
 from tests.faults.damage import flipped
-from tests.jobs.job import AnyJob, failure_of, names_in, read_table, record_of, run_directory, run_job, run_retrain
+from tests.jobs.job import (
+    WEIGHTED,
+    AnyJob,
+    failure_of,
+    names_in,
+    read_table,
+    record_of,
+    run_directory,
+    run_job,
+    run_retrain,
+)
 from tests.publish.test_parquet import commit, stage_by_hand
 
 FIT = {
@@ -24,6 +34,7 @@ FIT = {
     "exposure.max_iter": 40,
     "exposure.tol": 2e-5,
     "outcome.rank": 2,
+    **WEIGHTED,
     "outcome.alpha": 1,
     "outcome.max_iter": 40,
     "outcome.tol": 2e-3,

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from dcrec_spark.config.section import Section
+from dcrec_spark.config.types import Section
 from dcrec_spark.jobs import sinks
 from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.publish.current import current_run_id

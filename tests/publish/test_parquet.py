@@ -335,7 +335,7 @@ def test_an_error_in_the_commit_is_undone_at_once(tmp_path: Path, monkeypatch: p
 def test_of_two_publishers_the_second_to_commit_loses(tmp_path: Path) -> None:
     first, second = stage_by_hand(tmp_path, "a"), stage_by_hand(tmp_path, "b")
     commit(first, {})
-    with pytest.raises(ConflictError, match="run b was not published: .* to run a after"):
+    with pytest.raises(ConflictError, match=r"run b was not published: .* to run a after"):
         commit(second, {})
     discard(second)
     assert run_that_is_read(tmp_path) == "a"

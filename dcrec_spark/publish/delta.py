@@ -12,14 +12,12 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from dcrec_spark.publish.warehouse import (
     CatalogWarehouse,
     StagedTables,
     StoredRun,
     gather_runs,
-    is_abandoned,
     staged_place,
 )
 
@@ -31,6 +29,7 @@ class DeltaWarehouse(CatalogWarehouse):
     """Tables of a catalog that keeps Delta tables, such as the session's with Delta's DeltaCatalog."""
 
     kind = "delta"
+    format = "delta"
 
     def prepare(self, table: str, rows: DataFrame) -> None:
         """Make an empty table where there is none."""
@@ -44,16 +43,6 @@ class DeltaWarehouse(CatalogWarehouse):
         if not self.exists(table):
             return None
         return str(self.spark.sql(f"DESCRIBE HISTORY {self.table(table)} LIMIT 1").collect()[0]["version"])
-
-    def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
-        """Write to a second table."""
-        place = staged_place(table, staged.token)
-        rows.writeTo(self.table(place)).using("delta").create()
-        return place
-
-    def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
-        """Open the second table."""
-        return self.spark.table(self.table(staged.places[table]))
 
     def show(self, staged: StagedTables, table: str) -> str:
         """Overwrite the table by what is staged. Delta counts it once, however often it is asked."""
@@ -91,9 +80,7 @@ class DeltaWarehouse(CatalogWarehouse):
 
     def prune(self, table: str) -> None:
         """Drop the second tables that dead publishers have left."""
-        for place in self.places_of(table):
-            if is_abandoned(place):
-                self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
+        self.drop_abandoned(table, set())
 
     def runs(self) -> list[StoredRun]:
         """List the runs in the tables' histories."""

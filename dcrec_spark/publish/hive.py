@@ -9,7 +9,6 @@ keeps publishers to one output apart, and publishers to different outputs must n
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.publish.warehouse import (
@@ -17,7 +16,6 @@ from dcrec_spark.publish.warehouse import (
     StagedTables,
     StoredRun,
     gather_runs,
-    is_abandoned,
     staged_place,
     text_literal,
 )
@@ -38,6 +36,7 @@ class HiveWarehouse(CatalogWarehouse):
     """Parquet tables and views of the session catalog."""
 
     kind = "hive"
+    format = "parquet"
 
     def prepare(self, table: str, rows: DataFrame) -> None:
         """Refuse a name that something else has than a view of ours."""
@@ -50,16 +49,6 @@ class HiveWarehouse(CatalogWarehouse):
     def now(self, table: str) -> str | None:
         """Name the table that the view shows."""
         return self._properties(table)[SHOWN] if self.exists(table) else None
-
-    def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
-        """Write to a new table."""
-        place = staged_place(table, staged.token)
-        rows.writeTo(self.table(place)).using("parquet").create()
-        return place
-
-    def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
-        """Open the new table."""
-        return self.spark.table(self.table(staged.places[table]))
 
     def show(self, staged: StagedTables, table: str) -> str:
         """Replace the view."""
@@ -88,9 +77,7 @@ class HiveWarehouse(CatalogWarehouse):
     def prune(self, table: str) -> None:
         """Drop old tables that the view cannot show: of runs too old, and of publishers that died."""
         held = {run.place for run in self._runs_of(table)}
-        for place in self.places_of(table):
-            if place not in held and place != self.now(table) and is_abandoned(place):
-                self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
+        self.drop_abandoned(table, {*held, self.now(table)})
 
     def runs(self) -> list[StoredRun]:
         """List the runs that the views can show."""

@@ -29,12 +29,12 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark.errors import ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, run_id_in, run_path
 from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_manifest, to_json, write_manifest
-from dcrec_spark.publish.parquet import SETTING, ParquetSink, StagedRun, require_names, write_parts
+from dcrec_spark.publish.parquet import DirectorySink, ParquetSink, StagedRun, require_names, write_parts
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, ChangedError, Objects
-from dcrec_spark.storage.staging import remove_old, require_writable
+from dcrec_spark.storage.staging import remove_old
 
 # Readers skip names that begin so, and manifests do.
 BEGUN = "_begun"
@@ -43,24 +43,10 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class ObjectStoreSink:
-    """Sink of the protocol on an object store.
-
-    root : path of the output in its bucket. given : the output as the user wrote it.
-    """
+class ObjectStoreSink(DirectorySink):
+    """Sink of the protocol on an object store."""
 
     files: Objects
-    root: str
-    given: str
-
-    def check_writable(self) -> None:
-        """Refuse an output that this user could not publish to. Leaves nothing behind.
-
-        Raises
-        ------
-        ConfigError : names output.path.
-        """
-        require_writable(self.files, self.root, self.given, SETTING)
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
         """Write each table and folder once to the run's directory. Nothing stays when one of them fails.
@@ -135,10 +121,7 @@ class ObjectStoreSink:
             check_manifest(self.files, staged.path)
         except (DataError, FileNotFoundError) as damage:
             self.withdraw(staged)
-            now = "none is published" if staged.base is None else f"readers are back on run {staged.base}"
-            raise DcrecError(
-                f"run {staged.run_id} was published, found damaged, and withdrawn ({now}): {damage}"
-            ) from damage
+            raise self.damage_error(staged, damage) from damage
         except OSError as error:
             raise DcrecError(
                 f"run {staged.run_id} was published, and {self.given} went away before it was verified: {error}"

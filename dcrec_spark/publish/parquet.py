@@ -24,6 +24,7 @@ as an interrupted commit is. ``dcrec rollback`` goes back to an older run.
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
@@ -79,15 +80,36 @@ class StagedRun:
 
 
 @dataclass(frozen=True)
-class ParquetSink:
-    """Sink of the protocol on a file system.
+class DirectorySink:
+    """The part of a sink that file systems and object stores share.
 
-    root : absolute path of the output, without its scheme. given : the output as the user wrote it.
+    root : absolute path of the output, without its scheme or its bucket. given : the output as the user wrote it.
     """
 
-    files: Directories
+    files: Any
     root: str
     given: str
+
+    def check_writable(self) -> None:
+        """Refuse an output that this user could not publish to. Leaves nothing behind.
+
+        Raises
+        ------
+        ConfigError : names output.path.
+        """
+        require_writable(self.files, self.root, self.given, SETTING)
+
+    def damage_error(self, staged: StagedRun, damage: Exception) -> DcrecError:
+        """Return the error that explains why a run was withdrawn."""
+        now = "none is published" if staged.base is None else f"readers are back on run {staged.base}"
+        return DcrecError(f"run {staged.run_id} was published, found damaged, and withdrawn ({now}): {damage}")
+
+
+@dataclass(frozen=True)
+class ParquetSink(DirectorySink):
+    """Sink of the protocol on a file system."""
+
+    files: Directories
 
     @classmethod
     def open(cls, output: str, spark: SparkSession | None = None) -> "ParquetSink":
@@ -101,15 +123,6 @@ class ParquetSink:
         if isinstance(files, ObjectFiles):
             raise ConfigError(f"{SETTING} is {output!r}, an object store; expected a file system, which can rename")
         return cls(files, root, output)
-
-    def check_writable(self) -> None:
-        """Refuse an output that this user could not publish to. Leaves nothing behind.
-
-        Raises
-        ------
-        ConfigError : names output.path.
-        """
-        require_writable(self.files, self.root, self.given, SETTING)
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
         """Write each table and folder once into a staging directory. Nothing stays when one of them fails.
@@ -167,10 +180,7 @@ class ParquetSink:
             check_manifest(self.files, run_path(self.root, staged.run_id))
         except (DataError, OSError) as damage:
             self.withdraw(staged)
-            now = "none is published" if staged.base is None else f"readers are back on run {staged.base}"
-            raise DcrecError(
-                f"run {staged.run_id} was published, found damaged, and withdrawn ({now}): {damage}"
-            ) from damage
+            raise self.damage_error(staged, damage) from damage
 
     def discard(self, staged: StagedRun) -> None:
         """Remove the staged tables. Fine when they are gone or committed."""

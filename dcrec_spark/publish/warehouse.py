@@ -276,7 +276,12 @@ class Warehouse(ABC):
 
 
 class CatalogWarehouse(Warehouse):
-    """A warehouse among the catalogs of a Spark session. ``namespace`` is ``catalog.database`` or ``database``."""
+    """A warehouse among the catalogs of a Spark session.
+
+    namespace : ``catalog.database`` or ``database``. format : of the tables that hold what is staged.
+    """
+
+    format: str
 
     def __init__(self, spark: SparkSession, namespace: str, keep: int, run_date: date | None) -> None:
         super().__init__(namespace, keep, run_date)
@@ -301,6 +306,16 @@ class CatalogWarehouse(Warehouse):
     def close(self) -> None:
         """Nothing: the session is its maker's to stop."""
 
+    def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
+        """Write to a new table."""
+        place = staged_place(table, staged.token)
+        rows.writeTo(self.table(place)).using(self.format).create()
+        return place
+
+    def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
+        """Open the new table."""
+        return self.spark.table(self.table(staged.places[table]))
+
     def table(self, name: str) -> str:
         """Name a table in full, quoted for SQL."""
         return f"{quoted(self.namespace)}.`{name}`"
@@ -319,6 +334,12 @@ class CatalogWarehouse(Warehouse):
         found = self.spark.sql(f"SHOW TABLES IN {quoted(self.namespace)} LIKE '{table}{APART}*'").collect()
         names = [str(row["tableName"]) for row in found]
         return [name for name in names if TOKEN.fullmatch(name.removeprefix(f"{table}{APART}"))]
+
+    def drop_abandoned(self, table: str, stay: set[str | None]) -> None:
+        """Drop the tables of attempts whose publisher died, but for those that ``stay``."""
+        for place in self.places_of(table):
+            if place not in stay and is_abandoned(place):
+                self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
 
     def require_same_columns(self, table: str, rows: DataFrame) -> None:
         """Refuse rows whose columns are not those of the table that is there.

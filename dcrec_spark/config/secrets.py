@@ -18,7 +18,7 @@ _SHORT_WORD = r"(?<![a-z])(?:pw|sas|sig)(?![a-z])"
 _SECRET_WORD = rf"(?:pass|pwd|secret|token|credential|signature|auth\b|authorization|{_SHORT_WORD}|{_KEY})"
 _SECRET_NAME = re.compile(_SECRET_WORD, re.IGNORECASE)
 
-# What stands before a secret.
+# What comes before a secret.
 # scheme://user: but for what is a port, as in host:1433;user=me@corp, in host:5432/db?user=me@corp, and before any path
 # of HDFS, which knows no passwords.
 _HDFS_PORT = r"(?<=hdfs)://[^/\s:]*:\d{1,5}/"
@@ -52,7 +52,7 @@ _IN_TEXT = (
     _TOKEN,
     re.compile(f"(?P<before>{_ADDRESS}(?!{_PORT})|{_ORACLE})(?P<secret>[^\n]+)(?P<after>@)", re.IGNORECASE),
 )
-# In a setting, whose text is known from its beginning to its end, a secret may end wherever one of these stands.
+# In a setting, whose text is known from its beginning to its end, a secret may end at any of these.
 _BEFORE_AN_AT = (re.compile(f"{_ADDRESS}|{_ORACLE}", re.IGNORECASE), re.compile("@"), None)
 _AFTER_A_NAME = (re.compile(_NAMED, re.IGNORECASE), re.compile(r"[&;,\s'\"]|$"), re.compile(r"[&;,\s]+[\w.-]+="))
 

@@ -8,8 +8,8 @@
     <output>/.fit-<key>.lease                              locked by the run that fits
 
 The key is a hash of all that the fit depends on: settings, ratings, the model that it starts from, the version. Each
-sweep appears whole, in one rename, and the one before stays until the next: a disk may damage either. A run of other
-settings or ratings removes what it finds of runs that died, and says that it begins anew. Of two runs with one key at a
+sweep appears atomically, in one rename, and the one before stays until the next: a disk may damage either. A run of other
+settings or ratings removes what it finds of runs that died, and says that it starts from scratch. Of two runs with one key at a
 time the second keeps no checkpoints.
 
 An object store has neither renames nor locks. A sweep is in its place from the beginning there, named after its run
@@ -55,7 +55,7 @@ _log = structlog.get_logger()
 class StoredCheckpoints:
     """:class:`~dcrec_spark.models.fitting.resumption.FitCheckpoints` in a directory of Parquet files.
 
-    directory : of this fit. seconds : from one checkpoint to the next. run : notes where the fit went on.
+    directory : of this fit. seconds : from one checkpoint to the next. run : notes where the fit resumed.
     """
 
     def __init__(

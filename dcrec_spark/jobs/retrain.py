@@ -142,7 +142,7 @@ def is_comparable(record: Mapping[str, Any], job: str) -> bool:
 
 
 def _settings(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings without the day, and without the snapshot, which is compared by itself."""
+    """Return the settings without the day, and without the snapshot, which is compared separately."""
     settings: dict[str, Any] = json.loads(json.dumps(record["configuration"]))
     for section, name in (("run", "run_date"), ("input", "snapshot")):
         settings[section].pop(name, None)

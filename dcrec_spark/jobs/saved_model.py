@@ -60,7 +60,7 @@ def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
 
 
 def record_of(spark: SparkSession, source: Source) -> dict[str, Any] | None:
-    """run.json of the run that the model is of. None where it is of none."""
+    """Read run.json of the run that the model is of. None if it is of none."""
     return None if source.run_id is None else read_record(source.path.rpartition("/")[0], spark)
 
 
@@ -118,7 +118,7 @@ def _require_undamaged(spark: SparkSession, where: str, setting: str) -> None:
 
 
 def _is_of_a_run(files: Files, directory: str) -> bool:
-    """Whether a directory is that of a run, by its name, or by what lies in it where somebody has renamed it."""
+    """Whether a directory is that of a run, by its name, or by its files if somebody has renamed it."""
     is_named_so = directory.rpartition("/")[2].startswith(RUN_PREFIX)
     return is_named_so or any(files.exists(f"{directory}/{name}") for name in (RECORD, MANIFEST))
 

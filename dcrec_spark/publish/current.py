@@ -6,7 +6,7 @@
     <output>/run_id=<run_id>/run.json   its record
     <output>/run_id=<run_id>/<table>/   its tables, as Parquet
 
-A publisher replaces ``CURRENT`` in one step, so that a reader gets the tables of before or the new ones, whole.
+A publisher replaces ``CURRENT`` in one step, so that a reader gets all tables of before or all new ones.
 """
 
 import re
@@ -142,7 +142,7 @@ def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[s
     files, path = open_files(run_directory, spark, setting="run directory")
     if not any(files.exists(f"{path}/{name}") for name in (RECORD, MANIFEST)):
         return None
-    # Before its checksum, so that what cannot be read is said to be that.
+    # Before its checksum, so that an unreadable record is reported as that.
     record = read_json(files, f"{path}/{RECORD}")
     check_record(files, path)
     return record

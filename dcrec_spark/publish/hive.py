@@ -2,7 +2,7 @@
 
 A place is the name of a run's table, which never changes. The view shows one of them. Replacing it is one change in
 the metastore. Its properties list the tables that it can show, so that what was published and what was only staged are
-told apart without a second change. The metastore has no lock that spans looking and replacing: the directory's lock
+distinguished without a second change. The metastore has no lock that spans looking and replacing: the directory's lock
 keeps publishers to one output apart, and publishers to different outputs must not share a namespace.
 """
 

@@ -45,7 +45,7 @@ def fingerprint_folder(files: Files, directory: str) -> FolderFiles:
 def write_manifest(
     files: Files, directory: str, run_id: str, tables: Mapping[str, TableFiles], folders: Mapping[str, FolderFiles]
 ) -> None:
-    """Write the last file of a run: a directory without it is not a whole run."""
+    """Write the last file of a run: a directory without it is not a complete run."""
     content = {
         "run_id": run_id,
         "record_sha256": files.sha256(f"{directory}/{RECORD}"),

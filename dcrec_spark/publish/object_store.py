@@ -162,7 +162,7 @@ class ObjectStoreSink(DirectorySink):
         yield
 
     def restore(self, run_id: str) -> None:
-        """Point readers to an older run, after checking that it is whole.
+        """Point readers to an older run, after checking that it is complete.
 
         Raises
         ------

@@ -3,7 +3,7 @@
 ::
 
     <output>/CURRENT                              the run_id that readers read. Replaced in one step
-    <output>/run_id=<run_id>/<table>/*.parquet    appears in one step, whole, and never changes
+    <output>/run_id=<run_id>/<table>/*.parquet    appears atomically, and never changes
                             /model/               what else the run leaves, here a model: any files, at any depth
                             /run.json             the run's record
                             /manifest.json        checksums of all the above. Written last
@@ -188,7 +188,7 @@ class ParquetSink(DirectorySink):
         staged.lease.close()
 
     def restore(self, run_id: str) -> None:
-        """Point readers to an older run, after checking that it is whole.
+        """Point readers to an older run, after checking that it is complete.
 
         Raises
         ------

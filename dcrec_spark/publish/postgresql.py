@@ -142,7 +142,7 @@ class PostgresqlWarehouse(Warehouse):
     # ---- stage
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedTables:
-        """Load all tables, and read back what is there. Begun anew where the server went away in between."""
+        """Load all tables, and read back what is there. Started again if the server went away in between."""
         return self.session.through_restarts(lambda: super(PostgresqlWarehouse, self).stage(run_id, tables, folders))
 
     def prepare(self, table: str, rows: DataFrame) -> None:

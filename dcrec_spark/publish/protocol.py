@@ -72,7 +72,7 @@ def publish(
     audit: Callable[[Staged], None] | None = None,
     folders: Mapping[str, Save] | None = None,
 ) -> str:
-    """Stage, audit, commit, verify. Whatever fails, readers have the old tables, whole.
+    """Stage, audit, commit, verify. Whatever fails, readers have all of the old tables.
 
     Parameters
     ----------

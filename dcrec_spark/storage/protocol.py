@@ -10,7 +10,7 @@ Every store has the methods of :class:`Files`, and promises that a small file is
 File systems have those of :class:`Directories` too: a directory is renamed in one step, and a lock is released when its
 holder dies. What is in the making has another name there. Object stores have those of :class:`Objects`: a small file is
 replaced only if nobody else has replaced it. What is in the making is in its place there from the beginning, and the
-file that is written last tells readers that it is whole.
+file that is written last tells readers that it is complete.
 """
 
 from contextlib import AbstractContextManager

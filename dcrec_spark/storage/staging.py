@@ -9,7 +9,7 @@ from uuid import uuid4
 from dcrec_spark.errors import ConfigError, ConflictError
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Entry, Files, Objects
 
-# Next to a directory in the making lies a file of its name and this ending, which its process holds locked.
+# A process locks a file of this ending next to the directory that it makes.
 LEASE = ".lease"
 # A directory without such a file is the leftover of a dead process when nothing in it has changed for so long.
 STALE_SECONDS = 2 * 24 * 3600

@@ -1,4 +1,4 @@
-"""A DataFrame as a directory of Parquet files that the driver sees whole."""
+"""A DataFrame as a directory of Parquet files that the driver sees completely."""
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F

@@ -60,7 +60,7 @@ def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
 
 
 def record_of(spark: SparkSession, source: Source) -> dict[str, Any] | None:
-    """Read run.json of the run that the model is of. None if it is of none."""
+    """Read run.json of the run of the model. None if it is of none."""
     return None if source.run_id is None else read_record(source.path.rpartition("/")[0], spark)
 
 

@@ -45,25 +45,11 @@ CLOCKS = (TimestampType, TimestampNTZType, DateType)
 def pick_columns(source: DataFrame, names: ColumnNames, malformed_line: str | None = None) -> DataFrame:
     """Pick the columns that ratings need, and name them by their roles.
 
-    Parameters
-    ----------
-    source : DataFrame
-        As it was opened.
-    names : ColumnNames
-        Column of the source by role.
-    malformed_line : str, optional
-        Column that holds the text of a row that could not be split into columns, null elsewhere.
-
-    Returns
-    -------
-    DataFrame
-        ``user``, ``item``, ``rating`` (``count``, ``propensity``, ``timestamp`` where they are named), ``raw``,
-        ``malformed``.
-
-    Raises
-    ------
-    DataError
-        A column is missing; the error names the most likely one.
+    source : As it was opened. names : Column of the source by role. malformed_line : Column that holds the text of a
+    row that could not be split into columns, null elsewhere.
+    Returns ``user``, ``item``, ``rating`` (``count``, ``propensity``, ``timestamp`` where they are named), ``raw``,
+    ``malformed``.
+    Raises DataError: a column is missing; the error names the most likely one.
     """
     position = {name: number for number, name in reversed(list(enumerate(source.columns)))}
     mapped = names.mapped()
@@ -101,22 +87,10 @@ def _require_columns(mapped: dict[str, str], present: list[str]) -> None:
 def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
     """Bring ids to ``id_type``, and note what cannot be read.
 
-    Parameters
-    ----------
-    picked : DataFrame
-        As :func:`pick_columns` gives it.
-    id_type : {"auto", "string", "long"}
-        Type of both ids; auto keeps that of the source.
-
-    Returns
-    -------
-    DataFrame
-        The raw frame, whose layout stands at the top of this module.
-
-    Raises
-    ------
-    DataError
-        A column has a type that cannot be an id, a number or a timestamp.
+    picked : As :func:`pick_columns` gives it. id_type : {"auto", "string", "long"}. Type of both ids; auto keeps that
+    of the source.
+    Returns the raw frame, whose layout stands at the top of this module.
+    Raises DataError: a column has a type that cannot be an id, a number or a timestamp.
     """
     types = {field.name: field.dataType for field in picked.schema}
     check_types(types, id_type)
@@ -156,17 +130,9 @@ def _id_problems(side: str, identity: Column) -> list[Rule]:
 def check_types(types: dict[str, DataType], id_type: IdType = "auto") -> None:
     """Refuse columns whose type cannot hold what they are for.
 
-    Parameters
-    ----------
-    types : dict
-        Type by role: user, item, rating, and others where there are any.
-    id_type : {"auto", "string", "long"}
-        Type that ids are brought to; other than auto, whole decimals do as well.
-
-    Raises
-    ------
-    DataError
-        Naming the column, its type, and the types that would do.
+    types : Type by role: user, item, rating, and others where there are any. id_type : {"auto", "string", "long"}. Type
+    that ids are brought to; other than auto, whole decimals do as well.
+    Raises DataError: naming the column, its type, and the types that would do.
     """
     for side in ("user", "item"):
         stored = types[side]

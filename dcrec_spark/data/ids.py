@@ -28,25 +28,9 @@ _ROW_BITS = 33
 def index_ids(df: DataFrame, column: str) -> DataFrame:
     """Distinct ids of a column with their rank.
 
-    Parameters
-    ----------
-    df : DataFrame
-        Has the column.
-    column : str
-        Of strings or whole numbers; sorted by UTF-8 bytes, or as numbers.
-
-    Returns
-    -------
-    DataFrame
-        id, idx: long, from 0 without gaps. Cached and computed; the caller unpersists it.
-
-    Raises
-    ------
-    DataError
-        The column is missing, has a type that is no id, or has nulls.
-
-    Notes
-    -----
+    df : Has the column. column : Of strings or whole numbers; sorted by UTF-8 bytes, or as numbers.
+    Returns id, idx: long, from 0 without gaps. Cached and computed; the caller unpersists it.
+    Raises DataError: the column is missing, has a type that is no id, or has nulls.
     Global sort, then each partition starts where the ones before it end. Only the sizes of the partitions come to the
     driver.
     """
@@ -91,17 +75,8 @@ def _require_ids(df: DataFrame, column: str) -> None:
 def encode(df: DataFrame, user_ids: DataFrame, item_ids: DataFrame) -> DataFrame:
     """Replace ids by their indices.
 
-    Parameters
-    ----------
-    df : DataFrame
-        Has user_id, item_id, and any other columns.
-    user_ids, item_ids : DataFrame
-        As :func:`index_ids` gives them.
-
-    Returns
-    -------
-    DataFrame
-        user_idx, item_idx, then the other columns of ``df``. Rows whose ids are unknown are left out.
+    df : Has user_id, item_id, and any other columns. user_ids, item_ids : As :func:`index_ids` gives them.
+    Returns user_idx, item_idx, then the other columns of ``df``. Rows whose ids are unknown are left out.
     """
     others = [quoted(name) for name in df.columns if name not in ("user_id", "item_id")]
     users = user_ids.select(F.col("id").alias("user_id"), F.col("idx").alias("user_idx"))

@@ -33,24 +33,9 @@ def read_ratings(spark: SparkSession, config: InputConfig) -> DataFrame:
     table, jdbc) keep their types. Ids are as stored, text from csv, whole numbers from the research data sets, unless
     ``config.id_type`` says otherwise.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        Session that reads.
-    config : InputConfig
-        Format, place, columns and options.
-
-    Returns
-    -------
-    DataFrame
-        The raw frame of :mod:`dcrec_spark.data.columns`.
-
-    Raises
-    ------
-    ConfigError
-        The settings do not say where the input is.
-    DataError
-        Nothing is there, it cannot be opened, a column is missing or has an impossible type.
+    Returns the raw frame of :mod:`dcrec_spark.data.columns`.
+    Raises ConfigError: the settings do not say where the input is. Raises DataError: nothing is there, it cannot be
+    opened, a column is missing or has an impossible type.
     """
     reader = _READERS[config.format]
     where = config.table if config.format in ("table", "jdbc") else config.path
@@ -97,10 +82,7 @@ def _read_jdbc(spark: SparkSession, config: InputConfig) -> DataFrame:
 def read_table(spark: SparkSession, config: InputConfig, name: str) -> DataFrame:
     """Open another table of the place that the ratings are in, a catalog or a database, as it is now.
 
-    Raises
-    ------
-    ConfigError
-        The settings do not say where the database is.
+    Raises ConfigError: the settings do not say where the database is.
     """
     if config.format == "table":
         return spark.table(name)
@@ -188,13 +170,7 @@ def _first_that_exists(
 
 
 def suffix(path: str) -> str:
-    """Return how a path's last name ends, in small letters, without the ending that names its compression.
-
-    Examples
-    --------
-    >>> suffix("data/ratings.CSV.gz"), suffix("data/ml-100k/")
-    ('.csv', '')
-    """
+    """Return how a path's last name ends, in small letters, without the ending that names its compression."""
     name = path.rstrip("/").rpartition("/")[2]
     for compressed in _COMPRESSED:
         name = name.removesuffix(compressed)

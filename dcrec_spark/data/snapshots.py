@@ -13,15 +13,8 @@ from dcrec_spark.errors import ConfigError
 def pinned(spark: SparkSession, config: InputConfig) -> InputConfig:
     """Name the snapshot that is current now, so that whatever is read later is of the same one.
 
-    Returns
-    -------
-    InputConfig
-        With ``snapshot`` set, where the input is a table that has snapshots.
-
-    Raises
-    ------
-    ConfigError
-        A snapshot is asked for of a table that has none.
+    Returns with ``snapshot`` set, where the input is a table that has snapshots.
+    Raises ConfigError: a snapshot is asked for of a table that has none.
     """
     if config.format != "table" or config.table is None:
         if config.snapshot is not None:

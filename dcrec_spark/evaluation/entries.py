@@ -47,17 +47,7 @@ class Ratings(NamedTuple):
 def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table], Tally]:
     """Tally of test ratings, where a user's list are his test items.
 
-    Parameters
-    ----------
-    n_models : int
-        Columns of predictions.
-    settings : MetricSettings
-        Variants of the measures.
-
-    Returns
-    -------
-    callable
-        Takes rows ``user_key, item, item_key, rating, prediction_0, ...``, and perhaps ``weight``.
+    It takes rows ``user_key, item, item_key, rating, prediction_0, ...``, and perhaps ``weight``.
     """
 
     def tally(table: pa.Table) -> Tally:
@@ -140,17 +130,7 @@ def _restore_order(metric: PerRow, ranked: Array) -> PerRow:
 def list_metrics(lists: Lists, cuts: Sequence[int | None]) -> dict[Measure, PerRow]:
     """NDCG at each cut, with recall, precision and MAP where the cut is not the whole list.
 
-    Parameters
-    ----------
-    lists : Lists
-        Entries of each user.
-    cuts : sequence of int or None
-        None is the whole list.
-
-    Returns
-    -------
-    dict
-        Values of each user by measure.
+    A cut of None is the whole list.
     """
     metrics: dict[Measure, PerRow] = {}
     for cut in cuts:
@@ -163,15 +143,7 @@ def list_metrics(lists: Lists, cuts: Sequence[int | None]) -> dict[Measure, PerR
 def ranking_tally(settings: MetricSettings) -> Callable[[pa.Table], Tally]:
     """Tally of recommendations, which are judged by the user's test ratings where there are any.
 
-    Parameters
-    ----------
-    settings : MetricSettings
-        Variants of the measures.
-
-    Returns
-    -------
-    callable
-        Takes rows ``user_key, item_key, rank, rating, tested``: recommendations have a rank, test rows are tested.
+    It takes rows ``user_key, item_key, rank, rating, tested``: recommendations have a rank, test rows are tested.
     """
 
     def tally(table: pa.Table) -> Tally:

@@ -43,22 +43,10 @@ _CUT = (*HITS, Kind.COVERAGE)
 class Measure(str):
     """One measure. As a text it is its published name, so that ``metrics.as_dict()["ndcg@5"]`` finds it.
 
-    Parameters
-    ----------
-    kind : Kind
-        What is measured.
-    k : int, optional
-        Places of the list that count. None for errors, and for NDCG of the whole list.
-    over_catalogue : bool
-        Whether the lists hold unseen items from the whole catalogue, not the user's test items alone.
+    kind : What is measured. k : Places of the list that count. None for errors, and for NDCG of the whole list.
+    over_catalogue : Whether the lists hold unseen items from the whole catalogue, not the user's test items alone.
+    Raises ConfigError: a kind that needs a cut has none, an error has one, or the cut is not a whole number from 1 on.
 
-    Raises
-    ------
-    ConfigError
-        A kind that needs a cut has none, an error has one, or the cut is not a whole number from 1 on.
-
-    Examples
-    --------
     >>> Measure(Kind.NDCG, 5)
     Measure('ndcg@5')
     >>> Measure(Kind.MSE).is_error
@@ -91,22 +79,9 @@ class Measure(str):
     def parse(cls, name: str) -> "Measure":
         """Take a published name apart.
 
-        Parameters
-        ----------
-        name : str
-            Such as ``ndcg``, ``recall@5`` or ``catalogue_map@10``, without its variant.
+        name : Such as ``ndcg``, ``recall@5`` or ``catalogue_map@10``, without its variant.
+        Raises ConfigError: no measure is called so.
 
-        Returns
-        -------
-        Measure
-
-        Raises
-        ------
-        ConfigError
-            No measure is called so.
-
-        Examples
-        --------
         >>> measure = Measure.parse("catalogue_ndcg@10")
         >>> measure.kind.value, measure.k, measure.over_catalogue
         ('ndcg', 10, True)

@@ -139,36 +139,10 @@ def evaluate_arrays(
 ) -> Metrics:
     """Metrics of arrays in this process, without Spark. The numbers are those of :func:`evaluate`.
 
-    Parameters
-    ----------
-    pairs : dict of (n,) arrays
-        ``user_key``, a hash of the user's id. ``item``, a number that sorts as the item's id. ``item_key``, a hash of
-        that. ``rating``, the test rating. Perhaps ``weight``, how much it counts in ``mse`` and ``mae``.
-    predictions : dict of (n,) arrays
-        Name of a model -> its predictions.
-    settings : MetricSettings
-        Variants of the metrics, and the bootstrap.
-    catalogue_size : int, optional
-        Number of items that could be recommended.
-
-    Returns
-    -------
-    Metrics
-        Measures of each model.
-
-    Raises
-    ------
-    DataError
-        As :func:`evaluate`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> pairs = {"user_key": [7, 7, 8], "item": [1, 2, 1], "item_key": [1, 2, 1], "rating": [5.0, 1.0, 4.0]}
-    >>> arrays = {name: np.array(values) for name, values in pairs.items()}
-    >>> metrics = evaluate_arrays(arrays, {"mine": np.array([4.0, 2.0, 4.0])}, MetricSettings(replications=0))
-    >>> metrics.as_dict()["ndcg"], round(metrics.as_dict()["mse"], 3)
-    (1.0, 0.667)
+    pairs : dict of (n,) arrays. ``user_key``, a hash of the user's id. ``item``, a number that sorts as the item's id.
+    ``item_key``, a hash of that. ``rating``, the test rating. Perhaps ``weight``, how much it counts in ``mse`` and
+    ``mae``. predictions : dict of (n,) arrays. Name of a model -> its predictions. The other arguments
+    and the errors are those of :func:`evaluate`.
     """
     columns = {f"prediction_{number}": column for number, column in enumerate(predictions.values())}
     tally = rating_tally(len(predictions), settings)(pa.table({**pairs, **columns}))

@@ -112,20 +112,9 @@ def _read(named: Mapping[str, Array]) -> Sums:
 def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: Resampling) -> Sums:
     """Add up the tallies of all partitions.
 
-    Parameters
-    ----------
-    by_user : DataFrame
-        All rows of a user lie in one partition.
-    tally : callable
-        Makes the tally of one partition's rows, at least one.
-    resampling : Resampling
-        Of users and items.
-
-    Returns
-    -------
-    Sums
-        Of ``per_user`` over users. Of ``per_item`` over items, where each item counts once. Of ``shown`` over items. Of
-        ``counts`` over partitions.
+    by_user : All rows of a user lie in one partition. tally : Makes the tally of one partition's rows, at least one.
+    Returns the sums of ``per_user`` over users, of ``per_item`` and ``shown`` over items (each item counts once), of
+    ``counts`` over partitions.
     """
     return add_up_groups(by_user.withColumn(GROUP, F.lit(0)), tally, resampling).get(0, _read({}))
 

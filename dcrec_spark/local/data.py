@@ -92,9 +92,7 @@ class Parts:
 def gather(frames: Mapping[str, DataFrame], columns: Columns = _PLAIN, most: int = MOST_RATINGS) -> Parts:
     """Bring the parts of one data set to the driver, where they have room.
 
-    Raises
-    ------
-    ConfigError : together they have more than ``most`` ratings.
+    Raises ConfigError: together they have more than ``most`` ratings.
     """
     named = [_plain(frame, columns).withColumn("part", F.lit(name)) for name, frame in frames.items()]
     rows = reduce(DataFrame.unionByName, named)

@@ -107,10 +107,8 @@ def fit_outcome(
     standardize : whether least squares have the confounder at mean 0 and spread 1, as the estimator's do; the paper's
         models have a_hat itself.
 
-    Raises
-    ------
-    ConfigError : the estimator's adjustment needs an exposure and has none, or has one that it does not use; or it asks
-        for what only the distributed fit has (a propensity column, an initial model, held-out pairs).
+    Raises ConfigError: the estimator's adjustment needs an exposure and has none, or has one that it does not use; or
+    it asks for what only the distributed fit has (a propensity column, an initial model, held-out pairs).
     """
     family = _local_family(estimator, exposure)
     with FitResources() as resources:
@@ -130,12 +128,9 @@ def fit_and_fold_in(
 ) -> Outcome:
     """Fit to ``ratings``, then fold in the users of ``new``: the model of the new users.
 
-    Parameters
-    ----------
-    stage_one : for adjustment="deconfounded", else None.
-    new : ratings of the same items by other users.
-    replaced : what takes the place of stage 1, of the users of the fit and of the new ones: placebos.
-    standardize : as in :func:`fit_outcome`.
+    stage_one : for adjustment="deconfounded", else None. new : ratings of the same items by other users. replaced :
+    what takes the place of stage 1, of the users of the fit and of the new ones: placebos. standardize : as in
+    :func:`fit_outcome`.
     """
     known = folded = None
     if stage_one is not None:

@@ -20,11 +20,8 @@ class Ratings:
 
     A user or item without ratings gets factors too.
 
-    Parameters
-    ----------
-    user, item : (n,) places in the keys.
-    rating : (n,) >= 0.
-    user_key, item_key : (U,), (I,) hashes of the ids, the seeds of the starts.
+    user, item : (n,) places in the keys. rating : (n,) >= 0. user_key, item_key : (U,), (I,) hashes of the ids, the
+    seeds of the starts.
     """
 
     user: Ints
@@ -49,8 +46,6 @@ class Ratings:
 def lay_out(ratings: Ratings, values: Mapping[str, Floats], precision: str) -> ProcessLayout:
     """Return the blocks of ratings.
 
-    Parameters
-    ----------
     values : name of a block's array -> one number for each rating. precision : "float64" or "float32".
     """
     users, items = (

@@ -92,9 +92,7 @@ class Bench:
     def run(self, trials: Sequence[Trial]) -> Iterator[Fitted]:
         """Fit trials. Their results come in order, as soon as they are there.
 
-        Raises
-        ------
-        FitError : that of the first trial which has one.
+        Raises FitError: that of the first trial which has one.
         """
         for result in self.attempt(trials):
             if isinstance(result, FitError):

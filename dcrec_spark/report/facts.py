@@ -56,13 +56,7 @@ class Stage(NamedTuple):
 
     @property
     def converged(self) -> bool:
-        """Whether the last iteration changed the objective by less than the tolerance.
-
-        Examples
-        --------
-        >>> Stage("outcome", "J", [100.0, 50.0, 49.999], 1e-4, 20).converged
-        True
-        """
+        """Whether the last iteration changed the objective by less than the tolerance."""
         return len(self.values) > 1 and self.changes[-1] < self.tol
 
 
@@ -105,44 +99,17 @@ class GammaFacts(NamedTuple):
 class ReportFacts:
     """All that a report shows.
 
-    Parameters
-    ----------
-    run_id, run_date
-        Of the evaluation.
-    version
-        Of the saved model.
-    models
-        Name -> description. The first is the evaluated model, the others are compared with it.
-    outcome, adjustment, intercept
-        Of the evaluated model.
-    unrated_are_zeros
-        Whether predictions are scores below the rating scale.
-    problems
-        Sentences that a reader has to see first.
-    data, stages
-        Ratings, and both fits.
-    check
-        Predictive check. Or a sentence on why there is none.
-    p_values
-        Number of users in each of equal bins of the p-value.
-    settings
-        Variants of the metrics and the bootstrap.
-    estimates, differences
-        Model -> measure -> estimate. ``differences`` are of the evaluated model minus the named one.
-    strata, certainty
-        Or a sentence on why there are none.
-    gamma
-        None without a confounder.
-    samples
-        User -> rows with rank, title, score, preference, confounder, reasons_text (may be empty).
-    no_reasons
-        Why the samples have no reasons. Empty where they have some.
-    k, listed
-        The longest cut, and in how many users' first ``k`` places an item is (low, high, n).
-    timings, fit_timings
-        Seconds by step, of this run and of the run that fitted the model.
-    versions
-        Package -> version.
+    run_id, run_date : Of the evaluation. version : Of the saved model. models : Name -> description. The first is the
+    evaluated model, the others are compared with it. outcome, adjustment, intercept : Of the evaluated model.
+    unrated_are_zeros : Whether predictions are scores below the rating scale. problems : Sentences that a reader has to
+    see first. data, stages : Ratings, and both fits. check : Predictive check. Or a sentence on why there is none.
+    p_values : Number of users in each of equal bins of the p-value. settings : Variants of the metrics and the
+    bootstrap. estimates, differences : Model -> measure -> estimate. ``differences`` are of the evaluated model minus
+    the named one. strata, certainty : Or a sentence on why there are none. gamma : None without a confounder. samples :
+    User -> rows with rank, title, score, preference, confounder, reasons_text (may be empty). no_reasons : Why the
+    samples have no reasons. Empty where they have some. k, listed : The longest cut, and in how many users' first ``k``
+    places an item is (low, high, n). timings, fit_timings : Seconds by step, of this run and of the run that fitted the
+    model. versions : Package -> version.
     """
 
     run_id: str

@@ -74,38 +74,20 @@ def render(facts: ReportFacts) -> str:
 
 
 def describe(outcome: str, adjustment: str) -> str:
-    """Name a model in words.
-
-    Examples
-    --------
-    >>> describe("weighted", "ipw")
-    'weighted matrix factorization by inverse propensities'
-    """
+    """Name a model in words."""
     model = {"poisson": "Poisson factorization"}.get(outcome, f"{outcome} matrix factorization")
     return _ADJUSTMENTS[adjustment].format(model)
 
 
 def label(name: str) -> str:
-    """Heading for a measure.
-
-    Examples
-    --------
-    >>> label("catalogue_ndcg@5")
-    'NDCG@5'
-    """
+    """Heading for a measure."""
     measure = Measure.parse(name)
     cut = "" if measure.k is None else f"@{measure.k}"
     return _LABELS.get(measure.kind, measure.kind.capitalize()) + cut
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Format a number: decimals for small ones, thousands separators for large ones, a dash for undefined ones.
-
-    Examples
-    --------
-    >>> number(0.12345), number(1234567.8)
-    ('0.123', '1,234,568')
-    """
+    """Format a number: decimals for small ones, thousands separators for large ones, a dash for undefined ones."""
     if value is None or math.isnan(value):
         return DASH
     if abs(value) >= 100:
@@ -114,24 +96,12 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def signed(value: float) -> str:
-    """Format a number with its sign.
-
-    Examples
-    --------
-    >>> signed(0.5)
-    '+0.500'
-    """
+    """Format a number with its sign."""
     return f"+{number(value)}" if value >= 0 else number(value)
 
 
 def share(value: float) -> str:
-    """Format a share in per cent.
-
-    Examples
-    --------
-    >>> share(0.95), share(0.125)
-    ('95 %', '12.5 %')
-    """
+    """Format a share in per cent."""
     return f"{100 * value:.1f}".removesuffix(".0") + " %"
 
 
@@ -142,13 +112,7 @@ def interval(estimate: Estimate) -> str:
 
 
 def verdict(measure: str, difference: Estimate) -> str:
-    """Judge a difference by its interval. Where 0 lies inside, no difference is shown.
-
-    Examples
-    --------
-    >>> verdict("ndcg", Estimate(0.15, 0.1, 0.2, 9)), verdict("mse", Estimate(0.0, -0.1, 0.1, 9))
-    ('better', 'no difference shown')
-    """
+    """Judge a difference by its interval. Where 0 lies inside, no difference is shown."""
     _, low, high, _ = difference
     if low is None or high is None:
         return UNKNOWN

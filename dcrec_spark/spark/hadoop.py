@@ -112,9 +112,7 @@ class HadoopFileSystem:
     def replace_version(self, path: str, content: bytes, etag: str | None) -> None:
         """Write an object of an object store if it is there in this version; None: if it is not there.
 
-        Raises
-        ------
-        ObjectChangedError : it is there in another version, or not at all.
+        Raises ObjectChangedError: it is there in another version, or not at all.
         """
         builder = self._files.createFile(self._path(path)).overwrite(True)
         condition = (_CONDITION, "true") if etag is None else (f"{_CONDITION}.etag", etag)

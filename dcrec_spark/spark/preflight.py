@@ -39,20 +39,9 @@ def require_workers(spark: SparkSession) -> str:
     One job of one task, on one executor, which imports all that fits and rankings need there. A session of Spark
     Connect is not asked: it has no context to run it with.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        The session of the data.
-
-    Returns
-    -------
-    str
-        What the workers run, in words.
-
-    Raises
-    ------
-    ConfigError
-        The workers have another version of Python or of this package, or lack packages. Says what to set.
+    Returns what the workers run, in words.
+    Raises ConfigError: the workers have another version of Python or of this package, or lack packages. Says what to
+    set.
     """
     if not hasattr(spark, "_jsparkSession"):
         words = "not checked: a session of Spark Connect has no Spark context"
@@ -72,10 +61,7 @@ def require_workers(spark: SparkSession) -> str:
 def _asked(spark: SparkSession) -> dict[str, Any]:
     """Return what a worker says of itself.
 
-    Raises
-    ------
-    ConfigError
-        It could not be started.
+    Raises ConfigError: it could not be started.
     """
     context = spark.sparkContext
     try:

@@ -28,19 +28,7 @@ def apply_limits(checked: DataFrame, config: ValidationConfig, seed: int) -> Dat
     A cap leaves each user the most recent ratings; those of one time, or all where there are no times, are ordered by
     a hash of (seed, user, item), so that the choice is the same on every run and on every cluster.
 
-    Parameters
-    ----------
-    checked : DataFrame
-        As :func:`~dcrec_spark.data.validation.row_rules.check_rows` gives it.
-    config : ValidationConfig
-        The limits.
-    seed : int
-        Of the hash.
-
-    Returns
-    -------
-    DataFrame
-        The columns of ``checked``.
+    checked : from :func:`~dcrec_spark.data.validation.row_rules.check_rows`. The columns stay the same.
     """
     recency = F.max("timestamp") if "timestamp" in checked.columns else F.lit(None).cast("long")
     good = F.size("reasons") == 0

@@ -13,10 +13,7 @@ KEY = ["user_id", "item_id"]
 def require_none(good: DataFrame) -> None:
     """Refuse ratings in which a pair has several rows.
 
-    Raises
-    ------
-    DataError
-        With the number of such pairs, that of their rows, and one of them.
+    Raises DataError: with the number of such pairs, that of their rows, and one of them.
     """
     several = good.groupBy(*KEY).agg(F.count(F.lit(1)).alias("rows")).filter(F.col("rows") > 1)
     example = F.min(F.struct(*KEY, "rows"))
@@ -40,22 +37,9 @@ def merge(good: DataFrame, config: ValidationConfig) -> DataFrame:
     no time is oldest). ``mean`` and ``sum`` are of ratings and of counts, with the mean propensity and the latest
     timestamp.
 
-    Parameters
-    ----------
-    good : DataFrame
-        Rows that break no rule.
-    config : ValidationConfig
-        Says which of the three.
-
-    Returns
-    -------
-    DataFrame
-        The columns of ``good`` and ``rows``, the number of rows that one was made of.
-
-    Raises
-    ------
-    ConfigError
-        ``last`` without timestamps.
+    good : rows that break no rule.
+    Returns the columns of ``good`` and ``rows``, the number of rows that one was made of.
+    Raises ConfigError: ``last`` without timestamps.
     """
     values = [name for name in NUMBERS if name in good.columns]
     has_time = "timestamp" in good.columns

@@ -23,19 +23,9 @@ _SEEN_BY_READER = ("empty", "unparsable")
 def check_rows(raw: DataFrame, config: ValidationConfig, now: float) -> DataFrame:
     """Read the numbers and times of each row, and name the rules that it breaks.
 
-    Parameters
-    ----------
-    raw : DataFrame
-        The layout of :mod:`dcrec_spark.data.columns`; ``read_problems`` may be missing.
-    config : ValidationConfig
-        Scale and kind.
-    now : float
-        Seconds since 1970; timestamps more than a day later are rejected.
-
-    Returns
-    -------
-    DataFrame
-        user_id, item_id, rating (count, propensity): double, (timestamp: long,) raw, reasons: array<string>.
+    raw : The layout of :mod:`dcrec_spark.data.columns`; ``read_problems`` may be missing.
+    now : seconds since 1970; timestamps more than a day later are rejected.
+    Returns user_id, item_id, rating (count, propensity): double, (timestamp: long,) raw, reasons: array<string>.
     """
     types = {field.name: field.dataType for field in raw.schema}
     names: list[str] = [name for name in NUMBERS if name in types]

@@ -25,19 +25,10 @@ _SHOWN_CHARACTERS = 200
 class Validated:
     """Ratings and rejects that raw rows were split into.
 
-    Parameters
-    ----------
-    ratings : DataFrame
-        user_id, item_id, rating: double (count: double, timestamp: long); one row per user and item. Cached until
-        :meth:`unpersist`.
-    rejects : DataFrame
-        raw: string, reasons: array<string>.
-    counts : dict
-        rows_in = accepted + rejected; accepted = ratings + merged_duplicates. All in rows.
-    reasons : dict
-        Rows by reason; a row may have several.
-    warnings : tuple of str
-        Sentences for the readers of the run's record.
+    ratings : user_id, item_id, rating: double (count: double, timestamp: long); one row per user and item. Cached until
+    :meth:`unpersist`. rejects : raw: string, reasons: array<string>. counts : rows_in = accepted + rejected; accepted =
+    ratings + merged_duplicates. All in rows. reasons : Rows by reason; a row may have several. warnings : Sentences for
+    the readers of the run's record.
     """
 
     ratings: DataFrame
@@ -69,34 +60,12 @@ def validate(
 ) -> Validated:
     """Split raw rows into ratings and rejects, by the rules of ``config``.
 
-    Parameters
-    ----------
-    raw : DataFrame
-        The layout of :mod:`dcrec_spark.data.columns`.
-    config : ValidationConfig
-        The rules.
-    seed : int
-        Decides which ratings a cap leaves where times don't.
-    now : float, optional
-        Seconds since 1970; later timestamps are in the future. None: this machine's clock.
-    to_fit : bool
-        Whether a model is fitted to the ratings, which takes two users, two items, and ratings from 0 on, not all 0.
-
-    Returns
-    -------
-    Validated
-
-    Raises
-    ------
-    DataError
-        No rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of one pair under
-        ``duplicates=error``, one user only, one item only, a rating below 0, no rating above 0, or a file that cannot
-        be read to its end.
-    ConfigError
-        ``duplicates=last`` without timestamps.
-
-    Notes
-    -----
+    raw : The layout of :mod:`dcrec_spark.data.columns`. seed : Decides which ratings a cap leaves
+    where times don't. now : Seconds since 1970; later timestamps are in the future. None: this machine's clock.
+    to_fit : whether a model is fitted to the ratings, which takes two users, two items, and ratings from 0 on, not all 0.
+    Raises DataError: no rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of one
+    pair under ``duplicates=error``, one user only, one item only, a rating below 0, no rating above 0, or a file that
+    cannot be read to its end. Raises ConfigError: ``duplicates=last`` without timestamps.
     Two Spark jobs: one that finds or merges duplicates and, on the way, caches the checked rows; one that counts them.
     Rows left out by the number of their user's or item's ratings are rejects, but not bad: they don't count against
     ``max_reject_share``.

@@ -47,9 +47,7 @@ class Inputs:
 def test_input(config: EvaluateConfig) -> InputConfig:
     """Settings of the test ratings: those of the input, with another path.
 
-    Raises
-    ------
-    ConfigError : the configuration has no path, or reads by a query that would be the test's too.
+    Raises ConfigError: the configuration has no path, or reads by a query that would be the test's too.
     """
     path, given = config.evaluation.test_path, config.input
     if path is None:
@@ -67,9 +65,7 @@ def test_input(config: EvaluateConfig) -> InputConfig:
 def open_inputs(context: Context[EvaluateConfig]) -> Inputs:
     """Load the models and open the ratings. Their ids have to be of the models' type.
 
-    Raises
-    ------
-    ConfigError, DataError : names the setting whose path or ids cannot be used.
+    Raises ConfigError, DataError: names the setting whose path or ids cannot be used.
     """
     settings, spark = context.config.evaluation, context.spark
     saved, other = load_served_model(context), None
@@ -99,16 +95,11 @@ def naming_test(read: Callable[[], T]) -> T:
 class Comparison:
     """A model, the model it is compared with, and the ratings that both are measured by.
 
-    Attributes
-    ----------
-    saved : the evaluated model.
-    other : the second saved model, if one is named.
-    relatives : name -> vectors of the second model or the baseline model. Empty for a classical model alone.
-    training : user_id, item_id, rating, ...
-    test : user_id, item_id, rating. All models know the ids, and no pair is in training.
-    n_test : ratings in ``test``.
-    overlap, unknown : test ratings left out because their pair is in training, or a model lacks an id.
-    items_missing : test items left out with all of their ratings.
+    saved : the evaluated model. other : the second saved model, if one is named. relatives : name -> vectors of the
+    second model or the baseline model. Empty for a classical model alone. training : user_id, item_id, rating, ...
+    test : user_id, item_id, rating. All models know the ids, and no pair is in training. n_test : ratings in ``test``.
+    overlap, unknown : test ratings left out because their pair is in training, or a model lacks an id. items_missing :
+    test items left out with all of their ratings.
     """
 
     saved: SavedModel
@@ -142,9 +133,7 @@ def compare(inputs: Inputs, training: Validated, test: Validated, resources: Exi
 
     The test and the baseline model are released with ``resources``.
 
-    Raises
-    ------
-    DataError : no test rating can be used, or the training ratings make no fit.
+    Raises DataError: no test rating can be used, or the training ratings make no fit.
     """
     model = inputs.saved.model
     relatives: dict[str, DeconfoundedMFModel] = {}

@@ -35,12 +35,9 @@ _COLUMNS = Columns("user_id", "item_id", "rating")
 class Measurements:
     """Metrics of the models and of the simple baselines.
 
-    Attributes
-    ----------
-    lists : of the evaluated model: user_id, rank, item_id, score, preference, confounder.
-    of_test : metrics of the predictions for the test's items.
-    of_lists : metrics of the lists, over the whole catalogue.
-    strata : metrics of the model and the one it is compared with, for parts of the users and items.
+    lists : of the evaluated model: user_id, rank, item_id, score, preference, confounder. of_test : metrics of the
+    predictions for the test's items. of_lists : metrics of the lists, over the whole catalogue. strata : metrics of the
+    model and the one it is compared with, for parts of the users and items.
     """
 
     lists: DataFrame

@@ -96,9 +96,7 @@ class InMemory:
     def open(cls, spark: SparkSession, config: TuneConfig, held_out: Split) -> "tuple[InMemory, Sizes]":
         """Bring both parts to the driver.
 
-        Raises
-        ------
-        DataError : a part is empty.
+        Raises DataError: a part is empty.
         """
         gathered = gather(held_out._asdict(), COLUMNS)
         parts = gathered.select_known("validation", ("train",))
@@ -135,9 +133,7 @@ class OnCluster:
     def open(cls, config: TuneConfig, held_out: Split, resources: ExitStack) -> "tuple[OnCluster, Sizes]":
         """Cache both parts, which are released with ``resources``.
 
-        Raises
-        ------
-        DataError : a part is empty.
+        Raises DataError: a part is empty.
         """
         train, validation = _cached(held_out.train, resources), _cached(held_out.validation, resources)
         known = validation

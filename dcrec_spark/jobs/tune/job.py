@@ -122,9 +122,7 @@ def search(
 
     counter : that of the reporter.
 
-    Raises
-    ------
-    FitError : all trials failed. DataError : the metric is undefined.
+    Raises FitError: all trials failed. Raises DataError: the metric is undefined.
     """
     known, keys = ledger.read(), {candidate.key(ledger.search): candidate for candidate in candidates}
     rows = [replace(known[key], trial=candidate.number) for key, candidate in keys.items() if key in known]

@@ -8,10 +8,6 @@ one exchange of the rows, by user, and one of the errors, by item. Only sums rea
     metrics.as_dict()                      {"ndcg": 0.78, "ndcg@5": 0.71, "recall@5": 0.64, ..., "item_mae": 1.1}
     metrics.estimates()["ndcg"]            Estimate(value=0.78, ci_low=0.77, ci_high=0.79, n=290)
 
-    both = join_predictions({"deconfounded": one.transform(test), "classical": other.transform(test)})
-    metrics = evaluate(both, models={"deconfounded": "deconfounded", "classical": "classical"})
-    metrics.difference("deconfounded", "classical").estimates()
-
 Users and items are identified by 64-bit hashes of their ids: with a million users, two collide with a
 probability of 3e-8.
 """
@@ -182,10 +178,8 @@ def evaluate_ranking(
         Number of items that could be recommended.
     model : str
         Name of the model in the result.
-    columns : Columns
-        Names of the columns of ``test``.
-    settings : MetricSettings
-        Variants of the metrics, and the bootstrap.
+    columns, settings
+        As for :func:`evaluate`, of ``test``.
 
     Returns
     -------

@@ -60,9 +60,7 @@ def pick_columns(source: DataFrame, names: ColumnNames, malformed_line: str | No
     line = F.col(f"c{position[malformed_line]}") if malformed_line else F.lit(None).cast("string")
     raw = F.struct(*(cells[role].alias(column) for role, column in mapped.items()), line.alias("line"))
     return numbered.select(
-        *(cell.alias(role) for role, cell in cells.items()),
-        raw.alias("raw"),
-        line.isNotNull().alias("malformed"),
+        *(cell.alias(role) for role, cell in cells.items()), raw.alias("raw"), line.isNotNull().alias("malformed")
     )
 
 
@@ -121,10 +119,7 @@ def _undecodable(side: str) -> Rule:
 def _id_problems(side: str, identity: Column) -> list[Rule]:
     text = F.col(side)
     blank = F.trim(text) == ""
-    return [
-        Rule(f"empty_{side}", blank),
-        Rule(f"unparsable_{side}", text.isNotNull() & ~blank & identity.isNull()),
-    ]
+    return [Rule(f"empty_{side}", blank), Rule(f"unparsable_{side}", text.isNotNull() & ~blank & identity.isNull())]
 
 
 def check_types(types: dict[str, DataType], id_type: IdType = "auto") -> None:

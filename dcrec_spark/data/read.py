@@ -8,13 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.config import ColumnNames, InputConfig
 from dcrec_spark.data.columns import pick_columns, raw_frame
-from dcrec_spark.data.formats import (
-    MOVIELENS_CSV,
-    MOVIELENS_SEPARATORS,
-    read_coat,
-    read_movielens_lines,
-    read_yahoo_r3,
-)
+from dcrec_spark.data.formats import MOVIELENS_CSV, MOVIELENS_SEPARATORS, read_coat, read_movielens_lines, read_yahoo_r3
 from dcrec_spark.data.snapshots import table_at
 from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import ConfigError, DataError

@@ -267,8 +267,4 @@ def _strata_forest(facts: ReportFacts, measure: Measure) -> Drawn:
     }
     model, other = list(facts.models)[:2]
     title, side = f"{label(measure)}: {model} minus {other}", "Left" if measure.is_error else "Right"
-    return (
-        figures.forest(rows, title, zero=True),
-        title,
-        f"{side} of the line the model is better.",
-    )
+    return (figures.forest(rows, title, zero=True), title, f"{side} of the line the model is better.")

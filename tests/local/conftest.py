@@ -1,4 +1,4 @@
-"""Ratings of the small world in this process, and its exposure model."""
+"""Ratings of the small simulated data set in this process, and its exposure model."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Single precision beside double, on MovieLens 100K: how far apart the fits end.
+"""Single precision compared with double, on MovieLens 100K: how far apart the fits end.
 
 Measured with 5 sweeps: objectives differ by at most 6e-8 of themselves, the scores of the training pairs by at most
 2e-4 of a star, and those of the Poisson outcome by 1.5e-3 (three of 100,000 by more than 1e-3). The bounds leave room

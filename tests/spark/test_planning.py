@@ -4,13 +4,7 @@ from contextlib import ExitStack
 
 from pyspark.sql import SparkSession
 
-from dcrec_spark.spark.planning import (
-    ADAPTIVE_CACHE,
-    PARTITION_BYTES,
-    SHUFFLE_PARTITIONS,
-    borrowed,
-    few_partitions,
-)
+from dcrec_spark.spark.planning import ADAPTIVE_CACHE, PARTITION_BYTES, SHUFFLE_PARTITIONS, borrowed, few_partitions
 
 
 def test_the_size_decides_and_never_more_than_the_session_has(plain: SparkSession) -> None:

@@ -97,9 +97,7 @@ def test_the_probe_runs_where_this_package_is_missing() -> None:
     )
 
 
-def test_another_version_of_the_package_is_refused_and_of_its_needs_mentioned(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_another_version_of_the_package_is_refused_and_of_its_needs_mentioned(caplog: pytest.LogCaptureFixture) -> None:
     assert preflight._difference(VERSIONS) is None
     assert caplog.text == ""
     assert preflight._difference({**VERSIONS, "pyarrow": "1.2.3"}) is None

@@ -206,8 +206,7 @@ def test_the_stronger_source_wins(outside: pytest.MonkeyPatch, tmp_path: Path) -
     )
     outside.setenv("SPARK_CONF_DIR", str(tmp_path))
     outside.setenv(
-        "PYSPARK_SUBMIT_ARGS",
-        "--master local[3] --driver-memory 5g --conf spark.x=y=z --jars 'a b.jar' pyspark-shell",
+        "PYSPARK_SUBMIT_ARGS", "--master local[3] --driver-memory 5g --conf spark.x=y=z --jars 'a b.jar' pyspark-shell"
     )
 
     settings = session._settings("name", "local[1]", {"spark.ui.enabled": "false", "spark.master": "local[9]"})

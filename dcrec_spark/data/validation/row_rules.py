@@ -62,10 +62,7 @@ def _id_rules(side: str, types: dict[str, DataType]) -> list[Rule]:
     if "read_problems" in types:
         for problem in _SEEN_BY_READER:
             null &= ~F.array_contains("read_problems", f"{problem}_{side}")
-    return [
-        Rule(f"null_{side}", null),
-        Rule(f"empty_{side}", _blank(identity, types[f"{side}_id"])),
-    ]
+    return [Rule(f"null_{side}", null), Rule(f"empty_{side}", _blank(identity, types[f"{side}_id"]))]
 
 
 def _number(name: str, stored: DataType) -> Column:

@@ -144,11 +144,7 @@ def _counts(groups: list[_Group], merged_rows: int) -> tuple[dict[str, int], dic
 
 
 def _require_usable(
-    groups: list[_Group],
-    counts: dict[str, int],
-    reasons: dict[str, int],
-    config: ValidationConfig,
-    rejects: DataFrame,
+    groups: list[_Group], counts: dict[str, int], reasons: dict[str, int], config: ValidationConfig, rejects: DataFrame
 ) -> None:
     if counts["rows_in"] == 0:
         raise DataError("the input has no rows; expected ratings. Check what input.path or input.table points at")

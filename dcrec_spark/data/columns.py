@@ -14,6 +14,9 @@ A row of a CSV file with a broken id, read with ``id_type = long``::
 """
 
 import difflib
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -33,13 +36,44 @@ from pyspark.sql.types import (
 )
 
 from dcrec_spark.config import ColumnNames
-from dcrec_spark.data.reject_reasons import MALFORMED, Rule, names_of_broken
 from dcrec_spark.errors import DataError
 
 IdType = Literal["auto", "string", "long"]
 WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 NUMBERS = ("rating", "count", "propensity")
-CLOCKS = (TimestampType, TimestampNTZType, DateType)
+# No pair was seen more often; and sums of such counts stay whole numbers in 64 bits.
+LARGEST_COUNT = 1e9
+# No scale goes as far; and squares of such ratings, times the largest weight, are far from the end of float64.
+LARGEST_RATING = 1e9
+# Of a pair, alone and as a share of the largest: a rating that is less likely would outweigh all others together, and
+# the inverse of the smallest numbers is infinite.
+SMALLEST_PROPENSITY = 1e-30
+MALFORMED = "malformed_row"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A reason to reject a row, and the condition ``broken``, true for a row to reject; null counts as met."""
+
+    reason: str
+    broken: Column
+
+
+def no_reasons() -> Column:
+    """Return an empty list of reasons."""
+    return F.array().cast("array<string>")
+
+
+def names_of_broken(rules: list[Rule]) -> Column:
+    """Reasons of the rules that a row breaks, array<string> in the order of ``rules``.
+
+    The list is only built for rows that break one. ``array_compact`` would be shorter, but it is a filter with a
+    lambda, for which Spark compiles no code.
+    """
+    any_broken = reduce(or_, (F.coalesce(rule.broken, F.lit(False)) for rule in rules))
+    names = F.array(*(F.when(rule.broken, F.lit(rule.reason)) for rule in rules))
+    nulls = F.array(F.lit(None).cast("string"))
+    return F.when(any_broken, F.array_except(names, nulls)).otherwise(no_reasons())
 
 
 def pick_columns(source: DataFrame, names: ColumnNames, malformed_line: str | None = None) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The session's settings for planning, borrowed while tables of the package are made, and given back.
+"""Plans of a session: its settings, borrowed while tables of the package are made, and the rows of a planned frame.
 
 A session plans each shuffle for the largest job that it may see: 200 partitions, unless somebody said otherwise. Spark
 merges those of a small table when it reads them, but not when it caches them, and a plan with fixed placement is not
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 # Lets adaptive execution merge the small partitions of what is cached, too.
@@ -21,6 +21,10 @@ ADAPTIVE_CACHE = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
 # A task over so many bytes takes some tenths of a second, a hundred times what starting it costs.
 PARTITION_BYTES = 16 * 2**20
 FEWEST_PARTITIONS = 2
+
+# What leaves rows out, or leaves them as they are.
+_NO_MORE_ROWS = ("Project", "Filter")
+_CACHE = "InMemoryRelation"
 
 
 @dataclass
@@ -97,3 +101,18 @@ def _partitions(spark: SparkSession, n_bytes: float) -> int:
         loan = _LOANS.get(spark, {}).get(SHUFFLE_PARTITIONS)
         most = int(loan.original if loan else str(spark.conf.get(SHUFFLE_PARTITIONS)))
     return min(most, max(FEWEST_PARTITIONS, -int(-n_bytes // PARTITION_BYTES)))
+
+
+def rows_at_most(frame: DataFrame) -> int | None:
+    """Bound the number of rows, without a job: of a cache that has been computed, or of what picks from it.
+
+    None where Spark does not know. Parts that were computed again, after a loss, may have been counted twice.
+    """
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    while plan.nodeName() in _NO_MORE_ROWS:
+        plan = plan.child()
+    # Of a cache that is yet to be computed Spark estimates, where it is told to; and estimates are no bounds.
+    if plan.nodeName() != _CACHE or not plan.cacheBuilder().isCachedColumnBuffersLoaded():
+        return None
+    known = plan.stats().rowCount()
+    return int(known.get()) if known.isDefined() else None

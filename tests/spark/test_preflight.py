@@ -1,6 +1,5 @@
 """A session whose Python workers cannot run the package is refused in one sentence that says what to set."""
 
-import logging
 import sys
 import venv
 from pathlib import Path
@@ -81,13 +80,6 @@ def test_a_session_that_passed_is_not_asked_again(spark: SparkSession) -> None:
     assert jobs_so_far(spark) == before
 
 
-def test_a_session_without_a_context_is_not_asked(caplog: pytest.LogCaptureFixture) -> None:
-    connect: Any = SimpleNamespace()
-    with caplog.at_level(logging.DEBUG, preflight.__name__):
-        require_workers(connect)
-    assert "not checked: a session of Spark Connect has no Spark context" in caplog.text
-
-
 def test_the_probe_runs_where_this_package_is_missing() -> None:
     (report,) = preflight._probe()(iter([("numpy", "no_such_package", "nor_this", "scipy")]))
     assert (report["numpy"], report["scipy"]) == (np.__version__, scipy.__version__)
@@ -111,11 +103,9 @@ def test_another_version_of_the_package_is_refused_and_of_its_needs_mentioned(ca
     ("failure", "problem"),
     [
         (
-            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11, PySpark "
-            "cannot run with different minor versions.",
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11, PySpark",
             "they run Python 3.9 (python3), and the driver has Python 3.11",
         ),
-        ("ModuleNotFoundError: No module named 'pyarrow'", "they run python3, which cannot import pyarrow"),
         ("/usr/bin/python3: No module named pyspark", "they run python3, which cannot import pyspark"),
         ('java.io.IOException: Cannot run program "python3": error=2', "python3 cannot be started"),
         ("Job 3 cancelled", None),

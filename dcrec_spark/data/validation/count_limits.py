@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import ValidationConfig
-from dcrec_spark.data.reject_reasons import no_reasons
+from dcrec_spark.data.columns import no_reasons
 
 TOO_FEW_USER = "too_few_ratings_user"
 TOO_FEW_ITEM = "too_few_ratings_item"

@@ -62,7 +62,7 @@ def validate(
 
     raw : The layout of :mod:`dcrec_spark.data.columns`. seed : Decides which ratings a cap leaves
     where times don't. now : Seconds since 1970; later timestamps are in the future. None: this machine's clock.
-    to_fit : whether a model is fitted to the ratings, which takes two users, two items, and ratings from 0 on, not all 0.
+    to_fit : whether a model is fitted: this takes two users, two items, and ratings from 0 on, not all 0.
     Raises DataError: no rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of one
     pair under ``duplicates=error``, one user only, one item only, a rating below 0, no rating above 0, or a file that
     cannot be read to its end. Raises ConfigError: ``duplicates=last`` without timestamps.

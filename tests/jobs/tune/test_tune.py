@@ -150,7 +150,6 @@ def test_failed_trials_are_reported_and_the_latest_ratings_can_choose(ratings: P
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"tuning.space.exposure.rank": "[0]"}, "values that exposure.rank takes; found 0"),
         ({"tuning.split": "time"}, "set input.columns.timestamp"),
         ({"tuning.weights": "exposure"}, "metric=mse or mae where weights=exposure: ndcg has no use for weights"),
     ],

@@ -121,7 +121,7 @@ def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
 
     picked : As :func:`pick_columns` gives it. id_type : {"auto", "string", "long"}. Type of both ids; auto keeps that
     of the source.
-    Returns the raw frame, whose layout stands at the top of this module.
+    Returns the raw frame, whose layout is at the top of this module.
     Raises DataError: a column has a type that cannot be an id, a number or a timestamp.
     """
     types = {field.name: field.dataType for field in picked.schema}

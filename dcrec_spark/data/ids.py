@@ -37,7 +37,7 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
     _require_ids(df, column)
     ids = df.select(quoted(column).alias("id")).distinct().orderBy("id")
     # By position in a sorted partition, so the numbers hold only for this one sort: another draws other samples and
-    # cuts its partitions elsewhere. Kept, its plan is fixed, whatever is lost later or let go by others.
+    # cuts its partitions elsewhere. Persisted, its plan is fixed, whatever is lost or released later.
     with ExitStack() as scratch:
         scratch.enter_context(few_partitions(df.sparkSession))
         numbered = keep(ids.withColumn("place", F.monotonically_increasing_id()))

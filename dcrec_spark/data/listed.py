@@ -49,7 +49,7 @@ def read_listed(
 
 
 def _is_csv(spark: SparkSession, path: str) -> bool:
-    """Whether the file, or a directory's first one, is named so. Spark is asked: the path may be on any storage."""
+    """Whether the file, or a directory's first one, is named so. Spark looks it up: the path may be on any storage."""
     if suffix(path) in (".csv", ".parquet"):
         return suffix(path) == ".csv"
     first = spark.read.format("binaryFile").load(path).select("path").first()

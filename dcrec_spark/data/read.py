@@ -151,7 +151,7 @@ def _read_coat(spark: SparkSession, config: InputConfig) -> DataFrame:
 def _first_that_exists(
     spark: SparkSession, path: str, usual: tuple[str, ...], read: Callable[[SparkSession, str], DataFrame]
 ) -> DataFrame:
-    """Open the file itself, or a directory's usual file. Spark is asked: the path may be on any storage."""
+    """Open the file itself, or a directory's usual file. Spark looks it up: the path may be on any storage."""
     if suffix(path):
         return read(spark, path)
     for name in usual:

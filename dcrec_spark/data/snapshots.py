@@ -10,7 +10,7 @@ from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import ConfigError
 
 
-def pinned(spark: SparkSession, config: InputConfig) -> InputConfig:
+def pin_snapshot(spark: SparkSession, config: InputConfig) -> InputConfig:
     """Name the snapshot that is current now, so that whatever is read later is of the same one.
 
     Returns with ``snapshot`` set, where the input is a table that has snapshots.

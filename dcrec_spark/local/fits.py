@@ -2,7 +2,7 @@
 
 For data that one task can work on, where Spark's own steps would take most of the time. Studies and searches run many
 such fits side by side, one in each task. From the same keys, seeds and settings come the factors that the estimators
-find, up to rounding; the estimators stand here for their parameters alone.
+find, up to rounding; only the parameters of the estimators are used.
 """
 
 from collections.abc import Callable, Mapping
@@ -104,8 +104,8 @@ def fit_outcome(
 ) -> Outcome:
     """Fit stage 2: classical, inverse-propensity or, with ``exposure``, deconfounded.
 
-    standardize : whether least squares have the confounder at mean 0 and spread 1, as the estimator's do; the paper's
-        models have a_hat itself.
+    standardize : whether least squares have the confounder at mean 0 and standard deviation 1, as the estimator's do.
+        The paper's models have a_hat itself.
 
     Raises ConfigError: the estimator's adjustment needs an exposure and has none, or has one that it does not use; or
     it asks for what only the distributed fit has (a propensity column, an initial model, held-out pairs).

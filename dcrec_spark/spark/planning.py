@@ -1,6 +1,6 @@
 """Plans of a session: its settings, borrowed while tables of the package are made, and the rows of a planned frame.
 
-A session plans each shuffle for the largest job that it may see: 200 partitions, unless somebody said otherwise. Spark
+A session plans each shuffle for the largest job that it may see: 200 partitions, unless configured otherwise. Spark
 merges those of a small table when it reads them, but not when it caches them, and a plan with fixed placement is not
 adapted at all. A small model would be cached, read and saved as 200 nearly empty pieces, one task each: on a hundred
 thousand ratings that is nine tenths of the time of a fit.
@@ -43,7 +43,7 @@ _LOCK = Lock()
 
 
 @contextmanager
-def borrowed(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+def borrow(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Change settings of the session for plans made inside; its own values come back afterwards.
 
     spark : Fits that run side by side may borrow the same settings. settings : Full name -> value. Of two numbers
@@ -92,7 +92,7 @@ def few_partitions(spark: SparkSession, n_bytes: float | None = None) -> Iterato
     settings = {ADAPTIVE_CACHE: "true"}
     if n_bytes is not None:
         settings[SHUFFLE_PARTITIONS] = str(_partitions(spark, n_bytes))
-    with borrowed(spark, settings):
+    with borrow(spark, settings):
         yield
 
 
@@ -111,7 +111,7 @@ def rows_at_most(frame: DataFrame) -> int | None:
     plan = frame._jdf.queryExecution().optimizedPlan()
     while plan.nodeName() in _NO_MORE_ROWS:
         plan = plan.child()
-    # Of a cache that is yet to be computed Spark estimates, where it is told to; and estimates are no bounds.
+    # Of a cache that is yet to be computed Spark estimates, if configured so; and estimates are no bounds.
     if plan.nodeName() != _CACHE or not plan.cacheBuilder().isCachedColumnBuffersLoaded():
         return None
     known = plan.stats().rowCount()

@@ -7,7 +7,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from dcrec_spark.spark.failures import full_disk, reason, said
+from dcrec_spark.spark.failures import full_disk, message_of, reason
 
 
 def chained(inner: Exception) -> Exception:
@@ -72,6 +72,6 @@ def test_what_an_error_says_has_no_stack_trace_and_is_whole_where_there_was_none
     with pytest.raises(Py4JJavaError) as caught:
         spark._jvm.java.net.URI("a b")  # type: ignore[union-attr]
     assert "\tat java.base" in str(caught.value)
-    assert said(caught.value) == "Illegal character in path at index 1: a b"
-    assert said(RuntimeError(str(caught.value))) == "Illegal character in path at index 1: a b"
-    assert said(RuntimeError("one line\nand another")) == "one line\nand another"
+    assert message_of(caught.value) == "Illegal character in path at index 1: a b"
+    assert message_of(RuntimeError(str(caught.value))) == "Illegal character in path at index 1: a b"
+    assert message_of(RuntimeError("one line\nand another")) == "one line\nand another"

@@ -8,7 +8,7 @@ from dcrec_spark.spark.planning import (
     ADAPTIVE_CACHE,
     PARTITION_BYTES,
     SHUFFLE_PARTITIONS,
-    borrowed,
+    borrow,
     few_partitions,
     rows_at_most,
 )
@@ -43,7 +43,7 @@ def test_the_largest_of_several_sizes_holds_while_it_is_there(plain: SparkSessio
 def test_a_setting_that_was_not_set_is_unset_again(spark: SparkSession) -> None:
     name = "spark.sql.broadcastTimeout"
     default = spark.conf.get(name)
-    with borrowed(spark, {name: "77"}):
+    with borrow(spark, {name: "77"}):
         assert spark.conf.get(name) == "77"
     assert spark.conf.get(name) == default
 

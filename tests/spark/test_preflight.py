@@ -112,7 +112,7 @@ def test_another_version_of_the_package_is_refused_and_of_its_needs_mentioned(ca
     ],
 )
 def test_failures_before_the_probe_runs(failure: str, problem: str | None) -> None:
-    assert preflight._recognised(failure, "python3") == problem
+    assert preflight._name_cause(failure, "python3") == problem
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_failures_before_the_probe_runs(failure: str, problem: str | None) -> No
 def test_what_to_set_on_one_machine_and_on_a_cluster(monkeypatch: pytest.MonkeyPatch, master: str, words: str) -> None:
     session: Any = SimpleNamespace(_jsparkSession=None, sparkContext=_Context(master))
     monkeypatch.setattr(
-        preflight, "_asked", lambda _session: {**VERSIONS, "missing": {"everything": "it is not there"}}
+        preflight, "_ask_worker", lambda _session: {**VERSIONS, "missing": {"everything": "it is not there"}}
     )
     with pytest.raises(ConfigError, match=r"^Python workers cannot run dcrec-spark: they run .* everything ") as error:
         require_workers(session)

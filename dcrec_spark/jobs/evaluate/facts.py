@@ -79,7 +79,7 @@ def report_facts(
         samples=samples,
         no_reasons=no_reasons,
         k=k,
-        listed=_listed(model, measurements.lists, k),
+        listed=_count_lists(model, measurements.lists, k),
         timings=dict(run.timings),
         fit_timings=record.get("timings", {}),
         versions=run.versions,
@@ -189,7 +189,7 @@ def _reasons(comparison: Comparison, lists: DataFrame, titles: DataFrame | None)
         explained.unpersist()
 
 
-def _listed(model: DeconfoundedMFModel, ranked: DataFrame, k: int) -> Any:
+def _count_lists(model: DeconfoundedMFModel, ranked: DataFrame, k: int) -> Any:
     """pandas: in how many users' first k places the items of the catalogue are (low, high, n)."""
     places = ranked.where(F.col("rank") <= k).groupBy("item_id").agg(F.count("*").alias("lists"))
     items = model.itemFactors.select(F.col("id").alias("item_id")).join(places, "item_id", "left")

@@ -135,16 +135,16 @@ class OnCluster:
 
         Raises DataError: a part is empty.
         """
-        train, validation = _cached(held_out.train, resources), _cached(held_out.validation, resources)
+        train, validation = _cache(held_out.train, resources), _cache(held_out.validation, resources)
         known = validation
         for side in (COLUMNS.user, COLUMNS.item):
             known = known.join(train.select(side).distinct(), side, "left_semi")
-        known = _cached(known.select(train.columns), resources)
+        known = _cache(known.select(train.columns), resources)
         sizes = _sizes(train.count(), validation.count(), known.count())
         if config.tuning.weights == "exposure":
             exposure = _weighing(config, train.columns).fit(train)
             resources.callback(exposure.release)
-            known = _cached(weigh_by_exposure(exposure.transform(known)), resources)
+            known = _cache(weigh_by_exposure(exposure.transform(known)), resources)
         return cls(config, Split(train, known)), sizes
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
@@ -217,7 +217,7 @@ def _sizes(train: int, held_out: int, known: int) -> Sizes:
     return Sizes(train, known, held_out - known)
 
 
-def _cached(frame: DataFrame, resources: ExitStack) -> DataFrame:
+def _cache(frame: DataFrame, resources: ExitStack) -> DataFrame:
     resources.callback(frame.unpersist)
     return frame.persist()
 

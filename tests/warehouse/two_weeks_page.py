@@ -21,10 +21,9 @@ def page(shop: Shop, readers: list[Reader], listed: str) -> str:
             "",
             "A small shop retrains every night, and publishes to a directory, to Iceberg and to PostgreSQL in one run. "
             "New ratings come in every day, in an Iceberg table that each run reads as of a snapshot. On some nights "
-            "something goes wrong. Three readers look all the time, by PyArrow, PyIceberg and psycopg.",
+            "something goes wrong. Three readers poll all the time, by PyArrow, PyIceberg and psycopg.",
             "",
-            "`tests/warehouse/two_weeks.py` goes through the nights, `tests/warehouse/test_two_weeks.py` holds what is "
-            "said here.",
+            "`tests/warehouse/two_weeks.py` runs the nights, `tests/warehouse/test_two_weeks.py` tests these tables.",
             "",
             "## Night by night",
             "",
@@ -34,7 +33,9 @@ def page(shop: Shop, readers: list[Reader], listed: str) -> str:
             "",
             "What the log said where nothing was published:",
             "",
+            "```text",
             *_said(shop),
+            "```",
             "",
             "## What the readers saw",
             "",
@@ -80,7 +81,7 @@ def _said(shop: Shop) -> list[str]:
             said = night.said.replace(str(shop.output), "output").replace(str(Path(shop.scratch)), "")
             for run_id, name in names.items():
                 said = said.replace(f"run {run_id}", name)
-            lines.append(f"* {night.day}, exit code {night.code}: {said}")
+            lines.append(f"{night.day}, exit code {night.code}: {said}")
     return lines
 
 

@@ -98,15 +98,6 @@ def test_coat_line_of_another_width_is_malformed(spark: SparkSession, tmp_path: 
 # ---- csv
 
 
-def test_csv_keeps_text_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
-    file = tmp_path / "r.csv"
-    file.write_text('user,item,rating\n007,"a ""b"", c",4.5\n é ,日本,x\n,i3,\n', encoding="utf-8")
-    raw = read(spark, format="csv", path=str(file))
-    assert rows(raw, "user_id", "item_id", "rating") == sorted(
-        [("007", 'a "b", c', "4.5"), (" é ", "日本", "x"), (None, "i3", None)], key=repr
-    )
-
-
 def test_csv_without_header_and_with_other_columns(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "r.csv"
     file.write_text("x;1;2;3\ny;4;5;6\n")

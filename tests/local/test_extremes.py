@@ -8,7 +8,7 @@ import pytest
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.errors import FitError
-from dcrec_spark.local.fits import Exposure, fit_exposure, fit_outcome
+from dcrec_spark.local.fits import fit_exposure, fit_outcome
 from dcrec_spark.local.ratings import Ratings
 
 
@@ -91,31 +91,7 @@ def test_starts_next_to_nothing_recover(ratings: Ratings) -> None:
 
 # ---- with a confounder, in single precision
 
-PRECISIONS = ("float64", "float32")
 TINY: dict[str, Any] = {"rank": 3, "maxIter": 8, "tol": 0.0}
-
-
-@pytest.fixture(scope="module")
-def exposure(ratings: Ratings) -> Exposure:
-    return fit_exposure(ratings, PoissonFactorization(**TINY))
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize(
-    "settings",
-    [
-        *({"outcome": kind, "confounderReg": reg} for kind in ("weighted", "probabilistic") for reg in (0.0, 1e12)),
-        {"outcome": "probabilistic", "confounderReg": 0.0, "confounderWeight": "global"},
-        {"outcome": "weighted", "confounderReg": 1e-6, "alpha": 1e6},
-        *({"outcome": "poisson", "gammaShape": shape, "gammaRate": rate} for shape, rate in ENDS),
-    ],
-    ids=str,
-)
-def test_the_prior_of_the_confounder(
-    ratings: Ratings, exposure: Exposure, settings: dict[str, Any], precision: str
-) -> None:
-    found = fit_outcome(ratings, DeconfoundedMF(**TINY, precision=precision, **settings), exposure)
-    assert_sound(found.objective, settings["outcome"] == "poisson", found.users, found.items, found.gamma)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -37,7 +37,7 @@ import json, os, signal, sys
 from pathlib import Path
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark.session import build_session
-from tests.spark.test_cluster import fit, recomputed, told
+from tests.spark.test_cluster import fit, recomputed, estimates_of
 
 folder = Path(sys.argv[1])
 # The executors' logs go where SPARK_HOME is: to the test's own folder.
@@ -62,8 +62,8 @@ def kill_one(stage, iteration, objective):
         os.kill(killed[0], signal.SIGKILL)
 
 before = executors()
-result = {"broadcast": told(fit(ratings, "broadcast")), "blocks": told(fit(ratings, "blocks"))}
-result["disturbed"] = told(fit(ratings, "blocks", kill_one))
+result = {"broadcast": estimates_of(fit(ratings, "broadcast")), "blocks": estimates_of(fit(ratings, "blocks"))}
+result["disturbed"] = estimates_of(fit(ratings, "blocks", kill_one))
 result["recomputed"] = recomputed(spark)
 result |= {"refused": refused, "before": sorted(before), "killed": killed, "after": sorted(executors())}
 print(json.dumps(result))
@@ -95,7 +95,7 @@ def recomputed(spark: SparkSession) -> list[list[Any]]:
         return [cached, [rows_of(*link).tolist() for link in chain]]
 
 
-def told(model: Any) -> dict[str, Any]:
+def estimates_of(model: Any) -> dict[str, Any]:
     """Everything that a fit estimates, as plain numbers."""
     tables = dict(zip(("users", "items"), model.factorTables(), strict=True))
     rows = {
@@ -108,7 +108,7 @@ def told(model: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the ratings of 80 users and 50 items, and a SPARK_HOME whose logs stay in it."""
     folder = tmp_path_factory.mktemp("cluster")
     generator = np.random.default_rng(5)
@@ -122,18 +122,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def on_the_cluster(world: Path) -> dict[str, Any]:
+def on_the_cluster(folder: Path) -> dict[str, Any]:
     """What PROGRAM tells."""
-    finished = run([sys.executable, "-c", PROGRAM, world], world / "spark")
+    finished = run([sys.executable, "-c", PROGRAM, folder], folder / "spark")
     assert finished.returncode == 0, finished.stderr
     result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
     return result
 
 
 @pytest.fixture(scope="module")
-def in_one_process(world: Path, spark: SparkSession) -> dict[str, Any]:
+def in_one_process(folder: Path, spark: SparkSession) -> dict[str, Any]:
     """The same fit in the tests' own session."""
-    return told(fit(spark.read.parquet(f"file://{world}/ratings.parquet"), "auto"))
+    return estimates_of(fit(spark.read.parquet(f"file://{folder}/ratings.parquet"), "auto"))
 
 
 @pytest.mark.parametrize("how", ["broadcast", "blocks", "disturbed"])
@@ -168,22 +168,22 @@ def test_a_cluster_without_a_checkpoint_directory_is_refused(on_the_cluster: dic
 
 
 @pytest.fixture(scope="module")
-def master(world: Path) -> Iterator[str]:
+def master(folder: Path) -> Iterator[str]:
     """The address of a standalone cluster on loopback with one worker of one core."""
     port = free_port()
-    home, address = world / "spark", f"spark://127.0.0.1:{port}"
+    home, address = folder / "spark", f"spark://127.0.0.1:{port}"
     local = ["--host", "127.0.0.1", "--webui-port", "0"]
     with ExitStack() as running:
         log = running.enter_context(daemon("Master", [*local, "--port", f"{port}"], home))
-        options = ["--cores", "1", "--memory", "1g", "--work-dir", f"{world}/work", address]
+        options = ["--cores", "1", "--memory", "1g", "--work-dir", f"{folder}/work", address]
         wait_for_worker(running.enter_context(daemon("Worker", [*local, *options], home)), log)
         yield address
 
 
 def submit(
-    master: str, world: Path, settings: dict[str, object], more: dict[str, object] | None = None
+    master: str, folder: Path, settings: dict[str, object], more: dict[str, object] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    home = world / "spark"
+    home = folder / "spark"
     conf = {"driver.host": "127.0.0.1", "executor.memory": "640m", "sql.shuffle.partitions": "4", **(more or {})}
     options = [
         "--master",
@@ -195,63 +195,59 @@ def submit(
 
 
 @pytest.fixture(scope="module")
-def published(master: str, world: Path) -> subprocess.CompletedProcess[str]:
+def published(master: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """The job, run once and left in peace, into ``out``."""
-    places = {"input.path": world / "ratings.csv", "output.path": world / "out"}
+    places = {"input.path": folder / "ratings.csv", "output.path": folder / "out"}
     return submit(
-        master, world, {**SMALL, **places, "input.format": "csv", "spark.checkpoint_dir": world / "of-the-job"}
+        master, folder, {**SMALL, **places, "input.format": "csv", "spark.checkpoint_dir": folder / "of-the-job"}
     )
 
 
 def test_the_main_job_runs_by_spark_submit_on_a_cluster(
-    published: subprocess.CompletedProcess[str], world: Path
+    published: subprocess.CompletedProcess[str], folder: Path
 ) -> None:
     assert published.returncode == 0, published.stderr
-    directory = run_directory(world / "out")
+    directory = run_directory(folder / "out")
     verify(str(directory))
-    pairs = pd.read_csv(world / "ratings.csv")
+    pairs = pd.read_csv(folder / "ratings.csv")
     users = pairs.user.nunique()
     assert record_of(directory)["counts"]["users"] == users
     table = read_table(directory, "recommendations")
     assert len(table) == 2 * users
     assert set(table.item_id) <= set(pairs.item)
     assert re.search(r"run \S+ published", published.stdout)
-    assert list((world / "of-the-job").iterdir()) == []  # what Spark would keep for good
+    assert list((folder / "of-the-job").iterdir()) == []  # what Spark would keep for good
     # The executors of that application worked, and logged, in the worker's folder.
-    assert [path.name for path in (world / "work").glob("app-*/*/stderr")] == ["stderr"]
+    assert [path.name for path in (folder / "work").glob("app-*/*/stderr")] == ["stderr"]
 
 
 @pytest.mark.long
 def test_an_executor_killed_on_a_standalone_cluster_changes_no_table(
-    published: subprocess.CompletedProcess[str], master: str, world: Path
+    published: subprocess.CompletedProcess[str], master: str, folder: Path
 ) -> None:
     """The only one, in the first stage and while it ranks; the master starts others."""
-    orders, output = Orders(world / "orders"), world / "disturbed"
+    orders, output = Orders(folder / "orders"), folder / "disturbed"
     for step in ("update", "rank"):
         orders.place(step, "executor")
-    settings = {**SMALL, "input.format": "csv", "input.path": world / "ratings.csv", "output.path": output}
+    settings = {**SMALL, "input.format": "csv", "input.path": folder / "ratings.csv", "output.path": output}
     blocks = {"engine.exchange": "blocks", "engine.num_blocks": 2}
     obedient = {"python.daemon.module": "tests.faults.daemon", f"executorEnv.{VARIABLE}": orders.folder}
-
-    finished = submit(master, world, {**settings, **blocks, "spark.checkpoint_dir": world / "of-both"}, obedient)
-
+    finished = submit(master, folder, {**settings, **blocks, "spark.checkpoint_dir": folder / "of-both"}, obedient)
     assert finished.returncode == 0, finished.stdout
     assert orders.carried_out() == ["rank.executor", "update.executor"]
     found, expected = (
         read_table(run_directory(place), "recommendations").sort_values(["user_id", "rank"], ignore_index=True)
-        for place in (output, world / "out")
+        for place in (output, folder / "out")
     )
     columns = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
     pd.testing.assert_frame_equal(found[columns], expected[columns], rtol=1e-8, atol=1e-10)
 
 
-def test_spark_submit_hands_on_the_exit_code(master: str, world: Path) -> None:
+def test_spark_submit_hands_on_the_exit_code(master: str, folder: Path) -> None:
     """No checkpoint directory, on a cluster: nothing is fitted."""
-    output = world / "refused"
-    settings = {**SMALL, "input.format": "csv", "input.path": world / "ratings.csv", "output.path": output}
-
-    finished = submit(master, world, settings)
-
+    output = folder / "refused"
+    settings = {**SMALL, "input.format": "csv", "input.path": folder / "ratings.csv", "output.path": output}
+    finished = submit(master, folder, settings)
     assert finished.returncode == 2, finished.stderr
     assert "Set spark.checkpoint_dir" in finished.stdout  # where spark-submit puts all that a program says
     assert not output.exists()

@@ -8,7 +8,6 @@ from dcrec_spark.spark.planning import (
     ADAPTIVE_CACHE,
     PARTITION_BYTES,
     SHUFFLE_PARTITIONS,
-    borrow,
     few_partitions,
     rows_at_most,
 )
@@ -38,14 +37,6 @@ def test_the_largest_of_several_sizes_holds_while_it_is_there(plain: SparkSessio
     assert plain.conf.get(SHUFFLE_PARTITIONS) == "3"
     small.close()
     assert plain.conf.get(SHUFFLE_PARTITIONS) == "200"
-
-
-def test_a_setting_that_was_not_set_is_unset_again(spark: SparkSession) -> None:
-    name = "spark.sql.broadcastTimeout"
-    default = spark.conf.get(name)
-    with borrow(spark, {name: "77"}):
-        assert spark.conf.get(name) == "77"
-    assert spark.conf.get(name) == default
 
 
 def test_a_cache_that_was_computed_bounds_what_is_picked_from_it(spark: SparkSession) -> None:

@@ -55,9 +55,7 @@ def test_a_fit_names_the_workers_python_what_it_lacks_and_what_to_set(tmp_path: 
     """One that needs workers: what is done in the driver's process asks nothing of them."""
     venv.create(tmp_path / "bare", symlinks=True)
     bare = str(tmp_path / "bare" / "bin" / "python")
-
     run = run_plain(FIT, environment=plain_environment(bare), cwd=tmp_path)
-
     assert run.returncode == 0, run.stderr
     counts, sentence = run.stdout.splitlines()
     assert counts == "3 3"

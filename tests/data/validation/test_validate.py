@@ -73,14 +73,8 @@ def test_ratings_as_text(spark: SparkSession) -> None:
 
 
 def test_ratings_as_numbers(spark: SparkSession) -> None:
-    data = [
-        ("u", "a", float("nan")),
-        ("u", "b", float("inf")),
-        ("u", "c", None),
-        ("u", "d", 6.0),
-        ("u", "e", 5.0),
-        ("v", "f", 1.0),
-    ]
+    ratings_of = {"a": float("nan"), "b": float("inf"), "c": None, "d": 6.0, "e": 5.0}
+    data = [*(("u", item, rating) for item, rating in ratings_of.items()), ("v", "f", 1.0)]
     found = check(spark, data, "user_id string, item_id string, rating double", scale_min=1, scale_max=5, **LENIENT)
     assert reasons(found) == {
         "a": ["nan_rating"],
@@ -118,28 +112,12 @@ def test_a_malformed_row_has_no_other_reason_and_an_unreadable_id_is_not_also_nu
 
 
 def test_counts_have_to_be_positive_numbers(spark: SparkSession) -> None:
-    data = [(*GOOD[0], "2"), (*GOOD[1], "0.5")] + [
-        ("u", item, "3", count)
-        for item, count in [
-            ("a", "0"),
-            ("b", "-1"),
-            ("c", "x"),
-            ("d", None),
-            ("e", "nan"),
-            ("f", "inf"),
-            ("g", str(2**62)),
-        ]
-    ]
+    bad = {"0": "non_positive", "-1": "non_positive", "x": "unparsable", None: "null", "nan": "nan", "inf": "infinite"}
+    data = [(*GOOD[0], "2"), (*GOOD[1], "0.5"), ("u", "large", "3", str(2**62))]
+    data += [("u", f"bad{number}", "3", count) for number, count in enumerate(bad)]
     found = check(spark, data, f"{SCHEMA}, count string", **LENIENT)
-    assert reasons(found) == {
-        "a": ["non_positive_count"],
-        "b": ["non_positive_count"],
-        "c": ["unparsable_count"],
-        "d": ["null_count"],
-        "e": ["nan_count"],
-        "f": ["infinite_count"],
-        "g": ["count_too_large"],
-    }
+    expected = {f"bad{number}": [f"{reason}_count"] for number, reason in enumerate(bad.values())}
+    assert reasons(found) == {**expected, "large": ["count_too_large"]}
     assert ratings(found, "user_id", "count") == [("u1", 2.0), ("u2", 0.5)]
 
 

@@ -17,11 +17,8 @@ from pyspark.sql import SparkSession
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.publish.parquet import verify
-from tests.engine.toy_kernels import key_rows
-from tests.engine.toy_sides import neighbours, rows_of, toy_sides
 from tests.faults.orders import VARIABLE, Orders
 from tests.jobs.job import SMALL, read_table, record_of, run_directory
-from tests.sides import Layout
 from tests.spark.standalone import ROOT, daemon, free_port, run, spark_home, wait_for_worker
 
 pytestmark = pytest.mark.cluster
@@ -37,7 +34,7 @@ import json, os, signal, sys
 from pathlib import Path
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark.session import build_session
-from tests.spark.test_cluster import fit, recomputed, estimates_of
+from tests.spark.test_cluster import estimates_of, fit
 
 folder = Path(sys.argv[1])
 # The executors' logs go where SPARK_HOME is: to the test's own folder.
@@ -64,7 +61,6 @@ def kill_one(stage, iteration, objective):
 before = executors()
 result = {"broadcast": estimates_of(fit(ratings, "broadcast")), "blocks": estimates_of(fit(ratings, "blocks"))}
 result["disturbed"] = estimates_of(fit(ratings, "blocks", kill_one))
-result["recomputed"] = recomputed(spark)
 result |= {"refused": refused, "before": sorted(before), "killed": killed, "after": sorted(executors())}
 print(json.dumps(result))
 """
@@ -78,21 +74,6 @@ def fit(ratings: Any, exchange: str, listener: Any = None) -> Any:
     if listener is not None:
         estimator.listener = exposure.listener = listener
     return estimator.fit(ratings)
-
-
-def recomputed(spark: SparkSession) -> list[list[Any]]:
-    """The rows of a chain of results on the cluster: while they are cached, and again after all are released.
-
-    The executors live on, and their workers have turned to other broadcasts in between.
-    """
-    with toy_sides(spark, Layout(2, 2, users_broadcast=False, items_broadcast=False)) as sides:
-        chain = [(sides.items, sides.items.half_step(key_rows))]
-        for side in (sides.users, sides.items, sides.users):
-            chain.append((side, side.half_step(neighbours, chain[-1][1])))
-        cached = [rows_of(*link).tolist() for link in chain]
-        for _, state in chain:
-            state.release()
-        return [cached, [rows_of(*link).tolist() for link in chain]]
 
 
 def estimates_of(model: Any) -> dict[str, Any]:
@@ -152,11 +133,6 @@ def test_an_executor_was_lost_on_the_way(on_the_cluster: dict[str, Any]) -> None
     (killed,) = on_the_cluster["killed"]
     assert killed in on_the_cluster["before"]
     assert killed not in on_the_cluster["after"]
-
-
-def test_what_executors_have_lost_is_recomputed_where_it_was(on_the_cluster: dict[str, Any]) -> None:
-    cached, again = on_the_cluster["recomputed"]
-    assert again == cached
 
 
 def test_a_cluster_without_a_checkpoint_directory_is_refused(on_the_cluster: dict[str, Any]) -> None:

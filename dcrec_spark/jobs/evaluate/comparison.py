@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame
@@ -14,7 +14,6 @@ from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.titles import read_titles_file
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.evaluation.baselines import item_statistics
 from dcrec_spark.jobs.inputs import as_trained, load_served_model, open_ratings, require_ids_of
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
@@ -121,11 +120,6 @@ class Comparison:
     def vectors(self) -> dict[str, ScoringVectors]:
         """Name -> vectors of all models, the evaluated one first."""
         return {MODEL: self.model.scoringVectors(), **self.relatives}
-
-    @cached_property
-    def statistics(self) -> DataFrame:
-        """item_id, ratings, mean_rating of the training."""
-        return item_statistics(self.training)
 
 
 def compare(inputs: Inputs, training: Validated, test: Validated, resources: ExitStack) -> Comparison:

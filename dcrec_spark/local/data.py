@@ -20,7 +20,7 @@ from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.kernels.keys import keys_of
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Ratings
 
 # Each rating takes 40 bytes on its way to the driver; a sweep over so many takes a second or two.
 MOST_RATINGS = 5_000_000

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.local.fits import Exposure, fit_exposure
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Exposure, Ratings, fit_exposure
 from tests.models.world import NAMES, exposure
 
 

@@ -14,8 +14,7 @@ import pytest
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.errors import DcrecError
-from dcrec_spark.local.fits import Exposure, Outcome, fit_exposure, fit_outcome
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_exposure, fit_outcome
 from dcrec_spark.settings.domains import Number
 from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, Setting, camel_case, in_section
 

@@ -8,8 +8,7 @@ import pytest
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.errors import FitError
-from dcrec_spark.local.fits import fit_exposure, fit_outcome
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Ratings, fit_exposure, fit_outcome
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.local.fits import Exposure, Outcome, fit_and_fold_in, fit_exposure, fit_outcome
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_and_fold_in, fit_exposure, fit_outcome
 from dcrec_spark.local.trial import Confounder, confounder, confounders
 from tests.models.world import FAMILY, NAMES, TOL, OutcomeTwin, by_id, exposure, outcome
 from tests.problems import assert_same

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from dcrec_spark import DeconfoundedMF
-from dcrec_spark.local.fits import Exposure, Outcome, fit_outcome
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_outcome
 from tests.reference.poisson import Array
 
 N_USERS, N_ITEMS, RANK, EXPOSURE_RANK = 150, 120, 2, 3

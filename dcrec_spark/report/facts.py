@@ -97,44 +97,31 @@ class GammaFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportFacts:
-    """All that a report shows.
+    """All that a report shows."""
 
-    run_id, run_date : Of the evaluation. version : Of the saved model. models : Name -> description. The first is the
-    evaluated model, the others are compared with it. outcome, adjustment, intercept : Of the evaluated model.
-    unrated_are_zeros : Whether predictions are scores below the rating scale. problems : Sentences that a reader has to
-    see first. data, stages : Ratings, and both fits. check : Predictive check. Or a sentence on why there is none.
-    p_values : Number of users in each of equal bins of the p-value. settings : Variants of the metrics and the
-    bootstrap. estimates, differences : Model -> measure -> estimate. ``differences`` are of the evaluated model minus
-    the named one. strata, certainty : Or a sentence on why there are none. gamma : None without a confounder. samples :
-    User -> rows with rank, title, score, preference, confounder, reasons_text (may be empty). no_reasons : Why the
-    samples have no reasons. Empty where they have some. k, listed : The longest cut, and in how many users' first ``k``
-    places an item is (low, high, n). timings, fit_timings : Seconds by step, of this run and of the run that fitted the
-    model. versions : Package -> version.
-    """
-
-    run_id: str
+    run_id: str  # of the evaluation
     run_date: date
-    version: str | None
-    models: Mapping[str, str]
-    outcome: str
+    version: str | None  # of the saved model
+    models: Mapping[str, str]  # name -> description; the first is evaluated, the others are compared with it
+    outcome: str  # of the evaluated model, as adjustment and intercept
     adjustment: str
     intercept: float
-    unrated_are_zeros: bool
-    problems: Sequence[str]
+    unrated_are_zeros: bool  # whether predictions are scores below the rating scale
+    problems: Sequence[str]  # sentences that a reader has to see first
     data: DataFacts
     stages: Sequence[Stage]
-    check: PredictiveCheck | str
-    p_values: Sequence[int]
-    settings: MetricSettings
-    estimates: Mapping[str, Mapping[str, Estimate]]
-    differences: Mapping[str, Mapping[str, Estimate]]
-    strata: Sequence[StratumFacts] | str
-    certainty: CertaintyFacts | str
-    gamma: GammaFacts | None
-    samples: Mapping[str, Sequence[Any]]
-    no_reasons: str
-    k: int
-    listed: pd.DataFrame
-    timings: Mapping[str, float]
-    fit_timings: Mapping[str, float]
-    versions: Mapping[str, str]
+    check: PredictiveCheck | str  # or a sentence on why there is none
+    p_values: Sequence[int]  # users in each of equal bins of the p-value
+    settings: MetricSettings  # variants of the metrics, and the bootstrap
+    estimates: Mapping[str, Mapping[str, Estimate]]  # model -> measure -> estimate
+    differences: Mapping[str, Mapping[str, Estimate]]  # evaluated model minus the named one
+    strata: Sequence[StratumFacts] | str  # or a sentence on why there are none
+    certainty: CertaintyFacts | str  # or a sentence on why there is none
+    gamma: GammaFacts | None  # None without a confounder
+    samples: Mapping[str, Sequence[Any]]  # user -> rows: rank, title, score, preference, confounder, reasons_text
+    no_reasons: str  # why the samples have no reasons; empty where they have some
+    k: int  # the longest cut
+    listed: pd.DataFrame  # low, high, n: in how many users' first k places an item is
+    timings: Mapping[str, float]  # seconds by step of this run
+    fit_timings: Mapping[str, float]  # of the run that fitted the model
+    versions: Mapping[str, str]  # package -> version

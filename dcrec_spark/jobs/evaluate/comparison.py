@@ -92,24 +92,17 @@ def naming_test(read: Callable[[], T]) -> T:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A model, the model it is compared with, and the ratings that both are measured by.
+    """A model, the model it is compared with, and the ratings that both are measured by."""
 
-    saved : the evaluated model. other : the second saved model, if one is named. relatives : name -> vectors of the
-    second model or the baseline model. Empty for a classical model alone. training : user_id, item_id, rating, ...
-    test : user_id, item_id, rating. All models know the ids, and no pair is in training. n_test : ratings in ``test``.
-    overlap, unknown : test ratings left out because their pair is in training, or a model lacks an id. items_missing :
-    test items left out with all of their ratings.
-    """
-
-    saved: SavedModel
-    other: SavedModel | None
-    relatives: Mapping[str, ScoringVectors]
-    training: DataFrame
-    test: DataFrame
+    saved: SavedModel  # the evaluated model
+    other: SavedModel | None  # the second saved model, if one is named
+    relatives: Mapping[str, ScoringVectors]  # of the second or the baseline model; empty for a classical model alone
+    training: DataFrame  # user_id, item_id, rating, ...
+    test: DataFrame  # user_id, item_id, rating; all models know the ids, and no pair is in training
     n_test: int
-    overlap: int
-    unknown: int
-    items_missing: int
+    overlap: int  # test ratings left out because their pair is in training
+    unknown: int  # because a model lacks an id
+    items_missing: int  # test items left out with all of their ratings
 
     @property
     def model(self) -> DeconfoundedMFModel:

@@ -40,17 +40,12 @@ _COLUMNS = Columns("user_id", "item_id", "rating")
 
 @dataclass(frozen=True)
 class Measurements:
-    """Metrics of the models and of the simple baselines.
+    """Metrics of the models and of the simple baselines."""
 
-    lists : of the evaluated model: user_id, rank, item_id, score, preference, confounder. of_test : metrics of the
-    predictions for the test's items. of_lists : metrics of the lists, over the whole catalogue. strata : metrics of the
-    model and the one it is compared with, for parts of the users and items.
-    """
-
-    lists: DataFrame
-    of_test: Metrics
-    of_lists: Metrics
-    strata: Sequence[Stratum]
+    lists: DataFrame  # of the evaluated model: user_id, rank, item_id, score, preference, confounder
+    of_test: Metrics  # of the predictions for the test's items
+    of_lists: Metrics  # of the lists, over the whole catalogue
+    strata: Sequence[Stratum]  # of the model and the one it is compared with
 
     @property
     def differences(self) -> dict[str, list[Metrics]]:

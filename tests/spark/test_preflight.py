@@ -28,7 +28,8 @@ from dcrec_spark import DeconfoundedMF
 from dcrec_spark.errors import ConfigError
 
 spark = SparkSession.builder.master("local[1]").getOrCreate()
-ratings = spark.createDataFrame([(u, i, 3.0) for u in range(3) for i in range(3)], "user int, item int, rating double")
+pairs = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0)]
+ratings = spark.createDataFrame([(u, i, 1.0 + u + i) for u, i in pairs], "user int, item int, rating double")
 model = DeconfoundedMF(rank=1, exposureRank=1).fit(ratings)
 print(model.recommendForAllUsers(1).count(), model.foldInUsers(ratings).count())
 try:

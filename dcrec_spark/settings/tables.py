@@ -234,7 +234,7 @@ OUTCOME = (
         "alpha",
         Number(float, 0, LARGEST_WEIGHT),
         1.0,
-        "a rating y has weight 1 + alpha * y; 40 suits counts",
+        "a rating y has weight 1 + alpha * y",
         "outcome",
         {"outcome": ("weighted",)},
     ),

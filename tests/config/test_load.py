@@ -75,7 +75,7 @@ def test_defaults_then_file_then_overrides_in_order(tmp_path: Path) -> None:
 def test_a_preset_is_above_the_defaults_and_below_all_else(tmp_path: Path) -> None:
     file = write(tmp_path, "run: {preset: counts}\noutcome: {reg_param: 3}\n")
     outcome = load_config(AllSettings, file, ["outcome.rank=4"]).outcome
-    assert (outcome.outcome, outcome.alpha, outcome.fit_biases) == ("weighted", 40.0, False)
+    assert (outcome.outcome, outcome.alpha, outcome.fit_biases) == ("weighted", PRESETS["counts"]["alpha"], False)
     assert (outcome.reg_param, outcome.rank) == (3, 4)
     assert load_config(AllSettings, file, ["run.preset=null"]).outcome.fit_biases is True
     with pytest.raises(ConfigError, match=r"run\.preset.*'stars'.*counts"):

@@ -1,6 +1,6 @@
-"""The half-steps that say how sure scores are: each block leaves numbers of its rows, or of its wanted pairs.
+"""Half-steps of intervals and overlap: each block returns numbers of its rows, or of its wanted pairs.
 
-The wanted pairs stand in the blocks of both sides as held-out ones. What a block remembers is read as a table with the
+The blocks of both sides hold the wanted pairs as held-out ones. A block's memory is read as a table with the
 ``idx`` of its rows, and of pairs the ``idx`` of the other side, by :func:`memory_frame`.
 """
 

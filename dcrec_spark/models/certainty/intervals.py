@@ -55,7 +55,7 @@ def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFram
 
 
 def require_intervals(fitted: FittedOutcome, coverage: object) -> None:
-    """Refuse a coverage that is none, and families that do not say how sure they are.
+    """Refuse a coverage that is none, and families without intervals.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def require_intervals(fitted: FittedOutcome, coverage: object) -> None:
 def _assessing(fitted: FittedOutcome) -> Assessing:
     if not isinstance(fitted.family, Assessing):
         raise ConfigError(
-            f"outcome={fitted.params.getOrDefault('outcome')} does not say how sure a score is: intervals are those of "
+            f"outcome={fitted.params.getOrDefault('outcome')} has no intervals: they are those of "
             "least squares, outcome=weighted or probabilistic"
         )
     return fitted.family
@@ -108,7 +108,7 @@ def _require_raters(fitted: FittedOutcome, rated: DataFrame) -> None:
     stranger = rated.join(fitted.users.select(F.col("id").alias("user_id")), "user_id", "left_anti").first()
     if stranger:
         raise DataError(
-            f"ratings has user {stranger['user_id']!r}, who is not in the model: how sure an item is, depends on all "
+            f"ratings has user {stranger['user_id']!r}, who is not in the model: an item's interval depends on all "
             "who rated it; fold in new users and ask the extended model, not one of the new users alone"
         )
 

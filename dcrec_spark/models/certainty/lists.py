@@ -1,4 +1,4 @@
-"""How sure recommended lists are: each place with its interval, and with what it would take to change who is in.
+"""Intervals of recommended lists, and the odds of hidden selection that could change them.
 
 the n + 1 best unseen items ─┬─ intervals of the first n, and the noise of the ratings ─┐
                              └─ the gap to what could take a place ─────────────────────┴─ odds to change
@@ -37,7 +37,7 @@ def sure_lists(
     coverage: float,
     most: int | None = None,
 ) -> DataFrame:
-    """Return what :meth:`DeconfoundedMFModel.recommendationTable` returns, with how sure it is, cached.
+    """Return what :meth:`DeconfoundedMFModel.recommendationTable` returns, with intervals, cached.
 
     best : the so many best items of each user, with so many of one category at most, as that method returns them; with
         their ``category`` where there is a limit. most : that limit.

@@ -1,4 +1,4 @@
-"""How much of each user, or of each item, the ratings show, by the propensities of the exposure model."""
+"""Overlap of each user or item: effective sample sizes and sensitivity, by the propensities of the exposure model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -46,7 +46,7 @@ def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: S
         resources.enter(few_partitions(ratings.sparkSession))
         layout, kernel = _lay_out(fitted, fitted.exposure, ratings, resources), partial(overlap, odds=float(odds))
         return [
-            _named(
+            _name_rows(
                 by_exposure(fitted, fitted.exposure, layout, kernel, _COLUMNS, resources, side == "user"),
                 layout.user_ids if side == "user" else layout.item_ids,
                 fitted.table(side == "user").schema["id"].dataType,
@@ -56,7 +56,7 @@ def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: S
         ]
 
 
-def _named(overlaps: DataFrame, ids: DataFrame, kind: DataType, side: str) -> DataFrame:
+def _name_rows(overlaps: DataFrame, ids: DataFrame, kind: DataType, side: str) -> DataFrame:
     """Rows with ratings by their ids, cached."""
     named = ids.select(F.col("idx").alias(f"{side}_idx"), F.col("id").cast(kind).alias(f"{side}_id"))
     table = named.join(overlaps.where("ratings > 0"), f"{side}_idx").drop(f"{side}_idx").persist()

@@ -1,6 +1,6 @@
 """The half-step that explains: each block of users leaves, in place of rows, what its wanted pairs are made of.
 
-The wanted pairs stand in the blocks as held-out ones, so that the factors of their items are in the inbox.
+The blocks hold the wanted pairs as held-out ones, so that the factors of their items are in the inbox.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an explanation, or an interval, is made from: known pairs, and ratings in blocks, as a fit has them."""
+"""Inputs of explanations and intervals: known pairs, and ratings in blocks, as a fit has them."""
 
 from dataclasses import replace
 
@@ -76,7 +76,7 @@ def require_known(fitted: FittedOutcome, wanted: DataFrame, rated: DataFrame, ve
 def lay_out_pairs(
     fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame, resources: FitResources, everyone: bool = False
 ) -> Layout:
-    """Blocks of ratings, in which the wanted pairs stand as held-out ones.
+    """Lay out ratings in blocks, with the wanted pairs as held-out ones.
 
     everyone : whether all users of the model have a row, under the model's ``idx``, and exposures stay known; else the
         users are those of the ratings, and exposures are there where the confounder asks for them.
@@ -102,12 +102,12 @@ def lay_out_pairs(
         F.lit(False).alias(WANTED),
     )
     _require_distinct(rated)
-    asked = wanted.select(*PAIR, *[F.lit(1.0).alias(c) for c in columns], F.lit(True).alias(WANTED))
+    requested = wanted.select(*PAIR, *[F.lit(1.0).alias(c) for c in columns], F.lit(True).alias(WANTED))
     settings = replace(layout_settings(fitted.params, fitted.row_width), precision="float64")
     given = {"item": fitted.items.select("id", "idx")}
     if everyone:
         given["user"] = fitted.users.select("id", "idx")
-    pairs = rated.unionByName(asked)
+    pairs = rated.unionByName(requested)
     return lay_out(pairs, "user_id", "item_id", values, settings, resources, WANTED, given, distinct=False)
 
 

@@ -9,8 +9,7 @@ from dcrec_spark.engine.ascent import Start
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.engine.sides import State
 from dcrec_spark.models.exposure.held_out import hold_out_exposures
-from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
-from dcrec_spark.models.exposure.params import ExposureParams
+from dcrec_spark.models.exposure.model import ExposureParams, PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import require_columns, require_same_ids

@@ -1,4 +1,4 @@
-"""Exposures held out of training, so that a fitted exposure model can be asked about them.
+"""Exposures held out of training, for the predictive check of an exposure model.
 
 Every single exposure is held out by itself with the same probability: a pair that is there or not, whole; of a count,
 each of its units. So a Poisson model stays one: where counts are Poisson(r), their training part is Poisson((1 - s) r)
@@ -74,16 +74,16 @@ def hold_out_exposures(
 def _held_out(user: str, item: str, count: str | None, share: float, seed: int) -> Column:
     ids = [F.col(f"`{name}`").cast("string") for name in (user, item)]
 
-    def chosen(unit: Column) -> Column:
+    def select_held_out(unit: Column) -> Column:
         # The upper 53 bits of the hash, as a number from 0 to 1.
         hashed = F.shiftrightunsigned(F.xxhash64(F.lit(seed).cast("long"), *ids, unit), 11)
         return hashed * 2.0**-53 < F.lit(float(share))
 
     if count is None:
-        return chosen(F.lit(1).cast("long")).cast("double")
+        return select_held_out(F.lit(1).cast("long")).cast("double")
     total = F.col(f"`{count}`").cast("long")
     units = F.when(total > 0, F.sequence(F.lit(1).cast("long"), total)).otherwise(F.array().cast("array<bigint>"))
-    return F.size(F.filter(units, chosen)).cast("double")
+    return F.size(F.filter(units, select_held_out)).cast("double")
 
 
 def _require_whole(df: DataFrame, count: str) -> None:

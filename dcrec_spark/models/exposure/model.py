@@ -1,13 +1,13 @@
-"""The fitted exposure model: how likely each user is to meet each item, and is the fit to be trusted?"""
+"""The fitted exposure model: Gamma posteriors of exposure factors, and the substitute confounder a_hat."""
 
 from pyspark.ml import Model
+from pyspark.ml.param.shared import HasCheckpointInterval, HasMaxIter, HasSeed, HasTol
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.models.exposure.params import ExposureParams
 from dcrec_spark.models.exposure.predictive_check import CheckSettings, PredictiveCheck, check_exposures
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike, require_new_columns
@@ -18,13 +18,39 @@ from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.stages import fold_in
 from dcrec_spark.models.fitting.values import exposure_values
+from dcrec_spark.models.params import ExposureSource, HasIds, inherited, optional, param
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
+from dcrec_spark.settings.tables import EXPOSURE, params
+
+_SETTINGS = params(EXPOSURE)
+
+
+class ExposureParams(HasIds, ExposureSource, HasCheckpointInterval, HasMaxIter, HasSeed, HasTol):
+    """Params of the exposure model."""
+
+    countCol, getCountCol, setCountCol = optional(str, _SETTINGS["countCol"])
+    rank, getRank, setRank = param(int, _SETTINGS["rank"])
+    maxIter, getMaxIter, setMaxIter = inherited(_SETTINGS["maxIter"])
+    tol, getTol, setTol = inherited(_SETTINGS["tol"])
+    shapePrior, getShapePrior, setShapePrior = param(float, _SETTINGS["shapePrior"])
+    ratePrior, getRatePrior, setRatePrior = param(float, _SETTINGS["ratePrior"])
+    seed, getSeed, setSeed = inherited(_SETTINGS["seed"])
+    exposureCol, getExposureCol, setExposureCol = param(str, _SETTINGS["exposureCol"])
+    numBlocks, getNumBlocks, setNumBlocks = optional(int, _SETTINGS["numBlocks"])
+    exchange, getExchange, setExchange = param(str, _SETTINGS["exchange"])
+    checkpointInterval, getCheckpointInterval, setCheckpointInterval = inherited(_SETTINGS["checkpointInterval"])
+    precision, getPrecision, setPrecision = param(str, _SETTINGS["precision"])
+    validationIndicatorCol, getValidationIndicatorCol, setValidationIndicatorCol = optional(
+        str, _SETTINGS["validationIndicatorCol"]
+    )
+    patience, getPatience, setPatience = param(int, _SETTINGS["patience"])
+    initialModel, getInitialModel, setInitialModel = optional(object, _SETTINGS["initialModel"])
 
 
 class PoissonFactorizationModel(Model, ExposureParams, Persistent):
     """A fitted exposure model.
 
-    The factors of a fit stay cached while the model or a copy is referred to; the next fit lets go of what is left
+    The factors of a fit stay cached while the model or a copy is referred to; the next fit releases what is left
     behind, :meth:`release` of this model at once.
 
     Parameters
@@ -38,9 +64,9 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
     degeneracies : list[Degeneracy], optional
         What is wrong with the factors; ``str`` of each is a sentence.
     converged : bool, optional
-        Whether the ELBO settled, or the held-out loss ended the fit; False where the iterations ran out before.
+        Whether the ELBO converged, or the held-out loss ended the fit. False if the iterations ran out before.
     elbo : float, optional
-        The ELBO of these factors: after the last iteration the users settle. None after no iteration.
+        The ELBO of these factors, whose users converged after the last iteration. None after no iteration.
 
     Examples
     --------
@@ -183,7 +209,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         return cls(saved.frames["users"], saved.frames["items"], **facts)
 
     def release(self) -> None:
-        """Let go of the cached factors; the model is of no further use."""
+        """Unpersist the cached factors. The model is of no further use."""
         self.userFactors.unpersist()
         self.itemFactors.unpersist()
 

@@ -121,7 +121,7 @@ class PredictiveCheck:
         return [counts.get(number, 0) for number in range(bins)]
 
     def release(self) -> None:
-        """Let go of the cached users."""
+        """Unpersist the cached users."""
         self._cached.unpersist()
 
 

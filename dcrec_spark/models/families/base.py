@@ -1,7 +1,8 @@
-"""The protocol of a family of models: everything in which one family differs from another is asked of it.
+"""The protocol of a family of models: everything in which one family differs from another.
 
 The loop (:mod:`dcrec_spark.engine.ascent`), the stages of a fit (:mod:`dcrec_spark.models.fitting.stages`), folding in,
-explaining, saving and warm starts are written once. They know rows, sums and tables; what these mean, a family says:
+explaining, saving and warm starts are written once. They know rows, sums and tables, and a family their
+meaning:
 
     settings of an estimator ── Family.of ──> family
     family.steps(observed)                    the kernels of both sides, and what becomes of their sums
@@ -97,7 +98,7 @@ class FamilySteps(Steps, Protocol):
 
 
 class BlockExplanation(NamedTuple):
-    """What a family says of the wanted pairs of one block.
+    """A family's explanation of the wanted pairs of one block.
 
     parts : theta . beta taken apart. gamma : (n,) confounder weight of each row of the block.
     preference, attribute : (n, K) and (m, K) factors of the rows and of the inbox.
@@ -119,7 +120,7 @@ Explainer = Callable[[KernelInput, Wanted], BlockExplanation]
 
 
 class BlockCertainty(NamedTuple):
-    """What a family leaves open of the scores of one block, of users or of items.
+    """Uncertainty of the scores of one block, of users or of items.
 
     spread : (P,) x' A^-1 x of each wanted pair. prediction : (P,) their scores; None for a block of items.
     sums : "leverage"; of users what :func:`dcrec_spark.kernels.certainty.noise` needs besides.
@@ -355,10 +356,10 @@ class OutcomeFamily(Family):
 
 @runtime_checkable
 class Assessing(Protocol):
-    """A family that says how sure a score is."""
+    """A family with intervals."""
 
     def assessor(self, steps: Any, shared: Any, is_user: bool) -> Assessor:
-        """Return what says how sure the scores of a block's held-out pairs are."""
+        """Return the function that computes the intervals' numbers of a block's held-out pairs."""
 
 
 def filled(n: int, value: float) -> Floats:

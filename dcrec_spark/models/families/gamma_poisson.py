@@ -26,8 +26,8 @@ from dcrec_spark.kernels.poisson import converge_shape, drawn_counts, log_rates,
 
 Term = TypeVar("Term")
 
-# Users have settled when their shapes change by no more than this share; at most so many rounds of three updates.
-SETTLED, MOST_ROUNDS = 1e-6, 100
+# Users have converged when their shapes change by no more than this share. Maximum number of rounds of three updates.
+CONVERGED, MOST_ROUNDS = 1e-6, 100
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
         if gamma is not None:
             gamma[0][known], gamma[1][known] = inputs.memory["gamma_shape"][known], inputs.memory["gamma_rate"][known]
     begun = _posterior(inputs.block, model, is_user, shape, rate, gamma)
-    return _remembering(begun, inputs.memory[REACHED].astype(model.precision)) if REACHED in inputs.memory else begun
+    return _remember(begun, inputs.memory[REACHED].astype(model.precision)) if REACHED in inputs.memory else begun
 
 
 def _gamma_start(n: int, model: GammaPoisson) -> tuple[Floats, Floats]:
@@ -167,10 +167,10 @@ def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is
     length, momentum = model.stride
     reached = over_relaxed(before, updated, prior, length)
     shape = over_relaxed(inputs.memory.get(REACHED, before), reached, prior, 1.0 + momentum)
-    result = _moved(inputs, model, is_user, shape)
+    result = _move(inputs, model, is_user, shape)
     if momentum:
-        result = _remembering(result, reached)
-    return result if is_user else _scored(inputs, model, shared, block, result, cols)
+        result = _remember(result, reached)
+    return result if is_user else _add_scores(inputs, model, shared, block, result, cols)
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
@@ -206,15 +206,15 @@ def heavy_scores(inputs: KernelInput, items: Array, *, model: GammaPoisson, shar
 def settle(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
     """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
     block = count_block(inputs, model, shared, is_user)
-    shape, _ = _settled(inputs, block, model, is_user)
-    return _moved(inputs, model, is_user, shape)
+    shape, _ = _converge(inputs, block, model, is_user)
+    return _move(inputs, model, is_user, shape)
 
 
 def converge_and_score(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas) -> Update:
-    """Settle the users, and add up the ELBO's parts of their nonzeros."""
+    """Update the users to convergence, and add up the ELBO's parts of their nonzeros."""
     block = count_block(inputs, model, shared, is_user=True)
-    shape, rate = _settled(inputs, block, model, is_user=True)
-    result = _moved(inputs, model, True, shape)
+    shape, rate = _converge(inputs, block, model, is_user=True)
+    result = _move(inputs, model, True, shape)
     reached = rates(block, geometric_mean(shape, rate), _cols(inputs, model, is_user=True))
     sums = {"log_rates": np.array(log_rates(block, reached))}
     excess = _excess(inputs.block, model)
@@ -224,8 +224,8 @@ def converge_and_score(inputs: KernelInput, *, model: GammaPoisson, shared: Shar
     return result._replace(sums={**result.sums, **sums})
 
 
-def _settled(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats]:
-    """Return shapes at rest and their rates, of the factors and of what else a row has."""
+def _converge(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats]:
+    """Return converged shapes and their rates, of the factors and of gamma."""
     prior = prior_shapes(model, is_user)
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
@@ -233,7 +233,7 @@ def _settled(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_use
     full = np.broadcast_to(rate, (len(equal), model.rank))
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    return converge_shape(prior, block, equal, full, _cols(inputs, model, is_user), SETTLED, MOST_ROUNDS), full
+    return converge_shape(prior, block, equal, full, _cols(inputs, model, is_user), CONVERGED, MOST_ROUNDS), full
 
 
 def _cols(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> Floats:
@@ -316,14 +316,14 @@ def _excess(block: Block, model: GammaPoisson) -> Floats | None:
     return np.asarray(weight - model.unobserved)
 
 
-def _moved(inputs: KernelInput, model: GammaPoisson, is_user: bool, shape: Floats) -> Update:
+def _move(inputs: KernelInput, model: GammaPoisson, is_user: bool, shape: Floats) -> Update:
     rate, gamma_rate = _rates(inputs, model, is_user)
     shape, gamma_shape = shape[:, : model.rank], shape[:, model.rank :]
     gamma = None if gamma_rate is None else (gamma_shape, gamma_rate)
     return _posterior(inputs.block, model, is_user, shape, rate, gamma)
 
 
-def _remembering(update: Update, reached: Floats) -> Update:
+def _remember(update: Update, reached: Floats) -> Update:
     return update._replace(memory={**update.memory, REACHED: reached})
 
 
@@ -359,7 +359,7 @@ def _posterior(
     return Update(model.row_layout(is_user).join(parts), sums, memory)
 
 
-def _scored(
+def _add_scores(
     inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, block: CountBlock, result: Update, cols: Floats
 ) -> Update:
     """Add the item step's sums over its nonzeros."""

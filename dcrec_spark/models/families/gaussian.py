@@ -149,8 +149,8 @@ class LeastSquares(OutcomeFamily):
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
         """Return the rows as a half-step sends them."""
-        beside = ["bias"] * self.has_biases + ["gamma"] * (is_user and self.gamma_per_user)
-        return {"rows": np.column_stack([columns["features"], *[columns[name] for name in beside]])}
+        more = ["bias"] * self.has_biases + ["gamma"] * (is_user and self.gamma_per_user)
+        return {"rows": np.column_stack([columns["features"], *[columns[name] for name in more]])}
 
     @classmethod
     def shared_as_json(cls, shared: Shared) -> dict[str, Any]:
@@ -286,7 +286,7 @@ class GaussianSteps:
         return partial(converge_and_score, model=replace(self, gradients=0), shared=shared)
 
     def converged_objective(self, users: Arrays, items: Arrays, shared: Shared) -> float:
-        """Return J of settled users, who bring the sums over the ratings themselves."""
+        """Return J of solved users, from their own sums over the ratings."""
         return ridge_sums.objective(users, {**items, **ridge_sums.of_ratings(users)}, shared, self.design, self.reg)
 
     def conclude(self, users: Arrays, items: Arrays, shared: Shared) -> tuple[float, Shared]:
@@ -417,7 +417,7 @@ def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, s
 
 
 def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: bool) -> BlockCertainty:
-    """Say how sure the held-out pairs of a block are; the memory is what the model has of its rows."""
+    """Compute the intervals' numbers of a block's held-out pairs. The memory holds the model's rows."""
     ratings, wanted = (rating_block(inputs.block, model, held_out) for held_out in (False, True))
     rows, inbox = inputs.memory["rows"], inputs.inbox
     set_up = ridge.users_system if is_user else ridge.items_system

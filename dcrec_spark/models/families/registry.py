@@ -1,4 +1,4 @@
-"""Which family of outcome models a name stands for: the only place that lists them."""
+"""Names of the families of outcome models: the only place that lists them."""
 
 from pyspark.ml.param import Params
 
@@ -16,11 +16,11 @@ def register(outcome: str, family: type[OutcomeFamily], doc: str = "") -> None:
 
     Parameters
     ----------
-    doc : what the name stands for, in half a sentence; the built-in ones have it in the table of settings.
+    doc : meaning of the name, in half a sentence. The table of settings has that of the built-in ones.
 
     Raises
     ------
-    ValueError : the name stands for another family already.
+    ValueError : the name belongs to another family already.
     """
     if FAMILIES.get(outcome, family) is not family:
         raise ValueError(f"outcome={outcome!r} is {FAMILIES[outcome].__name__} already: choose another name")

@@ -65,7 +65,7 @@ def _lay_out(
         count = fitted.exposure.count_column
         values |= exposure_values(count)
         require_columns(dataset, fitted.id_columns, [count] if count else [])
-    # Items are settled by their pairs, which then are in their blocks.
+    # Items are solved from their pairs, which their blocks have to hold.
     splits = "item" in frozen and fitted.family.splits
     settings = layout_settings(fitted.params, fitted.row_width, splits)
     return lay_out(dataset, *fitted.id_columns, values, settings, resources, frozen=frozen, new_only=True)

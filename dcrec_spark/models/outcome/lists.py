@@ -1,13 +1,15 @@
-"""The lists that a fitted outcome model gives: of this package, a row for each place, and as MLlib's ALS gives them."""
+"""Recommendation lists of a fitted outcome model: a row for each place, or as MLlib's ALS returns them."""
 
 from abc import abstractmethod
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.fitting.checks import require_columns, require_ids_alike, require_number, require_same_ids
-from dcrec_spark.models.outcome.fallback import fallback
 from dcrec_spark.models.outcome.params import OutcomeParams
+from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.similar import Similarity, similar
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors
 
@@ -15,7 +17,7 @@ _OTHER = {"user": "item", "item": "user"}
 
 
 class RankedLists(OutcomeParams):
-    """What of a fitted model needs no more than its scoring vectors and factors."""
+    """Methods of a fitted model that need its scoring vectors and factors alone."""
 
     numItems: int
     numUsers: int
@@ -213,7 +215,7 @@ class RankedLists(OutcomeParams):
         if most is not None:
             require_number("maxPerCategory", most)
             if items is None:
-                raise ValueError("maxPerCategory: expected items with a column 'category' beside it, found none")
+                raise ValueError("maxPerCategory: expected items with a column 'category', found none")
         if items is None:
             return None
         if most is None:
@@ -236,3 +238,40 @@ class RankedLists(OutcomeParams):
         require_columns(seen, [user, item], [])
         require_ids_alike(seen, (user, item), self.tables())
         return seen.select(quoted(user).alias("user_id"), quoted(item).alias("item_id"))
+
+
+def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
+    """Rank the items for users without ratings, by the mean potential rating of all users.
+
+        score_i = E[theta] . beta_i + E[gamma pi] . lambda_i + intercept
+
+    All users count, exposed or not. So the items that are merely seen most do not come first.
+
+    Returns
+    -------
+    DataFrame[rank, item_id, score, preference, confounder]
+
+    Raises
+    ------
+    ValueError : n is no whole number >= 1. ConfigError : the confounder is a link of a_hat: the mean of its products is
+        not the product of means.
+    """
+    require_number("n", n)
+    if not vectors.form.is_low_rank:
+        raise ConfigError(
+            f"a list for users without ratings needs confounderLink=identity; this model has {vectors.form.link}"
+        )
+    spark = vectors.users.sparkSession
+    mean = [0, *(_mean(vectors.users, part) for part in ("preference", "confounder"))]
+    everybody = spark.createDataFrame([mean], "idx long, preference array<double>, confounder array<double>")
+    items = vectors.items if offer is None else offer.of(vectors.items)
+    most = None if offer is None else offer.most
+    ranked = rank(Ranking(everybody, items.drop("id"), 1, vectors.n_items, vectors.intercept, most=most), n, None)
+    ids = vectors.items.select(F.col("idx").alias("col_idx"), F.col("id").alias("item_id"))
+    return ranked.join(ids, "col_idx").select("rank", "item_id", "score", "preference", "confounder")
+
+
+def _mean(users: DataFrame, part: str) -> list[float]:
+    """Average vectors, number by number."""
+    by_place = users.select(F.posexplode(part)).groupBy("pos").agg(F.avg("col").alias("mean"))
+    return [float(row["mean"]) for row in by_place.orderBy("pos").collect()]

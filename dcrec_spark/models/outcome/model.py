@@ -36,7 +36,7 @@ from dcrec_spark.spark.planning import few_partitions
 class DeconfoundedMFModel(Model, RankedLists, Persistent):
     """A fitted outcome model, as :class:`DeconfoundedMF` makes it.
 
-    The factors of a fit stay cached while the model, or one made from it, is referred to; the next fit lets go of what
+    The factors of a fit stay cached while the model, or one made from it, is referred to; the next fit releases what
     is left behind, :meth:`release` of this model at once.
 
     Attributes
@@ -106,7 +106,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
 
     @property
     def objective(self) -> float | None:
-        """J, or the ELBO, of this model itself: after the last sweep its users settle. None after no sweep."""
+        """J, or the ELBO, of this model, whose users are solved after the last sweep. None after no sweep."""
         return self.facts.fit.final_objective
 
     @property
@@ -119,7 +119,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
 
     @property
     def converged(self) -> bool:
-        """Whether the objective settled, or the held-out loss ended the fit; else the sweeps ran out."""
+        """Whether the objective converged, or the held-out loss ended the fit. Else the sweeps ran out."""
         return self.facts.fit.converged
 
     @property
@@ -368,7 +368,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         items: DataFrame | None = None,
         maxPerCategory: int | None = None,
     ) -> DataFrame:
-        """Return what :meth:`recommendationTable` returns, with how sure each place is.
+        """Recommend as :meth:`recommendationTable` does, with an interval of each score.
 
         Parameters
         ----------
@@ -423,7 +423,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         Returns
         -------
         DataFrame[user_id, ratings, effective_ratings, smallest_propensity, mean_rating, mean_low, mean_high]
-            Of items item_id. With p = 1 - exp(-a_hat) of each rated pair, without its own vote: (sum 1/p)^2 / sum
+            Of items item_id. With p = 1 - exp(-a_hat) of each rated pair, without its own exposure: (sum 1/p)^2 / sum
             1/p^2, the smallest p, the mean of the ratings weighted by 1/p, and its bounds. Weights are at most 1000.
             Users and items without ratings have no row. Cached; unpersist it when done.
 
@@ -444,7 +444,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         return users, items
 
     def release(self) -> None:
-        """Let go of the cached factors; the model is of no further use. An exposure model given to the fit stays."""
+        """Unpersist the cached factors. The model is of no further use. An exposure model given to the fit stays."""
         self._tables.release()
         if self.exposureModel is not None and self._releases_exposure_model:
             self.exposureModel.release()

@@ -25,7 +25,7 @@ EXPOSURE = ["exposure_shape", "exposure_rate"]
 class FactorTables:
     """Users and items with all that a model knows of them; ``idx`` numbers the rows of a side from 0.
 
-    cached_here : the tables that are let go of with the model; others belong to a model that has to outlive it.
+    cached_here : the tables that are released with the model. Others belong to a model that has to outlive it.
     """
 
     users: DataFrame
@@ -36,7 +36,7 @@ class FactorTables:
 
     @classmethod
     def cached(cls, users: DataFrame, items: DataFrame) -> Self:
-        """Compute and cache the tables, so that what they were made from can be let go."""
+        """Compute and cache the tables, so that their sources can be released."""
         cached_here = tuple(table for table in (users, items) if not table.is_cached)
         users, items = cache_while_used(users), cache_while_used(items)
         return cls(users, items, users.count(), items.count(), cached_here)
@@ -48,7 +48,7 @@ class FactorTables:
         return cls(*cached, layout.n_users, layout.n_items, cached)
 
     def release(self) -> None:
-        """Let go of the tables that were cached for this model; what this process has of them goes with the model."""
+        """Unpersist the tables that were cached for this model. Arrow tables of this process go with the model."""
         for table in self.cached_here:
             table.unpersist()
 

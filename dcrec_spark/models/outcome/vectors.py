@@ -97,7 +97,7 @@ class ScoringVectors:
 
         Parameters
         ----------
-        seen : ``user_id, item_id`` of pairs to leave out. chosen : ``id`` of the rows that are asked for; all, if None.
+        seen : ``user_id, item_id`` of pairs to leave out. chosen : ``id`` of the requested rows. None: all.
         offer : the other side's that may be in a list; all, if None.
 
         Returns
@@ -177,7 +177,7 @@ class ScoringVectors:
         return {"user": self.users, "item": self.items}
 
     def _sides(self, chosen: DataFrame | None, side: str, offer: Offer | None) -> tuple[DataFrame, DataFrame]:
-        """Return the rows that are asked for, and the columns that may be in their lists."""
+        """Return the requested rows, and the columns that may be in their lists."""
         rows, cols = self._tables[side], self._tables[_OTHER[side]]
         rows = rows if chosen is None else rows.join(chosen, "id", "left_semi")
         return rows, cols if offer is None else offer.of(cols)

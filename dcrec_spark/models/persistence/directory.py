@@ -77,7 +77,7 @@ def require_free(files: Files, path: str, overwrite: bool) -> None:
 
     Raises
     ------
-    ConfigError : something is there and ``overwrite`` was not asked for; or it is no model, and is not touched.
+    ConfigError : something is there and ``overwrite`` was not set; or it is no model, and stays.
     """
     require_writable(files, path.rpartition("/")[0] or "/", files.uri(path), SETTING)
     if not files.exists(path):

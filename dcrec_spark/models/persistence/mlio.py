@@ -96,7 +96,7 @@ class Persistent(Params, MLWritable, MLReadable[Any]):
 
 
 class Writer(MLWriter):
-    """Saves one instance, whole or not at all."""
+    """Saves one instance, atomically."""
 
     def __init__(self, instance: Persistent) -> None:
         super().__init__()
@@ -252,7 +252,7 @@ def _require_class(where: str, metadata: dict[str, Any], expected: type) -> None
     saved = metadata["class"]
     if saved != _class_name(expected):
         raise DataError(
-            f"{where} holds a {saved}, and {_class_name(expected)} was asked for: "
+            f"{where} holds a {saved}, and {_class_name(expected)} was requested: "
             f"load it by {saved.rpartition('.')[2]}.load"
         )
 

@@ -276,9 +276,9 @@ def test_models_that_cannot_say_how_sure_they_are_refuse(spark: SparkSession, fi
     poisson = fitted.copy({fitted.outcome: "poisson"})
     alone = fitted.copy()
     alone.exposureModel = None
-    with pytest.raises(ConfigError, match="outcome=poisson does not say how sure"):
+    with pytest.raises(ConfigError, match="outcome=poisson has no intervals"):
         poisson.predictIntervals(pairs, ratings)
-    with pytest.raises(ConfigError, match="outcome=poisson does not say how sure"):
+    with pytest.raises(ConfigError, match="outcome=poisson has no intervals"):
         poisson.sureRecommendations(2, ratings)
     with pytest.raises(
         ConfigError, match="overlap takes propensities from the exposure model, and this model has none"
@@ -299,7 +299,7 @@ def test_folded_in_users_have_intervals_beside_those_of_the_fit(
     row, score = found.first(), extended.transform(pair).first().prediction
     assert row.prediction == pytest.approx(score, rel=1e-9)
     assert row.low < score < row.high
-    with pytest.raises(DataError, match="who is not in the model: how sure an item is"):
+    with pytest.raises(DataError, match="who is not in the model: an item's interval"):
         alone.predictIntervals(pair, both)
     found.unpersist()
     folded.unpersist()

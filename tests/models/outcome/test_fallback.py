@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import Form
-from dcrec_spark.models.outcome.fallback import fallback
+from dcrec_spark.models.outcome.lists import fallback
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors
 from tests.frames import frame_of
 

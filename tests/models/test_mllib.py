@@ -5,7 +5,7 @@ import inspect
 import pytest
 from pyspark.ml.recommendation import ALS
 
-from dcrec_spark.settings.mllib import NEAREST, unknown_param
+from dcrec_spark.models.params import NEAREST, unknown_param
 from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, params
 
 

@@ -6,15 +6,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.errors import ConfigError, FitError
-from dcrec_spark.evaluation.measures import MetricSettings
-from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.splits import split_within_users
 from dcrec_spark.local.data import Parts, gather
 from dcrec_spark.local.fits import fit_exposure, fit_outcome
 from dcrec_spark.local.trial import Bench, Fitted, Trial, confounder
 from tests.frames import frame_of
 
-SETTINGS = MetricSettings(ks=(2,), replications=20)
 EXPOSURE = {"rank": 2, "maxIter": 5}
 
 
@@ -39,20 +36,6 @@ def test_parts_are_the_frames(frames: dict[str, DataFrame], parts: Parts) -> Non
         users, items = parts.user_ids.take(pairs["user"]).to_pylist(), parts.item_ids.take(pairs["item"]).to_pylist()
         assert dict(zip(zip(users, items, strict=True), pairs["rating"], strict=True)) == expected
     assert parts.item_ids.to_pylist() == sorted(parts.item_ids.to_pylist())
-
-
-def test_metrics_are_those_of_the_frame(spark: SparkSession, frames: dict[str, DataFrame], parts: Parts) -> None:
-    """Ties too, and the intervals to the last bit."""
-    scored = frames["validation"].selectExpr("*", "hash(user, item) % 3 + 0.0 prediction")
-    on_spark = evaluate(scored, settings=SETTINGS, catalogue_size=20).estimates()
-    of_pair = {(r.user, r.item): r.prediction for r in scored.collect()}
-    pairs = parts.of["validation"]
-    users, items = parts.user_ids.take(pairs["user"]).to_pylist(), parts.item_ids.take(pairs["item"]).to_pylist()
-    prediction = np.array([float(of_pair[pair]) for pair in zip(users, items, strict=True)])
-    here = parts.evaluate("validation", {"one": prediction}, SETTINGS).estimates()
-    assert here.keys() == on_spark.keys()
-    for name, estimate in here.items():
-        assert [x or 0.0 for x in estimate] == pytest.approx([x or 0.0 for x in on_spark[name]], rel=1e-12), name
 
 
 def test_trials_are_fits_and_share_their_exposure_models(spark: SparkSession, parts: Parts) -> None:

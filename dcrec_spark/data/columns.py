@@ -1,9 +1,9 @@
 """From the columns of a source to the raw frame, the one layout that validation reads.
 
-    user_id          long or string; null where the source has none or where it cannot be read as id_type says
+    user_id          long or string. Null where the source has none or where it cannot be read as id_type says
     item_id          long or string, as user_id
     rating           as stored: text or a number
-    count, propensity, timestamp as stored; only where the source has them
+    count, propensity, timestamp as stored, where the source has them
     raw              the row as read: a line of text, or a struct of the columns used
     read_problems    array<string>: what went wrong before any rule was looked at
 
@@ -53,7 +53,7 @@ MALFORMED = "malformed_row"
 
 @dataclass(frozen=True)
 class Rule:
-    """A reason to reject a row, and the condition ``broken``, true for a row to reject; null counts as met."""
+    """A reason to reject a row, and the condition ``broken``, true for a row to reject. Null counts as met."""
 
     reason: str
     broken: Column
@@ -83,7 +83,7 @@ def pick_columns(source: DataFrame, names: ColumnNames, malformed_line: str | No
     row that could not be split into columns, null elsewhere.
     Returns ``user``, ``item``, ``rating`` (``count``, ``propensity``, ``timestamp`` where they are named), ``raw``,
     ``malformed``.
-    Raises DataError: a column is missing; the error names the most likely one.
+    Raises DataError: a column is missing. The error names the most likely one.
     """
     position = {name: number for number, name in reversed(list(enumerate(source.columns)))}
     mapped = names.mapped()
@@ -119,7 +119,7 @@ def _require_columns(mapped: dict[str, str], present: list[str]) -> None:
 def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
     """Bring ids to ``id_type``, and note what cannot be read.
 
-    picked : As :func:`pick_columns` gives it. id_type : {"auto", "string", "long"}. Type of both ids; auto keeps that
+    picked : As :func:`pick_columns` gives it. id_type : {"auto", "string", "long"}. Type of both ids. Auto keeps that
     of the source.
     Returns the raw frame, whose layout is at the top of this module.
     Raises DataError: a column has a type that cannot be an id, a number or a timestamp.
@@ -160,7 +160,7 @@ def check_types(types: dict[str, DataType], id_type: IdType = "auto") -> None:
     """Refuse columns whose type cannot hold what they are for.
 
     types : Type by role: user, item, rating, and others where there are any. id_type : {"auto", "string", "long"}. Type
-    that ids are brought to; other than auto, whole decimals do as well.
+    that ids are brought to. Other than auto, whole decimals do as well.
     Raises DataError: naming the column, its type, and the types that would do.
     """
     for side in ("user", "item"):

@@ -43,7 +43,7 @@ def read_coat(spark: SparkSession, path: str) -> DataFrame:
                      2    1    3
 
     A line that has more or fewer columns than the first makes each of its ratings malformed. The numbers of
-    the lines need the file in one piece, so one task reads it; the data set has 290 lines.
+    the lines need the file in one piece, so one task reads it. The data set has 290 lines.
     """
     files = spark.read.text(path, wholetext=True).select(F.split("value", r"\r?\n").alias("lines"))
     by_line = files.select(F.size(_cells(F.col("lines")[0])).alias("width"), F.posexplode("lines").alias("row", "line"))

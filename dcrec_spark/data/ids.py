@@ -28,8 +28,8 @@ _ROW_BITS = 33
 def index_ids(df: DataFrame, column: str) -> DataFrame:
     """Distinct ids of a column with their rank.
 
-    df : Has the column. column : Of strings or whole numbers; sorted by UTF-8 bytes, or as numbers.
-    Returns id, idx: long, from 0 without gaps. Cached and computed; the caller unpersists it.
+    df : Has the column. column : Of strings or whole numbers. Sorted by UTF-8 bytes, or as numbers.
+    Returns id, idx: long, from 0 without gaps. Cached and computed. The caller unpersists it.
     Raises DataError: the column is missing, has a type that is no id, or has nulls.
     Global sort, then each partition starts where the ones before it end. Only the sizes of the partitions come to the
     driver.

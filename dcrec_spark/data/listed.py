@@ -25,9 +25,10 @@ def read_listed(
 
     setting : its name, for errors. place : a Parquet or CSV file, a directory of such files, or a table.
     config : names the columns (columns.user, columns.item), and the options of
-    CSV. id_types : user, item or both -> the type of its ids, which the text of a CSV file is read as; Parquet keeps
+    CSV. id_types : user, item or both -> the type of its ids, which the text of a CSV file is read as. Parquet keeps
     its own. more : Further columns, which are taken as they are.
-    Returns user_id, item_id, and the further columns; an id as often as it is given, null where a text is no id.
+    Returns user_id, item_id, and the further columns. An id occurs as often as it
+    is given, and is null where a text is no id.
     Raises DataError: nothing is there, it cannot be opened, a column is missing or cannot hold ids.
     """
     with opening(f"{setting} {place!r}", setting):

@@ -1,4 +1,4 @@
-"""Readers of ratings in all formats, in the layout of :mod:`dcrec_spark.data.columns`; validation comes later."""
+"""Readers of ratings in all formats, in the layout of :mod:`dcrec_spark.data.columns`. Validation comes later."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -21,7 +21,7 @@ _COMPRESSED = (".gz", ".bz2", ".zst")
 
 
 def read_ratings(spark: SparkSession, config: InputConfig) -> DataFrame:
-    """Open the input that ``config`` names; its rows are read later, when they are validated.
+    """Open the input that ``config`` names. Its rows are read later, when they are validated.
 
     Text stays text until it is validated, so that what cannot be understood can be shown. Typed sources (parquet,
     table, jdbc) keep their types. Ids are as stored, text from csv, whole numbers from the research data sets, unless

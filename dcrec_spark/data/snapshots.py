@@ -34,14 +34,14 @@ def pin_snapshot(spark: SparkSession, config: InputConfig) -> InputConfig:
 
 
 def table_at(spark: SparkSession, table: str, snapshot: str | None) -> DataFrame:
-    """Open a table as of a snapshot; None: as it is."""
+    """Open a table as of a snapshot. None: as it is."""
     return spark.table(table) if snapshot is None else spark.sql(f"SELECT * FROM {table} VERSION AS OF {int(snapshot)}")
 
 
 def table_id(spark: SparkSession, config: InputConfig) -> str | None:
     """Name what tells a Delta table from an earlier one of its name: the versions of both begin at 0.
 
-    None for an input of another kind; the id of an Iceberg snapshot is that of one table only.
+    None for an input of another kind. The id of an Iceberg snapshot is that of one table only.
     """
     if config.snapshot is None or config.table is None or _provider(spark, config.table) != "delta":
         return None

@@ -19,8 +19,8 @@ _ITEM_COLUMNS = ("item", "item_id", "movieId")
 def read_titles(spark: SparkSession, ratings: Path) -> DataFrame | None:
     """Open the titles that MovieLens delivers with its ratings.
 
-    ratings : file of the ratings; titles are in u.item or movies.dat in the same folder.
-    Returns item_id: long, title: string; None when there is neither file.
+    ratings : file of the ratings. Titles are in u.item or movies.dat in the same folder.
+    Returns item_id: long, title: string. None when there is neither file.
     """
     for name, separator in _FILES.items():
         path = ratings.parent / name
@@ -34,7 +34,7 @@ def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataF
     """Open a file of titles.
 
     path : a MovieLens file (.item, .dat), or CSV or Parquet with a column title and one
-    called item, item_id or movieId. id_type : The model's, which the ids are read as; what is no such id has no title.
+    called item, item_id or movieId. id_type : The model's, which the ids are read as. What is no such id has no title.
     Returns item_id, title, one row for each item.
     Raises DataError: nothing is there, it cannot be opened, or a column is missing.
     """

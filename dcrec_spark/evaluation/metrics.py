@@ -25,7 +25,7 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.entries import ranking_tally, rating_tally
-from dcrec_spark.evaluation.measures import Columns, Kind, Measure, MetricSettings
+from dcrec_spark.evaluation.measures import Columns, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.evaluation.tally import GROUP, Resampling, Sums, add_up, add_up_groups, add_up_here
 from dcrec_spark.models.fitting.checks import require_columns
@@ -266,9 +266,9 @@ def _scores(sums: Sums, model: int, catalogue_size: int | None) -> Iterator[tupl
     for (number, measure), parts in sums.measures.items():
         if number != model:
             continue
-        if measure.kind in (Kind.MSE, Kind.MAE):
+        if measure.kind in (MeasureKind.MSE, MeasureKind.MAE):
             yield measure, _score(parts, ratings, users)
-        elif measure.kind is not Kind.COVERAGE:
+        elif measure.kind is not MeasureKind.COVERAGE:
             yield measure, _score(parts, int(parts[0, 1]), int(parts[0, 1]))
         elif catalogue_size is not None:
             yield measure, _coverage(int(parts[0, 0]), catalogue_size)

@@ -5,7 +5,7 @@
 | split_pairs | seed, user, item | in expectation | none |
 | split_within_users | seed, and the user's own ratings | exact for each user, rounded to whole ratings | by user |
 | split_by_time | all times, or those of the user | exact, up to equal times | none, or by user |
-| hold_out_users | seed, user; the held-out user's own ratings | users in expectation, his ratings exact | by user |
+| hold_out_users | seed, user, and the held-out user's own ratings | users in expectation, his ratings exact | by user |
 
 Each part is a lazy frame with the columns of the input. Where reading or exchanging that is dear, persist it first.
 Null ids hash like any other. Validate first. An id hashes as its text, so that 7 and "7" go the same way.

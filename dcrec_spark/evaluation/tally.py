@@ -39,7 +39,7 @@ class OfModel(NamedTuple):
 class Sums(NamedTuple):
     """All that an evaluation needs to know of its rows.
 
-    measures : (1 + replications, 2) each: total and weight, as they are and in each replication; of coverage (1, 2):
+    measures : (1 + replications, 2) each: total and weight, as they are and in each replication. Of coverage (1, 2):
     how many items were shown, and 0. counts : plain numbers by name, or an array of them.
     """
 

@@ -2,7 +2,7 @@
 
 For data that one task can work on, where Spark's own steps would take most of the time. Studies and searches run many
 such fits side by side, one in each task. From the same keys, seeds and settings come the factors that the estimators
-find, up to rounding; only the parameters of the estimators are used.
+find, up to rounding. Only the parameters of the estimators are used.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Ratings:
-    """Ratings by dense indices; the caller has the ids.
+    """Ratings by dense indices. The caller has the ids.
 
     A user or item without ratings gets factors too.
 
@@ -82,7 +82,7 @@ def lay_out(ratings: Ratings, values: Mapping[str, Floats], precision: str) -> P
 class Exposure:
     """Posterior means of the exposure model: a_hat_ui = users[u] . items[i].
 
-    users, items : (U, L) and (I, L). elbo : after each iteration. user_rate, item_rate : as large, of the posteriors;
+    users, items : (U, L) and (I, L). elbo : after each iteration. user_rate, item_rate : as large, of the posteriors.
     None where a_hat comes from no posterior: then there is no exposure of a pair to leave out.
     """
 
@@ -111,7 +111,7 @@ class Outcome:
     """A fitted outcome model: y_ui(1) = users[u] . items[i] + biases + gamma[u] a_hat_ui + intercept.
 
     users : (U, K). items : (I, K). gamma : (U,), all equal for a global one, 0 without a confounder.
-    facts : how the fit went. user_bias, item_bias : (U,) and (I,); None without biases.
+    facts : how the fit went. user_bias, item_bias : (U,) and (I,). None without biases.
     """
 
     users: Floats
@@ -142,7 +142,7 @@ class Outcome:
 
 
 def fit_exposure(ratings: Ratings, estimator: PoissonFactorization) -> Exposure:
-    """Fit stage 1; every rating is one exposure."""
+    """Fit stage 1. Every rating is one exposure."""
     family, layout = PoissonExposure.of(estimator), _exposure_layout(ratings, estimator)
     fit = fit_factors(estimator, family, layout, _quiet)
     return _exposure(layout, family, fit.users, fit.items, fit)
@@ -156,7 +156,7 @@ def fit_outcome(
     standardize : whether least squares have the confounder at mean 0 and standard deviation 1, as the estimator's do.
         The paper's models have a_hat itself.
 
-    Raises ConfigError: the estimator's adjustment needs an exposure and has none, or has one that it does not use; or
+    Raises ConfigError: the estimator's adjustment needs an exposure and has none, or has one that it does not use. Or
     it asks for what only the distributed fit has (a propensity column, an initial model, held-out pairs).
     """
     family = _local_family(estimator, exposure)
@@ -238,7 +238,7 @@ def _with_exposure(
 ) -> tuple[ProcessLayout, Form]:
     """Return the layout with each pair's confounder, and its form.
 
-    form : of an earlier fit; None: from this layout.
+    form : of an earlier fit. None: from this layout.
     """
     if exposure is None:
         return layout, PLAIN

@@ -13,7 +13,7 @@ from dcrec_spark.evaluation.result import Estimate
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 
 
-class Part(NamedTuple):
+class PartFacts(NamedTuple):
     """One set of ratings: training or test."""
 
     name: str
@@ -30,8 +30,8 @@ class DataFacts(NamedTuple):
     many training ratings (low, high, n).
     """
 
-    training: Part
-    test: Part
+    training: PartFacts
+    test: PartFacts
     overlap: int
     unknown: int
     items_missing: int

@@ -58,7 +58,7 @@ def reason(error: BaseException) -> str:
 
 
 def _words(cause: str) -> str:
-    """Take the first lines of a cause; of a Python worker's, the last line of its traceback."""
+    """Take the first lines of a cause. Of a Python worker's, the last line of its traceback."""
     lines = list(takewhile(lambda line: not _OF_A_TRACE.match(line), cause.splitlines()))
     if _TRACEBACK in cause.partition("\n")[0]:
         return lines[-1]

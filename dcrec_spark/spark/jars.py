@@ -66,10 +66,10 @@ def listed_jars() -> list[Jar]:
 
 
 def fetch_jars(folder: Path, artifacts: Sequence[str] = ()) -> list[Path]:
-    """Bring archives into a folder; one that is there with its checksum is not fetched again.
+    """Bring archives into a folder. One that is there with its checksum is not fetched again.
 
     folder : Made if it is not there. artifacts : Beginnings of artifacts' names, such as ``iceberg`` or ``postgresql``,
-    or what many are for: ``s3``; none: all.
+    or what many are for: ``s3``. None: all.
     Raises ConfigError: one is not listed, can not be fetched, or is another file than the checksum says.
     """
     chosen = [jar for jar in listed_jars() if not artifacts or any(_is_meant(jar, name) for name in artifacts)]

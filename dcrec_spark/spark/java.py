@@ -149,7 +149,7 @@ def _run(java: Path, option: str) -> subprocess.CompletedProcess[str]:
 
 
 def _launcher_home(java: Path) -> Path:
-    """Make a folder with a ``bin/java`` that drops the vector module and runs ``java``; kept from run to run."""
+    """Make a folder with a ``bin/java`` that drops the vector module and runs ``java``. It is kept from run to run."""
     if sys.platform == "win32":
         raise _Unusable(f"{java} lacks the module jdk.incubator.vector, which is worked around on Unix only")
     script = _LAUNCHER.format(module=VECTOR_MODULE, java=shlex.quote(str(java)))
@@ -192,7 +192,7 @@ def _write_launcher(home: Path, script: str) -> Path:
 def without_incubator_warning() -> Iterator[None]:
     """Programs started inside write their errors to this process's stderr, less one line.
 
-    A complete Java reports the vector module, which Spark asks for, as experimental; no switch stops it.
+    A complete Java reports the vector module, which Spark asks for, as experimental. No switch stops it.
     """
     if sys.stderr is None:
         yield

@@ -44,7 +44,7 @@ _LOCK = Lock()
 
 @contextmanager
 def borrow(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Change settings of the session for plans made inside; its own values come back afterwards.
+    """Change settings of the session for plans made inside. Its own values come back afterwards.
 
     spark : Fits that run side by side may borrow the same settings. settings : Full name -> value. Of two numbers
     borrowed at a time the larger one holds.

@@ -2,7 +2,7 @@
 
 Workers are started by the executors, with whatever Python the session names, and by default that is the ``python3`` on
 PATH: not the one of an environment that is not activated. Spark then fails in the middle of a job with the stack traces
-of two languages; here the answer is one sentence that says what to set.
+of two languages. Here the answer is one sentence that says what to set.
 """
 
 import logging
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def require_workers(spark: SparkSession) -> str:
-    """Refuse a session whose Python workers cannot run this package; a session that passed is not checked again.
+    """Refuse a session whose Python workers cannot run this package. A session that passed is not checked again.
 
     One job of one task, on one executor, which imports all that fits and rankings need there. A session of Spark
     Connect is not checked: it has no context to run it with.
@@ -113,7 +113,7 @@ def _difference(report: Mapping[str, Any]) -> str | None:
 
 
 def _name_cause(failure: str, python: str) -> str | None:
-    """Return what made the task fail before it ran, in words; None for an unknown cause."""
+    """Return what made the task fail before it ran, in words. None for an unknown cause."""
     if match := re.search(r"worker has different version: ([\d.]+) than that in driver: ([\d.]+)", failure):
         return f"they run Python {match[1]} ({python}), and the driver has Python {match[2]}"
     if match := re.search(r"No module named '?([\w.]+)", failure):

@@ -48,10 +48,10 @@ def build_session(
 
     Parameters
     ----------
-    app_name : shown in Spark's UI; ``spark-submit --name`` wins over it.
-    master : where to run, unless ``spark-submit`` was given a master; by default ``local[*]``.
+    app_name : shown in Spark's UI. ``spark-submit --name`` wins over it.
+    master : where to run, unless ``spark-submit`` was given a master. By default ``local[*]``.
     conf : Spark settings by full name. They win over those of ``spark-submit`` and of the defaults files, as
-        settings made in code do in Spark; only the master given to ``spark-submit`` wins. A session that is
+        settings made in code do in Spark. Only the master given to ``spark-submit`` wins. A session that is
         active already takes those that can change while it runs.
 
     Raises
@@ -138,7 +138,7 @@ def _defaults_of_this_machine() -> dict[str, str]:
 
 
 def _read_properties(path: Traversable) -> dict[str, str]:
-    """Read a file of ``name value`` lines as spark-submit does; empty when there is none."""
+    """Read a file of ``name value`` lines as spark-submit does. Empty when there is none."""
     return dict(_PROPERTY.findall(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
@@ -256,7 +256,7 @@ def _is_of_sql(name: str) -> bool:
 
 
 def scratch_places(session: SparkSession) -> dict[str, str]:
-    """Name the directories that Spark writes to on its way, by the settings that say where; several have commas."""
+    """Name the directories that Spark writes to on its way, by the settings that say where. Several have commas."""
     if not hasattr(session, "_jsparkSession"):  # Spark Connect keeps its paths to itself
         return {}
     context = session.sparkContext

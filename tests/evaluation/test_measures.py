@@ -6,14 +6,14 @@ import pickle
 import pytest
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.evaluation.measures import Kind, Measure
+from dcrec_spark.evaluation.measures import Measure, MeasureKind
 
 MEASURES = {
-    "ndcg": Measure(Kind.NDCG),
-    "recall@5": Measure(Kind.RECALL, 5),
-    "catalogue_map@10": Measure(Kind.MAP, 10, over_catalogue=True),
-    "coverage@1": Measure(Kind.COVERAGE, 1),
-    "item_mae": Measure(Kind.ITEM_MAE),
+    "ndcg": Measure(MeasureKind.NDCG),
+    "recall@5": Measure(MeasureKind.RECALL, 5),
+    "catalogue_map@10": Measure(MeasureKind.MAP, 10, over_catalogue=True),
+    "coverage@1": Measure(MeasureKind.COVERAGE, 1),
+    "item_mae": Measure(MeasureKind.ITEM_MAE),
 }
 
 

@@ -25,7 +25,7 @@ def has_limits(config: ValidationConfig) -> bool:
 def apply_limits(checked: DataFrame, config: ValidationConfig, seed: int) -> DataFrame:
     """Add the reasons of :data:`LIMITS` to good rows.
 
-    A cap leaves each user the most recent ratings; those of one time, or all where there are no times, are ordered by
+    A cap leaves each user the most recent ratings. Those of one time, or all where there are no times, are ordered by
     a hash of (seed, user, item), so that the choice is the same on every run and on every cluster.
 
     checked : from :func:`~dcrec_spark.data.validation.row_rules.check_rows`. The columns stay the same.

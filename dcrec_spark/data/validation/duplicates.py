@@ -33,8 +33,8 @@ def require_none(good: DataFrame) -> None:
 def merge(good: DataFrame, config: ValidationConfig) -> DataFrame:
     """Make one row per user and item.
 
-    ``duplicates = last`` takes the row with the latest timestamp (the larger rating, then count, where times are equal;
-    no time is oldest). ``mean`` and ``sum`` are of ratings and of counts, with the mean propensity and the latest
+    ``duplicates = last`` takes the row with the latest timestamp (the larger rating, then count, where times are equal.
+    No time is oldest). ``mean`` and ``sum`` are of ratings and of counts, with the mean propensity and the latest
     timestamp.
 
     good : rows that break no rule.

@@ -29,8 +29,8 @@ _SEEN_BY_READER = ("empty", "unparsable")
 def check_rows(raw: DataFrame, config: ValidationConfig, now: float) -> DataFrame:
     """Read the numbers and times of each row, and name the rules that it breaks.
 
-    raw : The layout of :mod:`dcrec_spark.data.columns`; ``read_problems`` may be missing.
-    now : seconds since 1970; timestamps more than a day later are rejected.
+    raw : The layout of :mod:`dcrec_spark.data.columns`. ``read_problems`` may be missing.
+    now : seconds since 1970. Timestamps more than a day later are rejected.
     Returns user_id, item_id, rating (count, propensity): double, (timestamp: long,) raw, reasons: array<string>.
     """
     types = {field.name: field.dataType for field in raw.schema}
@@ -125,7 +125,7 @@ def _seconds(stored: DataType) -> Column:
 
 
 def _time_rules(seconds: Column, stored: DataType, now: float) -> list[Rule]:
-    """Rules for times; a row without one stays, as the oldest."""
+    """Rules for times. A row without one stays, as the oldest."""
     given = F.col("timestamp").isNotNull() & ~_blank(F.col("timestamp"), stored)
     rules = [Rule("unparsable_timestamp", given & seconds.isNull())]
     rules.append(Rule("future_timestamp", seconds > int(now) + CLOCK_SKEW_SECONDS))

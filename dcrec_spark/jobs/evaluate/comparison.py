@@ -29,7 +29,7 @@ _PAIR = ["user_id", "item_id"]
 
 
 @dataclass(frozen=True)
-class Inputs:
+class EvaluateInputs:
     """Inputs of an evaluation, opened but not read.
 
     saved : the evaluated model. other : a second model to compare it with, or None. training, test : ratings.
@@ -61,7 +61,7 @@ def test_input(config: EvaluateConfig) -> InputConfig:
     return given.model_copy(update={"table" if given.format in ("table", "jdbc") else "path": path, "snapshot": None})
 
 
-def open_inputs(context: Context[EvaluateConfig]) -> Inputs:
+def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
     """Load the models and open the ratings. Their ids have to be of the models' type.
 
     Raises ConfigError, DataError: names the setting whose path or ids cannot be used.
@@ -79,7 +79,7 @@ def open_inputs(context: Context[EvaluateConfig]) -> Inputs:
     titles = None
     if settings.titles_path is not None:
         titles = read_titles_file(spark, settings.titles_path, saved.model.itemFactors.schema["id"].dataType)
-    return Inputs(saved, other, training, test, titles)
+    return EvaluateInputs(saved, other, training, test, titles)
 
 
 def naming_test(read: Callable[[], T]) -> T:
@@ -115,7 +115,7 @@ class Comparison:
         return {MODEL: self.model.scoringVectors(), **self.relatives}
 
 
-def compare(inputs: Inputs, training: Validated, test: Validated, resources: ExitStack) -> Comparison:
+def compare(inputs: EvaluateInputs, training: Validated, test: Validated, resources: ExitStack) -> Comparison:
     """Find the usable test ratings, and fit the baseline model where no second model is named.
 
     The test and the baseline model are released with ``resources``.

@@ -20,7 +20,7 @@ from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.report.facts import CertaintyFacts, DataFacts, GammaFacts, Part, ReportFacts, Stage, StratumFacts
+from dcrec_spark.report.facts import CertaintyFacts, DataFacts, GammaFacts, PartFacts, ReportFacts, Stage, StratumFacts
 
 _BASELINES = {
     RANDOM: "a hash of user and item; not ranked over the catalogue",
@@ -124,9 +124,9 @@ def _data(comparison: Comparison) -> DataFacts:
     return DataFacts(training, test, *left_out, per_user, per_item)
 
 
-def _part(name: str, ratings: DataFrame) -> Part:
+def _part(name: str, ratings: DataFrame) -> PartFacts:
     users, items = ratings.agg(F.count_distinct("user_id"), F.count_distinct("item_id")).collect()[0]
-    return Part(name, int(users), int(items), histogram(ratings, "rating"))
+    return PartFacts(name, int(users), int(items), histogram(ratings, "rating"))
 
 
 def _stages(model: DeconfoundedMFModel) -> list[Stage]:

@@ -22,19 +22,15 @@ WHOLE_LIST = None
 
 
 class RatedPairs(NamedTuple):
-    """Test ratings by user, then item. user_key, item_key : hashes of the distinct ids, in the order of the ids.
+    """Test ratings by user, then item."""
 
-    row_ptr : (U + 1,) where each user's ratings begin. item : (n,) place of the rating's item in ``item_key``.
-    rating : (n,). prediction : (n, models). weight : (n,) how much each counts in errors over ratings, or None.
-    """
-
-    user_key: Array
-    row_ptr: Array
-    item_key: Array
-    item: Array
-    rating: Array
-    prediction: Array
-    weight: Array | None
+    user_key: Array  # hashes of the distinct ids, in the order of the ids
+    row_ptr: Array  # (U + 1,) where each user's ratings begin
+    item_key: Array  # as user_key
+    item: Array  # (n,) place of the rating's item in item_key
+    rating: Array  # (n,)
+    prediction: Array  # (n, models)
+    weight: Array | None  # (n,) how much each counts in errors over ratings
 
 
 def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table], Tally]:

@@ -48,20 +48,14 @@ class Sums(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What one partition knows: test ratings, or entries of lists, by user.
+    """What one partition knows: test ratings, or entries of lists, by user."""
 
-    cells : its users, and their entries' items. per_user : metrics of the users, or of their ratings together.
-    per_item : errors of the entries, to be averaged over each item's. shown : (I,) whether the item is in the list of
-    one of these users. tested : (T,) hashes of the items that have test ratings, usable or not. counts : plain numbers
-    by name, or an array of them.
-    """
-
-    cells: Cells
-    per_user: Mapping[OfModel, PerRow | Pooled]
-    per_item: Mapping[OfModel, Array]
-    shown: Mapping[OfModel, Array]
-    tested: Array
-    counts: Mapping[str, int | Array]
+    cells: Cells  # its users, and their entries' items
+    per_user: Mapping[OfModel, PerRow | Pooled]  # metrics of the users, or of their ratings together
+    per_item: Mapping[OfModel, Array]  # errors of the entries, to be averaged over each item's
+    shown: Mapping[OfModel, Array]  # (I,) whether the item is in the list of one of these users
+    tested: Array  # (T,) hashes of the items that have test ratings, usable or not
+    counts: Mapping[str, int | Array]  # plain numbers by name, or an array of them
 
 
 @dataclass(frozen=True)

@@ -23,20 +23,15 @@ class PartFacts(NamedTuple):
 
 
 class DataFacts(NamedTuple):
-    """Ratings that were used, and test ratings that were left out.
-
-    overlap : test ratings whose pair is in training. unknown : test ratings of users or items that a model lacks.
-    items_missing : test items that lost all of their ratings. per_user, per_item : how many users, or items, have how
-    many training ratings (low, high, n).
-    """
+    """Ratings that were used, and test ratings that were left out."""
 
     training: PartFacts
     test: PartFacts
-    overlap: int
-    unknown: int
-    items_missing: int
-    per_user: pd.DataFrame
-    per_item: pd.DataFrame
+    overlap: int  # test ratings whose pair is in training
+    unknown: int  # test ratings of users or items that a model lacks
+    items_missing: int  # test items that lost all of their ratings
+    per_user: pd.DataFrame  # low, high, n: how many users have how many training ratings
+    per_item: pd.DataFrame  # the same of items
 
 
 class Stage(NamedTuple):
@@ -61,31 +56,22 @@ class Stage(NamedTuple):
 
 
 class StratumFacts(NamedTuple):
-    """Differences of the model from the one it is compared with, for some users or some items.
+    """Differences of the model from the one it is compared with, for some users or some items."""
 
-    side : "user" or "item". ratings : the number of training ratings of each, in words. members : how many they are.
-    """
-
-    side: str
-    ratings: str
-    members: int
+    side: str  # "user" or "item"
+    ratings: str  # the number of training ratings of each, in words
+    members: int  # how many they are
     differences: Mapping[str, Estimate]
 
 
 class CertaintyFacts(NamedTuple):
-    """Uncertainty of the lists.
+    """Uncertainty of the lists."""
 
-    coverage : nominal coverage of the intervals. widths : of the intervals of all listed items. extrapolating : share
-    of the listed items that extrapolate. None without an exposure model. odds : quartiles over users of the odds ratio
-    that would change the first item. few : share of users with an effective number of ratings below 5. None without
-    an exposure model.
-    """
-
-    coverage: float
-    widths: Histogram
-    extrapolating: float | None
-    odds: Sequence[float]
-    few: float | None
+    coverage: float  # nominal, of the intervals
+    widths: Histogram  # of the intervals of all listed items
+    extrapolating: float | None  # share of the listed items. None without an exposure model
+    odds: Sequence[float]  # quartiles over users of the odds ratio that would change the first item
+    few: float | None  # share of users with an effective number of ratings below 5. None without exposures
 
 
 class GammaFacts(NamedTuple):

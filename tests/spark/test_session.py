@@ -101,16 +101,9 @@ def test_the_active_session_is_given_back_and_takes_what_can_still_change(spark:
         spark.conf.set("spark.sql.shuffle.partitions", before)
 
 
-def test_the_project_s_defaults_hold_in_every_session(spark: SparkSession) -> None:
-    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
-    assert spark.conf.get("spark.sql.execution.arrow.pyspark.fallback.enabled") == "false"
-    assert spark.sparkContext.getConf().get("spark.executorEnv.OPENBLAS_NUM_THREADS") == "1"
-    assert spark.sparkContext.uiWebUrl is None
-
-
 @pytest.fixture
 def outside(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The settings of a process to which nobody has said anything."""
+    """A process without settings from outside."""
     of_spark = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT")
     for name in (*of_spark, *session._OF_EVERY_JVM):
         monkeypatch.delenv(name, raising=False)

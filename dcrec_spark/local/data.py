@@ -29,20 +29,14 @@ _PLAIN = Columns()
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of one data set.
+    """Parts of one data set over common indices, which are places in the sorted ids."""
 
-    user_ids, item_ids : all that occur in some part, sorted. An index is a place in them. user_key, item_key : hashes
-    of them. of : name of a part -> ``user, item, rating``, (n,) each, sorted by user, then item, and perhaps
-    ``weight``, how much a pair counts in errors. lost : name of a part -> how many items it has lost, since
-    :meth:`select_known` left all of their pairs out.
-    """
-
-    user_ids: pa.Array
-    item_ids: pa.Array
-    user_key: Array
-    item_key: Array
-    of: Mapping[str, Mapping[str, Array]]
-    lost: Mapping[str, int] = field(default_factory=dict)
+    user_ids: pa.Array  # all that occur in some part, sorted
+    item_ids: pa.Array  # as user_ids
+    user_key: Array  # hashes of the ids
+    item_key: Array  # as user_key
+    of: Mapping[str, Mapping[str, Array]]  # part -> user, item, rating, (n,) each, by user and item; perhaps weight
+    lost: Mapping[str, int] = field(default_factory=dict)  # part -> items that select_known left without pairs
 
     def items_lost(self, part: str) -> int:
         """Count the items that a part has lost, no fit knowing them."""

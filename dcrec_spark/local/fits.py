@@ -80,17 +80,13 @@ def lay_out(ratings: Ratings, values: Mapping[str, Floats], precision: str) -> P
 
 @dataclass(frozen=True)
 class Exposure:
-    """Posterior means of the exposure model: a_hat_ui = users[u] . items[i].
+    """Posterior means of the exposure model: a_hat_ui = users[u] . items[i]."""
 
-    users, items : (U, L) and (I, L). elbo : after each iteration. user_rate, item_rate : as large, of the posteriors.
-    None where a_hat comes from no posterior: then there is no exposure of a pair to leave out.
-    """
-
-    users: Floats
-    items: Floats
-    elbo: tuple[float, ...] = ()
-    user_rate: Floats | None = None
-    item_rate: Floats | None = None
+    users: Floats  # (U, L)
+    items: Floats  # (I, L)
+    elbo: tuple[float, ...] = ()  # after each iteration
+    user_rate: Floats | None = None  # (U, L). None without a posterior: no exposure to leave out
+    item_rate: Floats | None = None  # (I, L), or None
 
     def memories(self) -> tuple[State, State]:
         """Return both sides as the states of their blocks."""
@@ -108,20 +104,16 @@ class Exposure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A fitted outcome model: y_ui(1) = users[u] . items[i] + biases + gamma[u] a_hat_ui + intercept.
+    """A fitted outcome model: y_ui(1) = users[u] . items[i] + biases + gamma[u] a_hat_ui + intercept."""
 
-    users : (U, K). items : (I, K). gamma : (U,), all equal for a global one, 0 without a confounder.
-    facts : how the fit went. user_bias, item_bias : (U,) and (I,). None without biases.
-    """
-
-    users: Floats
-    items: Floats
-    gamma: Floats
+    users: Floats  # (U, K)
+    items: Floats  # (I, K)
+    gamma: Floats  # (U,), all equal for a global one, 0 without a confounder
     intercept: float
     exposure: Exposure | None
-    facts: FitFacts
-    user_bias: Floats | None = None
-    item_bias: Floats | None = None
+    facts: FitFacts  # how the fit went
+    user_bias: Floats | None = None  # (U,), or None without biases
+    item_bias: Floats | None = None  # (I,), or None
     form: Form = PLAIN
 
     @property

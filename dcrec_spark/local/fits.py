@@ -136,7 +136,7 @@ class Outcome:
 def fit_exposure(ratings: Ratings, estimator: PoissonFactorization) -> Exposure:
     """Fit stage 1. Every rating is one exposure."""
     family, layout = PoissonExposure.of(estimator), _exposure_layout(ratings, estimator)
-    fit = fit_factors(estimator, family, layout, _quiet)
+    fit = fit_factors(estimator, family, layout, ignore_progress)
     return _exposure(layout, family, fit.users, fit.items, fit)
 
 
@@ -155,7 +155,7 @@ def fit_outcome(
     with FitResources() as resources:
         layout = _outcome_layout(ratings, estimator, _propensity(ratings, estimator))
         layout, form = _with_exposure(layout, family, exposure, resources, standardize)
-        fit = fit_factors(estimator, family, layout, _quiet)
+        fit = fit_factors(estimator, family, layout, ignore_progress)
         return _outcome(layout, family, fit.users, fit.items, fit, FitFacts.of(family, layout, fit), exposure, form)
 
 
@@ -181,7 +181,7 @@ def fit_and_fold_in(
     with FitResources() as resources:
         layout = _outcome_layout(ratings, estimator, propensity)
         layout, form = _with_exposure(layout, family, known, resources, standardize)
-        fit = fit_factors(estimator, family, layout, _quiet)
+        fit = fit_factors(estimator, family, layout, ignore_progress)
         items = layout.arrays(False, fit.items, family, fit.shared)
         new_layout = _outcome_layout(new, estimator, propensity)
         new_layout, _ = _with_exposure(new_layout, family, folded, resources, standardize, form)
@@ -195,7 +195,7 @@ def _fit_and_fold_in_exposure(
 ) -> tuple[Exposure, Exposure]:
     """Stage 1 of the users of the fit, and of those who are folded in."""
     family, layout = PoissonExposure.of(estimator), _exposure_layout(ratings, estimator)
-    fit = fit_factors(estimator, family, layout, _quiet)
+    fit = fit_factors(estimator, family, layout, ignore_progress)
     new_layout = _exposure_layout(new, estimator)
     with FitResources() as resources:
         items = layout.arrays(False, fit.items, family, NOTHING_SHARED)
@@ -262,8 +262,8 @@ def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> Outco
     return family
 
 
-def _quiet(stage: str, iteration: int, objective: float) -> None:
-    """Nobody follows a single one of many fits."""
+def ignore_progress(stage: str, iteration: int, objective: float) -> None:
+    """Ignore an iteration: nobody follows a single one of many fits."""
 
 
 # ---- what comes out of them
@@ -271,12 +271,8 @@ def _quiet(stage: str, iteration: int, objective: float) -> None:
 
 def _exposure(layout: ProcessLayout, family: PoissonExposure, users: State, items: State, fit: Fit) -> Exposure:
     tables = [layout.arrays(is_user, state, family, fit.shared) for is_user, state in ((True, users), (False, items))]
-    means = [_posterior_mean(table) for table in tables]
+    means = [np.asarray(table["shape"] / table["rate"]) for table in tables]
     return Exposure(means[0], means[1], tuple(fit.objective), tables[0]["rate"], tables[1]["rate"])
-
-
-def _posterior_mean(table: Mapping[str, Floats]) -> Floats:
-    return np.asarray(table["shape"] / table["rate"])
 
 
 def _outcome(

@@ -22,6 +22,7 @@ from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
 from dcrec_spark.jobs.tune.candidates import Candidate
 from dcrec_spark.jobs.tune.trials import Measured
 from dcrec_spark.local.data import Parts, gather
+from dcrec_spark.local.fits import ignore_progress
 from dcrec_spark.local.trial import ROUNDS, Bench, Trial, weights_of
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
@@ -167,13 +168,13 @@ class OnCluster:
 
     def _fit_exposure(self, params: dict[str, Any]) -> PoissonFactorizationModel:
         estimator = PoissonFactorization(**params)
-        estimator.listener = _ignore
+        estimator.listener = ignore_progress
         return estimator.fit(self.parts.train)
 
     def _fit(self, candidate: Candidate, exposure: PoissonFactorizationModel | None) -> Measured | FitError:
         outcome, _ = _params(self.config, candidate, self.parts.train.columns)
         estimator = DeconfoundedMF(**outcome, exposureModel=exposure)
-        estimator.listener = _ignore
+        estimator.listener = ignore_progress
         start = time.perf_counter()
         try:
             model = estimator.fit(self.parts.train)
@@ -220,7 +221,3 @@ def _sizes(train: int, held_out: int, known: int) -> Sizes:
 def _cache(frame: DataFrame, resources: ExitStack) -> DataFrame:
     resources.callback(frame.unpersist)
     return frame.persist()
-
-
-def _ignore(stage: str, iteration: int, objective: float) -> None:
-    """Progress of a single fit of many is not shown."""

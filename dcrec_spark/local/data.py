@@ -19,7 +19,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.kernels.keys import keys_of
+from dcrec_spark.kernels.random import keys_of
 from dcrec_spark.local.fits import Ratings
 
 # Each rating takes 40 bytes on its way to the driver; a sweep over so many takes a second or two.

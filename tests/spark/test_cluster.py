@@ -18,7 +18,7 @@ from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.publish.parquet import verify
 from tests.faults.orders import VARIABLE, Orders
-from tests.jobs.job import SMALL, read_table, record_of, run_directory
+from tests.jobs.job import SMALL, options_of, read_table, record_of, run_directory
 from tests.spark.standalone import ROOT, daemon, free_port, run, spark_home, wait_for_worker
 
 pytestmark = pytest.mark.cluster
@@ -155,7 +155,7 @@ def submit(
         master,
         *(part for name, value in conf.items() for part in ("--conf", f"spark.{name}={value}")),
     ]
-    overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    overrides = options_of(settings)
     return run([home / "bin" / "spark-submit", *options, ROOT / "jobs" / "retrain.py", *overrides], home)
 
 

@@ -33,7 +33,7 @@ from pyspark.sql.types import ArrayType, StringType, StructType
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from dcrec_spark.config.section import Section
+from dcrec_spark.config.types import Section
 from dcrec_spark.errors import ConfigError, DcrecError
 from dcrec_spark.publish.protocol import Record
 from dcrec_spark.publish.warehouse import (

@@ -37,7 +37,6 @@ CONF = {
 
 
 def drawn(spark: SparkSession) -> DataFrame:
-    """Some ratings of each user, by chance."""
     rng = np.random.default_rng(5)
     user, item = np.nonzero(rng.random((USERS, ITEMS)) < RATINGS_OF_A_USER / ITEMS)
     rating = rng.integers(1, 6, len(user)).astype(float)
@@ -45,7 +44,6 @@ def drawn(spark: SparkSession) -> DataFrame:
 
 
 def status(spark: SparkSession, what: str) -> list[dict[str, Any]]:
-    """What Spark says of its stages, or of what it caches."""
     context = spark.sparkContext
     with urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/{what}") as answer:
         found: list[dict[str, Any]] = json.load(answer)
@@ -71,7 +69,6 @@ def fit(spark: SparkSession, file: Path) -> dict[str, Any]:
 
 
 def main(folder: Path) -> None:
-    """Fit in one session after the other."""
     seen = {}
     for name, fraction in MEMORY.items():
         spark = build_session(name, "local[2]", {**CONF, "spark.memory.fraction": fraction})

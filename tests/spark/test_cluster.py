@@ -20,7 +20,7 @@ from dcrec_spark.publish.parquet import verify
 from tests.engine.toy_kernels import key_rows
 from tests.engine.toy_sides import neighbours, rows_of, toy_sides
 from tests.faults.orders import VARIABLE, Orders
-from tests.jobs.job import SMALL, read_table, record_of, run_directory
+from tests.jobs.job import SMALL, options_of, read_table, record_of, run_directory
 from tests.sides import Layout
 from tests.spark.standalone import ROOT, daemon, free_port, run, spark_home, wait_for_worker
 
@@ -190,7 +190,7 @@ def submit(
         master,
         *(part for name, value in conf.items() for part in ("--conf", f"spark.{name}={value}")),
     ]
-    overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    overrides = options_of(settings)
     return run([home / "bin" / "spark-submit", *options, ROOT / "jobs" / "retrain.py", *overrides], home)
 
 

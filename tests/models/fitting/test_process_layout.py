@@ -145,14 +145,14 @@ def test_rows_of_both_sides_are_counted(spark: SparkSession, given: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("width", "resources"), [(8, {"memory": 1000}), (10**8, {"heap": 1.9e9})], ids=["ratings", "factors"]
+    ("width", "available"), [(8, {"memory": 1000}), (10**8, {"heap": 1.9e9})], ids=["ratings", "factors"]
 )
 def test_fit_without_room_in_this_process_uses_blocks(
-    spark: SparkSession, width: int, resources: dict[str, float]
+    spark: SparkSession, width: int, available: dict[str, float]
 ) -> None:
     """For its ratings, or for the factors of their users and items."""
     with FitResources() as resources:
-        layout = laid_out(NAMES.frame(spark), resources, width=width, driver=driver(**resources), **FEW)
+        layout = laid_out(NAMES.frame(spark), resources, width=width, driver=driver(**available), **FEW)
         assert isinstance(layout.users, ClusterSide)
 
 

@@ -135,23 +135,26 @@ def test_a_start_of_another_kind_is_refused(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "exchange"), [("weighted", "blocks"), ("poisson", "broadcast"), ("extended", "local")]
+    ("kind", "exchange", "sweeps"),
+    [("weighted", "blocks", 8), ("poisson", "broadcast", 2), ("extended", "local", 2)],
 )
-def test_the_held_out_loss_is_that_of_the_predictions(spark: SparkSession, kind: str, exchange: str) -> None:
+def test_the_held_out_loss_is_that_of_the_predictions(
+    spark: SparkSession, kind: str, exchange: str, sweeps: int
+) -> None:
     """Mean squared error, or minus the Poisson log likelihood; held-out pairs take no part in the fit."""
     data = marked(spark)
     settings = KINDS["rated"] if kind == "extended" else {"outcome": kind}
-    settings = {**settings, "validationIndicatorCol": "held", "maxIter": 2, "patience": 9, "exchange": exchange}
+    settings = {**settings, "validationIndicatorCol": "held", "maxIter": sweeps, "patience": 9, "exchange": exchange}
     estimator = outcome(**settings, exposureModel=exposure())
     model = estimator.fit(data)
-    assert len(model.validationHistory) == 2
+    assert len(model.validationHistory) == sweeps
     assert model.meanRating == pytest.approx(data.where("not held").agg(F.avg("rating")).collect()[0][0])
     held = data.where("held").withColumnRenamed("rating", "truth").toPandas()
     predicted = {(r.user, r.item): r.prediction for r in model.transform(data.where("held")).collect()}
     m = np.array([predicted[pair] for pair in zip(held.user, held.item, strict=True)])
     loss = m - held.truth * np.log(m) if kind == "poisson" else np.square(held.truth - m)
-    # The users settle after the last sweep, so that the model is a little past the loss that it stopped at.
-    assert model.validationHistory[-1] == pytest.approx(loss.mean(), rel=0.25)
+    # The users are solved once more after the best sweep, so the model is a little past its loss.
+    assert min(model.validationHistory) == pytest.approx(loss.mean(), rel=0.25)
     model.release()
 
 

@@ -25,7 +25,7 @@ from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet, schemas
-from dcrec_spark.spark.failures import said
+from dcrec_spark.spark.failures import message_of
 from dcrec_spark.version import __version__
 
 _log = structlog.get_logger()
@@ -239,7 +239,7 @@ class Run:
             status, code = ("failed", error.exit_code if isinstance(error, DcrecError) else 1)
             if stop is not None:
                 status, code = "interrupted", InterruptedRun.exit_code
-            message = f"{type(stop or error).__name__}: {said(stop or error)}"
+            message = f"{type(stop or error).__name__}: {message_of(stop or error)}"
             try:
                 parquet.record_aside(output, self.run_id, self.facts(status, code, message), spark)
             except OSError as unwritten:

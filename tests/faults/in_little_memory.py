@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.spark.session import build_session
-from tests.spark.test_cluster import told
+from tests.spark.test_cluster import estimates_of
 
 USERS, ITEMS, RATINGS_OF_A_USER = 6000, 1000, 8
 # More blocks than tasks run side by side.
@@ -63,7 +63,7 @@ def fit(spark: SparkSession, file: Path) -> dict[str, Any]:
     exposure = PoissonFactorization(**FIT)
     estimator = DeconfoundedMF(**FIT, exposureModel=exposure)
     exposure.listener = estimator.listener = look
-    np.savez(file, **told(estimator.fit(drawn(spark))))
+    np.savez(file, **estimates_of(estimator.fit(drawn(spark))))
     spilled = sum(stage["diskBytesSpilled"] for stage in status(spark, "stages?status=complete"))
     return {"on_disk": sorted(on_disk), "spilled": spilled}
 

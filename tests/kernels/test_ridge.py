@@ -50,12 +50,12 @@ def ridge_problem(
     h = np.where(observed & leave_one_out, product + rng.normal(0.0, 0.3, product.shape), product)
     count = [np.maximum(observed.sum(axis=a), 1.0) if by_count else np.ones(observed.shape[1 - a]) for a in (1, 0)]
     mask = np.where(observed, 1.0, float(design.everywhere))
-    tables = biased.Problem(ratings, weights, mask, h, weight_of, count[0], count[1], design.biases, *REG[:6])
-    begin = biased.start(tables, rng.standard_normal((n_items, RANK)), RANK, float(rng.standard_normal()))
+    reference = biased.Problem(ratings, weights, mask, h, weight_of, count[0], count[1], design.biases, *REG[:6])
+    begin = biased.start(reference, rng.standard_normal((n_items, RANK)), RANK, float(rng.standard_normal()))
     tables = (observed, ratings, weights, h, product)
     users = block_of(tables, pi, leave_one_out)
     items = block_of(tuple(table.T for table in tables), lam, leave_one_out)
-    return RidgeProblem(users, items, design, REG._replace(by_count=by_count), tables, begin)
+    return RidgeProblem(users, items, design, REG._replace(by_count=by_count), reference, begin)
 
 
 def block_of(tables: tuple[Array, ...], exposure: Array, leave_one_out: bool) -> RatingBlock:

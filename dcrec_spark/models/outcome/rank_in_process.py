@@ -24,7 +24,7 @@ from dcrec_spark.models.fitting.arrow_cache import arrow_table
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS
 from dcrec_spark.models.fitting.process_layout import places
-from dcrec_spark.spark.sizes import rows_at_most
+from dcrec_spark.spark.planning import rows_at_most
 
 # Of scores that are made at a call, before anybody asks for a row; two cores take some seconds for a thousand million.
 LOCAL_SCORES = 10**10

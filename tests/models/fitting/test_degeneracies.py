@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.local.fits import fit_outcome
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Ratings, fit_outcome
 from dcrec_spark.models.families import poisson_steps
 from dcrec_spark.models.families.gamma_poisson import GammaPrior
 from dcrec_spark.models.fitting.degeneracies import Degeneracy, Kind, find_degeneracies, vanished

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from dcrec_spark.evaluation.evaluator import RatingEvaluator
+from dcrec_spark.evaluation.lists import ListComposition, describe_lists
 from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking, join_predictions
 from dcrec_spark.evaluation.result import Metrics
@@ -30,6 +31,7 @@ __all__ = [
     "DeconfoundedMFModel",
     "ExposureSplit",
     "HeldOut",
+    "ListComposition",
     "MetricSettings",
     "Metrics",
     "PoissonFactorization",
@@ -41,6 +43,7 @@ __all__ = [
     "__version__",
     "build_session",
     "current_run",
+    "describe_lists",
     "evaluate",
     "evaluate_ranking",
     "evaluate_strata",

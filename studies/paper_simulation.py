@@ -22,7 +22,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.config.section import Section
+from dcrec_spark.config.types import Section
 
 HIGHEST_RATING = 5.0
 # Bounds a task's memory: a handful of temporary arrays of this many float64.

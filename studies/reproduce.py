@@ -17,7 +17,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from dcrec_spark.config import JobConfig
-from dcrec_spark.config.section import Section
+from dcrec_spark.config.types import Section
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.publish.manifest import RECORD, to_json

@@ -1,4 +1,4 @@
-"""Small random problems, as the kernels and the engine take them and as dense tables for the twins."""
+"""Small random problems, as the kernels and the engine take them and as dense tables for the references."""
 
 from typing import NamedTuple
 
@@ -40,13 +40,13 @@ def random_counts(rng: np.random.Generator, n_users: int, n_items: int, largest:
 
 
 class RatingProblem(NamedTuple):
-    """One problem three times: both sides' blocks, and the dense twin's tables with factors to start from."""
+    """One problem three times: both sides' blocks, and the dense reference's tables with factors to start from."""
 
     users: RatingBlock
     items: RatingBlock
     design: Design
     reg: Regulariser
-    twin: dense.Problem
+    dense: dense.Problem
     factors: dense.Factors
 
 
@@ -60,7 +60,7 @@ def rating_problem(
     weights = np.where(observed, rng.uniform(0.05, heaviest, observed.shape), design.unobserved)
     pi = rng.gamma(0.5, 1.0, (n_users, 2 * confounder))
     lam = rng.gamma(0.5, 1.0, (n_items, 2 * confounder))
-    twin = dense.Problem(
+    tables = dense.Problem(
         ratings,
         weights,
         np.where(observed, 1.0, float(design.everywhere)),
@@ -77,19 +77,19 @@ def rating_problem(
     )
     users = rating_block(observed, ratings, weights, pi @ lam.T, pi)
     items = rating_block(observed.T, ratings.T, weights.T, (pi @ lam.T).T, lam)
-    return RatingProblem(users, items, design, REG, twin, factors)
+    return RatingProblem(users, items, design, REG, tables, factors)
 
 
 def rating_block(observed: Array, ratings: Array, weights: Array, a_hat: Array, exposure: Array) -> RatingBlock:
     """The rows of tables; every column is in the inbox."""
     entries = csr(observed)
     at = entries.row, entries.col
-    beside = a_hat[at] if exposure.shape[1] else np.empty(0)
-    return RatingBlock(entries.row_ptr, entries.col, ratings[at], weights[at], beside, exposure)
+    of_pairs = a_hat[at] if exposure.shape[1] else np.empty(0)
+    return RatingBlock(entries.row_ptr, entries.col, ratings[at], weights[at], of_pairs, exposure)
 
 
 def user_rows(factors: dense.Factors, confounder: bool) -> Array:
-    """The users as they travel: the confounder weight, where there is one, beside the preferences."""
+    """The users as they travel: the confounder weight, where there is one, next to the preferences."""
     if not confounder:
         return factors.user_preference
     return np.column_stack([factors.user_preference, factors.confounder_weight])

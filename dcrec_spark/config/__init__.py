@@ -8,14 +8,14 @@ from dcrec_spark.errors import require_extra
 
 require_extra("jobs")
 
-from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
 from dcrec_spark.config.jobs import (
     JOB_CONFIGS,
     AllSettings,
+    EvaluateConfig,
     FoldInConfig,
-    ModelConfig,
     RecommendJobConfig,
     RetrainConfig,
+    TuneConfig,
 )
 from dcrec_spark.config.load import load_config
 from dcrec_spark.config.record import config_hash, resolved
@@ -23,26 +23,18 @@ from dcrec_spark.config.secrets import forget_secrets, mask_known, mask_secrets,
 from dcrec_spark.config.sections import (
     AuditConfig,
     ColumnNames,
-    FittingConfig,
     InputConfig,
     JobConfig,
     ListsConfig,
-    MetricsConfig,
-    OutputConfig,
     PlacesConfig,
     RankingConfig,
     ReadingConfig,
-    RecommendConfig,
-    RetrainAuditConfig,
-    RunSection,
     ServingConfig,
-    SparkConfig,
     ValidationConfig,
     WarehousesConfig,
 )
 from dcrec_spark.config.space import Range
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
-from dcrec_spark.config.tune import TuneConfig, TuningConfig
 
 __all__ = [
     "JOB_CONFIGS",
@@ -51,30 +43,20 @@ __all__ = [
     "ColumnNames",
     "EngineConfig",
     "EvaluateConfig",
-    "EvaluationConfig",
     "ExposureConfig",
-    "FittingConfig",
     "FoldInConfig",
     "InputConfig",
     "JobConfig",
     "ListsConfig",
-    "MetricsConfig",
-    "ModelConfig",
     "OutcomeConfig",
-    "OutputConfig",
     "PlacesConfig",
     "Range",
     "RankingConfig",
     "ReadingConfig",
-    "RecommendConfig",
     "RecommendJobConfig",
-    "RetrainAuditConfig",
     "RetrainConfig",
-    "RunSection",
     "ServingConfig",
-    "SparkConfig",
     "TuneConfig",
-    "TuningConfig",
     "ValidationConfig",
     "WarehousesConfig",
     "config_hash",

@@ -1,15 +1,17 @@
-"""Configuration types of all jobs, and the union of their settings that ``conf/base.yaml`` documents."""
+"""Configuration types of all jobs, their union that ``conf/base.yaml`` documents, and the dotted names of settings."""
 
-from typing import ClassVar, Self
+import difflib
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
-from pydantic import model_validator
+from pydantic import BaseModel, field_validator, model_validator
 
-from dcrec_spark.config.evaluate import EvaluateConfig, EvaluationConfig
 from dcrec_spark.config.sections import (
     AuditConfig,
     FittingConfig,
     JobConfig,
+    ListLengthConfig,
     ListsConfig,
+    MetricsConfig,
     PlacesConfig,
     RankingConfig,
     RecommendConfig,
@@ -20,7 +22,9 @@ from dcrec_spark.config.sections import (
     ServingConfig,
     WarmStartConfig,
 )
-from dcrec_spark.config.tune import TuneConfig, TuningConfig
+from dcrec_spark.config.space import Choices, Range, read_space
+from dcrec_spark.config.stages import ExposureConfig, OutcomeConfig
+from dcrec_spark.config.types import Metric, Part, Place, Positive, Section, setting
 
 
 class RetrainConfig(FittingConfig, PlacesConfig):
@@ -72,6 +76,78 @@ class FoldInConfig(ServingConfig):
     recommend: RankingConfig = RankingConfig()
 
 
+class EvaluationConfig(MetricsConfig):
+    """Held-out ratings, and what a saved model is compared with; input is what the model was fitted to."""
+
+    test_path: Place | None = setting(
+        None, "held-out ratings, in the format and with the columns of input; a table's name for table and jdbc"
+    )
+    titles_path: Place | None = setting(
+        None, "names of the items: u.item, movies.dat, or CSV or Parquet with the columns item and title"
+    )
+    compare_with: Place | None = setting(
+        None, "a second saved model; null: a model with the same settings and no confounder is fitted"
+    )
+
+
+class EvaluateConfig(ServingConfig):
+    """The settings of ``jobs/evaluate.py``."""
+
+    job: ClassVar[str] = "evaluate"
+
+    recommend: ListLengthConfig = ListLengthConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+
+
+class TuningConfig(Section):
+    """Which settings of both stages are tried, how they are drawn, and by what they are chosen."""
+
+    space: dict[str, Any] = setting(  # of Choices
+        {},
+        "settings and their choices, such as {exposure.rank: [5, 10], outcome.alpha: [1, 40]}; a random search takes "
+        "ranges too: {outcome.rank: {low: 2, high: 50, log: true, int: true}}",
+    )
+    search: Literal["grid", "random"] = setting("grid", "grid: every combination; random: a random choice of them")
+    trials: Positive = setting(30, "number of trials of a random search, by run.seed")
+    metric: Metric = setting(
+        "ndcg", "ndcg, ndcg@k, recall@k, precision@k, map@k, mse, mae, item_mse or item_mae; errors are made small"
+    )
+    weights: Literal["none", "exposure"] = setting(
+        "none",
+        "exposure: in mse and mae a held-out rating weighs the inverse of its propensity, 1 - exp(-a_hat) by the "
+        "exposure model that the section exposure describes: so they stand for random pairs",
+    )
+    split: Literal["within_users", "time"] = setting(
+        "within_users",
+        "what is held out; within_users: some of each user's ratings, by hash; time: the latest of all, by "
+        "input.columns.timestamp",
+    )
+    validation_share: Part = setting(0.2, "share of the ratings that is held out to choose by")
+
+    @field_validator("space", mode="before")
+    @classmethod
+    def _choices(cls, given: Any) -> dict[str, Choices]:
+        return read_space(given, {"exposure": ExposureConfig, "outcome": OutcomeConfig})
+
+    @model_validator(mode="after")
+    def _search_fits_its_space(self) -> Self:
+        ranges = [name for name, choices in self.space.items() if isinstance(choices, Range)]
+        if self.search == "grid" and ranges:
+            raise ValueError(f"search=random for the range of {ranges[0]}: a grid is made of lists")
+        if self.weights != "none" and self.metric not in ("mse", "mae"):
+            raise ValueError(f"metric=mse or mae where weights={self.weights}: {self.metric} has no use for weights")
+        return self
+
+
+class TuneConfig(FittingConfig):
+    """The settings of ``jobs/tune.py``."""
+
+    job: ClassVar[str] = "tune"
+
+    evaluation: MetricsConfig = MetricsConfig()
+    tuning: TuningConfig = TuningConfig()
+
+
 JOB_CONFIGS: tuple[type[JobConfig], ...] = (RetrainConfig, RecommendJobConfig, FoldInConfig, EvaluateConfig, TuneConfig)
 
 
@@ -90,3 +166,57 @@ class AllSettings(FittingConfig, PlacesConfig):
     audit: RetrainAuditConfig = RetrainAuditConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     tuning: TuningConfig = TuningConfig()
+
+
+# ---- dotted names of settings
+
+
+def section_type(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    """Look up the type of the section ``name``; None if ``model`` has a setting of that name, or nothing."""
+    field = model.model_fields.get(name)
+    kind = None if field is None else field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def known_settings(model: type[BaseModel] = AllSettings, prefix: str = "") -> list[str]:
+    """List the dotted name of every setting of a configuration, section by section."""
+    names: list[str] = []
+    for name in model.model_fields:
+        section = section_type(model, name)
+        names += [f"{prefix}{name}"] if section is None else known_settings(section, f"{prefix}{name}.")
+    return names
+
+
+def jobs_with(name: str) -> list[str]:
+    """List the jobs that have a setting or a section of this dotted name, or one that begins with it."""
+    return [kind.job for kind in JOB_CONFIGS if _has(kind, name.split("."))]
+
+
+def _has(model: type[BaseModel], path: list[str]) -> bool:
+    section = section_type(model, path[0])
+    return path[0] in model.model_fields and (section is None or len(path) == 1 or _has(section, path[1:]))
+
+
+def nearest_settings(name: str, model: type[BaseModel] = AllSettings) -> list[str]:
+    """Guess the settings meant by ``name``: those with its last word, else the one with the nearest name."""
+    known = known_settings(model)
+    sections = sorted({setting.rpartition(".")[0] for setting in known})
+    last_word = name.rpartition(".")[2]
+    same_last_word = [setting for setting in known if setting.rpartition(".")[2] == last_word]
+    return same_last_word or difflib.get_close_matches(name, known + sections, n=1, cutoff=0.6)
+
+
+def is_free_text(name: str, model: type[BaseModel] = AllSettings) -> bool:
+    """Tell whether the setting of this dotted name takes any text; true for one that does not exist."""
+    first, _, rest = name.partition(".")
+    section = section_type(model, first)
+    if section is not None and rest:
+        return is_free_text(rest, section)
+    field = model.model_fields.get(first)
+    return field is None or _takes_text(field.annotation)
+
+
+def _takes_text(annotation: Any) -> bool:
+    if get_origin(annotation) is Literal:
+        return False
+    return annotation is str or any(_takes_text(inner) for inner in get_args(annotation))

@@ -14,8 +14,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from dcrec_spark.config.jobs import AllSettings
-from dcrec_spark.config.names import is_free_text, jobs_with, known_settings, nearest_settings, section_type
+from dcrec_spark.config.jobs import AllSettings, is_free_text, jobs_with, known_settings, nearest_settings, section_type
 from dcrec_spark.config.secrets import (
     MASK,
     VARIABLE,

@@ -10,14 +10,13 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from datetime import date
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings
+from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings, jobs_with, section_type
 from dcrec_spark.config.load import read_yaml
-from dcrec_spark.config.names import jobs_with, section_type
 from dcrec_spark.config.types import OutcomeName
 from dcrec_spark.settings.domains import number_text
 from dcrec_spark.settings.tables import OUTCOMES
@@ -40,21 +39,12 @@ Every setting of every job: in a YAML file as `section: {name: value}`, on the c
 """
 
 
-class Documented(NamedTuple):
-    """A setting as the reference shows it.
+def documented(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+    """List the settings of a section and of the sections in it; ``prefix`` is its name and a dot.
 
-    name : within its section, ``columns.user``. default : as YAML. values : type and range, or choices. meaning : its
-    description, and the jobs that have it if its section is in others too.
+    Each is its name within the section, its default as YAML, its type and range or choices, and its meaning with the
+    jobs that have it, if its section is in others too.
     """
-
-    name: str
-    default: str
-    values: str
-    meaning: str
-
-
-def documented(model: type[BaseModel], prefix: str) -> Iterator[Documented]:
-    """List the settings of a section, also those of sections inside it; ``prefix`` is its name and a dot."""
     for name, field in model.model_fields.items():
         inner = section_type(model, name)
         if inner is not None:
@@ -63,7 +53,7 @@ def documented(model: type[BaseModel], prefix: str) -> Iterator[Documented]:
         jobs = jobs_with(f"{prefix}{name}")
         only = "" if jobs == jobs_with(prefix.partition(".")[0]) else f" (only {', '.join(jobs)})"
         default = as_yaml(None if isinstance(field.default, date) else field.default)
-        yield Documented(f"{prefix}{name}".partition(".")[2], default, values_of(field), f"{field.description}{only}")
+        yield f"{prefix}{name}".partition(".")[2], default, values_of(field), f"{field.description}{only}"
 
 
 def as_yaml(value: Any) -> str:
@@ -124,14 +114,14 @@ def base_yaml() -> str:
 
 
 def _lines(model: type[BaseModel], indent: str) -> Iterator[str]:
-    settings = {setting.name: setting for setting in documented(model, "x.")}
+    settings = {name: (default, values) for name, default, values, _ in documented(model, "x.")}
     for name, field in model.model_fields.items():
         inner = section_type(model, name)
         if inner is not None:
             yield _commented(f"{indent}{name}:", _about(inner))
             yield from _lines(inner, f"{indent}  ")
             continue
-        default, values, meaning = settings[name].default, settings[name].values, _first_sentence(field.description)
+        (default, values), meaning = settings[name], _first_sentence(field.description)
         limits = re.search(r"(?:from|[<>]).*", values.removesuffix(" | null"))
         choices = [value for value in values.split(" | ") if value != "null"]
         explained = field.annotation is bool or len(choices) == 1 or all(value in meaning for value in choices)
@@ -172,8 +162,8 @@ def markdown() -> str:
 
 def _section_markdown(name: str, section: type[BaseModel]) -> str:
     rows = [
-        f"| `{setting.name}` | {_cell(setting.values)} | `{setting.default}` | {_cell(setting.meaning)} |"
-        for setting in documented(section, f"{name}.")
+        f"| `{setting}` | {_cell(values)} | `{default}` | {_cell(meaning)} |"
+        for setting, default, values, meaning in documented(section, f"{name}.")
     ]
     head = ["| name | type and range | default | meaning |", "| --- | --- | --- | --- |"]
     return "\n".join([f"## {name}", "", f"{_about(section)}. Jobs: {_jobs_of(name)}.", "", *head, *rows]) + "\n"

@@ -53,9 +53,8 @@ _IN_TEXT = (
     re.compile(f"(?P<before>{_ADDRESS}(?!{_PORT})|{_ORACLE})(?P<secret>[^\n]+)(?P<after>@)", re.IGNORECASE),
 )
 # In a setting, whose text is known from its beginning to its end, a secret may end wherever one of these stands.
-_BEFORE_AN_AT = (re.compile(f"{_ADDRESS}|{_ORACLE}", re.IGNORECASE), re.compile("@"))
-_AFTER_A_NAME = (re.compile(_NAMED, re.IGNORECASE), re.compile(r"[&;,\s'\"]|$"))
-_NEXT_IN_SETTING = re.compile(r"[&;,\s]+[\w.-]+=")
+_BEFORE_AN_AT = (re.compile(f"{_ADDRESS}|{_ORACLE}", re.IGNORECASE), re.compile("@"), None)
+_AFTER_A_NAME = (re.compile(_NAMED, re.IGNORECASE), re.compile(r"[&;,\s'\"]|$"), re.compile(r"[&;,\s]+[\w.-]+="))
 
 # A shorter value is too likely a part of something else; one below the second length is masked as a whole word only.
 _SHORTEST, LONG = 4, 8
@@ -74,26 +73,15 @@ def secrets_in(setting: str) -> list[str]:
     right one among them, and each of these as it was before it was put into quotes, braces or a URL.
     """
     found = {match["secret"] for match in _TOKEN.finditer(setting)}
-    for secret in (*_before_an_at(setting), *_after_a_name(setting)):
-        bare = secret.strip("{}'\"")
-        found |= {secret, bare, bare.replace("}}", "}"), unquote(secret)}
+    for begin, end, following in (_BEFORE_AN_AT, _AFTER_A_NAME):
+        for before in begin.finditer(setting):
+            rest = setting[before.end() :]
+            if following is not None:
+                rest = following.split(rest, maxsplit=1)[0]
+            for secret in [rest[: at.start()] for at in end.finditer(rest)]:
+                bare = secret.strip("{}'\"")
+                found |= {secret, bare, bare.replace("}}", "}"), unquote(secret)}
     return sorted(found - {""})
-
-
-def _before_an_at(setting: str) -> Iterator[str]:
-    begin, end = _BEFORE_AN_AT
-    for before in begin.finditer(setting):
-        rest = setting[before.end() :]
-        yield from (rest[: at.start()] for at in end.finditer(rest))
-
-
-def _after_a_name(setting: str) -> Iterator[str]:
-    begin, end = _AFTER_A_NAME
-    for before in begin.finditer(setting):
-        rest = setting[before.end() :]
-        following = _NEXT_IN_SETTING.search(rest)
-        rest = rest[: following.start()] if following else rest
-        yield from (rest[: at.start()] for at in end.finditer(rest))
 
 
 def mask_secrets(text: str) -> str:

@@ -2,20 +2,17 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
-
-from dcrec_spark.config.section import Section
-from dcrec_spark.config.types import OutcomeName, Real, Whole
+from dcrec_spark.config.types import OutcomeName, Real, Section, Whole, setting
 from dcrec_spark.settings.domains import Number
 from dcrec_spark.settings.tables import SECTIONS, in_section
 
 
 def _of(section: str, name: str) -> Any:
     """Return the field of a setting: its default, its limits and its meaning."""
-    setting = in_section(SECTIONS[section], section)[name]
-    domain = setting.job_domain or setting.domain
+    declared = in_section(SECTIONS[section], section)[name]
+    domain = declared.job_domain or declared.domain
     limits: dict[str, Any] = {"ge": domain.low, "le": domain.high} if isinstance(domain, Number) else {}
-    return Field(default=setting.default, description=setting.explain(as_param=False), **limits)
+    return setting(declared.default, declared.explain(as_param=False), **limits)
 
 
 class ExposureConfig(Section):

@@ -1,14 +1,36 @@
-"""Types of the values of settings. Each refuses what pydantic would convert by mistake."""
+"""Sections of settings, and types of their values, which refuse what pydantic would convert by mistake."""
 
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from dcrec_spark.config.secrets import masked_leaves
 from dcrec_spark.settings.domains import Choice, number_text
 from dcrec_spark.settings.tables import OUTCOMES
+
+
+class Section(BaseModel):
+    """A section of settings: refuses unknown names, and is immutable.
+
+    Its ``repr`` masks what looks like a secret, because logs and tracebacks show it.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, coerce_numbers_to_str=True, validate_default=True
+    )
+
+    def __repr_args__(self) -> Any:
+        """Yield names and values as ``repr`` shows them."""
+        for name, value in super().__repr_args__():
+            yield name, masked_leaves(value, name or "")
+
+
+def setting(default: Any, description: str, **limits: Any) -> Any:
+    """Declare a setting. ``conf/base.yaml`` shows the first sentence of its description."""
+    return Field(default=default, description=description, **limits)
 
 
 def _not_a_switch(value: Any) -> Any:

@@ -1,9 +1,9 @@
 """From the columns of a source to the raw frame, the one layout that validation reads.
 
-    user_id          long or string; null where the source has none or where it cannot be read as id_type says
+    user_id          long or string. Null where the source has none or where it cannot be read as id_type says
     item_id          long or string, as user_id
     rating           as stored: text or a number
-    count, propensity, timestamp as stored; only where the source has them
+    count, propensity, timestamp as stored, where the source has them
     raw              the row as read: a line of text, or a struct of the columns used
     read_problems    array<string>: what went wrong before any rule was looked at
 
@@ -14,6 +14,9 @@ A row of a CSV file with a broken id, read with ``id_type = long``::
 """
 
 import difflib
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -33,37 +36,54 @@ from pyspark.sql.types import (
 )
 
 from dcrec_spark.config import ColumnNames
-from dcrec_spark.data.reject_reasons import MALFORMED, Rule, names_of_broken
 from dcrec_spark.errors import DataError
 
 IdType = Literal["auto", "string", "long"]
 WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 NUMBERS = ("rating", "count", "propensity")
-CLOCKS = (TimestampType, TimestampNTZType, DateType)
+# No pair was seen more often; and sums of such counts stay whole numbers in 64 bits.
+LARGEST_COUNT = 1e9
+# No scale goes as far; and squares of such ratings, times the largest weight, are far from the end of float64.
+LARGEST_RATING = 1e9
+# Of a pair, alone and as a share of the largest: a rating that is less likely would outweigh all others together, and
+# the inverse of the smallest numbers is infinite.
+SMALLEST_PROPENSITY = 1e-30
+MALFORMED = "malformed_row"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A reason to reject a row, and the condition ``broken``, true for a row to reject. Null counts as met."""
+
+    reason: str
+    broken: Column
+
+
+def no_reasons() -> Column:
+    """Return an empty list of reasons."""
+    return F.array().cast("array<string>")
+
+
+def names_of_broken(rules: list[Rule]) -> Column:
+    """Reasons of the rules that a row breaks, array<string> in the order of ``rules``.
+
+    The list is only built for rows that break one. ``array_compact`` would be shorter, but it is a filter with a
+    lambda, for which Spark compiles no code.
+    """
+    any_broken = reduce(or_, (F.coalesce(rule.broken, F.lit(False)) for rule in rules))
+    names = F.array(*(F.when(rule.broken, F.lit(rule.reason)) for rule in rules))
+    nulls = F.array(F.lit(None).cast("string"))
+    return F.when(any_broken, F.array_except(names, nulls)).otherwise(no_reasons())
 
 
 def pick_columns(source: DataFrame, names: ColumnNames, malformed_line: str | None = None) -> DataFrame:
     """Pick the columns that ratings need, and name them by their roles.
 
-    Parameters
-    ----------
-    source : DataFrame
-        As it was opened.
-    names : ColumnNames
-        Column of the source by role.
-    malformed_line : str, optional
-        Column that holds the text of a row that could not be split into columns, null elsewhere.
-
-    Returns
-    -------
-    DataFrame
-        ``user``, ``item``, ``rating`` (``count``, ``propensity``, ``timestamp`` where they are named), ``raw``,
-        ``malformed``.
-
-    Raises
-    ------
-    DataError
-        A column is missing; the error names the most likely one.
+    source : As it was opened. names : Column of the source by role. malformed_line : Column that holds the text of a
+    row that could not be split into columns, null elsewhere.
+    Returns ``user``, ``item``, ``rating`` (``count``, ``propensity``, ``timestamp`` where they are named), ``raw``,
+    ``malformed``.
+    Raises DataError: a column is missing. The error names the most likely one.
     """
     position = {name: number for number, name in reversed(list(enumerate(source.columns)))}
     mapped = names.mapped()
@@ -74,9 +94,7 @@ def pick_columns(source: DataFrame, names: ColumnNames, malformed_line: str | No
     line = F.col(f"c{position[malformed_line]}") if malformed_line else F.lit(None).cast("string")
     raw = F.struct(*(cells[role].alias(column) for role, column in mapped.items()), line.alias("line"))
     return numbered.select(
-        *(cell.alias(role) for role, cell in cells.items()),
-        raw.alias("raw"),
-        line.isNotNull().alias("malformed"),
+        *(cell.alias(role) for role, cell in cells.items()), raw.alias("raw"), line.isNotNull().alias("malformed")
     )
 
 
@@ -101,22 +119,10 @@ def _require_columns(mapped: dict[str, str], present: list[str]) -> None:
 def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
     """Bring ids to ``id_type``, and note what cannot be read.
 
-    Parameters
-    ----------
-    picked : DataFrame
-        As :func:`pick_columns` gives it.
-    id_type : {"auto", "string", "long"}
-        Type of both ids; auto keeps that of the source.
-
-    Returns
-    -------
-    DataFrame
-        The raw frame, whose layout stands at the top of this module.
-
-    Raises
-    ------
-    DataError
-        A column has a type that cannot be an id, a number or a timestamp.
+    picked : As :func:`pick_columns` gives it. id_type : {"auto", "string", "long"}. Type of both ids. Auto keeps that
+    of the source.
+    Returns the raw frame, whose layout is at the top of this module.
+    Raises DataError: a column has a type that cannot be an id, a number or a timestamp.
     """
     types = {field.name: field.dataType for field in picked.schema}
     check_types(types, id_type)
@@ -147,26 +153,15 @@ def _undecodable(side: str) -> Rule:
 def _id_problems(side: str, identity: Column) -> list[Rule]:
     text = F.col(side)
     blank = F.trim(text) == ""
-    return [
-        Rule(f"empty_{side}", blank),
-        Rule(f"unparsable_{side}", text.isNotNull() & ~blank & identity.isNull()),
-    ]
+    return [Rule(f"empty_{side}", blank), Rule(f"unparsable_{side}", text.isNotNull() & ~blank & identity.isNull())]
 
 
 def check_types(types: dict[str, DataType], id_type: IdType = "auto") -> None:
     """Refuse columns whose type cannot hold what they are for.
 
-    Parameters
-    ----------
-    types : dict
-        Type by role: user, item, rating, and others where there are any.
-    id_type : {"auto", "string", "long"}
-        Type that ids are brought to; other than auto, whole decimals do as well.
-
-    Raises
-    ------
-    DataError
-        Naming the column, its type, and the types that would do.
+    types : Type by role: user, item, rating, and others where there are any. id_type : {"auto", "string", "long"}. Type
+    that ids are brought to. Other than auto, whole decimals do as well.
+    Raises DataError: naming the column, its type, and the types that would do.
     """
     for side in ("user", "item"):
         stored = types[side]

@@ -17,15 +17,15 @@ _YAHOO_R3 = ("user", "item", "rating")
 
 def read_movielens_lines(spark: SparkSession, path: str, separator: str) -> DataFrame:
     """Read MovieLens lines without a header, ``196<TAB>242<TAB>3<TAB>881250949`` or ``1::1193::5::978300760``."""
-    return _separated(spark.read.text(path), separator, _MOVIELENS)
+    return _split_lines(spark.read.text(path), separator, _MOVIELENS)
 
 
 def read_yahoo_r3(spark: SparkSession, path: str) -> DataFrame:
     """Read Yahoo! R3 lines without a header, ``user<TAB>song<TAB>rating``."""
-    return _separated(spark.read.text(path), "\t", _YAHOO_R3)
+    return _split_lines(spark.read.text(path), "\t", _YAHOO_R3)
 
 
-def _separated(lines: DataFrame, separator: str, names: tuple[str, ...]) -> DataFrame:
+def _split_lines(lines: DataFrame, separator: str, names: tuple[str, ...]) -> DataFrame:
     cells = F.split("value", separator)
     columns = [F.get(cells, F.lit(position)).alias(name) for position, name in enumerate(names)]
     return lines.filter(F.trim("value") != "").select(
@@ -43,7 +43,7 @@ def read_coat(spark: SparkSession, path: str) -> DataFrame:
                      2    1    3
 
     A line that has more or fewer columns than the first makes each of its ratings malformed. The numbers of
-    the lines need the file in one piece, so one task reads it; the data set has 290 lines.
+    the lines need the file in one piece, so one task reads it. The data set has 290 lines.
     """
     files = spark.read.text(path, wholetext=True).select(F.split("value", r"\r?\n").alias("lines"))
     by_line = files.select(F.size(_cells(F.col("lines")[0])).alias("width"), F.posexplode("lines").alias("row", "line"))

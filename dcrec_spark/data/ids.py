@@ -28,32 +28,16 @@ _ROW_BITS = 33
 def index_ids(df: DataFrame, column: str) -> DataFrame:
     """Distinct ids of a column with their rank.
 
-    Parameters
-    ----------
-    df : DataFrame
-        Has the column.
-    column : str
-        Of strings or whole numbers; sorted by UTF-8 bytes, or as numbers.
-
-    Returns
-    -------
-    DataFrame
-        id, idx: long, from 0 without gaps. Cached and computed; the caller unpersists it.
-
-    Raises
-    ------
-    DataError
-        The column is missing, has a type that is no id, or has nulls.
-
-    Notes
-    -----
+    df : Has the column. column : Of strings or whole numbers. Sorted by UTF-8 bytes, or as numbers.
+    Returns id, idx: long, from 0 without gaps. Cached and computed. The caller unpersists it.
+    Raises DataError: the column is missing, has a type that is no id, or has nulls.
     Global sort, then each partition starts where the ones before it end. Only the sizes of the partitions come to the
     driver.
     """
     _require_ids(df, column)
     ids = df.select(quoted(column).alias("id")).distinct().orderBy("id")
     # By position in a sorted partition, so the numbers hold only for this one sort: another draws other samples and
-    # cuts its partitions elsewhere. Kept, its plan is fixed, whatever is lost later or let go by others.
+    # cuts its partitions elsewhere. Persisted, its plan is fixed, whatever is lost or released later.
     with ExitStack() as scratch:
         scratch.enter_context(few_partitions(df.sparkSession))
         numbered = keep(ids.withColumn("place", F.monotonically_increasing_id()))
@@ -91,17 +75,8 @@ def _require_ids(df: DataFrame, column: str) -> None:
 def encode(df: DataFrame, user_ids: DataFrame, item_ids: DataFrame) -> DataFrame:
     """Replace ids by their indices.
 
-    Parameters
-    ----------
-    df : DataFrame
-        Has user_id, item_id, and any other columns.
-    user_ids, item_ids : DataFrame
-        As :func:`index_ids` gives them.
-
-    Returns
-    -------
-    DataFrame
-        user_idx, item_idx, then the other columns of ``df``. Rows whose ids are unknown are left out.
+    df : Has user_id, item_id, and any other columns. user_ids, item_ids : As :func:`index_ids` gives them.
+    Returns user_idx, item_idx, then the other columns of ``df``. Rows whose ids are unknown are left out.
     """
     others = [quoted(name) for name in df.columns if name not in ("user_id", "item_id")]
     users = user_ids.select(F.col("id").alias("user_id"), F.col("idx").alias("user_idx"))

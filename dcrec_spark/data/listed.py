@@ -23,30 +23,13 @@ def read_listed(
 ) -> DataFrame:
     """Open what ``setting`` lists at ``place``.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        Session that reads.
-    setting : str
-        Its name, for errors.
-    place : str
-        A Parquet or CSV file, or a directory of such files; a table where the input is one.
-    config : InputConfig
-        Names the columns (columns.user, columns.item), and the options of CSV.
-    id_types : dict
-        user, item or both -> the type of its ids, which the text of a CSV file is read as; Parquet keeps its own.
-    more : tuple of str
-        Further columns, which are taken as they are.
-
-    Returns
-    -------
-    DataFrame
-        user_id, item_id, and the further columns; an id as often as it is given, null where a text is no id.
-
-    Raises
-    ------
-    DataError
-        Nothing is there, it cannot be opened, a column is missing or cannot hold ids.
+    setting : its name, for errors. place : a Parquet or CSV file, a directory of such files, or a table.
+    config : names the columns (columns.user, columns.item), and the options of
+    CSV. id_types : user, item or both -> the type of its ids, which the text of a CSV file is read as. Parquet keeps
+    its own. more : Further columns, which are taken as they are.
+    Returns user_id, item_id, and the further columns. An id occurs as often as it
+    is given, and is null where a text is no id.
+    Raises DataError: nothing is there, it cannot be opened, a column is missing or cannot hold ids.
     """
     with opening(f"{setting} {place!r}", setting):
         is_table = config.format in ("table", "jdbc")
@@ -67,7 +50,7 @@ def read_listed(
 
 
 def _is_csv(spark: SparkSession, path: str) -> bool:
-    """Whether the file, or a directory's first one, is named so. Spark is asked: the path may be on any storage."""
+    """Whether the file, or a directory's first one, is named so. Spark looks it up: the path may be on any storage."""
     if suffix(path) in (".csv", ".parquet"):
         return suffix(path) == ".csv"
     first = spark.read.format("binaryFile").load(path).select("path").first()

@@ -5,15 +5,7 @@ from pyspark.sql import functions as F
 
 
 def quote(name: str) -> str:
-    """Name of a column as SQL expressions take it, whatever is in it.
-
-    Examples
-    --------
-    >>> quote("user.id")
-    '`user.id`'
-    >>> quote("a`b")
-    '`a``b`'
-    """
+    """Name of a column as SQL expressions take it, whatever is in it."""
     return f"`{name.replace('`', '``')}`"
 
 

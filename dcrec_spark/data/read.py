@@ -1,4 +1,4 @@
-"""Readers of ratings in all formats, in the layout of :mod:`dcrec_spark.data.columns`; validation comes later."""
+"""Readers of ratings in all formats, in the layout of :mod:`dcrec_spark.data.columns`. Validation comes later."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -8,13 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.config import ColumnNames, InputConfig
 from dcrec_spark.data.columns import pick_columns, raw_frame
-from dcrec_spark.data.formats import (
-    MOVIELENS_CSV,
-    MOVIELENS_SEPARATORS,
-    read_coat,
-    read_movielens_lines,
-    read_yahoo_r3,
-)
+from dcrec_spark.data.formats import MOVIELENS_CSV, MOVIELENS_SEPARATORS, read_coat, read_movielens_lines, read_yahoo_r3
 from dcrec_spark.data.snapshots import table_at
 from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import ConfigError, DataError
@@ -27,30 +21,15 @@ _COMPRESSED = (".gz", ".bz2", ".zst")
 
 
 def read_ratings(spark: SparkSession, config: InputConfig) -> DataFrame:
-    """Open the input that ``config`` names; its rows are read later, when they are validated.
+    """Open the input that ``config`` names. Its rows are read later, when they are validated.
 
     Text stays text until it is validated, so that what cannot be understood can be shown. Typed sources (parquet,
     table, jdbc) keep their types. Ids are as stored, text from csv, whole numbers from the research data sets, unless
     ``config.id_type`` says otherwise.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        Session that reads.
-    config : InputConfig
-        Format, place, columns and options.
-
-    Returns
-    -------
-    DataFrame
-        The raw frame of :mod:`dcrec_spark.data.columns`.
-
-    Raises
-    ------
-    ConfigError
-        The settings do not say where the input is.
-    DataError
-        Nothing is there, it cannot be opened, a column is missing or has an impossible type.
+    Returns the raw frame of :mod:`dcrec_spark.data.columns`.
+    Raises ConfigError: the settings do not say where the input is. Raises DataError: nothing is there, it cannot be
+    opened, a column is missing or has an impossible type.
     """
     reader = _READERS[config.format]
     where = config.table if config.format in ("table", "jdbc") else config.path
@@ -97,10 +76,7 @@ def _read_jdbc(spark: SparkSession, config: InputConfig) -> DataFrame:
 def read_table(spark: SparkSession, config: InputConfig, name: str) -> DataFrame:
     """Open another table of the place that the ratings are in, a catalog or a database, as it is now.
 
-    Raises
-    ------
-    ConfigError
-        The settings do not say where the database is.
+    Raises ConfigError: the settings do not say where the database is.
     """
     if config.format == "table":
         return spark.table(name)
@@ -175,7 +151,7 @@ def _read_coat(spark: SparkSession, config: InputConfig) -> DataFrame:
 def _first_that_exists(
     spark: SparkSession, path: str, usual: tuple[str, ...], read: Callable[[SparkSession, str], DataFrame]
 ) -> DataFrame:
-    """Open the file itself, or a directory's usual file. Spark is asked: the path may be on any storage."""
+    """Open the file itself, or a directory's usual file. Spark looks it up: the path may be on any storage."""
     if suffix(path):
         return read(spark, path)
     for name in usual:
@@ -188,13 +164,7 @@ def _first_that_exists(
 
 
 def suffix(path: str) -> str:
-    """Return how a path's last name ends, in small letters, without the ending that names its compression.
-
-    Examples
-    --------
-    >>> suffix("data/ratings.CSV.gz"), suffix("data/ml-100k/")
-    ('.csv', '')
-    """
+    """Return how a path's last name ends, in small letters, without the ending that names its compression."""
     name = path.rstrip("/").rpartition("/")[2]
     for compressed in _COMPRESSED:
         name = name.removesuffix(compressed)

@@ -10,18 +10,11 @@ from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import ConfigError
 
 
-def pinned(spark: SparkSession, config: InputConfig) -> InputConfig:
+def pin_snapshot(spark: SparkSession, config: InputConfig) -> InputConfig:
     """Name the snapshot that is current now, so that whatever is read later is of the same one.
 
-    Returns
-    -------
-    InputConfig
-        With ``snapshot`` set, where the input is a table that has snapshots.
-
-    Raises
-    ------
-    ConfigError
-        A snapshot is asked for of a table that has none.
+    Returns with ``snapshot`` set, where the input is a table that has snapshots.
+    Raises ConfigError: a snapshot is asked for of a table that has none.
     """
     if config.format != "table" or config.table is None:
         if config.snapshot is not None:
@@ -41,14 +34,14 @@ def pinned(spark: SparkSession, config: InputConfig) -> InputConfig:
 
 
 def table_at(spark: SparkSession, table: str, snapshot: str | None) -> DataFrame:
-    """Open a table as of a snapshot; None: as it is."""
+    """Open a table as of a snapshot. None: as it is."""
     return spark.table(table) if snapshot is None else spark.sql(f"SELECT * FROM {table} VERSION AS OF {int(snapshot)}")
 
 
 def table_id(spark: SparkSession, config: InputConfig) -> str | None:
     """Name what tells a Delta table from an earlier one of its name: the versions of both begin at 0.
 
-    None for an input of another kind; the id of an Iceberg snapshot is that of one table only.
+    None for an input of another kind. The id of an Iceberg snapshot is that of one table only.
     """
     if config.snapshot is None or config.table is None or _provider(spark, config.table) != "delta":
         return None

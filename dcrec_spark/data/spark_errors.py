@@ -41,7 +41,7 @@ def opening(source: str, setting: str = "input.path") -> Iterator[None]:
 
 @contextmanager
 def reading_rows() -> Iterator[None]:
-    """Turn a file that breaks while it is read into a ``DataError``; every other failure goes on as it is."""
+    """Turn a file that breaks while it is read into a ``DataError``. Every other failure goes on as it is."""
     try:
         yield
     except SPARK_FAILURES as error:

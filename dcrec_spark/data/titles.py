@@ -19,17 +19,8 @@ _ITEM_COLUMNS = ("item", "item_id", "movieId")
 def read_titles(spark: SparkSession, ratings: Path) -> DataFrame | None:
     """Open the titles that MovieLens delivers with its ratings.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        Session that reads.
-    ratings : Path
-        File of the ratings; titles are in u.item or movies.dat in the same folder.
-
-    Returns
-    -------
-    DataFrame or None
-        item_id: long, title: string; None when there is neither file.
+    ratings : file of the ratings. Titles are in u.item or movies.dat in the same folder.
+    Returns item_id: long, title: string. None when there is neither file.
     """
     for name, separator in _FILES.items():
         path = ratings.parent / name
@@ -42,24 +33,10 @@ def read_titles(spark: SparkSession, ratings: Path) -> DataFrame | None:
 def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataFrame:
     """Open a file of titles.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        Session that reads.
-    path : str
-        A MovieLens file (.item, .dat), or CSV or Parquet with a column title and one called item, item_id or movieId.
-    id_type : DataType
-        The model's, which the ids are read as; what is no such id has no title.
-
-    Returns
-    -------
-    DataFrame
-        item_id, title, one row for each item.
-
-    Raises
-    ------
-    DataError
-        Nothing is there, it cannot be opened, or a column is missing.
+    path : a MovieLens file (.item, .dat), or CSV or Parquet with a column title and one
+    called item, item_id or movieId. id_type : The model's, which the ids are read as. What is no such id has no title.
+    Returns item_id, title, one row for each item.
+    Raises DataError: nothing is there, it cannot be opened, or a column is missing.
     """
     with opening(f"{SETTING} {path!r}", SETTING):
         item, title, source = _open(spark, path)

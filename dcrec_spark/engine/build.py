@@ -14,7 +14,7 @@ from dcrec_spark.engine.cells import Array, pack
 from dcrec_spark.engine.cluster import ClusterSide, cache_blocks
 from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.process import ProcessSide
-from dcrec_spark.kernels.csr import by_row, index_type, taken
+from dcrec_spark.kernels.csr import by_row, index_type, take
 
 BLOCK_SCHEMA = "block int, nonzeros long, duplicate_row long, duplicate_col long, data binary"
 # Routes are sorted by one number each: target block * _ROUTE_ROWS + row.
@@ -159,8 +159,8 @@ def _contents(
     row, column = (pairs[name].astype(index, copy=False) for name in ("row", "col"))
     place = _place(column, n_source_rows, n_source_blocks)
     row_ptr, order = by_row(row, place, len(row_key), n_source_rows)
-    place, row = taken(place, order), np.repeat(np.arange(len(row_key), dtype=index), np.diff(row_ptr))
-    column = place if n_source_blocks == 1 else taken(column, order)
+    place, row = take(place, order), np.repeat(np.arange(len(row_key), dtype=index), np.diff(row_ptr))
+    column = place if n_source_blocks == 1 else take(column, order)
     repeated = order[1:][(place[1:] == place[:-1]) & (row[1:] == row[:-1])]
     in_every_inbox = np.empty(0, np.int64) if others is None else _place(others.idx, *source)
     need_at, col = _needed(place, n_source_rows, in_every_inbox)
@@ -176,7 +176,7 @@ def _contents(
             heavy_items.AT: np.searchsorted(need_at, in_every_inbox),
             heavy_items.BLOCK: others.idx % n_source_blocks,
         }
-    numbers = {name: _in_precision(taken(pairs[name], order), dtype) for name in values}
+    numbers = {name: _in_precision(take(pairs[name], order), dtype) for name in values}
     for prefix, of_part in _parts(pairs, order).items():
         arrays[f"{prefix}row_ptr"] = np.searchsorted(row[of_part], np.arange(len(row_key) + 1, dtype=index)).astype(
             np.int64
@@ -199,14 +199,14 @@ def _needed(place: Array, n_source_rows: int, always: Array) -> tuple[Array, Arr
     is_needed = np.zeros(n_source_rows, np.bool_)
     is_needed[place] = True
     is_needed[always] = True
-    return np.flatnonzero(is_needed), taken(np.cumsum(is_needed, dtype=np.int32) - 1, place)
+    return np.flatnonzero(is_needed), take(np.cumsum(is_needed, dtype=np.int32) - 1, place)
 
 
 def _parts(pairs: Mapping[str, Array], order: Array) -> dict[str, Array | slice]:
     """Choose among the ordered nonzeros those of the fit and those held out, by the prefix of their arrays."""
     if "held_out" not in pairs:
         return {FITTED: slice(None)}
-    held_out = taken(pairs["held_out"], order)
+    held_out = take(pairs["held_out"], order)
     return {FITTED: ~held_out, HELD_OUT: held_out}
 
 

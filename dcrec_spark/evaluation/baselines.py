@@ -22,17 +22,8 @@ def with_baselines(test: DataFrame, training: DataFrame, seed: int = 0) -> DataF
     ``random`` is from 0 to 1, by the hash of (seed, user, item) and of nothing else. ``global mean`` and ``item mean``
     are of the training ratings. ``popularity`` is the number of training ratings of the item.
 
-    Parameters
-    ----------
-    test, training : DataFrame
-        user_id, item_id, rating.
-    seed : int
-        Of the random scores.
-
-    Returns
-    -------
-    DataFrame
-        The columns of ``test``, then ``random``, ``global mean``, ``item mean``, ``popularity``: double.
+    test, training : user_id, item_id, rating. seed : Of the random scores.
+    Returns the columns of ``test``, then ``random``, ``global mean``, ``item mean``, ``popularity``: double.
     """
     mean = training.agg(F.avg("rating").alias("__mean"))
     ids = [F.col(name).cast("string") for name in ("user_id", "item_id")]
@@ -57,17 +48,7 @@ def one_list_for_all(vectors: ScoringVectors, scores: DataFrame) -> ScoringVecto
 
     The vectors share the cached tables of the model, which has to outlive them.
 
-    Parameters
-    ----------
-    vectors : ScoringVectors
-        Of the model.
-    scores : DataFrame
-        item_id, score. An item that is missing scores 0.
-
-    Returns
-    -------
-    ScoringVectors
-        Score = the item's score plus the model's intercept.
+    scores : item_id, score. An item that is missing scores 0. The result's score has the model's intercept added.
     """
     users = vectors.users.withColumns(
         {"preference": F.array(F.lit(1.0)), "confounder": F.transform("confounder", lambda x: x * 0.0)}

@@ -31,16 +31,7 @@ class Histogram:
 def histogram(frame: DataFrame, column: str) -> Histogram:
     """Count a column of numbers by value, or in 20 bins of equal width if it has more than 20 values.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Has the column, and one row or more.
-    column : str
-        Name of the column.
-
-    Returns
-    -------
-    Histogram
+    frame : one row or more.
     """
     value = quoted(column).cast("double")
     moments = F.count(value), F.avg(value), F.stddev_pop(value), F.min(value), F.max(value)
@@ -63,17 +54,7 @@ def histogram(frame: DataFrame, column: str) -> Histogram:
 def counts_in_powers(frame: DataFrame, column: str) -> pd.DataFrame:
     """Rows by powers of two of a column of whole numbers: 0, 1, 2 to 3, 4 to 7, and so on.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Has the column.
-    column : str
-        Name of a column of whole numbers from 0 on.
-
-    Returns
-    -------
-    pandas.DataFrame
-        low, high, n. In order, empty ones between filled ones too.
+    Returns low, high, n. In order, empty ones between filled ones too.
     """
     value = quoted(column)
     power = F.when(value > 0, F.floor(F.log2(value)) + 1).otherwise(0).cast("long").alias("power")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcrec_spark.engine.cells import Array
-from dcrec_spark.evaluation.measures import Kind, Measure, MetricSettings
+from dcrec_spark.evaluation.measures import Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.tally import OfModel, Tally
 from dcrec_spark.kernels import metrics as kernel
 from dcrec_spark.kernels.bootstrap import Cells, Pooled
@@ -21,43 +21,22 @@ from dcrec_spark.kernels.metrics import Lists, PerRow
 WHOLE_LIST = None
 
 
-class Ids(NamedTuple):
-    """code : (n,) each row's place among the distinct ids, in their order. distinct : the ids, sorted."""
+class RatedPairs(NamedTuple):
+    """Test ratings by user, then item."""
 
-    code: Array
-    distinct: pa.Array
-
-
-class Ratings(NamedTuple):
-    """Test ratings by user, then item. user_key, item_key : hashes of the distinct ids, in the order of the ids.
-
-    row_ptr : (U + 1,) where each user's ratings begin. item : (n,) place of the rating's item in ``item_key``.
-    rating : (n,). prediction : (n, models). weight : (n,) how much each counts in errors over ratings, or None.
-    """
-
-    user_key: Array
-    row_ptr: Array
-    item_key: Array
-    item: Array
-    rating: Array
-    prediction: Array
-    weight: Array | None
+    user_key: Array  # hashes of the distinct ids, in the order of the ids
+    row_ptr: Array  # (U + 1,) where each user's ratings begin
+    item_key: Array  # as user_key
+    item: Array  # (n,) place of the rating's item in item_key
+    rating: Array  # (n,)
+    prediction: Array  # (n, models)
+    weight: Array | None  # (n,) how much each counts in errors over ratings
 
 
 def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table], Tally]:
     """Tally of test ratings, where a user's list are his test items.
 
-    Parameters
-    ----------
-    n_models : int
-        Columns of predictions.
-    settings : MetricSettings
-        Variants of the measures.
-
-    Returns
-    -------
-    callable
-        Takes rows ``user_key, item, item_key, rating, prediction_0, ...``, and perhaps ``weight``.
+    It takes rows ``user_key, item, item_key, rating, prediction_0, ...``, and perhaps ``weight``.
     """
 
     def tally(table: pa.Table) -> Tally:
@@ -96,18 +75,19 @@ def _is_weight(table: pa.Table) -> Array:
     return np.asarray(np.isfinite(weight) & (weight >= 0))
 
 
-def _sort_ratings(table: pa.Table, rating: Array, prediction: Array) -> Ratings:
-    users, items = _ids(table["user_key"]), _ids(table["item"])
-    item_key = np.empty(len(items.distinct), np.int64)
-    item_key[items.code] = table["item_key"].to_numpy()
-    order = np.argsort(users.code * len(item_key) + items.code)
-    row_ptr = _pointer(users.code, len(users.distinct))
+def _sort_ratings(table: pa.Table, rating: Array, prediction: Array) -> RatedPairs:
+    (user, user_ids), (item, item_ids) = _ids(table["user_key"]), _ids(table["item"])
+    item_key = np.empty(len(item_ids), np.int64)
+    item_key[item] = table["item_key"].to_numpy()
+    order = np.argsort(user * len(item_key) + item)
+    row_ptr = _pointer(user, len(user_ids))
     weight = table["weight"].to_numpy()[order] if "weight" in table.column_names else None
-    keys = users.distinct.to_numpy(), row_ptr, item_key
-    return Ratings(*keys, items.code[order], rating[order], prediction[order], weight)
+    return RatedPairs(user_ids.to_numpy(), row_ptr, item_key, item[order], rating[order], prediction[order], weight)
 
 
-def _tally_ratings(ratings: Ratings, tested: Array, counts: dict[str, int | Array], settings: MetricSettings) -> Tally:
+def _tally_ratings(
+    ratings: RatedPairs, tested: Array, counts: dict[str, int | Array], settings: MetricSettings
+) -> Tally:
     row_ptr, rating = ratings.row_ptr, ratings.rating
     gain, relevant, place = kernel.gains(rating, settings.gain), rating >= settings.relevance, kernel.places(row_ptr)
     cuts = [WHOLE_LIST, *settings.ks]
@@ -120,12 +100,15 @@ def _tally_ratings(ratings: Ratings, tested: Array, counts: dict[str, int | Arra
         of_lists = list_metrics(lists, cuts)
         per_user |= {OfModel(model, measure): _restore_order(part, ranked) for measure, part in of_lists.items()}
         error = (np.clip(score, *settings.clip) if settings.clip else score) - rating
-        for kind, of_items, loss in ((Kind.MSE, Kind.ITEM_MSE, error**2), (Kind.MAE, Kind.ITEM_MAE, np.abs(error))):
+        for kind, of_items, loss in (
+            (MeasureKind.MSE, MeasureKind.ITEM_MSE, error**2),
+            (MeasureKind.MAE, MeasureKind.ITEM_MAE, np.abs(error)),
+        ):
             per_user[OfModel(model, Measure(kind))] = Pooled(loss)
             per_item[OfModel(model, Measure(of_items))] = loss
         for k in settings.ks:
             listed = np.bincount(ratings.item[ranked[place <= k]], minlength=len(ratings.item_key)) > 0
-            shown[OfModel(model, Measure(Kind.COVERAGE, k))] = listed
+            shown[OfModel(model, Measure(MeasureKind.COVERAGE, k))] = listed
     cells = Cells(row_ptr, ratings.item, ratings.user_key, ratings.item_key, ratings.weight)
     return Tally(cells, per_user, per_item, shown, tested, counts)
 
@@ -140,56 +123,40 @@ def _restore_order(metric: PerRow, ranked: Array) -> PerRow:
 def list_metrics(lists: Lists, cuts: Sequence[int | None]) -> dict[Measure, PerRow]:
     """NDCG at each cut, with recall, precision and MAP where the cut is not the whole list.
 
-    Parameters
-    ----------
-    lists : Lists
-        Entries of each user.
-    cuts : sequence of int or None
-        None is the whole list.
-
-    Returns
-    -------
-    dict
-        Values of each user by measure.
+    A cut of None is the whole list.
     """
     metrics: dict[Measure, PerRow] = {}
     for cut in cuts:
-        metrics[Measure(Kind.NDCG, cut)] = kernel.ndcg(lists, np.inf if cut is WHOLE_LIST else float(cut))
+        metrics[Measure(MeasureKind.NDCG, cut)] = kernel.ndcg(lists, np.inf if cut is WHOLE_LIST else float(cut))
         if cut is not WHOLE_LIST:
-            metrics |= {Measure(Kind(name), cut): metric for name, metric in kernel.hit_metrics(lists, cut).items()}
+            metrics |= {
+                Measure(MeasureKind(name), cut): metric for name, metric in kernel.hit_metrics(lists, cut).items()
+            }
     return metrics
 
 
 def ranking_tally(settings: MetricSettings) -> Callable[[pa.Table], Tally]:
     """Tally of recommendations, which are judged by the user's test ratings where there are any.
 
-    Parameters
-    ----------
-    settings : MetricSettings
-        Variants of the measures.
-
-    Returns
-    -------
-    callable
-        Takes rows ``user_key, item_key, rank, rating, tested``: recommendations have a rank, test rows are tested.
+    It takes rows ``user_key, item_key, rank, rating, tested``: recommendations have a rank, test rows are tested.
     """
 
     def tally(table: pa.Table) -> Tally:
         table, counts = _with_ids(table, ["user_key", "item_key"])
         tested = table["tested"].to_numpy()
         rank, rating = (table[name].to_numpy().astype(np.float64) for name in ("rank", "rating"))
-        users, items = _ids(table["user_key"]), _ids(table["item_key"])
-        width = len(items.distinct)
-        pair, at = np.unique(users.code * width + items.code, return_inverse=True)
+        (user, user_ids), (item, item_ids) = _ids(table["user_key"]), _ids(table["item_key"])
+        width = len(item_ids)
+        pair, at = np.unique(user * width + item, return_inverse=True)
         place, test_rating = np.full(len(pair), np.inf), np.full(len(pair), -1.0)
         listed = np.where(rank >= 1, rank, np.inf)  # what is no rank is counted as a fault
         place[at[~tested]], test_rating[at[tested]] = listed[~tested], rating[tested]
         counts |= _faults(tested, rank, rating, at, settings)
         shown = {
-            OfModel(0, Measure(Kind.COVERAGE, k)): np.bincount(pair[place <= k] % width, minlength=width) > 0
+            OfModel(0, Measure(MeasureKind.COVERAGE, k)): np.bincount(pair[place <= k] % width, minlength=width) > 0
             for k in settings.ks
         }
-        ids = users.distinct.to_numpy(), items.distinct.to_numpy()
+        ids = user_ids.to_numpy(), item_ids.to_numpy()
         cells, per_user, more = _judge(ids, pair, place, test_rating, settings)
         with_test = np.unique(table["item_key"].to_numpy()[tested])
         return Tally(cells, per_user, {}, shown, with_test, counts | more)
@@ -240,13 +207,13 @@ def _with_ids(table: pa.Table, columns: list[str]) -> tuple[pa.Table, dict[str, 
     return table, {"rows": rows, "null_ids": rows - table.num_rows}
 
 
-def _ids(column: pa.ChunkedArray) -> Ids:
-    """Distinct ids and their codes. Strings are in the order of their bytes, as in Spark."""
+def _ids(column: pa.ChunkedArray) -> tuple[Array, pa.Array]:
+    """Place of each row's id among the distinct ids, (n,), and these, sorted. Strings by their bytes, as in Spark."""
     encoded = column.combine_chunks().dictionary_encode()
     order = pc.sort_indices(encoded.dictionary)
     code_of = np.empty(len(order), np.int64)
     code_of[order.to_numpy()] = np.arange(len(order))
-    return Ids(code_of[encoded.indices.to_numpy(zero_copy_only=False)], encoded.dictionary.take(order))
+    return code_of[encoded.indices.to_numpy(zero_copy_only=False)], encoded.dictionary.take(order)
 
 
 def _pointer(row: Array, n_rows: int) -> Array:

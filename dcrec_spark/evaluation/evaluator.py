@@ -8,14 +8,14 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 from pyspark.sql import DataFrame
 
 from dcrec_spark.errors import DataError
-from dcrec_spark.evaluation.measures import ERRORS, HITS, Columns, Kind, Measure, MetricSettings
+from dcrec_spark.evaluation.measures import ERRORS, HITS, Columns, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.kernels.metrics import GAINS
 from dcrec_spark.models.params import HasIds, declare, initialise, keyword_only
 from dcrec_spark.settings.domains import Choice, Column, Number
 
 # metricName -> what is measured at the cut k.
-_AT_K = {"ndcg_at_k": Kind.NDCG, **{kind.value: kind for kind in HITS}}
+_AT_K = {"ndcg_at_k": MeasureKind.NDCG, **{kind.value: kind for kind in HITS}}
 
 
 class RatingEvaluator(
@@ -82,7 +82,7 @@ class RatingEvaluator(
         Measure('recall@10')
         """
         name = self.getOrDefault("metricName")
-        return Measure(_AT_K[name], self.getOrDefault("k")) if name in _AT_K else Measure(Kind(name))
+        return Measure(_AT_K[name], self.getOrDefault("k")) if name in _AT_K else Measure(MeasureKind(name))
 
     def _evaluate(self, dataset: DataFrame) -> float:
         get = self.getOrDefault

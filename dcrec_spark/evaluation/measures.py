@@ -20,7 +20,7 @@ _CATALOGUE = "catalogue_"
 _NAME = re.compile(rf"(?P<catalogue>{_CATALOGUE})?(?P<kind>[a-z_]+?)(@(?P<k>[1-9]\d*))?")
 
 
-class Kind(StrEnum):
+class MeasureKind(StrEnum):
     """Kind of a measure. :mod:`dcrec_spark.kernels.metrics` has the definitions."""
 
     NDCG = "ndcg"
@@ -34,42 +34,30 @@ class Kind(StrEnum):
     ITEM_MAE = "item_mae"
 
 
-ERRORS = (Kind.MSE, Kind.MAE, Kind.ITEM_MSE, Kind.ITEM_MAE)
+ERRORS = (MeasureKind.MSE, MeasureKind.MAE, MeasureKind.ITEM_MSE, MeasureKind.ITEM_MAE)
 # Measures that ask which of the first k items are relevant.
-HITS = (Kind.RECALL, Kind.PRECISION, Kind.MAP)
-_CUT = (*HITS, Kind.COVERAGE)
+HITS = (MeasureKind.RECALL, MeasureKind.PRECISION, MeasureKind.MAP)
+_CUT = (*HITS, MeasureKind.COVERAGE)
 
 
 class Measure(str):
     """One measure. As a text it is its published name, so that ``metrics.as_dict()["ndcg@5"]`` finds it.
 
-    Parameters
-    ----------
-    kind : Kind
-        What is measured.
-    k : int, optional
-        Places of the list that count. None for errors, and for NDCG of the whole list.
-    over_catalogue : bool
-        Whether the lists hold unseen items from the whole catalogue, not the user's test items alone.
+    kind : What is measured. k : Places of the list that count. None for errors, and for NDCG of the whole list.
+    over_catalogue : Whether the lists hold unseen items from the whole catalogue, not the user's test items alone.
+    Raises ConfigError: a kind that needs a cut has none, an error has one, or the cut is not a whole number from 1 on.
 
-    Raises
-    ------
-    ConfigError
-        A kind that needs a cut has none, an error has one, or the cut is not a whole number from 1 on.
-
-    Examples
-    --------
-    >>> Measure(Kind.NDCG, 5)
+    >>> Measure(MeasureKind.NDCG, 5)
     Measure('ndcg@5')
-    >>> Measure(Kind.MSE).is_error
+    >>> Measure(MeasureKind.MSE).is_error
     True
     """
 
-    kind: Kind
+    kind: MeasureKind
     k: int | None
     over_catalogue: bool
 
-    def __new__(cls, kind: Kind, k: int | None = None, over_catalogue: bool = False) -> "Measure":
+    def __new__(cls, kind: MeasureKind, k: int | None = None, over_catalogue: bool = False) -> "Measure":
         """Compose the name from its parts."""
         name = f"{_CATALOGUE if over_catalogue else ''}{kind}{'' if k is None else f'@{k}'}"
         expected = _wanted_instead(kind, k, over_catalogue)
@@ -79,7 +67,7 @@ class Measure(str):
         measure.kind, measure.k, measure.over_catalogue = kind, k, over_catalogue
         return measure
 
-    def __getnewargs__(self) -> tuple[Kind, int | None, bool]:  # type: ignore[override]  # by its parts, not as a text
+    def __getnewargs__(self) -> tuple[MeasureKind, int | None, bool]:  # type: ignore[override]  # not as a text
         """Parts to make the measure of anew, in another process."""
         return self.kind, self.k, self.over_catalogue
 
@@ -91,30 +79,17 @@ class Measure(str):
     def parse(cls, name: str) -> "Measure":
         """Take a published name apart.
 
-        Parameters
-        ----------
-        name : str
-            Such as ``ndcg``, ``recall@5`` or ``catalogue_map@10``, without its variant.
+        name : Such as ``ndcg``, ``recall@5`` or ``catalogue_map@10``, without its variant.
+        Raises ConfigError: no measure is called so.
 
-        Returns
-        -------
-        Measure
-
-        Raises
-        ------
-        ConfigError
-            No measure is called so.
-
-        Examples
-        --------
         >>> measure = Measure.parse("catalogue_ndcg@10")
         >>> measure.kind.value, measure.k, measure.over_catalogue
         ('ndcg', 10, True)
         """
         parts = _NAME.fullmatch(name)
-        if parts is None or parts["kind"] not in set(Kind):
-            raise ConfigError(f"measure: found {name!r}, expected {', '.join(Kind)}, with a cut such as ndcg@5")
-        return cls(Kind(parts["kind"]), int(parts["k"]) if parts["k"] else None, bool(parts["catalogue"]))
+        if parts is None or parts["kind"] not in set(MeasureKind):
+            raise ConfigError(f"measure: found {name!r}, expected {', '.join(MeasureKind)}, with a cut such as ndcg@5")
+        return cls(MeasureKind(parts["kind"]), int(parts["k"]) if parts["k"] else None, bool(parts["catalogue"]))
 
     @property
     def is_error(self) -> bool:
@@ -127,7 +102,7 @@ class Measure(str):
         return Measure(self.kind, self.k, over_catalogue=True)
 
 
-def _wanted_instead(kind: Kind, k: int | None, over_catalogue: bool) -> str:
+def _wanted_instead(kind: MeasureKind, k: int | None, over_catalogue: bool) -> str:
     """Say what would make the parts a measure. Empty where they are one."""
     if k is not None and k < 1:
         return "expected a cut of at least 1"
@@ -225,10 +200,10 @@ class MetricSettings:
 
         Examples
         --------
-        >>> MetricSettings(relevance=4).variant(Measure(Kind.RECALL, 5))
+        >>> MetricSettings(relevance=4).variant(Measure(MeasureKind.RECALL, 5))
         'recall@5(rating>=4)'
         """
-        if measure.kind is Kind.NDCG:
+        if measure.kind is MeasureKind.NDCG:
             return f"{measure}({self.gain})"
         if measure.kind in HITS:
             return f"{measure}(rating>={self.relevance:g})"

@@ -8,10 +8,6 @@ one exchange of the rows, by user, and one of the errors, by item. Only sums rea
     metrics.as_dict()                      {"ndcg": 0.78, "ndcg@5": 0.71, "recall@5": 0.64, ..., "item_mae": 1.1}
     metrics.estimates()["ndcg"]            Estimate(value=0.78, ci_low=0.77, ci_high=0.79, n=290)
 
-    both = join_predictions({"deconfounded": one.transform(test), "classical": other.transform(test)})
-    metrics = evaluate(both, models={"deconfounded": "deconfounded", "classical": "classical"})
-    metrics.difference("deconfounded", "classical").estimates()
-
 Users and items are identified by 64-bit hashes of their ids: with a million users, two collide with a
 probability of 3e-8.
 """
@@ -29,7 +25,7 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.entries import ranking_tally, rating_tally
-from dcrec_spark.evaluation.measures import Columns, Kind, Measure, MetricSettings
+from dcrec_spark.evaluation.measures import Columns, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.evaluation.tally import GROUP, Resampling, Sums, add_up, add_up_groups, add_up_here
 from dcrec_spark.models.fitting.checks import require_columns
@@ -139,36 +135,10 @@ def evaluate_arrays(
 ) -> Metrics:
     """Metrics of arrays in this process, without Spark. The numbers are those of :func:`evaluate`.
 
-    Parameters
-    ----------
-    pairs : dict of (n,) arrays
-        ``user_key``, a hash of the user's id. ``item``, a number that sorts as the item's id. ``item_key``, a hash of
-        that. ``rating``, the test rating. Perhaps ``weight``, how much it counts in ``mse`` and ``mae``.
-    predictions : dict of (n,) arrays
-        Name of a model -> its predictions.
-    settings : MetricSettings
-        Variants of the metrics, and the bootstrap.
-    catalogue_size : int, optional
-        Number of items that could be recommended.
-
-    Returns
-    -------
-    Metrics
-        Measures of each model.
-
-    Raises
-    ------
-    DataError
-        As :func:`evaluate`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> pairs = {"user_key": [7, 7, 8], "item": [1, 2, 1], "item_key": [1, 2, 1], "rating": [5.0, 1.0, 4.0]}
-    >>> arrays = {name: np.array(values) for name, values in pairs.items()}
-    >>> metrics = evaluate_arrays(arrays, {"mine": np.array([4.0, 2.0, 4.0])}, MetricSettings(replications=0))
-    >>> metrics.as_dict()["ndcg"], round(metrics.as_dict()["mse"], 3)
-    (1.0, 0.667)
+    pairs : dict of (n,) arrays. ``user_key``, a hash of the user's id. ``item``, a number that sorts as the item's id.
+    ``item_key``, a hash of that. ``rating``, the test rating. Perhaps ``weight``, how much it counts in ``mse`` and
+    ``mae``. predictions : dict of (n,) arrays. Name of a model -> its predictions. The other arguments
+    and the errors are those of :func:`evaluate`.
     """
     columns = {f"prediction_{number}": column for number, column in enumerate(predictions.values())}
     tally = rating_tally(len(predictions), settings)(pa.table({**pairs, **columns}))
@@ -208,10 +178,8 @@ def evaluate_ranking(
         Number of items that could be recommended.
     model : str
         Name of the model in the result.
-    columns : Columns
-        Names of the columns of ``test``.
-    settings : MetricSettings
-        Variants of the metrics, and the bootstrap.
+    columns, settings
+        As for :func:`evaluate`, of ``test``.
 
     Returns
     -------
@@ -298,9 +266,9 @@ def _scores(sums: Sums, model: int, catalogue_size: int | None) -> Iterator[tupl
     for (number, measure), parts in sums.measures.items():
         if number != model:
             continue
-        if measure.kind in (Kind.MSE, Kind.MAE):
+        if measure.kind in (MeasureKind.MSE, MeasureKind.MAE):
             yield measure, _score(parts, ratings, users)
-        elif measure.kind is not Kind.COVERAGE:
+        elif measure.kind is not MeasureKind.COVERAGE:
             yield measure, _score(parts, int(parts[0, 1]), int(parts[0, 1]))
         elif catalogue_size is not None:
             yield measure, _coverage(int(parts[0, 0]), catalogue_size)

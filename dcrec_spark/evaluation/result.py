@@ -74,8 +74,8 @@ class Metrics:
     Examples
     --------
     >>> import numpy as np
-    >>> from dcrec_spark.evaluation.measures import Kind, Measure
-    >>> ndcg, none = Measure(Kind.NDCG, 5), MetricSettings(replications=0)
+    >>> from dcrec_spark.evaluation.measures import MeasureKind, Measure
+    >>> ndcg, none = Measure(MeasureKind.NDCG, 5), MetricSettings(replications=0)
     >>> scores = {name: {ndcg: Score(np.array([value]), 9, 9)} for name, value in (("new", 0.75), ("old", 0.5))}
     >>> metrics = Metrics(none, scores, {})
     >>> metrics.estimates("new")["ndcg@5"]

@@ -5,7 +5,7 @@
 | split_pairs | seed, user, item | in expectation | none |
 | split_within_users | seed, and the user's own ratings | exact for each user, rounded to whole ratings | by user |
 | split_by_time | all times, or those of the user | exact, up to equal times | none, or by user |
-| hold_out_users | seed, user; the held-out user's own ratings | users in expectation, his ratings exact | by user |
+| hold_out_users | seed, user, and the held-out user's own ratings | users in expectation, his ratings exact | by user |
 
 Each part is a lazy frame with the columns of the input. Where reading or exchanging that is dear, persist it first.
 Null ids hash like any other. Validate first. An id hashes as its text, so that 7 and "7" go the same way.
@@ -95,24 +95,8 @@ def split_within_users(
 
     Parameters
     ----------
-    ratings : DataFrame
-        Has the columns of ids.
-    shares : sequence of float
-        Of each part, such as (0.6, 0.2, 0.2).
-    seed : int
-        Of the hash.
-    columns : Columns
-        Names of the columns.
-
-    Returns
-    -------
-    list of DataFrame
-        A part for each share, with the columns of ``ratings``.
-
-    Raises
-    ------
-    ConfigError
-        Shares are not positive or do not add up to 1.
+    ratings, shares, seed, columns
+        As for :func:`split_pairs`, with the same result and errors.
     """
     return _parts(_ranked_parts(ratings, [], shares, seed, columns), len(shares))
 
@@ -129,29 +113,16 @@ def split_by_time(
 
     Parameters
     ----------
-    ratings : DataFrame
-        Has the columns of ids and of times.
-    shares : sequence of float
-        Of each part.
+    ratings, shares, seed, columns
+        As for :func:`split_pairs`, with the same result and errors.
     timestamp : str
         A column of timestamps, dates or whole numbers.
     within_users : bool
         Whether each user's ratings are cut for themselves, at exact counts, equal times in the order of their hash.
         Otherwise everything is cut at the same moments, and equal times stay together.
-    seed : int
-        Of the hash.
-    columns : Columns
-        Names of the columns of ids.
-
-    Returns
-    -------
-    list of DataFrame
-        A part for each share, with the columns of ``ratings``.
 
     Raises
     ------
-    ConfigError
-        Shares are not positive or do not add up to 1.
     DataError
         The column is missing, of another type, or has nulls (in the frame's first action when ``within_users``, else
         at once).
@@ -171,20 +142,12 @@ def hold_out_users(
 
     Parameters
     ----------
-    ratings : DataFrame
-        Has the columns of ids.
+    ratings, seed, columns
+        As for :func:`split_pairs`.
     share : float
         Of the users, held out. In expectation.
     fold_in : float
         Share of a held-out user's ratings that the model gets to see in the end. At exact counts.
-    seed : int
-        Of the hash.
-    columns : Columns
-        Names of the columns.
-
-    Returns
-    -------
-    HeldOut
 
     Raises
     ------

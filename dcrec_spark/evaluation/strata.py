@@ -49,24 +49,8 @@ class Stratum(NamedTuple):
 def bounds_of(count: Array, members: Array, most: int) -> list[tuple[int, int]]:
     """Divide numbers of training ratings into strata of about equally many members.
 
-    Parameters
-    ----------
-    count, members : (n,) arrays
-        The distinct numbers, rising, and how many users, or items, have each.
-    most : int
-        Strata at most.
-
-    Returns
-    -------
-    list of (lowest, highest)
-        Of each stratum, rising. No number is in two.
-
-    Examples
-    --------
-    >>> bounds_of(np.array([1, 2, 9]), np.array([4, 4, 4]), 3)
-    [(1, 1), (2, 2), (9, 9)]
-    >>> bounds_of(np.array([24]), np.array([290]), 3)
-    [(24, 24)]
+    count, members : (n,) arrays. The distinct numbers, rising, and how many users, or items, have each. Returns
+    (lowest, highest) of at most ``most`` strata, rising. No number is in two.
     """
     middle = np.cumsum(members) - members / 2.0
     part = np.floor(middle / members.sum() * most)

@@ -39,7 +39,7 @@ class OfModel(NamedTuple):
 class Sums(NamedTuple):
     """All that an evaluation needs to know of its rows.
 
-    measures : (1 + replications, 2) each: total and weight, as they are and in each replication; of coverage (1, 2):
+    measures : (1 + replications, 2) each: total and weight, as they are and in each replication. Of coverage (1, 2):
     how many items were shown, and 0. counts : plain numbers by name, or an array of them.
     """
 
@@ -48,20 +48,14 @@ class Sums(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What one partition knows: test ratings, or entries of lists, by user.
+    """What one partition knows: test ratings, or entries of lists, by user."""
 
-    cells : its users, and their entries' items. per_user : metrics of the users, or of their ratings together.
-    per_item : errors of the entries, to be averaged over each item's. shown : (I,) whether the item is in the list of
-    one of these users. tested : (T,) hashes of the items that have test ratings, usable or not. counts : plain numbers
-    by name, or an array of them.
-    """
-
-    cells: Cells
-    per_user: Mapping[OfModel, PerRow | Pooled]
-    per_item: Mapping[OfModel, Array]
-    shown: Mapping[OfModel, Array]
-    tested: Array
-    counts: Mapping[str, int | Array]
+    cells: Cells  # its users, and their entries' items
+    per_user: Mapping[OfModel, PerRow | Pooled]  # metrics of the users, or of their ratings together
+    per_item: Mapping[OfModel, Array]  # errors of the entries, to be averaged over each item's
+    shown: Mapping[OfModel, Array]  # (I,) whether the item is in the list of one of these users
+    tested: Array  # (T,) hashes of the items that have test ratings, usable or not
+    counts: Mapping[str, int | Array]  # plain numbers by name, or an array of them
 
 
 @dataclass(frozen=True)
@@ -112,20 +106,9 @@ def _read(named: Mapping[str, Array]) -> Sums:
 def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: Resampling) -> Sums:
     """Add up the tallies of all partitions.
 
-    Parameters
-    ----------
-    by_user : DataFrame
-        All rows of a user lie in one partition.
-    tally : callable
-        Makes the tally of one partition's rows, at least one.
-    resampling : Resampling
-        Of users and items.
-
-    Returns
-    -------
-    Sums
-        Of ``per_user`` over users. Of ``per_item`` over items, where each item counts once. Of ``shown`` over items. Of
-        ``counts`` over partitions.
+    by_user : All rows of a user lie in one partition. tally : Makes the tally of one partition's rows, at least one.
+    Returns the sums of ``per_user`` over users, of ``per_item`` and ``shown`` over items (each item counts once), of
+    ``counts`` over partitions.
     """
     return add_up_groups(by_user.withColumn(GROUP, F.lit(0)), tally, resampling).get(0, _read({}))
 

@@ -1,4 +1,4 @@
-"""Weights by which ratings that users chose to give stand for all pairs: inverse propensities from an exposure model.
+"""Weights by which ratings that users chose to give represent all pairs: inverse propensities from an exposure model.
 
     p = 1 - exp(-a_hat)        exposure probability of a pair, if exposures are Poisson with mean a_hat
     weight = min(1 / p, cut)   cut: else few pairs would dominate

@@ -21,7 +21,7 @@ from click.shell_completion import get_completion_class
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from dcrec_spark.config import JOB_CONFIGS, PlacesConfig, RetrainConfig, forget_secrets, load_config, masked_all
-from dcrec_spark.config.names import jobs_with, known_settings
+from dcrec_spark.config.jobs import jobs_with, known_settings
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.console import Reporter, mask_output
 from dcrec_spark.jobs.job import Job

@@ -23,7 +23,7 @@ from rich.progress import (
 from dcrec_spark.config import mask_known, mask_secrets
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import DcrecError
-from dcrec_spark.spark.failures import said
+from dcrec_spark.spark.failures import message_of
 
 _log = structlog.get_logger()
 
@@ -138,7 +138,9 @@ class Reporter(AbstractContextManager["Reporter"]):
     def broken(self, error: Exception) -> None:
         """Log an unexpected error: its message, and its stack trace apart from that."""
         self._progress.stop()
-        _log.error(f"{type(error).__name__}: {said(error)}", kind=type(error).__name__, exit_code=1, exc_info=error)
+        _log.error(
+            f"{type(error).__name__}: {message_of(error)}", kind=type(error).__name__, exit_code=1, exc_info=error
+        )
 
 
 class MaskedStream:

@@ -36,7 +36,7 @@ from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.fitting.resumption import KeptSweep
 from dcrec_spark.publish.manifest import TableFiles, fingerprint, read_sealed, sealed
-from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk, said
+from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk, message_of
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.objects import ObjectFiles
 from dcrec_spark.storage.protocol import Directories, Files
@@ -108,7 +108,7 @@ class StoredCheckpoints:
         except (DataError, KeyError, TypeError, AttributeError, *SPARK_FAILURES) as error:
             if interruption(error) is not None:
                 raise
-            reason = said(error).partition("\n")[0]
+            reason = message_of(error).partition("\n")[0]
             self._run.warnings.append(f"{stage}: a checkpoint of an interrupted run is damaged, and not used: {reason}")
             _log.warning("a checkpoint is damaged, and not used", stage=stage, checkpoint=name, reason=reason)
             return None

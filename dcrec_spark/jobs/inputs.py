@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.config import ReadingConfig, ServingConfig
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.snapshots import pinned, table_id
+from dcrec_spark.data.snapshots import pin_snapshot, table_id
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs.job import Context
@@ -22,7 +22,7 @@ ServingT = TypeVar("ServingT", bound=ServingConfig)
 
 def open_ratings(context: Context[ReadingT]) -> DataFrame:
     """Open the ratings that the settings name, and note their snapshot; see ``read_ratings``."""
-    given = pinned(context.spark, context.config.input)
+    given = pin_snapshot(context.spark, context.config.input)
     context.run.input_snapshot = given.snapshot
     context.run.input_table_id = table_id(context.spark, given)
     return read_ratings(context.spark, given)

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from dcrec_spark.config import AuditConfig, JobConfig
 from dcrec_spark.errors import DcrecError
+from dcrec_spark.evaluation.lists import describe_lists
 from dcrec_spark.jobs.catalogue import Catalogue
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.list_audit import TABLE, audit_lists, last_lists
@@ -74,6 +75,7 @@ class Outputs(Generic[ResultT]):
     seen : user_id, item_id of pairs that must not be recommended; None: none.
     catalogue : what may be in the lists.
     length : items that each list should have; a shorter one counts as short.
+    training : item_id of each rating, by which the lists are described; None: they are not.
     """
 
     tables: Mapping[str, DataFrame]
@@ -82,6 +84,7 @@ class Outputs(Generic[ResultT]):
     seen: DataFrame | None = None
     catalogue: Catalogue = field(default_factory=Catalogue)
     length: int = 1
+    training: DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,8 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
             lists, before = spark.read.parquet(staged.directory.uri(TABLE)), last_lists(spark, context.output)
             limits = getattr(context.config, "audit", AuditConfig())
             audit_lists(run, limits, lists, before, outputs.seen, outputs.catalogue, outputs.length)
+            if outputs.training is not None:
+                run.note_lists(describe_lists(lists, outputs.training))
             for side in ("user", "item"):
                 if f"{side}_overlap" in outputs.tables:
                     audit_overlap(spark.read.parquet(staged.directory.uri(f"{side}_overlap")), side)
@@ -192,6 +197,8 @@ def run_summary(run: Run, directory: str) -> RenderableType:
         facts.add_row("users x items", f"{counts['users']:,} x {counts['items']:,}")
     for stage, (objective, values, _) in run.fits.items():
         facts.add_row(stage, f"{len(values)} iterations, {objective} {values[0]:,.6g} -> {values[-1]:,.6g}")
+    if run.composition is not None:
+        facts.add_row("lists", run.composition.summary)
     facts.add_row("time", ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run.timings.items()))
     for warning in run.warnings:
         facts.add_row("[yellow]note[/]", Text(warning))

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.config import RetrainConfig
 from dcrec_spark.errors import AuditError, DataError
 from dcrec_spark.evaluation.baselines import POPULARITY, item_statistics, one_list_for_all
-from dcrec_spark.evaluation.measures import Columns, Kind, Measure, MetricSettings
+from dcrec_spark.evaluation.measures import Columns, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_ranking
 from dcrec_spark.evaluation.result import Estimate, Metrics
 from dcrec_spark.evaluation.splits import split_pairs
@@ -175,7 +175,7 @@ def _measure(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors]
 
 def _verdicts(context: Context[RetrainConfig], metrics: Metrics) -> list[Verdict]:
     limits = context.config.audit
-    measure = str(Measure(Kind.NDCG, _LIST_LENGTH, over_catalogue=True))
+    measure = str(Measure(MeasureKind.NDCG, _LIST_LENGTH, over_catalogue=True))
     values = {name: metrics.estimates(name)[measure] for name in metrics.scores}
     new = values[NEW]
     context.run.compared = {"metric": measure, "models": {name: value._asdict() for name, value in values.items()}}

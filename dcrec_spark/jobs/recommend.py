@@ -98,7 +98,14 @@ class Recommend(Job[RecommendJobConfig, RecommendInputs, None]):
         tables = list_tables(context, model, recommend, catalogue, left_out, ratings, users)
         if valid is not None:
             tables["rejects"] = reject_table(valid, run)
-        return Outputs(tables, None, seen=left_out, catalogue=catalogue, length=recommend.top_n)
+        return Outputs(
+            tables,
+            None,
+            seen=left_out,
+            catalogue=catalogue,
+            length=recommend.top_n,
+            training=None if valid is None else valid.ratings,
+        )
 
     def plan(self, context: Context[RecommendJobConfig], inputs: RecommendInputs) -> list[str]:
         """Name the ratings and the model."""

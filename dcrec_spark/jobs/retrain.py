@@ -89,7 +89,7 @@ class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
             "rejects": reject_table(valid, run),
         }
         folders = {FOLDER: model_folder(model, context.spark)}
-        return Outputs(tables, model, folders, left_out, inputs.catalogue, config.recommend.top_n)
+        return Outputs(tables, model, folders, left_out, inputs.catalogue, config.recommend.top_n, parts.train)
 
     def load(self, context: Context[RetrainConfig], outputs: Outputs[DeconfoundedMFModel]) -> str:
         """Publish, and remove the checkpoints of the fit."""

@@ -18,13 +18,14 @@ from pyspark.sql import functions as F
 from dcrec_spark.config import JobConfig, config_hash, masked_all, resolved
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import AuditError, DcrecError, InterruptedRun, interruption
+from dcrec_spark.evaluation.lists import ListComposition
 from dcrec_spark.jobs.saved_model import SavedModel, Source
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet, schemas
-from dcrec_spark.spark.failures import said
+from dcrec_spark.spark.failures import message_of
 from dcrec_spark.version import __version__
 
 _log = structlog.get_logger()
@@ -108,6 +109,7 @@ class Run:
     timings : seconds by step, shared with the reporter that measures them. exposure_check : figures of the predictive
     check. source : the model that is served, or that the fit starts from. input_snapshot : of the table of ratings.
     input_table_id : tells a Delta table from an earlier one of its name. lists : figures of the staged lists.
+    composition : how well known, varied and popular their items are.
     compared : a metric of this model, of the last one and of a baseline, on held-out ratings. unchanged_since : the run
     that stays published because the input has not changed.
     """
@@ -128,6 +130,7 @@ class Run:
     source: Source | None = None
     input_snapshot: str | None = None
     lists: dict[str, float | None] | None = None
+    composition: ListComposition | None = None
     compared: dict[str, Any] | None = None
     verdicts: Verdicts = field(default_factory=Verdicts)
     input_table_id: str | None = None
@@ -191,6 +194,11 @@ class Run:
             "users": check.numUsers,
         }
 
+    def note_lists(self, composition: ListComposition) -> None:
+        """Note what the lists consist of, and warn of what a shop would hardly publish."""
+        self.composition = composition
+        self.warnings += composition.warnings
+
     def _note_fit(self, stage: str, model: PoissonFactorizationModel | DeconfoundedMFModel, fit: StageFit) -> None:
         self.fits[stage] = fit
         warning = fit.warning(stage, model.getOrDefault("tol"))
@@ -238,7 +246,7 @@ class Run:
             status, code = ("failed", error.exit_code if isinstance(error, DcrecError) else 1)
             if stop is not None:
                 status, code = "interrupted", InterruptedRun.exit_code
-            message = f"{type(stop or error).__name__}: {said(stop or error)}"
+            message = f"{type(stop or error).__name__}: {message_of(stop or error)}"
             try:
                 parquet.record_aside(output, self.run_id, self.facts(status, code, message), spark)
             except OSError as unwritten:
@@ -278,6 +286,7 @@ class Run:
                 "verdicts": list(map(asdict, self.verdicts.all)),
                 "forced": list(self.verdicts.forced),
                 "lists": self.lists,
+                "composition": None if self.composition is None else self.composition._asdict(),
                 "compared": self.compared,
             },
             "source": None if self.source is None else asdict(self.source),

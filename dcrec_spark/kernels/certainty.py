@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from dcrec_spark.kernels.cholesky import assemble, gather, solve
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Shared, System
+from dcrec_spark.kernels.solvers import assemble, gather, solve
 
 # Pairs of a row whose sources are gathered at a time.
 PIECE = 1 << 15

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dcrec_spark.kernels.threads import loop_input, made_in_pieces, over_rows
+from dcrec_spark.kernels.threads import loop_input, make_in_pieces, over_rows
 
 Floats = NDArray[np.floating]
 Pointers = NDArray[np.int64]
@@ -35,7 +35,7 @@ class CountBlock(NamedTuple):
         return CountBlock(loop_input(self.row_ptr), loop_input(self.col), *numbers)
 
 
-def grouped(group: NDArray[Any], n_groups: int, values: NDArray[Any]) -> tuple[Pointers, NDArray[Any]]:
+def group_values(group: NDArray[Any], n_groups: int, values: NDArray[Any]) -> tuple[Pointers, NDArray[Any]]:
     """Sort values by group. Values of one group keep their order.
 
     Parameters
@@ -52,7 +52,7 @@ def grouped(group: NDArray[Any], n_groups: int, values: NDArray[Any]) -> tuple[P
     """
     from dcrec_spark.kernels.loops import csr
 
-    begins, ordered = csr.grouped(loop_input(group), n_groups, loop_input(values))
+    begins, ordered = csr.group_values(loop_input(group), n_groups, loop_input(values))
     return begins, ordered
 
 
@@ -68,8 +68,8 @@ def by_row(
     if len(row) < n_cols:  # counting the columns would take longer than sorting
         order = np.argsort(row.astype(np.int64) * n_cols + col, kind="stable")
         return np.searchsorted(row[order], np.arange(n_rows + 1)), order
-    by_col = grouped(col, n_cols, np.arange(len(col), dtype=index_type(len(col))))[1]
-    return grouped(taken(row, by_col), n_rows, by_col)
+    by_col = group_values(col, n_cols, np.arange(len(col), dtype=index_type(len(col))))[1]
+    return group_values(take(row, by_col), n_rows, by_col)
 
 
 def index_type(length: int) -> type[np.signedinteger[Any]]:
@@ -77,9 +77,9 @@ def index_type(length: int) -> type[np.signedinteger[Any]]:
     return np.int32 if length < 2**31 else np.int64
 
 
-def taken(values: NDArray[Any], places: NDArray[np.integer]) -> NDArray[Any]:
+def take(values: NDArray[Any], places: NDArray[np.integer]) -> NDArray[Any]:
     """Return the values at these places, (n,). Piece by piece, because NumPy would first copy all places as int64."""
-    return made_in_pieces(lambda at: values[places[at]], len(places), values.dtype)
+    return make_in_pieces(lambda at: values[places[at]], len(places), values.dtype)
 
 
 def inner_products(row_ptr: Pointers, col: NDArray[Any], rows: Floats, cols: Floats) -> Floats:

@@ -20,11 +20,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dcrec_spark.kernels.cholesky import assemble, gather, solve
 from dcrec_spark.kernels.csr import CountBlock
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
 from dcrec_spark.kernels.poisson import rates
 from dcrec_spark.kernels.ridge_terms import RatingBlock, System
+from dcrec_spark.kernels.solvers import assemble, gather, solve
 
 # Contributions of one user that are computed at a time: 32 MB of them.
 TABLE = 1 << 22
@@ -80,12 +80,12 @@ class _Parts(NamedTuple):
 
 def explain_ridge(block: RatingBlock, system: System, wanted: Wanted) -> Explained:
     """Explain the preferences that ``system`` determines. A row without a solution has NaN, and no reasons."""
-    return _collected(_ridge_parts(block, system, wanted), block.row_ptr, wanted)
+    return _collect(_ridge_parts(block, system, wanted), block.row_ptr, wanted)
 
 
 def explain_poisson(block: CountBlock, users: UserGammas, cols: Floats, means: Floats, wanted: Wanted) -> Explained:
     """Explain preferences by posterior means. cols, means : (m, K), exp(E[log beta]) and E[beta] of the inbox."""
-    return _collected(_poisson_parts(block, users, cols, means, wanted), block.row_ptr, wanted)
+    return _collect(_poisson_parts(block, users, cols, means, wanted), block.row_ptr, wanted)
 
 
 def _ridge_parts(block: RatingBlock, system: System, wanted: Wanted) -> Iterator[_Parts]:
@@ -115,7 +115,7 @@ def _poisson_parts(
         yield _Parts(sought @ prior[row], sought * above[row], share)
 
 
-def _collected(rows: Iterator[_Parts], row_ptr: NDArray[np.int64], wanted: Wanted) -> Explained:
+def _collect(rows: Iterator[_Parts], row_ptr: NDArray[np.int64], wanted: Wanted) -> Explained:
     ranked_pieces = []
     for row, (baseline, of_pair, of_rating) in enumerate(rows):
         start, end = int(row_ptr[row]), int(row_ptr[row + 1])

@@ -46,7 +46,7 @@ def moments(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) 
     return means, float(far.sum() + of_rates + shape.size * gammaln(prior_shape))
 
 
-def over_relaxed(before: Floats, updated: Floats, prior: Floats, length: float) -> Floats:
+def over_relax(before: Floats, updated: Floats, prior: Floats, length: float) -> Floats:
     """Move each shape ``length`` times as far as its update did, on a logarithmic scale.
 
     A shape stays at or above its prior. Their sum in a row is that after the update: an update

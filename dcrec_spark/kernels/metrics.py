@@ -187,7 +187,7 @@ def _sum_by_place(lists: Lists, values: NDArray[Any], worth: Callable[[Floats], 
 
     Without an entry, all entries below its group move up a place.
     """
-    group, here, above = _Group.of(lists), worth(lists.place), _moved_up(lists.place, worth)
+    group, here, above = _Group.of(lists), worth(lists.place), _worth_above(lists.place, worth)
     size, total = group.end - group.start, _between(values, group.start, group.end)
     mean = total / size
     without = _between(mean * here, group.row_start, group.start)
@@ -206,7 +206,7 @@ def _precision_at_hits(lists: Lists, cut: int) -> _Sums:
     def share(place: Floats) -> Floats:
         return np.where(place <= cut, 1.0 / place, 0.0)
 
-    group, here, above = _Group.of(lists), share(lists.place), _moved_up(lists.place, share)
+    group, here, above = _Group.of(lists), share(lists.place), _worth_above(lists.place, share)
     size, rank = group.end - group.start, np.arange(len(lists.place)) - group.start
     relevant = _between(lists.relevant, group.start, group.end)
     before = _between(lists.relevant, group.row_start, group.start) + 1.0
@@ -223,7 +223,7 @@ def _precision_at_hits(lists: Lists, cut: int) -> _Sums:
     return _Sums(_sums(lists, hits * here), without)
 
 
-def _moved_up(place: Floats, worth: Callable[[Floats], Floats]) -> Floats:
+def _worth_above(place: Floats, worth: Callable[[Floats], Floats]) -> Floats:
     """Return the worth of the place above, 0 for the first."""
     return np.where(place > 1, worth(np.maximum(place - 1, 1.0)), 0.0)
 

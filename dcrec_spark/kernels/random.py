@@ -1,14 +1,16 @@
-"""Random draws by a row's id: Gamma and Poisson, from counter-based noise.
+"""Keys of ids, and random draws by key: Gamma and Poisson, from counter-based noise.
 
 Every draw is a function of (seed, path, key of the id) alone, so it is the same in any block, task or retry.
 A path names the purpose of a draw: the number of a replication, the side, the attempt.
 """
 
+from collections.abc import Sequence
 from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, pdtrc
+from xxhash import xxh64_intdigest
 
 from dcrec_spark.kernels.gamma import Floats, noise
 
@@ -16,6 +18,13 @@ Keys = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _STEPS = 2.0**53  # of `noise`, from 0 to 1
+_SEED_OF_SPARK = 42
+
+
+def keys_of(ids: Sequence[str]) -> Keys:
+    """Return the hash of each id's text, (n,): the same as Spark's ``xxhash64``, without a job."""
+    hashes = (xxh64_intdigest(text.encode(), seed=_SEED_OF_SPARK) for text in ids)
+    return np.fromiter(hashes, np.uint64, len(ids)).view(np.int64)
 
 
 def stream(seed: int, *path: int) -> int:

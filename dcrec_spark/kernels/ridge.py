@@ -1,6 +1,6 @@
 """Exact least squares over all pairs, at the cost of the observed ones: the normal equations of each row.
 
-:mod:`dcrec_spark.kernels.cholesky` solves them, :mod:`dcrec_spark.kernels.conjugate` takes steps toward the solution.
+:mod:`dcrec_spark.kernels.solvers` solves them, :mod:`dcrec_spark.kernels.solvers` takes steps toward the solution.
 
     J = sum_{all u,i} w_ui (y_ui - m_ui - gamma_u h_ui - beta_0)^2 + regularisers
 
@@ -18,15 +18,68 @@ h on the observed pairs differs from the product in the sums over all pairs, ``l
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dcrec_spark.kernels.csr import row_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.pairs import Known, confounder_sums, pulls
 from dcrec_spark.kernels.ridge_terms import Array, Columns, Design, RatingBlock, Regulariser, Shared, System
+from dcrec_spark.kernels.threads import loop_input, over, over_rows
+
+
+def ratings_and_weights(given: Array, factor: Array, alpha: float, dtype: Any) -> tuple[Floats, Floats]:
+    """Return ratings y as numbers of this type, and their weights (1 + alpha y) factor, (nnz,) each.
+
+    given : (nnz,) ratings as they are stored. factor : (nnz,), or (0,) if all are 1.
+    """
+    from dcrec_spark.kernels.loops import pairs
+
+    rating, weight = np.empty(len(given), dtype), np.empty(len(given), dtype)
+    over(pairs.weights, len(given), len(given), loop_input(given), loop_input(factor), float(alpha), rating, weight)
+    return rating, weight
+
+
+class Known(NamedTuple):
+    """The known part of a mean before its row is solved: a number of its source, and a weight of the confounder.
+
+    of_source : (m,), or (1,) if all sources have the same. gamma : (m,) or (1,); (0,) without such a term.
+    """
+
+    of_source: NDArray[np.float64]
+    gamma: Floats = np.empty(0)
+
+
+def pulls(block: RatingBlock, known: Known, design: Design, dtype: Any) -> tuple[Floats, Floats]:
+    """Return curvature w - z w0 and pull w (y - offset) + z w0 shown of each pair; (nnz,) each.
+
+    The offset is the known part of the pair's mean. ``shown`` is its part in the sums over all pairs, which have the
+    product of the exposures in the place of h.
+    """
+    from dcrec_spark.kernels.loops import pairs
+
+    curvature, pull = np.empty(len(block.col), dtype), np.empty(len(block.col), dtype)
+    given = (block.loop_inputs(), *map(loop_input, known), float(design.on_preference))
+    over_rows(pairs.pulls, block.row_ptr, *given, curvature, pull)
+    return curvature, pull
+
+
+def confounder_sums(
+    block: RatingBlock, known: Known, shown: Known, design: Design
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Add up what the pairs add to the curvature and to the pull of each row's confounder weight, (n,) each.
+
+    The sums of z w0 h^2 - w0 p^2 and of w0 shown p - z w0 known h, with p the product of the exposures.
+    known, shown : of the preference, on the pair and in the sums over all pairs; without a weight of the confounder.
+    """
+    from dcrec_spark.kernels.loops import pairs
+
+    sums = np.empty((len(block.row_ptr) - 1, 2))
+    given = (block.loop_inputs(), loop_input(known.of_source), loop_input(shown.of_source))
+    weights = float(design.unobserved), float(design.on_preference)
+    over_rows(pairs.confounder_sums, block.row_ptr, *given, *weights, sums)
+    return sums[:, 0], sums[:, 1]
 
 
 def known_by_items(items: Floats, has_confounder: bool, shared: Shared, design: Design) -> Known:
@@ -108,19 +161,10 @@ def items_system(
     reg: Regulariser,
     known: Known | None = None,
 ) -> System:
-    """Set up the normal equations of each item, given the users.
+    """Set up the normal equations of each item, of unknowns (n, K (+ 1)), the bias last: :func:`users_system` mirrored.
 
-    Parameters
-    ----------
-    block : the ratings of n items. users : (m, K (+ 1) (+ 1)) as :func:`users_system` has them.
-    sums : :func:`dcrec_spark.kernels.ridge_sums.user_sums` over all users.
-    shared : the terms of all pairs. design, reg : of the model.
+    users : (m, K (+ 1) (+ 1)). sums : :func:`dcrec_spark.kernels.ridge_sums.user_sums` over all users.
     known : of :func:`known_by_users`, where that is made already.
-
-    Returns
-    -------
-    System
-        Of unknowns (n, K (+ 1)), the bias last.
     """
     own_weight = block.has_confounder and design.per_user
     rank, gram = users.shape[1] - design.biases - own_weight, sums["augmented"]
@@ -228,20 +272,3 @@ def _last(gram: Array, width: int) -> Array:
 def _in_precision(system: System, dtype: Any) -> System:
     arrays = {name: value.astype(dtype, copy=False) for name, value in system._asdict().items() if name != "rank"}
     return system._replace(**arrays)
-
-
-def over_relaxed_rows(before: Floats | None, solved: Floats, length: float) -> Floats:
-    """Move each row ``length`` times as far as to its solution.
-
-    Below a length of 2 the loss of each row still falls: its excess over the minimum shrinks to (1 - length)^2 of
-    itself.
-
-    Parameters
-    ----------
-    before, solved : (n, F) rows before and after the step; before is None for steps without a start.
-    length : 1 gives ``solved``.
-    """
-    if length == 1.0 or before is None:
-        return solved
-    start = before.astype(solved.dtype, copy=False)
-    return np.asarray(start + solved.dtype.type(length) * (solved - start))

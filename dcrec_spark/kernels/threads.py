@@ -74,7 +74,7 @@ def over(work: Work, n_rows: int, numbers: int, *given: Any) -> None:
     _run(work, np.linspace(0, n_rows, threads + 1)[1:-1].astype(np.int64), n_rows, threads, given)
 
 
-def made_in_pieces(make: Callable[[slice], Array], length: int, dtype: Any) -> Array:
+def make_in_pieces(make: Callable[[slice], Array], length: int, dtype: Any) -> Array:
     """Make an array piece by piece, without BLAS, by a function of each piece's slice."""
     made = np.empty(length, dtype)
 

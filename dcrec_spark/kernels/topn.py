@@ -4,7 +4,7 @@ The product is in single precision, and says which items may be among the best; 
 
 score_ui = theta_u . beta_i + gamma_u a_hat_ui + beta_0 = [theta_u, gamma_u pi_u] . [beta_i, lambda_i] + beta_0
 
-With a link of a_hat the scores are no one product: the link is taken of a block of products at a time.
+With a link of a_hat the scores are no one product: the link is applied to a block of products at a time.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class Ranked(NamedTuple):
         return Ranked(self.row[chosen], self.rank[chosen], self.col[chosen], *parts)
 
 
-def joined(pieces: Sequence[Ranked]) -> Ranked:
+def concatenate(pieces: Sequence[Ranked]) -> Ranked:
     """Return the recommendations of several pieces, one after the other."""
     return Ranked(*map(np.concatenate, zip(*pieces, strict=True)))
 
@@ -126,7 +126,7 @@ def top_n(
     link = None if form.is_low_rank else Link(*confounder, form)
     parts = (preference, confounder) if link is None else (preference,)
     of_rows, of_cols = (np.hstack([part[side] for part in parts]) for side in (0, 1))
-    rows, cols, slack = _scanned(of_rows, of_cols, intercept, link)
+    rows, cols, slack = _scan_inputs(of_rows, of_cols, intercept, link)
     at_once = max(1, SCORES // max(1, cols.shape[1]))
     ranked_pieces = []
     for start in range(0, max(1, len(rows)), at_once):
@@ -139,8 +139,8 @@ def top_n(
         seen = seen_col[seen_ptr[start] : seen_ptr[end]]
         scores[np.repeat(np.arange(end - start), np.diff(seen_ptr[start : end + 1])), seen] = -np.inf
         ranking = _Block(scores, slack.of_rows(slice(start, end)), start, preference, confounder, link, intercept)
-        ranked_pieces.append(ranking.best(n) if cap is None else _capped(ranking, n, cap))
-    return joined(ranked_pieces)
+        ranked_pieces.append(ranking.best(n) if cap is None else _best_under_cap(ranking, n, cap))
+    return concatenate(ranked_pieces)
 
 
 def rank_pairs(
@@ -180,7 +180,7 @@ class Slack(NamedTuple):
         return Slack(self.of_row[rows], self.of_col, self.more[rows])
 
 
-def _scanned(rows: Floats, cols: Floats, intercept: float, link: Link | None) -> tuple[Floats, Floats, Slack]:
+def _scan_inputs(rows: Floats, cols: Floats, intercept: float, link: Link | None) -> tuple[Floats, Floats, Slack]:
     """Return the factors whose product is scanned, (rows, K) and (K, cols), and how far it may be off.
 
     A sum of K products, of factors that were rounded, is off by K + 2 roundings of eps / 2 times both lengths at most.
@@ -238,7 +238,7 @@ class _Block(NamedTuple):
         return rank_pairs(n, place + self.start, col, self.preference, self.confounder, self.intercept, self.link)
 
 
-def _capped(block: _Block, n: int, cap: Cap) -> Ranked:
+def _best_under_cap(block: _Block, n: int, cap: Cap) -> Ranked:
     """Rank under a cap: deeper and deeper, until each list is full or its row has no more columns.
 
     The depth doubles, so a row is looked at log2(cols / n) times at most.
@@ -254,7 +254,7 @@ def _capped(block: _Block, n: int, cap: Cap) -> Ranked:
         done.append(kept.at(finished))
         rows, depth = rows[~is_done], min(2 * depth, width)
         if not len(rows):
-            whole = joined(done)
+            whole = concatenate(done)
             return whole.at(np.lexsort((whole.rank, whole.row)))
 
 

@@ -19,8 +19,8 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.evaluation.result import Metrics
-from dcrec_spark.kernels.keys import keys_of
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.kernels.random import keys_of
+from dcrec_spark.local.fits import Ratings
 
 # Each rating takes 40 bytes on its way to the driver; a sweep over so many takes a second or two.
 MOST_RATINGS = 5_000_000
@@ -29,20 +29,14 @@ _PLAIN = Columns()
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of one data set.
+    """Parts of one data set over common indices, which are places in the sorted ids."""
 
-    user_ids, item_ids : all that occur in some part, sorted. An index is a place in them. user_key, item_key : hashes
-    of them. of : name of a part -> ``user, item, rating``, (n,) each, sorted by user, then item, and perhaps
-    ``weight``, how much a pair counts in errors. lost : name of a part -> how many items it has lost, since
-    :meth:`select_known` left all of their pairs out.
-    """
-
-    user_ids: pa.Array
-    item_ids: pa.Array
-    user_key: Array
-    item_key: Array
-    of: Mapping[str, Mapping[str, Array]]
-    lost: Mapping[str, int] = field(default_factory=dict)
+    user_ids: pa.Array  # all that occur in some part, sorted
+    item_ids: pa.Array  # as user_ids
+    user_key: Array  # hashes of the ids
+    item_key: Array  # as user_key
+    of: Mapping[str, Mapping[str, Array]]  # part -> user, item, rating, (n,) each, by user and item; perhaps weight
+    lost: Mapping[str, int] = field(default_factory=dict)  # part -> items that select_known left without pairs
 
     def items_lost(self, part: str) -> int:
         """Count the items that a part has lost, no fit knowing them."""
@@ -92,9 +86,7 @@ class Parts:
 def gather(frames: Mapping[str, DataFrame], columns: Columns = _PLAIN, most: int = MOST_RATINGS) -> Parts:
     """Bring the parts of one data set to the driver, where they have room.
 
-    Raises
-    ------
-    ConfigError : together they have more than ``most`` ratings.
+    Raises ConfigError: together they have more than ``most`` ratings.
     """
     named = [_plain(frame, columns).withColumn("part", F.lit(name)) for name, frame in frames.items()]
     rows = reduce(DataFrame.unionByName, named)

@@ -2,20 +2,22 @@
 
 For data that one task can work on, where Spark's own steps would take most of the time. Studies and searches run many
 such fits side by side, one in each task. From the same keys, seeds and settings come the factors that the estimators
-find, up to rounding; the estimators stand here for their parameters alone.
+find, up to rounding. Only the parameters of the estimators are used.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dcrec_spark.engine.ascent import Fit
+from dcrec_spark.engine.build import build_process_side
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.local.ratings import Ints, Ratings, lay_out
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
@@ -28,20 +30,63 @@ from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings
 from dcrec_spark.models.fitting.stages import fit_factors, fold_in
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Ratings by dense indices. The caller has the ids.
+
+    A user or item without ratings gets factors too.
+
+    user, item : (n,) places in the keys. rating : (n,) >= 0. user_key, item_key : (U,), (I,) hashes of the ids, the
+    seeds of the starts.
+    """
+
+    user: Ints
+    item: Ints
+    rating: Floats
+    user_key: Ints
+    item_key: Ints
+
+    def only(self, chosen: npt.NDArray[Any]) -> "Ratings":
+        """Return some of the ratings, of the same users and items."""
+        return replace(self, user=self.user[chosen], item=self.item[chosen], rating=self.rating[chosen])
+
+    def of_users(self, users: Ints) -> "Ratings":
+        """Return the same ratings where only ``users``, sorted places of all that have any, are users."""
+        return replace(self, user=np.searchsorted(users, self.user), user_key=self.user_key[users])
+
+    def of_items(self, items: Ints) -> "Ratings":
+        """Return the same ratings where only ``items``, sorted places of all that have any, are items."""
+        return replace(self, item=np.searchsorted(items, self.item), item_key=self.item_key[items])
+
+
+def lay_out(ratings: Ratings, values: Mapping[str, Floats], precision: str) -> ProcessLayout:
+    """Return the blocks of ratings.
+
+    values : name of a block's array -> one number for each rating. precision : "float64" or "float32".
+    """
+    users, items = (
+        build_process_side(name, {"row": row, "col": col, **values}, key, n_source, list(values), precision)
+        for name, row, col, key, n_source in (
+            ("user", ratings.user, ratings.item, ratings.user_key, len(ratings.item_key)),
+            ("item", ratings.item, ratings.user, ratings.item_key, len(ratings.user_key)),
+        )
+    )
+    means = {name: float(value.mean()) for name, value in values.items()}
+    return ProcessLayout(users, items, len(ratings.rating), means)
+
 
 @dataclass(frozen=True)
 class Exposure:
-    """Posterior means of the exposure model: a_hat_ui = users[u] . items[i].
+    """Posterior means of the exposure model: a_hat_ui = users[u] . items[i]."""
 
-    users, items : (U, L) and (I, L). elbo : after each iteration. user_rate, item_rate : as large, of the posteriors;
-    None where a_hat comes from no posterior: then there is no exposure of a pair to leave out.
-    """
-
-    users: Floats
-    items: Floats
-    elbo: tuple[float, ...] = ()
-    user_rate: Floats | None = None
-    item_rate: Floats | None = None
+    users: Floats  # (U, L)
+    items: Floats  # (I, L)
+    elbo: tuple[float, ...] = ()  # after each iteration
+    user_rate: Floats | None = None  # (U, L). None without a posterior: no exposure to leave out
+    item_rate: Floats | None = None  # (I, L), or None
 
     def memories(self) -> tuple[State, State]:
         """Return both sides as the states of their blocks."""
@@ -59,20 +104,16 @@ class Exposure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A fitted outcome model: y_ui(1) = users[u] . items[i] + biases + gamma[u] a_hat_ui + intercept.
+    """A fitted outcome model: y_ui(1) = users[u] . items[i] + biases + gamma[u] a_hat_ui + intercept."""
 
-    users : (U, K). items : (I, K). gamma : (U,), all equal for a global one, 0 without a confounder.
-    facts : how the fit went. user_bias, item_bias : (U,) and (I,); None without biases.
-    """
-
-    users: Floats
-    items: Floats
-    gamma: Floats
+    users: Floats  # (U, K)
+    items: Floats  # (I, K)
+    gamma: Floats  # (U,), all equal for a global one, 0 without a confounder
     intercept: float
     exposure: Exposure | None
-    facts: FitFacts
-    user_bias: Floats | None = None
-    item_bias: Floats | None = None
+    facts: FitFacts  # how the fit went
+    user_bias: Floats | None = None  # (U,), or None without biases
+    item_bias: Floats | None = None  # (I,), or None
     form: Form = PLAIN
 
     @property
@@ -93,9 +134,9 @@ class Outcome:
 
 
 def fit_exposure(ratings: Ratings, estimator: PoissonFactorization) -> Exposure:
-    """Fit stage 1; every rating is one exposure."""
+    """Fit stage 1. Every rating is one exposure."""
     family, layout = PoissonExposure.of(estimator), _exposure_layout(ratings, estimator)
-    fit = fit_factors(estimator, family, layout, _quiet)
+    fit = fit_factors(estimator, family, layout, ignore_progress)
     return _exposure(layout, family, fit.users, fit.items, fit)
 
 
@@ -104,19 +145,17 @@ def fit_outcome(
 ) -> Outcome:
     """Fit stage 2: classical, inverse-propensity or, with ``exposure``, deconfounded.
 
-    standardize : whether least squares have the confounder at mean 0 and spread 1, as the estimator's do; the paper's
-        models have a_hat itself.
+    standardize : whether least squares have the confounder at mean 0 and standard deviation 1, as the estimator's do.
+        The paper's models have a_hat itself.
 
-    Raises
-    ------
-    ConfigError : the estimator's adjustment needs an exposure and has none, or has one that it does not use; or it asks
-        for what only the distributed fit has (a propensity column, an initial model, held-out pairs).
+    Raises ConfigError: the estimator's adjustment needs an exposure and has none, or has one that it does not use. Or
+    it asks for what only the distributed fit has (a propensity column, an initial model, held-out pairs).
     """
     family = _local_family(estimator, exposure)
     with FitResources() as resources:
         layout = _outcome_layout(ratings, estimator, _propensity(ratings, estimator))
         layout, form = _with_exposure(layout, family, exposure, resources, standardize)
-        fit = fit_factors(estimator, family, layout, _quiet)
+        fit = fit_factors(estimator, family, layout, ignore_progress)
         return _outcome(layout, family, fit.users, fit.items, fit, FitFacts.of(family, layout, fit), exposure, form)
 
 
@@ -130,12 +169,9 @@ def fit_and_fold_in(
 ) -> Outcome:
     """Fit to ``ratings``, then fold in the users of ``new``: the model of the new users.
 
-    Parameters
-    ----------
-    stage_one : for adjustment="deconfounded", else None.
-    new : ratings of the same items by other users.
-    replaced : what takes the place of stage 1, of the users of the fit and of the new ones: placebos.
-    standardize : as in :func:`fit_outcome`.
+    stage_one : for adjustment="deconfounded", else None. new : ratings of the same items by other users. replaced :
+    what takes the place of stage 1, of the users of the fit and of the new ones: placebos. standardize : as in
+    :func:`fit_outcome`.
     """
     known = folded = None
     if stage_one is not None:
@@ -145,7 +181,7 @@ def fit_and_fold_in(
     with FitResources() as resources:
         layout = _outcome_layout(ratings, estimator, propensity)
         layout, form = _with_exposure(layout, family, known, resources, standardize)
-        fit = fit_factors(estimator, family, layout, _quiet)
+        fit = fit_factors(estimator, family, layout, ignore_progress)
         items = layout.arrays(False, fit.items, family, fit.shared)
         new_layout = _outcome_layout(new, estimator, propensity)
         new_layout, _ = _with_exposure(new_layout, family, folded, resources, standardize, form)
@@ -159,7 +195,7 @@ def _fit_and_fold_in_exposure(
 ) -> tuple[Exposure, Exposure]:
     """Stage 1 of the users of the fit, and of those who are folded in."""
     family, layout = PoissonExposure.of(estimator), _exposure_layout(ratings, estimator)
-    fit = fit_factors(estimator, family, layout, _quiet)
+    fit = fit_factors(estimator, family, layout, ignore_progress)
     new_layout = _exposure_layout(new, estimator)
     with FitResources() as resources:
         items = layout.arrays(False, fit.items, family, NOTHING_SHARED)
@@ -194,7 +230,7 @@ def _with_exposure(
 ) -> tuple[ProcessLayout, Form]:
     """Return the layout with each pair's confounder, and its form.
 
-    form : of an earlier fit; None: from this layout.
+    form : of an earlier fit. None: from this layout.
     """
     if exposure is None:
         return layout, PLAIN
@@ -226,8 +262,8 @@ def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> Outco
     return family
 
 
-def _quiet(stage: str, iteration: int, objective: float) -> None:
-    """Nobody follows a single one of many fits."""
+def ignore_progress(stage: str, iteration: int, objective: float) -> None:
+    """Ignore an iteration: nobody follows a single one of many fits."""
 
 
 # ---- what comes out of them
@@ -235,12 +271,8 @@ def _quiet(stage: str, iteration: int, objective: float) -> None:
 
 def _exposure(layout: ProcessLayout, family: PoissonExposure, users: State, items: State, fit: Fit) -> Exposure:
     tables = [layout.arrays(is_user, state, family, fit.shared) for is_user, state in ((True, users), (False, items))]
-    means = [_posterior_mean(table) for table in tables]
+    means = [np.asarray(table["shape"] / table["rate"]) for table in tables]
     return Exposure(means[0], means[1], tuple(fit.objective), tables[0]["rate"], tables[1]["rate"])
-
-
-def _posterior_mean(table: Mapping[str, Floats]) -> Floats:
-    return np.asarray(table["shape"] / table["rate"])
 
 
 def _outcome(

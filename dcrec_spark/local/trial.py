@@ -17,8 +17,7 @@ from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.errors import DataError, FitError
 from dcrec_spark.evaluation.weights import weights_by_exposure
 from dcrec_spark.local.data import Parts
-from dcrec_spark.local.fits import Exposure, Outcome, fit_and_fold_in, fit_exposure, fit_outcome
-from dcrec_spark.local.ratings import Ints, Ratings
+from dcrec_spark.local.fits import Exposure, Ints, Outcome, Ratings, fit_and_fold_in, fit_exposure, fit_outcome
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
@@ -92,9 +91,7 @@ class Bench:
     def run(self, trials: Sequence[Trial]) -> Iterator[Fitted]:
         """Fit trials. Their results come in order, as soon as they are there.
 
-        Raises
-        ------
-        FitError : that of the first trial which has one.
+        Raises FitError: that of the first trial which has one.
         """
         for result in self.attempt(trials):
             if isinstance(result, FitError):

@@ -51,7 +51,7 @@ import psycopg
 from psycopg import sql
 
 from dcrec_spark.publish.postgresql_session import PAUSE_SECONDS, Session
-from dcrec_spark.spark.failures import said
+from dcrec_spark.spark.failures import message_of
 
 _TYPES: dict[type[DataType], str] = {
     StringType: "text",
@@ -196,7 +196,7 @@ class PostgresqlWarehouse(Warehouse):
         try:
             writer.option("stringtype", "unspecified").mode("append").save()
         except Exception as error:
-            what = self.server.without_secret(said(error))
+            what = self.server.without_secret(message_of(error))
             raise DcrecError(f"{self.setting}: {self.namespace}.{place} could not be loaded: {what}") from error
 
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:

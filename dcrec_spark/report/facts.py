@@ -13,7 +13,7 @@ from dcrec_spark.evaluation.result import Estimate
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 
 
-class Part(NamedTuple):
+class PartFacts(NamedTuple):
     """One set of ratings: training or test."""
 
     name: str
@@ -23,20 +23,15 @@ class Part(NamedTuple):
 
 
 class DataFacts(NamedTuple):
-    """Ratings that were used, and test ratings that were left out.
+    """Ratings that were used, and test ratings that were left out."""
 
-    overlap : test ratings whose pair is in training. unknown : test ratings of users or items that a model lacks.
-    items_missing : test items that lost all of their ratings. per_user, per_item : how many users, or items, have how
-    many training ratings (low, high, n).
-    """
-
-    training: Part
-    test: Part
-    overlap: int
-    unknown: int
-    items_missing: int
-    per_user: pd.DataFrame
-    per_item: pd.DataFrame
+    training: PartFacts
+    test: PartFacts
+    overlap: int  # test ratings whose pair is in training
+    unknown: int  # test ratings of users or items that a model lacks
+    items_missing: int  # test items that lost all of their ratings
+    per_user: pd.DataFrame  # low, high, n: how many users have how many training ratings
+    per_item: pd.DataFrame  # the same of items
 
 
 class Stage(NamedTuple):
@@ -56,42 +51,27 @@ class Stage(NamedTuple):
 
     @property
     def converged(self) -> bool:
-        """Whether the last iteration changed the objective by less than the tolerance.
-
-        Examples
-        --------
-        >>> Stage("outcome", "J", [100.0, 50.0, 49.999], 1e-4, 20).converged
-        True
-        """
+        """Whether the last iteration changed the objective by less than the tolerance."""
         return len(self.values) > 1 and self.changes[-1] < self.tol
 
 
 class StratumFacts(NamedTuple):
-    """Differences of the model from the one it is compared with, for some users or some items.
+    """Differences of the model from the one it is compared with, for some users or some items."""
 
-    side : "user" or "item". ratings : the number of training ratings of each, in words. members : how many they are.
-    """
-
-    side: str
-    ratings: str
-    members: int
+    side: str  # "user" or "item"
+    ratings: str  # the number of training ratings of each, in words
+    members: int  # how many they are
     differences: Mapping[str, Estimate]
 
 
 class CertaintyFacts(NamedTuple):
-    """Uncertainty of the lists.
+    """Uncertainty of the lists."""
 
-    coverage : nominal coverage of the intervals. widths : of the intervals of all listed items. extrapolating : share
-    of the listed items that extrapolate. None without an exposure model. odds : quartiles over users of the odds ratio
-    that would change the first item. few : share of users with an effective number of ratings below 5. None without
-    an exposure model.
-    """
-
-    coverage: float
-    widths: Histogram
-    extrapolating: float | None
-    odds: Sequence[float]
-    few: float | None
+    coverage: float  # nominal, of the intervals
+    widths: Histogram  # of the intervals of all listed items
+    extrapolating: float | None  # share of the listed items. None without an exposure model
+    odds: Sequence[float]  # quartiles over users of the odds ratio that would change the first item
+    few: float | None  # share of users with an effective number of ratings below 5. None without exposures
 
 
 class GammaFacts(NamedTuple):
@@ -103,71 +83,31 @@ class GammaFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportFacts:
-    """All that a report shows.
+    """All that a report shows."""
 
-    Parameters
-    ----------
-    run_id, run_date
-        Of the evaluation.
-    version
-        Of the saved model.
-    models
-        Name -> description. The first is the evaluated model, the others are compared with it.
-    outcome, adjustment, intercept
-        Of the evaluated model.
-    unrated_are_zeros
-        Whether predictions are scores below the rating scale.
-    problems
-        Sentences that a reader has to see first.
-    data, stages
-        Ratings, and both fits.
-    check
-        Predictive check. Or a sentence on why there is none.
-    p_values
-        Number of users in each of equal bins of the p-value.
-    settings
-        Variants of the metrics and the bootstrap.
-    estimates, differences
-        Model -> measure -> estimate. ``differences`` are of the evaluated model minus the named one.
-    strata, certainty
-        Or a sentence on why there are none.
-    gamma
-        None without a confounder.
-    samples
-        User -> rows with rank, title, score, preference, confounder, reasons_text (may be empty).
-    no_reasons
-        Why the samples have no reasons. Empty where they have some.
-    k, listed
-        The longest cut, and in how many users' first ``k`` places an item is (low, high, n).
-    timings, fit_timings
-        Seconds by step, of this run and of the run that fitted the model.
-    versions
-        Package -> version.
-    """
-
-    run_id: str
+    run_id: str  # of the evaluation
     run_date: date
-    version: str | None
-    models: Mapping[str, str]
-    outcome: str
+    version: str | None  # of the saved model
+    models: Mapping[str, str]  # name -> description; the first is evaluated, the others are compared with it
+    outcome: str  # of the evaluated model, as adjustment and intercept
     adjustment: str
     intercept: float
-    unrated_are_zeros: bool
-    problems: Sequence[str]
+    unrated_are_zeros: bool  # whether predictions are scores below the rating scale
+    problems: Sequence[str]  # sentences that a reader has to see first
     data: DataFacts
     stages: Sequence[Stage]
-    check: PredictiveCheck | str
-    p_values: Sequence[int]
-    settings: MetricSettings
-    estimates: Mapping[str, Mapping[str, Estimate]]
-    differences: Mapping[str, Mapping[str, Estimate]]
-    strata: Sequence[StratumFacts] | str
-    certainty: CertaintyFacts | str
-    gamma: GammaFacts | None
-    samples: Mapping[str, Sequence[Any]]
-    no_reasons: str
-    k: int
-    listed: pd.DataFrame
-    timings: Mapping[str, float]
-    fit_timings: Mapping[str, float]
-    versions: Mapping[str, str]
+    check: PredictiveCheck | str  # or a sentence on why there is none
+    p_values: Sequence[int]  # users in each of equal bins of the p-value
+    settings: MetricSettings  # variants of the metrics, and the bootstrap
+    estimates: Mapping[str, Mapping[str, Estimate]]  # model -> measure -> estimate
+    differences: Mapping[str, Mapping[str, Estimate]]  # evaluated model minus the named one
+    strata: Sequence[StratumFacts] | str  # or a sentence on why there are none
+    certainty: CertaintyFacts | str  # or a sentence on why there is none
+    gamma: GammaFacts | None  # None without a confounder
+    samples: Mapping[str, Sequence[Any]]  # user -> rows: rank, title, score, preference, confounder, reasons_text
+    no_reasons: str  # why the samples have no reasons; empty where they have some
+    k: int  # the longest cut
+    listed: pd.DataFrame  # low, high, n: in how many users' first k places an item is
+    timings: Mapping[str, float]  # seconds by step of this run
+    fit_timings: Mapping[str, float]  # of the run that fitted the model
+    versions: Mapping[str, str]  # package -> version

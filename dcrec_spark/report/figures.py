@@ -29,17 +29,8 @@ _VARIABLES = {INK: "var(--ink)", FILL: "var(--fill)", ACCENT: "var(--accent)"}
 def plot_predictive_check(check: PredictiveCheck, bins: int = 20) -> Figure:
     """Draw a predictive check: users' p-values, and the observed log-likelihood among the replicated ones.
 
-    Parameters
-    ----------
-    check : PredictiveCheck
-        Result of ``PoissonFactorizationModel.predictiveCheck``.
-    bins : int
-        Bars of the histogram of p-values.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Two panels, 9 by 3.6 inches. Save it with ``figure.savefig("check.svg")``.
+    check : result of ``PoissonFactorizationModel.predictiveCheck``. bins : bars of the histogram of p-values.
+    Returns two panels, 9 by 3.6 inches. Save it with ``figure.savefig("check.svg")``.
     """
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     figure.patch.set_alpha(0.0)
@@ -55,14 +46,8 @@ def plot_predictive_check(check: PredictiveCheck, bins: int = 20) -> Figure:
 def inline_svg(figure: Figure, name: str, description: str) -> Markup:
     """Figure as an ``<svg>`` element.
 
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        Drawn in INK, FILL and ACCENT.
-    name : str
-        Unique on the page: ids inside the figure are hashed with it.
-    description : str
-        Text for screen readers. Escaped here.
+    figure : Drawn in INK, FILL and ACCENT. name : Unique on the page: ids inside the figure are hashed with it.
+    description : Text for screen readers. Escaped here.
     """
     text = StringIO()
     metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from dcrec_spark.evaluation.measures import Kind, Measure
+from dcrec_spark.evaluation.measures import Measure, MeasureKind
 from dcrec_spark.evaluation.result import Estimate
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.report import figures
@@ -20,8 +20,9 @@ from dcrec_spark.report.facts import CertaintyFacts, ReportFacts, Stage
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 BETTER, WORSE, NONE, UNKNOWN = "better", "worse", "no difference shown", "no interval"
 _ADJUSTMENTS = {"deconfounded": "deconfounded {}", "none": "classical {}", "ipw": "{} by inverse propensities"}
-_LABELS = {Kind.NDCG: "NDCG", Kind.MAP: "MAP", Kind.MSE: "MSE", Kind.MAE: "MAE"}
-_LABELS |= {Kind.ITEM_MSE: "MSE per item", Kind.ITEM_MAE: "MAE per item"}
+_LABELS = {MeasureKind.NDCG: "NDCG", MeasureKind.MAP: "MAP", MeasureKind.MSE: "MSE", MeasureKind.MAE: "MAE"}
+_LABELS |= {MeasureKind.ITEM_MSE: "MSE per item", MeasureKind.ITEM_MAE: "MAE per item"}
+_NDCG, _MSE = Measure(MeasureKind.NDCG), Measure(MeasureKind.MSE)
 
 
 class Picture(NamedTuple):
@@ -61,7 +62,7 @@ def render(facts: ReportFacts) -> str:
         problems=problems(facts),
         groups=measure_groups(facts.estimates),
         shown=headlines(facts),
-        covered=[m for m in _measures(facts.estimates) if Measure.parse(m).kind is Kind.COVERAGE],
+        covered=[m for m in _measures(facts.estimates) if Measure.parse(m).kind is MeasureKind.COVERAGE],
         pictures=_pictures(facts),
         with_check=isinstance(facts.check, PredictiveCheck),
         with_strata=not isinstance(facts.strata, str),
@@ -74,38 +75,20 @@ def render(facts: ReportFacts) -> str:
 
 
 def describe(outcome: str, adjustment: str) -> str:
-    """Name a model in words.
-
-    Examples
-    --------
-    >>> describe("weighted", "ipw")
-    'weighted matrix factorization by inverse propensities'
-    """
+    """Name a model in words."""
     model = {"poisson": "Poisson factorization"}.get(outcome, f"{outcome} matrix factorization")
     return _ADJUSTMENTS[adjustment].format(model)
 
 
 def label(name: str) -> str:
-    """Heading for a measure.
-
-    Examples
-    --------
-    >>> label("catalogue_ndcg@5")
-    'NDCG@5'
-    """
+    """Heading for a measure."""
     measure = Measure.parse(name)
     cut = "" if measure.k is None else f"@{measure.k}"
     return _LABELS.get(measure.kind, measure.kind.capitalize()) + cut
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Format a number: decimals for small ones, thousands separators for large ones, a dash for undefined ones.
-
-    Examples
-    --------
-    >>> number(0.12345), number(1234567.8)
-    ('0.123', '1,234,568')
-    """
+    """Format a number: decimals for small ones, thousands separators for large ones, a dash for undefined ones."""
     if value is None or math.isnan(value):
         return DASH
     if abs(value) >= 100:
@@ -114,24 +97,12 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def signed(value: float) -> str:
-    """Format a number with its sign.
-
-    Examples
-    --------
-    >>> signed(0.5)
-    '+0.500'
-    """
+    """Format a number with its sign."""
     return f"+{number(value)}" if value >= 0 else number(value)
 
 
 def share(value: float) -> str:
-    """Format a share in per cent.
-
-    Examples
-    --------
-    >>> share(0.95), share(0.125)
-    ('95 %', '12.5 %')
-    """
+    """Format a share in per cent."""
     return f"{100 * value:.1f}".removesuffix(".0") + " %"
 
 
@@ -142,13 +113,7 @@ def interval(estimate: Estimate) -> str:
 
 
 def verdict(measure: str, difference: Estimate) -> str:
-    """Judge a difference by its interval. Where 0 lies inside, no difference is shown.
-
-    Examples
-    --------
-    >>> verdict("ndcg", Estimate(0.15, 0.1, 0.2, 9)), verdict("mse", Estimate(0.0, -0.1, 0.1, 9))
-    ('better', 'no difference shown')
-    """
+    """Judge a difference by its interval. Where 0 lies inside, no difference is shown."""
     _, low, high, _ = difference
     if low is None or high is None:
         return UNKNOWN
@@ -188,7 +153,7 @@ def _measures(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
 def measure_groups(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[Group]:
     """Measures by table: rankings of test items, lists from the whole catalogue, errors."""
     parsed = [Measure.parse(name) for name in _measures(estimates)]
-    ranked = [measure for measure in parsed if measure.kind is not Kind.COVERAGE and not measure.is_error]
+    ranked = [measure for measure in parsed if measure.kind is not MeasureKind.COVERAGE and not measure.is_error]
     groups = [
         Group("Ranking of each user's test items", [m for m in ranked if not m.over_catalogue]),
         Group("Lists of unseen items from the whole catalogue", [m for m in ranked if m.over_catalogue]),
@@ -199,7 +164,11 @@ def measure_groups(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[Grou
 
 def headlines(facts: ReportFacts) -> list[str]:
     """Measures that have a figure and a sentence."""
-    wanted = [Measure(Kind.NDCG), Measure(Kind.NDCG, facts.k, over_catalogue=True), Measure(Kind.MSE)]
+    wanted = [
+        _NDCG,
+        Measure(MeasureKind.NDCG, facts.k, over_catalogue=True),
+        _MSE,
+    ]
     measured = _measures(facts.estimates)
     return [measure for measure in wanted if measure in measured]
 
@@ -226,7 +195,7 @@ def _pictures(facts: ReportFacts) -> dict[str, list[Picture]]:
         "convergence": [_draw_convergence(stage) for stage in facts.stages if len(stage.values) > 1],
     }
     if not isinstance(facts.strata, str):
-        drawn["strata"] = [_strata_forest(facts, measure) for measure in (Measure(Kind.NDCG), Measure(Kind.MSE))]
+        drawn["strata"] = [_strata_forest(facts, measure) for measure in (_NDCG, _MSE)]
     if isinstance(facts.certainty, CertaintyFacts):
         widths = figures.histogram(facts.certainty.widths, "width of the interval", "listed items")
         drawn["certainty"] = [(widths, "Widths of the intervals", "In units of the rating.")]
@@ -303,8 +272,4 @@ def _strata_forest(facts: ReportFacts, measure: Measure) -> Drawn:
     }
     model, other = list(facts.models)[:2]
     title, side = f"{label(measure)}: {model} minus {other}", "Left" if measure.is_error else "Right"
-    return (
-        figures.forest(rows, title, zero=True),
-        title,
-        f"{side} of the line the model is better.",
-    )
+    return (figures.forest(rows, title, zero=True), title, f"{side} of the line the model is better.")

@@ -1,4 +1,4 @@
-"""Ending what Spark is at work on, before somebody removes what it was writing.
+"""Cancellation of running Spark jobs, before somebody removes what they were writing.
 
 A signal takes this process out of a call to the JVM, where the call goes on: its tasks would write on into directories
 that are being deleted, and make them anew.
@@ -19,7 +19,7 @@ _QUIET_SECONDS = 0.5
 def end_work(seconds: float = 10.0) -> None:
     """Cancel all jobs of this process, and wait until no task of them runs, but no longer than so many seconds.
 
-    The session is good for clearing up afterwards, and says no more in its log: that jobs were cancelled is no news.
+    The session can still be used for clearing up. Its log is off, since it would only report the cancelled jobs.
     """
     # In a thread, which has a connection of its own: that of this one may be in the middle of a call.
     ending = Thread(target=_end_work, args=(time.monotonic() + seconds,), daemon=True)
@@ -44,9 +44,9 @@ def _end_work(deadline: float) -> None:
 
 
 def _is_at_work(context: SparkContext) -> bool:
-    """Whether there is a job, or a task that has not let go yet.
+    """Whether there is a job, or a task that still runs.
 
-    The schedulers are asked: Spark's status tracker is told by events, and on a busy machine they come late.
+    This reads the schedulers: Spark's status tracker follows events, which are late on a busy machine.
     """
     return not context._jsc.sc().dagScheduler().activeJobs().isEmpty() or _running_tasks(context) > 0
 

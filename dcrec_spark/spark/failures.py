@@ -40,7 +40,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 _LINES_OF_A_CAUSE = 3
 
 
-def said(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """Return what an error says, without the stack traces that Spark's and Py4J's errors have in their text."""
     text = str(error)
     return reason(error) if isinstance(error, SPARK_FAILURES) or "\n\tat " in text else text
@@ -58,7 +58,7 @@ def reason(error: BaseException) -> str:
 
 
 def _words(cause: str) -> str:
-    """Take the first lines of a cause; of a Python worker's, the last line of its traceback."""
+    """Take the first lines of a cause. Of a Python worker's, the last line of its traceback."""
     lines = list(takewhile(lambda line: not _OF_A_TRACE.match(line), cause.splitlines()))
     if _TRACEBACK in cause.partition("\n")[0]:
         return lines[-1]

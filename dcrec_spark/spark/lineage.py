@@ -1,7 +1,7 @@
 """Keeping plans and lineage short without losing the means to recompute: the one place for classic-only calls.
 
 A half-step's plan refers to earlier results, so that an uncut plan doubles with every half-step. ``keep`` persists a
-frame and hands back one whose plan is a single scan; behind it the lineage stays, so that a lost executor costs a
+frame and hands back one whose plan is a single scan. Behind it the lineage stays, so that a lost executor costs a
 recomputation and not the job. ``checkpoint`` writes the frame reliably and ends the lineage.
 """
 
@@ -20,7 +20,7 @@ from pyspark import Broadcast, SparkContext, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.spark.planning import borrowed
+from dcrec_spark.spark.planning import borrow
 
 # Adaptive execution merges the small shuffles of a fit into one partition and forgets where blocks lie when it plans
 # a cache; a fit lays its blocks itself.
@@ -29,8 +29,8 @@ _PLANNING = {"spark.sql.adaptive.enabled": "false"}
 
 @contextmanager
 def fixed_placement(spark: SparkSession) -> Iterator[None]:
-    """Plan so that blocks stay where they are; the session's settings are restored afterwards."""
-    with borrowed(spark, _PLANNING):
+    """Plan so that blocks stay where they are. The session's settings are restored afterwards."""
+    with borrow(spark, _PLANNING):
         yield
 
 
@@ -48,9 +48,7 @@ def is_local(spark: SparkSession) -> bool:
 def require_checkpoint_directory(spark: SparkSession) -> None:
     """Refuse to fit on a cluster that has no place for reliable checkpoints.
 
-    Raises
-    ------
-    ConfigError : names the setting. MLlib goes on in silence, and its users meet stack overflows or a lost job.
+    Raises ConfigError: names the setting. MLlib goes on in silence, and its users meet stack overflows or a lost job.
     """
     if is_local(spark) or spark.sparkContext.getCheckpointDir():
         return
@@ -62,7 +60,7 @@ def require_checkpoint_directory(spark: SparkSession) -> None:
 
 
 def checkpoint_directory(spark: SparkSession) -> str | None:
-    """Return where reliable checkpoints go; None without such a place."""
+    """Return where reliable checkpoints go. None without such a place."""
     place: str | None = spark.sparkContext.getCheckpointDir()
     return place
 
@@ -72,9 +70,7 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
 
     Spark makes a directory for this session in it, which is deleted when this process ends.
 
-    Raises
-    ------
-    ConfigError : the directory cannot be made.
+    Raises ConfigError: the directory cannot be made.
     """
     try:
         spark.sparkContext.setCheckpointDir(path)
@@ -87,7 +83,7 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
 
 
 def keep(frame: DataFrame) -> "Kept":
-    """Persist a frame and return the same rows with a plan of one scan; the lineage stays complete."""
+    """Persist a frame and return the same rows with a plan of one scan. The lineage stays complete."""
     session = frame.sparkSession
     frame.persist(StorageLevel.MEMORY_AND_DISK)
     rows = frame._jdf.queryExecution().toRdd()
@@ -120,7 +116,7 @@ _CACHE_LOCK = Lock()
 
 
 def cache_while_used(frame: DataFrame) -> DataFrame:
-    """Cache a frame for as long as somebody refers to it; ``unpersist`` still frees it at once.
+    """Cache a frame for as long as somebody refers to it. ``unpersist`` still frees it at once.
 
     What is left behind is freed when the next frame is cached: a finalizer may run in the middle of another call to
     the JVM, and ``fit(...).transform(...)`` drops its model before the answer is read. Frames that were made from it
@@ -154,7 +150,7 @@ class Checkpoint:
     frame: DataFrame
 
     def destroy(self) -> None:
-        """Delete the rows, when no recomputation will read them again; Spark would keep them for good."""
+        """Delete the rows, when no recomputation will read them again. Spark would keep them for good."""
         spark, rows = self.frame.sparkSession, self.frame._jdf.queryExecution().logical().rdd()
         file = rows.getCheckpointFile()
         if file.isDefined():

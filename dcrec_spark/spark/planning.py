@@ -1,6 +1,6 @@
-"""The session's settings for planning, borrowed while tables of the package are made, and given back.
+"""Plans of a session: its settings, borrowed while tables of the package are made, and the rows of a planned frame.
 
-A session plans each shuffle for the largest job that it may see: 200 partitions, unless somebody said otherwise. Spark
+A session plans each shuffle for the largest job that it may see: 200 partitions, unless configured otherwise. Spark
 merges those of a small table when it reads them, but not when it caches them, and a plan with fixed placement is not
 adapted at all. A small model would be cached, read and saved as 200 nearly empty pieces, one task each: on a hundred
 thousand ratings that is nine tenths of the time of a fit.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 # Lets adaptive execution merge the small partitions of what is cached, too.
@@ -21,6 +21,10 @@ ADAPTIVE_CACHE = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
 # A task over so many bytes takes some tenths of a second, a hundred times what starting it costs.
 PARTITION_BYTES = 16 * 2**20
 FEWEST_PARTITIONS = 2
+
+# What leaves rows out, or leaves them as they are.
+_NO_MORE_ROWS = ("Project", "Filter")
+_CACHE = "InMemoryRelation"
 
 
 @dataclass
@@ -39,15 +43,11 @@ _LOCK = Lock()
 
 
 @contextmanager
-def borrowed(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Change settings of the session for plans made inside; its own values come back afterwards.
+def borrow(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Change settings of the session for plans made inside. Its own values come back afterwards.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        Fits that run side by side may borrow the same settings.
-    settings : mapping
-        Full name -> value. Of two numbers borrowed at a time the larger one holds.
+    spark : Fits that run side by side may borrow the same settings. settings : Full name -> value. Of two numbers
+    borrowed at a time the larger one holds.
     """
     with _LOCK:
         loans = _LOANS.setdefault(spark, {})
@@ -86,18 +86,13 @@ def _largest(values: list[str]) -> str:
 def few_partitions(spark: SparkSession, n_bytes: float | None = None) -> Iterator[None]:
     """Plan shuffles and caches inside for tables of a known size, never with more partitions than the session has.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        The session of the tables.
-    n_bytes : float, optional
-        About how large they are. None where that is not known yet: then only adaptive execution, where the session
-        has it, merges what is cached.
+    spark : The session of the tables. n_bytes : About how large they are. None where that is not known yet: then only
+    adaptive execution, where the session has it, merges what is cached.
     """
     settings = {ADAPTIVE_CACHE: "true"}
     if n_bytes is not None:
         settings[SHUFFLE_PARTITIONS] = str(_partitions(spark, n_bytes))
-    with borrowed(spark, settings):
+    with borrow(spark, settings):
         yield
 
 
@@ -106,3 +101,18 @@ def _partitions(spark: SparkSession, n_bytes: float) -> int:
         loan = _LOANS.get(spark, {}).get(SHUFFLE_PARTITIONS)
         most = int(loan.original if loan else str(spark.conf.get(SHUFFLE_PARTITIONS)))
     return min(most, max(FEWEST_PARTITIONS, -int(-n_bytes // PARTITION_BYTES)))
+
+
+def rows_at_most(frame: DataFrame) -> int | None:
+    """Bound the number of rows, without a job: of a cache that has been computed, or of what picks from it.
+
+    None where Spark does not know. Parts that were computed again, after a loss, may have been counted twice.
+    """
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    while plan.nodeName() in _NO_MORE_ROWS:
+        plan = plan.child()
+    # Of a cache that is yet to be computed Spark estimates, if configured so; and estimates are no bounds.
+    if plan.nodeName() != _CACHE or not plan.cacheBuilder().isCachedColumnBuffersLoaded():
+        return None
+    known = plan.stats().rowCount()
+    return int(known.get()) if known.isDefined() else None

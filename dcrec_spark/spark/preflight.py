@@ -1,8 +1,8 @@
-"""Can the Python workers of a session run this package? Asked once for each session, before it needs them.
+"""Check, once for each session, that its Python workers can run this package.
 
 Workers are started by the executors, with whatever Python the session names, and by default that is the ``python3`` on
 PATH: not the one of an environment that is not activated. Spark then fails in the middle of a job with the stack traces
-of two languages; here the answer is one sentence that says what to set.
+of two languages. Here the answer is one sentence that says what to set.
 """
 
 import logging
@@ -34,25 +34,14 @@ log = logging.getLogger(__name__)
 
 
 def require_workers(spark: SparkSession) -> str:
-    """Refuse a session whose Python workers cannot run this package; a session that passed is not asked again.
+    """Refuse a session whose Python workers cannot run this package. A session that passed is not checked again.
 
     One job of one task, on one executor, which imports all that fits and rankings need there. A session of Spark
-    Connect is not asked: it has no context to run it with.
+    Connect is not checked: it has no context to run it with.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        The session of the data.
-
-    Returns
-    -------
-    str
-        What the workers run, in words.
-
-    Raises
-    ------
-    ConfigError
-        The workers have another version of Python or of this package, or lack packages. Says what to set.
+    Returns what the workers run, in words.
+    Raises ConfigError: the workers have another version of Python or of this package, or lack packages. Says what to
+    set.
     """
     if not hasattr(spark, "_jsparkSession"):
         words = "not checked: a session of Spark Connect has no Spark context"
@@ -61,7 +50,7 @@ def require_workers(spark: SparkSession) -> str:
     context = spark.sparkContext
     with _LOCK:
         if context not in _CHECKED:
-            report = _asked(spark)
+            report = _ask_worker(spark)
             problem = _difference(report)
             if problem:
                 raise ConfigError(f"Python workers cannot run dcrec-spark: {problem}; {_what_to_set(spark)}")
@@ -69,19 +58,16 @@ def require_workers(spark: SparkSession) -> str:
         return _CHECKED[context]
 
 
-def _asked(spark: SparkSession) -> dict[str, Any]:
+def _ask_worker(spark: SparkSession) -> dict[str, Any]:
     """Return what a worker says of itself.
 
-    Raises
-    ------
-    ConfigError
-        It could not be started.
+    Raises ConfigError: it could not be started.
     """
     context = spark.sparkContext
     try:
         (report,) = context.parallelize([_NEEDED], 1).mapPartitions(_probe()).collect()
     except (Py4JError, PySparkException) as error:
-        problem = None if interruption(error) else _recognised(str(error), context.pythonExec)
+        problem = None if interruption(error) else _name_cause(str(error), context.pythonExec)
         if problem is None:
             raise
         raise ConfigError(f"Python workers cannot run dcrec-spark: {problem}; {_what_to_set(spark)}") from error
@@ -126,8 +112,8 @@ def _difference(report: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _recognised(failure: str, python: str) -> str | None:
-    """Return what made the task fail before it ran, in words; None for an unknown cause."""
+def _name_cause(failure: str, python: str) -> str | None:
+    """Return what made the task fail before it ran, in words. None for an unknown cause."""
     if match := re.search(r"worker has different version: ([\d.]+) than that in driver: ([\d.]+)", failure):
         return f"they run Python {match[1]} ({python}), and the driver has Python {match[2]}"
     if match := re.search(r"No module named '?([\w.]+)", failure):

@@ -1,7 +1,7 @@
 """The one place where a SparkSession is made.
 
 On one machine nothing has to be prepared: Java is found, memory is measured, nothing listens beyond loopback.
-On a cluster, the settings given to ``spark-submit`` stand.
+On a cluster, the settings given to ``spark-submit`` win.
 """
 
 import argparse
@@ -48,10 +48,10 @@ def build_session(
 
     Parameters
     ----------
-    app_name : shown in Spark's UI; ``spark-submit --name`` wins over it.
-    master : where to run, unless ``spark-submit`` was given a master; by default ``local[*]``.
+    app_name : shown in Spark's UI. ``spark-submit --name`` wins over it.
+    master : where to run, unless ``spark-submit`` was given a master. By default ``local[*]``.
     conf : Spark settings by full name. They win over those of ``spark-submit`` and of the defaults files, as
-        settings made in code do in Spark; only the master given to ``spark-submit`` stands. A session that is
+        settings made in code do in Spark. Only the master given to ``spark-submit`` wins. A session that is
         active already takes those that can change while it runs.
 
     Raises
@@ -68,7 +68,7 @@ def build_session(
     wanted = dict(conf or {})
     active = SparkSession.getActiveSession()
     if active is not None:
-        return _adjusted(active, wanted)
+        return _adjust(active, wanted)
     if _is_connect(wanted):
         return _builder({"spark.app.name": app_name, **wanted}).getOrCreate()
     settings = _settings(app_name, master, wanted)
@@ -87,7 +87,7 @@ def _builder(settings: Mapping[str, str]) -> SparkSession.Builder:
     return builder
 
 
-def _adjusted(session: SparkSession, wanted: Mapping[str, str]) -> SparkSession:
+def _adjust(session: SparkSession, wanted: Mapping[str, str]) -> SparkSession:
     for name, value in wanted.items():
         if session.conf.isModifiable(name):
             session.conf.set(name, value)
@@ -138,7 +138,7 @@ def _defaults_of_this_machine() -> dict[str, str]:
 
 
 def _read_properties(path: Traversable) -> dict[str, str]:
-    """Read a file of ``name value`` lines as spark-submit does; empty when there is none."""
+    """Read a file of ``name value`` lines as spark-submit does. Empty when there is none."""
     return dict(_PROPERTY.findall(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
@@ -176,15 +176,15 @@ def _local_settings() -> dict[str, str]:
     return settings
 
 
-def _java_options(master: str, asked: Mapping[str, str]) -> dict[str, str]:
-    """Say what is told to the JVMs that are started here, after what was asked for them."""
+def _java_options(master: str, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Options of the JVMs that are started here, after those that the caller wants for them."""
     ours = {
-        _DRIVER_OPTIONS: [_logging(), _collector(asked) if master.startswith("local") else ""],
+        _DRIVER_OPTIONS: [_logging(), _collector(wanted) if master.startswith("local") else ""],
         # Other executors are not started here.
         _EXECUTOR_OPTIONS: [_logging() if master.startswith("local-cluster") else ""],
     }
-    said = {name: " ".join(filter(None, [asked.get(name), *options])) for name, options in ours.items()}
-    return {name: options for name, options in said.items() if options}
+    options = {name: " ".join(filter(None, [wanted.get(name), *own])) for name, own in ours.items()}
+    return {name: text for name, text in options.items() if text}
 
 
 def _logging() -> str:
@@ -192,19 +192,19 @@ def _logging() -> str:
 
     It is named: with its folder on the class path Java takes no archive of loaded classes (-XX:SharedArchiveFile).
     """
-    said_elsewhere = "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
-    return "" if said_elsewhere else f"-Dlog4j2.configurationFile={(conf_directory() / 'log4j2.properties').as_uri()}"
+    configured = "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
+    return "" if configured else f"-Dlog4j2.configurationFile={(conf_directory() / 'log4j2.properties').as_uri()}"
 
 
-def _collector(asked: Mapping[str, str]) -> str:
+def _collector(wanted: Mapping[str, str]) -> str:
     """Choose the garbage collector of a local run, unless somebody has: two named together stop the JVM.
 
     Blocks are arrays of tens of megabytes, which G1 never moves: of 100M ratings it ran out of a heap of 6 GB, where
     Parallel went on.
     """
-    said = [asked.get(_DRIVER_OPTIONS, ""), asked.get("spark.driver.extraJavaOptions", "")]
-    said += [os.environ.get(name, "") for name in _OF_EVERY_JVM]
-    return "" if any(_NAMES_A_COLLECTOR.search(options) for options in said) else "-XX:+UseParallelGC"
+    options = [wanted.get(_DRIVER_OPTIONS, ""), wanted.get("spark.driver.extraJavaOptions", "")]
+    options += [os.environ.get(name, "") for name in _OF_EVERY_JVM]
+    return "" if any(map(_NAMES_A_COLLECTOR.search, options)) else "-XX:+UseParallelGC"
 
 
 def _heap(memory: int) -> int:
@@ -256,7 +256,7 @@ def _is_of_sql(name: str) -> bool:
 
 
 def scratch_places(session: SparkSession) -> dict[str, str]:
-    """Name the directories that Spark writes to on its way, by the settings that say where; several have commas."""
+    """Name the directories that Spark writes to on its way, by the settings that say where. Several have commas."""
     if not hasattr(session, "_jsparkSession"):  # Spark Connect keeps its paths to itself
         return {}
     context = session.sparkContext

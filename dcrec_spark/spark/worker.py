@@ -16,7 +16,7 @@ _reread = zipimport.zipimporter.invalidate_caches
 
 
 def prepare_worker() -> None:
-    """Make the further tasks of this worker cheap; does nothing outside of a task.
+    """Make the further tasks of this worker cheap. Does nothing outside of a task.
 
     * Spark collects garbage after every task, and looks at every object of every module: they are here to stay.
     * Spark calls importlib.invalidate_caches() before every task, and up to Python 3.11 each importer of a zip file
@@ -39,7 +39,7 @@ def reread_if_changed(importer: Any) -> None:
 
 
 def _file(path: str) -> tuple[int, int, int] | None:
-    """Return what changes with a file; None without one."""
+    """Return what changes with a file. None without one."""
     try:
         found = os.stat(path)
     except OSError:

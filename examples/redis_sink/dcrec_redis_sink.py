@@ -33,7 +33,7 @@ from pyspark.sql.types import ArrayType, StringType, StructType
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from dcrec_spark.config.section import Section
+from dcrec_spark.config.types import Section
 from dcrec_spark.errors import ConfigError, DcrecError
 from dcrec_spark.publish.protocol import Record
 from dcrec_spark.publish.warehouse import (
@@ -45,7 +45,7 @@ from dcrec_spark.publish.warehouse import (
     is_abandoned,
     password_in,
 )
-from dcrec_spark.spark.failures import said
+from dcrec_spark.spark.failures import message_of
 
 # Table -> the column that its rows are looked up by; None: one list for all.
 KEYS: Mapping[str, str | None] = {
@@ -218,7 +218,7 @@ class RedisWarehouse(Warehouse):
         try:
             fields = written.agg(F.sum("fields")).collect()[0][0] or 0
         except Exception as error:
-            what = self._without_secret(said(error))
+            what = self._without_secret(message_of(error))
             raise DcrecError(f"{self.setting}: {place} could not be written: {what}") from error
         there = self._client.hlen(place)
         if there != fields:

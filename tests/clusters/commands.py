@@ -13,7 +13,6 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks_of(page: Path, heading: str, language: str) -> list[str]:
-    """Blocks of code below a heading, in order."""
     parts = _SECTION.split(page.read_text(encoding="utf-8"))
     sections = dict(zip(parts[1::2], parts[2::2], strict=True))
     return [text for kind, text in _BLOCK.findall(sections[heading]) if kind == language]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.jobs.job import SMALL
+from tests.jobs.job import SMALL, in_sections
 from tests.spark.standalone import ROOT, spark_home
 
 PAIRS = [(user, item) for user in range(30) for item in range(20) if (user + item) % 3]
@@ -36,21 +36,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("build", "jobs", ".venv"):
         (folder / name).symlink_to(ROOT / name)
     spark_home(folder)
-    (folder / "cluster.yaml").write_text(yaml.safe_dump(settings(folder)), encoding="utf-8")
-    return folder
-
-
-def settings(folder: Path) -> dict[str, dict[str, object]]:
-    """Small fits, for small executors."""
-    sections: dict[str, dict[str, object]] = {
-        "spark": {
-            "checkpoint_dir": f"{folder}/checkpoints",
-            "conf": {"spark.executor.memory": "640m", "spark.sql.shuffle.partitions": "4"},
-        },
-        "input": {"format": "csv", "path": f"{folder}/ratings.csv"},
-        "output": {"path": f"{folder}/out"},
+    spark = {
+        "checkpoint_dir": f"{folder}/checkpoints",
+        "conf": {"spark.executor.memory": "640m", "spark.sql.shuffle.partitions": "4"},
     }
-    for name, value in SMALL.items():
-        section, _, setting = name.partition(".")
-        sections.setdefault(section, {})[setting] = value
-    return sections
+    places = {"input.format": "csv", "input.path": f"{folder}/ratings.csv", "output.path": f"{folder}/out"}
+    sections = in_sections({**SMALL, **places}, spark=spark)
+    (folder / "cluster.yaml").write_text(yaml.safe_dump(sections), encoding="utf-8")
+    return folder

@@ -7,7 +7,7 @@ import pytest
 
 from dcrec_spark.publish.parquet import verify
 from tests.clusters.conftest import RATINGS, USERS
-from tests.jobs.job import SMALL, read_table, record_of, run_directory
+from tests.jobs.job import SMALL, options_of, read_table, record_of, run_directory
 from tests.spark.standalone import ROOT, run, spark_home
 
 pytestmark = pytest.mark.cluster
@@ -24,7 +24,7 @@ def test_a_nightly_run_over_blocks_publishes_from_a_local_cluster(tmp_path: Path
         "spark.master": "local-cluster[2,1,1024]",
         "spark.checkpoint_dir": tmp_path / "checkpoints",
     }
-    overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    overrides = options_of(settings)
 
     finished = run([sys.executable, ROOT / "jobs" / "retrain.py", *overrides], spark_home(tmp_path))
 

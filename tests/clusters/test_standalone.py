@@ -24,7 +24,6 @@ PAGE = HOW_TO / "run-on-a-cluster.md"
 
 @pytest.fixture(scope="module")
 def master(place: Path) -> Iterator[str]:
-    """The address of a standalone cluster on loopback with two workers of one core each."""
     port, home = free_port(), place / "spark"
     local = ["--host", "127.0.0.1", "--webui-port", "0"]
     with ExitStack() as running:
@@ -78,16 +77,6 @@ def test_a_night_on_nodes_that_have_nothing_but_spark(packed: Path, master: str,
     assert list((place / "checkpoints").iterdir()) == []
     for worker in ("work-1", "work-2"):  # both have worked, each with its copy of the environment
         assert list((place / worker).glob("app-*/*/environment/bin/python")), worker
-
-
-def test_the_master_takes_no_python_program_in_cluster_mode(master: str, place: Path) -> None:
-    """As the page says: that is what YARN and Kubernetes are for."""
-    submit = f"spark-submit --master {master} --deploy-mode cluster jobs/retrain.py --config cluster.yaml"
-
-    refused = run(submit, place)
-
-    assert refused.returncode != 0
-    assert "not supported for python applications on standalone clusters" in refused.stdout + refused.stderr
 
 
 def test_the_packed_environment_holds_what_a_driver_needs(packed: Path) -> None:

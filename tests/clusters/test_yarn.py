@@ -33,7 +33,6 @@ spark.yarn.stagingDir             file://{place}/staging
 
 @pytest.fixture(scope="module")
 def yarn(place: Path) -> Iterator[dict[str, str]]:
-    """What the commands need to find a resource manager and a node manager."""
     jars = [Jar(*line.split()) for line in LIST.read_text().splitlines() if not line.startswith("#")]
     brought = bring_jars(ROOT / "build" / "jars", jars)
     (place / "yarn").mkdir()
@@ -96,21 +95,7 @@ def test_in_cluster_mode_a_job_that_fails_ends_with_1_and_its_own_code_is_in_the
     assert attempts(new) == {1}
 
 
-def test_without_the_setting_of_the_page_a_job_that_fails_is_tried_again(
-    packed: Path, yarn: dict[str, str], place: Path
-) -> None:
-    one_attempt = "    --conf spark.yarn.maxAppAttempts=1 \\\n"
-    assert one_attempt in ENVIRONMENT_AND_SUBMIT
-    before = containers(place)
-    command = ENVIRONMENT_AND_SUBMIT.replace(one_attempt, "").strip()
-    done = run(f"{command} --set spark.checkpoint_dir=null", place, **yarn)
-
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert attempts(containers(place) - before) == {1, 2}
-
-
 def containers(place: Path) -> set[Path]:
-    """Directories of the containers' logs."""
     return {path.parent for path in (place / "yarn").glob("**/container_*/stdout")}
 
 
@@ -120,6 +105,5 @@ def attempts(found: set[Path]) -> set[int]:
 
 
 def logs(found: set[Path]) -> str:
-    """What containers wrote."""
     files = (file for path in sorted(found) for file in path.glob("std*"))
     return "\n".join(file.read_text(errors="replace")[-20_000:] for file in files)

@@ -32,7 +32,6 @@ SETTINGS = {
 
 
 def main(folder: Path, jars: list[str]) -> None:
-    """Start, write the settings, wait."""
     path = [*jars, f"{SPARK_JARS}/*"]  # Hadoop's client is one of Spark's jars
     java = str(ensure_java().path / "bin" / "java")
     port = launch_gateway(

@@ -16,7 +16,7 @@ from dcrec_spark.config import (
     config_hash,
     load_config,
 )
-from dcrec_spark.config.names import known_settings
+from dcrec_spark.config.jobs import known_settings
 from dcrec_spark.errors import ConfigError
 
 SHARED_FILE = """

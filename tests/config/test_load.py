@@ -8,8 +8,8 @@ import pytest
 
 from dcrec_spark import DeconfoundedMF
 from dcrec_spark.config import AllSettings, RetrainConfig, ValidationConfig, load_config
+from dcrec_spark.config.jobs import known_settings
 from dcrec_spark.config.load import read_yaml
-from dcrec_spark.config.names import known_settings
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.settings.tables import PRESETS, camel_case
 

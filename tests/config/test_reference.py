@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dcrec_spark.config import JOB_CONFIGS, AllSettings, load_config
+from dcrec_spark.config.jobs import known_settings
 from dcrec_spark.config.load import read_yaml
-from dcrec_spark.config.names import known_settings
 from dcrec_spark.config.reference import as_yaml, base_yaml, documented, markdown
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -42,9 +42,9 @@ def test_every_setting_has_a_meaning_in_words() -> None:
     for section, field in AllSettings.model_fields.items():
         kind = field.annotation
         assert kind is not None
-        for setting in documented(kind, f"{section}."):
-            assert len(setting.meaning) > 8, f"{section}.{setting.name}"
-            assert "None" not in setting.meaning, f"{section}.{setting.name}"
+        for setting, _, _, meaning in documented(kind, f"{section}."):
+            assert len(meaning) > 8, f"{section}.{setting}"
+            assert "None" not in meaning, f"{section}.{setting}"
 
 
 def test_the_page_has_a_row_for_every_setting() -> None:

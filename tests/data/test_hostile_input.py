@@ -107,13 +107,6 @@ def test_bytes_that_are_no_text_are_rejected_and_do_not_become_one_user(spark: S
     assert users(found) == ["ann", "bob"]
 
 
-@pytest.mark.parametrize("encoding", ["iso-8859-1", "utf-16", "utf-8"])
-def test_an_encoding_that_is_named_is_read(spark: SparkSession, tmp_path: Path, encoding: str) -> None:
-    found = read(spark, tmp_path / "named.csv", LATIN.encode(encoding), options={"encoding": encoding})
-    assert users(found) == sorted(["André", "Andrè", "Andrê"])
-    assert found.counts["rejected"] == 0
-
-
 def test_utf_16_is_recognised_and_the_setting_named(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"as text in UTF-16 has: set input\.options\.encoding=utf-16"):
         read(spark, tmp_path / "wide.csv", LATIN.encode("utf-16"))

@@ -42,7 +42,6 @@ LINKED = ("jobs", "conf", "examples", "docs", "studies")
 
 
 def parser() -> Sybil:
-    """The languages that are run, and how."""
     return Sybil(
         [
             PythonCodeBlockParser(),
@@ -88,7 +87,6 @@ def _run_here(words: Sequence[str], job: Any) -> None:
 
 
 def _dcrec() -> None:
-    """The console command of pyproject.toml, installed or not."""
     import tomllib
 
     target = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["dcrec"]
@@ -126,7 +124,6 @@ def tidy_up() -> None:
 
 
 def skipped(page: Path) -> list[str]:
-    """The reasons that a page gives for the blocks that are not run."""
     return re.findall(r'<!-- skip: next "(.+?)" -->', page.read_text(encoding="utf-8"))
 
 
@@ -154,7 +151,6 @@ def run_page(page: Path) -> dict[str, Any]:
 
 
 def main(report: str, pages: Sequence[str]) -> None:
-    """Run all pages; one that fails does not keep the others from running."""
     results = {}
     with scratch_directory():
         for page in pages:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,6 @@ spark.ui.enabled               false
 
 
 def languages(page: Path) -> Counter[str]:
-    """How many blocks of each language a page has."""
     document = Document(page.read_text(encoding="utf-8"), str(page))
     lexer = FencedCodeBlockLexer(language=r".*", mapping={"language": "language", "source": "source"})
     return Counter(str(region.lexemes["language"]) for region in lexer(document))
@@ -56,7 +54,6 @@ NAMES = [str(page.relative_to(ROOT)) for page in WITH_BLOCKS]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> dict[str, dict[str, Any]]:
-    """All pages, run in one process whose Spark session the pages make."""
     report = tmp_path_factory.mktemp("pages") / "report.json"
     conf = report.parent / "conf"
     conf.mkdir()
@@ -98,27 +95,3 @@ def test_few_blocks_are_skipped_each_for_a_reason_that_is_listed() -> None:
     for page in PAGES:
         reasons.update(blocks.skipped(page))
     assert reasons == SKIPPED
-
-
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Path]:
-    """A page to be written, and a scratch directory to run it in."""
-    with blocks.scratch_directory():
-        yield tmp_path / "page.md"
-
-
-def test_a_page_that_fails_is_reported_with_its_line(page: Path) -> None:
-    page.write_text("# A page\n\n```python\none = 1\n```\n\n```python\nassert one == 2\n```\n")
-    result = blocks.run_page(page)
-    assert "page.md:7" in result["failure"]
-    assert "AssertionError" in result["failure"]
-
-
-def test_a_setting_that_does_not_exist_fails_its_page(page: Path) -> None:
-    page.write_text("```yaml\n# mine.yaml\nexposure:\n  no_such_setting: 3\n```\n")
-    assert "no_such_setting" in blocks.run_page(page)["failure"]
-
-
-def test_a_command_that_fails_fails_its_page(page: Path) -> None:
-    page.write_text("```bash\ntrue\nfalse\n```\n")
-    assert "false ended with 1" in blocks.run_page(page)["failure"]

@@ -13,7 +13,7 @@ import yaml
 import dcrec_spark
 from dcrec_spark import errors
 from dcrec_spark.config import AllSettings
-from dcrec_spark.config.names import known_settings
+from dcrec_spark.config.jobs import known_settings
 from dcrec_spark.jobs.cli import JOBS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,6 @@ DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as ``make docs`` builds it."""
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],

@@ -9,7 +9,6 @@ from pyspark.ml.tuning import CrossValidator, ParamGridBuilder, TrainValidationS
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import dcrec_spark
 from dcrec_spark import DeconfoundedMF, RatingEvaluator
 from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.measures import MetricSettings
@@ -99,10 +98,6 @@ def test_what_is_undefined_or_not_predicted_is_refused(spark: SparkSession, pred
         RatingEvaluator(metricName="recall", relevance=6.0).evaluate(predictions)
     with pytest.raises(DataError, match="coldStartStrategy"):
         RatingEvaluator().evaluate(predictions.withColumn("prediction", F.lit(float("nan"))))
-
-
-def test_it_is_a_public_name() -> None:
-    assert "RatingEvaluator" in dcrec_spark.__all__
 
 
 # Searches

@@ -214,20 +214,10 @@ def test_models_meet_the_same_resamples_together_or_apart(spark: SparkSession) -
     together = evaluate(join_predictions(frames), {name: name for name in frames}, settings=SETTINGS)
     apart = [evaluate(f.withColumnRenamed("prediction", name), name, settings=SETTINGS) for name, f in frames.items()]
     for one in (together, apart[0].join(apart[1])):
-        assert_is_difference = one.difference("good one", "its.opposite")
-        (name,) = assert_is_difference.scores
-        assert name == "good one - its.opposite"
-        for measure, score in assert_is_difference.scores[name].items():
+        for measure, score in one.difference("good one", "its.opposite").scores["good one - its.opposite"].items():
             mine, theirs = (each.scores[model][measure] for each, model in zip(apart, frames, strict=True))
             np.testing.assert_allclose(score.resampled, mine.resampled - theirs.resampled, atol=1e-12)
             assert score.n == mine.n
-
-
-def test_the_difference_of_a_model_to_itself_is_certainly_zero() -> None:
-    rows = draw(8)
-    found = here(rows, two=np.array([row.prediction for row in rows])).difference("prediction", "two")
-    for measure, estimate in found.estimates().items():
-        assert estimate[:3] == (0.0, 0.0, 0.0), measure
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
@@ -247,18 +237,8 @@ def test_what_cannot_be_compared_is_refused() -> None:
 def test_rows_for_the_table_name_the_variants() -> None:
     found = here(draw(), MetricSettings((3,), 4.0, "2^(rel-1)", (1.0, 5.0)), 7)
     rows = {row.metric: row for row in found.rows("test")}
-    assert list(rows) == [
-        "ndcg(2^(rel-1))",
-        "ndcg@3(2^(rel-1))",
-        "recall@3(rating>=4)",
-        "precision@3(rating>=4)",
-        "map@3(rating>=4)",
-        "mse(clipped to 1..5)",
-        "mae(clipped to 1..5)",
-        "coverage@3",
-        "item_mse(clipped to 1..5)",
-        "item_mae(clipped to 1..5)",
-    ]
+    variants = {"ndcg": "2^(rel-1)", "map@3": "rating>=4", "mse": "clipped to 1..5", "item_mae": "clipped to 1..5"}
+    assert {f"{name}({variant})" for name, variant in variants.items()} <= rows.keys()
     mse = rows["mse(clipped to 1..5)"]
     assert (mse.model, mse.split, mse.n) == ("prediction", "test", len(draw()))
     assert mse.ci_low < mse.value < mse.ci_high
@@ -280,13 +260,8 @@ def test_missing_predictions_are_counted_and_refused_or_dropped_for_all(spark: S
     ):
         evaluate(both, models)
     found = evaluate(both, models, settings=MetricSettings(KS, missing="drop"))
-    assert found.counts == {
-        "rows": len(rows),
-        "users": len(USERS),
-        "items": len(ITEMS),
-        "dropped": 3,
-        "items_missing": 0,
-    }
+    sizes = {"rows": len(rows), "users": len(USERS), "items": len(ITEMS)}
+    assert found.counts == {**sizes, "dropped": 3, "items_missing": 0}
     expected = slow.evaluate(rows[3:], KS, Variant())
     assert {m: e[::3] for m, e in found.estimates("one").items()} == {m: pytest.approx(e) for m, e in expected.items()}
     assert found.estimates("two")["mse"].n == len(rows) - 3
@@ -311,20 +286,12 @@ def test_rows_that_cannot_be_used_are_refused(spoil: dict[str, Any], message: st
         here([Row("u", 1, 3.0, 2.0), Row("v", 2, 4.0, 1.0)._replace(**spoil)])
 
 
-def test_rows_without_an_id_or_a_rating_are_refused(spark: SparkSession) -> None:
-    rows = [Row("u", 1, 3.0, 2.0), Row("v", 2, 4.0, 1.0), Row("w", 3, 4.0, 1.0)]
-    spoilt = [rows[0], rows[1]._replace(user=None), rows[2]._replace(item=None)]
-    with pytest.raises(DataError, match="2 of 3 rows cannot be evaluated: user or item is null"):
-        evaluate(frame(spark, spoilt))
-    without = frame(spark, rows).withColumn("rating", F.when(F.col("user") != "v", F.col("rating")))
-    with pytest.raises(DataError, match="1 of 3 rows cannot be evaluated: rating is null, infinite, negative"):
-        evaluate(without)
-
-
 def test_frames_that_cannot_be_used_are_refused(spark: SparkSession) -> None:
     good = frame(spark, draw())
     with pytest.raises(DataError, match="there is nothing to evaluate"):
         evaluate(good.limit(0))
+    with pytest.raises(DataError, match="1 of 2 rows cannot be evaluated: user or item is null"):
+        evaluate(frame(spark, [Row("u", 1, 3.0, 2.0), Row("v", 2, 4.0, 1.0)._replace(user=None)]))
     with pytest.raises(DataError, match="column 'score' is missing"):
         evaluate(good, "score")
     with pytest.raises(DataError, match="column 'prediction' is of type string, expected numbers"):

@@ -159,12 +159,8 @@ def test_tables_that_cannot_be_used_are_refused(spark: SparkSession) -> None:
         (listed.drop("rank"), test, "column 'rank' is missing"),
         (listed.limit(0), test.limit(0), "there is nothing to evaluate"),
     ]
+    with pytest.raises(ConfigError, match="catalogue_size: found 3, expected at least"):
+        evaluate_ranking(listed, test, 3, settings=SETTINGS)
     for recommendations, ratings, message in refused:
         with pytest.raises(DataError, match=message):
             evaluate_ranking(recommendations, ratings, N_ITEMS, settings=SETTINGS)
-
-
-def test_a_catalogue_smaller_than_what_is_shown_is_refused(spark: SparkSession) -> None:
-    answers = draw()
-    with pytest.raises(ConfigError, match="catalogue_size: found 3, expected at least"):
-        evaluate_ranking(answers.recommendations(spark), answers.rated(spark), 3, settings=SETTINGS)

@@ -20,9 +20,6 @@ def test_strata_hold_every_number_once_and_are_no_more_than_asked_for(sizes: dic
     assert 1 <= len(bounds) <= min(most, len(count))
     assert [sum(low <= c <= high for low, high in bounds) for c in count.tolist()] == [1] * len(count)
     assert bounds == sorted(bounds)
-
-
-def test_equal_numbers_of_members_make_all_strata() -> None:
     assert bounds_of(np.arange(1, 10), np.full(9, 5), 3) == [(1, 3), (4, 6), (7, 9)]
 
 

@@ -24,7 +24,6 @@ STEPS: dict[str, tuple[Any, str]] = {
 
 
 def signalled(step: str, number: int) -> None:
-    """Have this process get a signal when it comes to the step."""
     place, name = STEPS[step]
     begin = getattr(place, name)
 

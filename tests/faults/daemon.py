@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.daemon import manager
 
-from dcrec_spark.engine import half_step
+from dcrec_spark.engine import exchange
 from dcrec_spark.models.outcome import rank
 from tests.faults.orders import VARIABLE, Orders
 
@@ -36,7 +36,7 @@ def obeying(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
 def main() -> None:
     """Serve workers as Spark's own daemon does."""
     CALLS.mkdir(exist_ok=True)
-    half_step._updated = obeying("update", half_step._updated)
+    exchange.update_block = obeying("update", exchange.update_block)
     rank._score_cells = obeying("rank", rank._score_cells)
     manager()
 

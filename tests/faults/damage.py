@@ -9,7 +9,6 @@ HOW = ("truncated", "emptied", "missing", "a byte flipped at its beginning", "in
 
 @contextmanager
 def damaged(file: Path, how: str) -> Iterator[None]:
-    """Damage a file, and mend it."""
     whole = file.read_bytes()
     file.unlink()
     if how == "truncated":

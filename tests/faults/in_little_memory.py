@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.spark.session import build_session
-from tests.spark.test_cluster import told
+from tests.spark.test_cluster import estimates_of
 
 USERS, ITEMS, RATINGS_OF_A_USER = 6000, 1000, 8
 # More blocks than tasks run side by side.
@@ -37,7 +37,6 @@ CONF = {
 
 
 def drawn(spark: SparkSession) -> DataFrame:
-    """Some ratings of each user, by chance."""
     rng = np.random.default_rng(5)
     user, item = np.nonzero(rng.random((USERS, ITEMS)) < RATINGS_OF_A_USER / ITEMS)
     rating = rng.integers(1, 6, len(user)).astype(float)
@@ -45,7 +44,6 @@ def drawn(spark: SparkSession) -> DataFrame:
 
 
 def status(spark: SparkSession, what: str) -> list[dict[str, Any]]:
-    """What Spark says of its stages, or of what it caches."""
     context = spark.sparkContext
     with urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/{what}") as answer:
         found: list[dict[str, Any]] = json.load(answer)
@@ -65,13 +63,12 @@ def fit(spark: SparkSession, file: Path) -> dict[str, Any]:
     exposure = PoissonFactorization(**FIT)
     estimator = DeconfoundedMF(**FIT, exposureModel=exposure)
     exposure.listener = estimator.listener = look
-    np.savez(file, **told(estimator.fit(drawn(spark))))
+    np.savez(file, **estimates_of(estimator.fit(drawn(spark))))
     spilled = sum(stage["diskBytesSpilled"] for stage in status(spark, "stages?status=complete"))
     return {"on_disk": sorted(on_disk), "spilled": spilled}
 
 
 def main(folder: Path) -> None:
-    """Fit in one session after the other."""
     seen = {}
     for name, fraction in MEMORY.items():
         spark = build_session(name, "local[2]", {**CONF, "spark.memory.fraction": fraction})

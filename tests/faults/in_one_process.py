@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF
-from dcrec_spark.models.fitting.layout_settings import Collected, Driver, LayoutSettings
+from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
 from dcrec_spark.spark.session import build_session
 
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -47,8 +47,8 @@ def note_what_is_allowed() -> list[float]:
     allowed: list[float] = []
     decide = LayoutSettings.is_local
 
-    def noted(self: LayoutSettings, collected: Collected, rows: Callable[[], int], driver: Driver) -> bool:
-        allowed.append(self.bytes_here(collected, rows()))
+    def noted(self: LayoutSettings, collected: CollectedSize, rows: Callable[[], int], driver: Driver) -> bool:
+        allowed.append(self.bytes_in_process(collected, rows()))
         return decide(self, collected, rows, driver)
 
     LayoutSettings.is_local = noted  # type: ignore[method-assign]

@@ -75,13 +75,11 @@ FAULTS: dict[str, Fault] = {
 
 
 def executors(spark: SparkSession) -> set[int]:
-    """Processes of the executors that answer."""
     asked = spark.range(8, numPartitions=8).selectExpr("java_method('java.lang.ProcessHandle', 'current') as pid")
     return {int(row.pid) for row in asked.collect()}
 
 
 def both_executors(spark: SparkSession, seconds: float = 60) -> set[int]:
-    """Wait until there are two again."""
     deadline = time.monotonic() + seconds
     while len(found := executors(spark)) < 2:
         if time.monotonic() > deadline:
@@ -127,7 +125,6 @@ def open_files_of(process: int) -> list[str]:
 
 
 def run(name: str, folder: Path, spark: SparkSession, orders: Orders) -> dict[str, Any]:
-    """One run, and what happened in it."""
     fault, before, killed, stop = FAULTS[name], both_executors(spark), list[int](), Event()
     done, calls = orders.carried_out(), counted(orders)
     for order in fault.at_once:
@@ -167,12 +164,10 @@ def run(name: str, folder: Path, spark: SparkSession, orders: Orders) -> dict[st
 
 
 def counted(orders: Orders) -> int:
-    """How many blocks were updated so far."""
     return sum(file.stat().st_size for file in (orders.folder / "calls").glob("update.*"))
 
 
 def main(folder: Path, names: list[str], conf: Mapping[str, str]) -> None:
-    """Do the named runs in one session."""
     orders = Orders(folder / "orders")
     spark = build_session(
         "faults",

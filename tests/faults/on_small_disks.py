@@ -22,7 +22,6 @@ PAGE = 4096
 
 
 def mounted(disk: Path) -> Path:
-    """Mount a small disk."""
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "small", disk], check=True)
     return disk
@@ -49,7 +48,6 @@ def fill(disk: Path, pages_left: int) -> Path:
 
 
 def run(settings: dict[str, object], output: Path) -> dict[str, Any]:
-    """Run the job; how it ended, and what readers find."""
     outcome = run_retrain(settings)
     return {
         "code": outcome.code,

@@ -33,11 +33,9 @@ class Orders:
             (self.folder / f"{step}.{action}.{taken}").touch()
 
     def open(self) -> list[str]:
-        """Name the orders that nobody has carried out."""
         return [path.name for path in self.folder.iterdir() if path.is_file()]
 
     def carried_out(self) -> list[str]:
-        """Name the steps and actions of those that somebody has."""
         return sorted(path.name.rpartition(".")[0] for path in self.done.iterdir())
 
     def reach(self, step: str, executor: int) -> None:
@@ -52,7 +50,6 @@ class Orders:
 
 
 def carry_out(action: str, executor: int) -> None:
-    """Break this process, its executor, its task or its pace."""
     if action == "executor":
         os.kill(executor, signal.SIGKILL)
         time.sleep(60)  # it takes this process with it

@@ -1,21 +1,19 @@
 """Programs of these tests, in processes of their own."""
 
 import json
-import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.spark.standalone import ROOT
+from tests.spark.standalone import plain_environment
 
 
 def told(command: Sequence[str | Path]) -> dict[str, Any]:
     """What a program says in the last line of its standard output; it knows nothing of a Spark that is set up here."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     finished = subprocess.run(
         command,
-        env={**environment, "PYTHONPATH": str(ROOT)},
+        env=plain_environment(),
         capture_output=True,
         text=True,
         timeout=600,

@@ -14,12 +14,11 @@ from dcrec_spark.publish import parquet
 
 
 def slowly(table: str) -> Callable[..., int]:
-    """Make what writes tables, but the rows of one of them slowly."""
     write = parquet.write_table
 
     def write_slowly(files: Any, path: str, rows: DataFrame, setting: str) -> int:
         if path.endswith(f"/{table}"):
-            rows = rows.where("reflect('java.lang.Thread', 'sleep', 20L) is not null")
+            rows = rows.where("reflect('java.lang.Thread', 'sleep', 100L) is not null")
         return write(files, path, rows, setting)
 
     return write_slowly

@@ -18,7 +18,6 @@ TABLE = "recommendations/part-0.parquet"
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
-    """An output directory with two runs, of which the second is current."""
     for run_id in ("r1", "r2"):
         commit(stage_by_hand(tmp_path, run_id), {"run_id": run_id, "loss": [0.1, float("nan")], "rows": {"items": 5}})
     return tmp_path

@@ -14,9 +14,9 @@ import pytest
 
 from dcrec_spark.publish.parquet import verify
 from tests.faults.at_a_step import STEPS
-from tests.jobs.job import WEIGHTED, failure_of, names_in, read_table, run_directory
+from tests.jobs.job import WEIGHTED, failure_of, names_in, options_of, read_table, run_directory
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
-from tests.spark.standalone import ROOT
+from tests.spark.standalone import plain_environment
 
 pytestmark = pytest.mark.process
 
@@ -33,22 +33,10 @@ SMALL = {
 
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, object]:
-    """A small job with an output that holds one run."""
     ratings = tmp_path / "ratings.csv"
     ratings.write_text("\n".join(RATINGS), encoding="utf-8")
     commit(stage_by_hand(tmp_path / "out", "old"), {})
     return {**SMALL, "input.format": "csv", "input.path": ratings, "output.path": tmp_path / "out"}
-
-
-def overrides(settings: Mapping[str, object]) -> list[str]:
-    """Settings as the command line takes them."""
-    return [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-
-
-def environment() -> dict[str, str]:
-    """Of a process that knows nothing of the Spark of these tests."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    return {**kept, "PYTHONPATH": str(ROOT)}
 
 
 def is_writing_recommendations(output: Path) -> bool:
@@ -64,8 +52,8 @@ def staging(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Po
     """The job in a process group of its own, from when the first file of the recommendations is being written."""
     with log.open("w") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.slow_tables", "recommendations", "retrain", *overrides(settings)],
-            env=environment(),
+            [sys.executable, "-m", "tests.faults.slow_tables", "recommendations", "retrain", *options_of(settings)],
+            env=plain_environment(),
             stdout=stream,
             stderr=stream,
             start_new_session=True,
@@ -139,9 +127,8 @@ BEFORE_READERS_HAVE_IT = list(STEPS)[: list(STEPS).index("commit") + 1]
 
 
 def at_a_step(step: str, number: signal.Signals, settings: Mapping[str, object]) -> "subprocess.CompletedProcess[str]":
-    """The job, with a signal as it begins a step."""
-    command = [sys.executable, "-m", "tests.faults.at_a_step", step, number.name, "retrain", *overrides(settings)]
-    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=400, check=False)
+    command = [sys.executable, "-m", "tests.faults.at_a_step", step, number.name, "retrain", *options_of(settings)]
+    return subprocess.run(command, env=plain_environment(), capture_output=True, text=True, timeout=400, check=False)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,6 @@ EXECUTOR_DIED = [
 
 
 def told(folder: Path, names: list[str], conf: dict[str, str]) -> dict[str, Any]:
-    """What the program says of these runs."""
     (folder / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
     finished = subprocess.run(
         [sys.executable, "-m", "tests.faults.on_a_cluster", folder, json.dumps(conf), *names],
@@ -57,7 +56,6 @@ def told(folder: Path, names: list[str], conf: dict[str, str]) -> dict[str, Any]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Each run has its tables in a directory of its name."""
     return tmp_path_factory.mktemp("faults")
 
 
@@ -82,7 +80,6 @@ def speculation(folder: Path, runs: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def two_hosts(folder: Path) -> Iterator[str]:
-    """A standalone cluster of two workers, on two addresses of loopback."""
     home, port = spark_home(folder), free_port()
     address = f"spark://127.0.0.1:{port}"
     of_worker = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", f"{folder}/work", address]

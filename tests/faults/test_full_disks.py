@@ -21,7 +21,6 @@ def told(folder: Path, which: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def on_a_small_output(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Each run with its output on a small disk."""
     return told(tmp_path_factory.mktemp("output"), "output")
 
 

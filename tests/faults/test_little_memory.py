@@ -17,13 +17,11 @@ BLOCKS, RESULTS = "Exchange", "FlatMapCoGroupsInArrow"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Each fit leaves there what it found."""
     return tmp_path_factory.mktemp("memory")
 
 
 @pytest.fixture(scope="module")
 def seen(folder: Path) -> dict[str, Any]:
-    """What Spark has put on disk for each fit."""
     return told([sys.executable, "-m", "tests.faults.in_little_memory", folder])
 
 

@@ -1,7 +1,6 @@
 """A few runs of ``make soak``: nothing but the published runs stays from one to the next."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.soak import ALLOWED, growth_of, rated, too_much
-from tests.spark.standalone import ROOT
+from benchmarks.soak import ALLOWED, rated
+from tests.spark.standalone import ROOT, plain_environment
 
 MEMORY = {"python_mb", "jvm_mb", "jvm_heap_mb"}
 RUNS = {"one process": 6, "own processes": 2}
@@ -19,13 +18,11 @@ RUNS = {"one process": 6, "own processes": 2}
 
 @pytest.fixture
 def soaked(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    """What the script writes."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     options = ["--own-processes"] if request.param == "own processes" else []
     runs = str(RUNS[request.param])
     finished = subprocess.run(
         [sys.executable, "-m", "benchmarks.soak", "--runs", runs, "--out", tmp_path / "out", *options],
-        env={**environment, "PYTHONPATH": str(ROOT)},
+        env=plain_environment(),
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -48,12 +45,3 @@ def test_run_after_run_only_published_runs_are_more(
     loose = {name: ALLOWED[name] * (10 if name in MEMORY else 1) for name in ALLOWED}
     assert {name: rate for name, rate in soaked["growth"].items() if rate > loose[name]} == {}
     assert soaked["users"] == len({user for user, _ in rated(soaked["runs"] - 1)})
-
-
-def test_what_grows_is_found_and_what_varies_is_not() -> None:
-    leaking = [{"open_files": 20.0 + number, "python_mb": 300.0 + number % 3} for number in range(12)]
-    growth = growth_of(leaking)
-    assert growth["open_files"] == 1.0
-    assert too_much(growth) == ["open_files grew by 1 a run, allowed 0.1"]
-    warming = [{"spark_blocks": min(number, 4)} for number in range(12)]
-    assert too_much(growth_of(warming)) == []

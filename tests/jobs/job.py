@@ -55,17 +55,27 @@ class Outcome:
         return str(self.error.get("event", ""))
 
 
+def options_of(settings: Mapping[str, object]) -> list[str]:
+    """Settings as the command line takes them."""
+    return [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+
+
+def in_sections(settings: Mapping[str, object], **sections: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Settings as a file has them, joined with sections."""
+    for name, value in settings.items():
+        section, _, setting = name.partition(".")
+        sections.setdefault(section, {})[setting] = value
+    return sections
+
+
 def run_retrain(settings: Mapping[str, object], *options: str) -> Outcome:
-    """``dcrec retrain --set name=value ... options``, in process."""
     return run_job(Retrain, settings, *options)
 
 
 def run_job(job: type[AnyJob], settings: Mapping[str, object], *options: str) -> Outcome:
-    """The command line of any job, in process."""
-    overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        result = CliRunner().invoke(job_command("job", "The job.", job), [*overrides, *options])
+        result = CliRunner().invoke(job_command("job", "The job.", job), [*options_of(settings), *options])
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -77,18 +87,15 @@ def run_job(job: type[AnyJob], settings: Mapping[str, object], *options: str) ->
 
 
 def run_directory(output: Path) -> Path:
-    """The directory of the run that ``CURRENT`` names."""
     return output / f"run_id={current_run_id(str(output))}"
 
 
 def record_of(run: Path) -> dict[str, Any]:
-    """run.json."""
     record: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
     return record
 
 
 def failure_of(output: Path) -> dict[str, Any]:
-    """run.json of the only run that failed."""
     (run,) = (output / "failed").iterdir()
     return record_of(run)
 
@@ -99,7 +106,6 @@ def names_in(output: Path) -> set[str]:
 
 
 def read_table(run: Path, table: str) -> pd.DataFrame:
-    """A published table, read without Spark."""
     return pd.read_parquet(run / table)
 
 

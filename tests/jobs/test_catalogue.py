@@ -156,11 +156,6 @@ BROKEN = {
         pd.DataFrame({"item": [1, 1], "category": ["a", "b"]}),
         "item 1 is in 2 categories; expected one",
     ),
-    "no category": (pd.DataFrame({"item": [1, 2]}), "has no column 'category': found 'item'"),
-    "ids of another type": (
-        pd.DataFrame({"item": ["x"], "category": ["a"]}),
-        "column item holds string; expected bigint",
-    ),
     "strangers": (pd.DataFrame({"item": [500], "category": ["a"]}), "the model knows none of its 1 items"),
 }
 

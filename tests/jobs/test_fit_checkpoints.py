@@ -41,7 +41,6 @@ def settings(ratings: Path, tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nobody has stopped."""
     output = tmp_path_factory.mktemp("whole") / "out"
     assert run_retrain({**SMALL, "input.path": ratings, "output.path": output}).code == 0
     return run_directory(output)
@@ -152,9 +151,7 @@ def test_other_settings_begin_anew_and_say_so(
     "content",
     [
         b"{",
-        b"[]",
         sealed({}),
-        sealed({"past": {"objective": [1]}, "shared": {}, "tables": {"items": 3}}),
         sealed({"past": 1, "tables": {}}),
         b'{"past": {"objective": [1]}, "shared": {}, "tables": {}}',
     ],

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.jobs.job import SMALL, column_of_vectors, names_in, read_table, record_of, run_directory, run_retrain
+from tests.jobs.job import SMALL, names_in, read_table, run_directory, run_retrain
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
@@ -58,22 +57,6 @@ def test_the_tables_hold_the_ids_that_came_in(tmp_path: Path) -> None:
     assert {(user, item) for user, item, _ in rows}.isdisjoint(zip(lists.user_id, lists.item_id, strict=True))
     assert names_in(output) == {run.name, "CURRENT"}
     assert set(tmp_path.iterdir()) == {source, output}
-
-
-def test_many_users_of_one_rating_each_all_of_them_equal(tmp_path: Path) -> None:
-    n = 20_000
-    source = write(tmp_path / "ratings.parquet", [(f"u{number}", f"i{number % 50}", 3.0) for number in range(n)])
-
-    outcome = run_retrain({**SMALL, "input.path": source, "output.path": tmp_path / "out"})
-
-    assert outcome.code == 0, outcome
-    run = run_directory(tmp_path / "out")
-    assert record_of(run)["counts"]["users"] == n
-    assert np.isfinite(column_of_vectors(read_table(run, "user_factors"), "features")).all()
-    lists = read_table(run, "recommendations")
-    assert len(lists) == n * int(SMALL["recommend.top_n"])
-    assert lists.user_id.nunique() == n
-    assert np.isfinite(lists.score).all()
 
 
 def test_a_broken_file_among_good_ones_publishes_nothing(tmp_path: Path) -> None:

@@ -89,8 +89,6 @@ def test_the_same_pairs_are_held_out_whatever_the_seed(settings: dict[str, Any])
 
 
 class Stage:
-    """Stands for the exposure model: answers a check, and notes its arguments."""
-
     def __init__(self, passed: bool) -> None:
         self.answer = SimpleNamespace(passed=passed, summary="p 0.001", release=lambda: None)
         self.calls: list[tuple[Any, ...]] = []
@@ -101,7 +99,6 @@ class Stage:
 
 
 def check(stage: Stage, *settings: str) -> tuple[list[str], list[Any]]:
-    """Warnings and figures that the check leaves in the record."""
     figures: list[Any] = []
     run = SimpleNamespace(warnings=[], note_check=figures.append)
     reporter = SimpleNamespace(step=lambda name: nullcontext())

@@ -1,7 +1,6 @@
 """Tables of overlap, as the jobs publish them: those of the model's own ``overlap``."""
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -25,7 +24,6 @@ def ratings() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def nightly(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ratings.parquet and the output ``out``: a run with tables of overlap."""
     folder = tmp_path_factory.mktemp("seen")
     ratings().to_parquet(folder / "ratings.parquet")
     places = {"input.path": folder / "ratings.parquet", "output.path": folder / "out"}
@@ -104,36 +102,34 @@ def test_a_saved_model_says_the_same_and_of_a_list_of_users_it_speaks_of_them_al
 
 
 def test_a_fit_without_an_exposure_model_is_refused_before_it_begins(nightly: Path, tmp_path: Path) -> None:
-    settings, named = {"outcome.adjustment": "none"}, "outcome.adjustment=none"
-    given = {**SMALL, "input.path": nightly / "ratings.parquet", "output.path": tmp_path / "out"}
-    outcome = run_retrain({**given, **settings, "recommend.extra": "[overlap]"})
+    given = {
+        **SMALL,
+        "outcome.adjustment": "none",
+        "input.path": nightly / "ratings.parquet",
+        "output.path": tmp_path / "out",
+    }
+    outcome = run_retrain({**given, "recommend.extra": "[overlap]"})
     assert outcome.code == 2
-    said = f"setting recommend.extra: found overlap, expected a list without it for {named}, which has no exposure"
-    assert outcome.message.startswith(said)
+    assert "expected a list without it for outcome.adjustment=none, which has no exposure" in outcome.message
     assert "validate" not in failure_of(tmp_path / "out")["timings"]
     assert names_in(tmp_path / "out") == set()
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
+def test_a_saved_model_without_exposure_and_a_job_without_ratings_are_refused(nightly: Path, tmp_path: Path) -> None:
+    source = {"input.path": nightly / "ratings.parquet"}
+    fit = run_retrain({**SMALL, **source, "output.path": tmp_path / "fit", "outcome.adjustment": "none"})
+    assert fit.code == 0, fit
+    given = {**source, "model.path": tmp_path / "fit", "output.path": tmp_path / "out", "recommend.extra": "[overlap]"}
+    for changed, message in (
         ({}, "setting recommend.extra: found overlap, expected a list without it for the model "),
         (
             {"recommend.exclude_seen": "false"},
             "setting recommend.extra has overlap, and recommend.exclude_seen is false",
         ),
-    ],
-)
-def test_a_saved_model_without_exposure_and_a_job_without_ratings_are_refused(
-    changed: dict[str, Any], said: str, nightly: Path, tmp_path: Path
-) -> None:
-    source = {"input.path": nightly / "ratings.parquet"}
-    fit = run_retrain({**SMALL, **source, "output.path": tmp_path / "fit", "outcome.adjustment": "none"})
-    assert fit.code == 0, fit
-    given = {**source, "model.path": tmp_path / "fit", "output.path": tmp_path / "out", "recommend.extra": "[overlap]"}
-    outcome = run_job(Recommend, {**given, **changed})
-    assert outcome.code == 2
-    assert outcome.message.startswith(said)
+    ):
+        outcome = run_job(Recommend, {**given, **changed})
+        assert outcome.code == 2
+        assert outcome.message.startswith(message)
 
 
 def test_a_column_that_the_fit_has_learned_from_is_asked_for_only_where_it_is_read(

@@ -25,8 +25,6 @@ LINE = re.compile(r"[a-z_]+\{[a-z]+=\"(\\.|[^\"\\])*\"(,[a-z]+=\"(\\.|[^\"\\])*\
 
 
 class FakeRun:
-    """Gives the facts of a run."""
-
     def facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
         return {**FACTS, "status": status, "exit_code": exit_code}
 

@@ -42,7 +42,6 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def output(published: Path, tmp_path: Path) -> Path:
-    """A copy of it, for a run that will fail."""
     return Path(shutil.copytree(published, tmp_path / "out"))
 
 
@@ -54,7 +53,6 @@ def assert_old_tables_stay(output: Path, published: Path) -> None:
 
 
 def assert_recorded(output: Path, outcome: Outcome, status: str = "failed") -> None:
-    """run.json of the failed run says what the exit code and the log say."""
     record = failure_of(output)
     assert (record["status"], record["exit_code"]) == (status, outcome.code)
     assert outcome.message in record["error"]
@@ -64,38 +62,26 @@ def assert_recorded(output: Path, outcome: Outcome, status: str = "failed") -> N
 # ---- input that is refused
 
 REFUSED = {
-    "a missing column": ("user,film,rating", GOOD, {}, ["'item'", "'film'", "input.columns.item"]),
+    "a missing column": ("user,film,rating", GOOD, ["'item'", "'film'", "input.columns.item"]),
     "ratings that are no numbers": (
         HEADER,
         [row.rpartition(",")[0] + ",good" for row in GOOD[:12]] + GOOD[12:],
-        {},
         ["12 of 24 rows are bad", "validation.max_reject_share is 0.05", "unparsable_rating (12 rows)", '"good"'],
     ),
-    "a pair given twice": (HEADER, [*GOOD, GOOD[0]], {}, ["user 'u0' and item 'i1'", "validation.duplicates"]),
-    "no rows": (HEADER, [], {}, ["has no rows", "input.path"]),
-    "one user": (HEADER, ["u1,i1,3", "u1,i2,4"], {}, ["one user", "at least two"]),
-    "ids that are no numbers": (HEADER, GOOD, {"input.id_type": "long"}, ["all 24 rows", "unparsable_user (24 rows)"]),
-}  # fmt: skip
+    "no rows": (HEADER, [], ["has no rows", "input.path"]),
+}
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_input_that_cannot_be_used_is_refused(what: str, output: Path, published: Path, tmp_path: Path) -> None:
-    header, rows, settings, said = REFUSED[what]
+    header, rows, expected = REFUSED[what]
     source = write_csv(tmp_path / "ratings.csv", rows, header)
 
-    outcome = run_retrain({**CSV, **settings, "input.path": source, "output.path": output})
+    outcome = run_retrain({**CSV, "input.path": source, "output.path": output})
 
     assert (outcome.code, outcome.error["kind"]) == (3, "DataError")
-    assert [text for text in said if text not in outcome.message] == [], outcome.message
+    assert [text for text in expected if text not in outcome.message] == [], outcome.message
     assert_recorded(output, outcome)
-    assert_old_tables_stay(output, published)
-
-
-def test_a_file_of_no_bytes_is_refused(output: Path, published: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty.csv").touch()
-    outcome = run_retrain({**CSV, "input.path": tmp_path / "empty.csv", "output.path": output})
-    assert outcome.code == 3
-    assert "no column 'user'" in outcome.message
     assert_old_tables_stay(output, published)
 
 
@@ -114,13 +100,6 @@ def test_input_that_is_not_there(output: Path, published: Path, tmp_path: Path) 
     assert "none.csv" in outcome.message
     assert "check input.path" in outcome.message
     assert_recorded(output, outcome)
-    assert_old_tables_stay(output, published)
-
-
-def test_input_that_is_not_said(output: Path, published: Path) -> None:
-    outcome = run_retrain({**CSV, "output.path": output})
-    assert outcome.code == 2
-    assert outcome.message.startswith("setting input.path: found null")
     assert_old_tables_stay(output, published)
 
 
@@ -169,17 +148,18 @@ def test_bad_rows_go_to_the_rejects_with_their_reasons_and_duplicates_are_merged
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"outcome.rnk": 3}, "unknown setting outcome.rnk: did you mean outcome.rank?"),
         ({"output.path": "null"}, "setting output.path: found null, expected the directory for the tables"),
         ({"output.path": "gs://bucket/x"}, "output.path is 'gs://bucket/x': gs: is an object store"),
+        ({"input.path": "null"}, "setting input.path: found null"),
     ],
 )  # fmt: skip
-def test_settings_that_cannot_be_used(settings: dict[str, object], said: str, output: Path, published: Path) -> None:
+def test_settings_that_cannot_be_used(settings: dict[str, object], message: str, output: Path, published: Path) -> None:
     outcome = run_retrain({**CSV, "output.path": output, **settings})
     assert (outcome.code, outcome.error["kind"]) == (2, "ConfigError")
-    assert said in outcome.message
+    assert message in outcome.message
     assert names_in(output) == names_in(published)
     assert not (output / "failed").exists()
 
@@ -221,14 +201,8 @@ def test_a_dry_run_checks_and_writes_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["ratings.csv"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "code"), [({"input.columns.item": "film"}, 3), ({"output.path": "{tmp_path}/ratings.csv/out"}, 2)]
-)
-def test_a_dry_run_that_finds_a_fault_writes_nothing_either(
-    settings: dict[str, str], code: int, tmp_path: Path
-) -> None:
-    source = write_csv(tmp_path / "ratings.csv", GOOD)
-    chosen = {name: value.format(tmp_path=tmp_path) for name, value in settings.items()}
-    outcome = run_retrain({**CSV, "input.path": source, "output.path": tmp_path / "out", **chosen}, "--dry-run")
-    assert outcome.code == code
+def test_a_dry_run_that_finds_a_fault_writes_nothing_either(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "ratings.csv", GOOD, "user,film,rating")
+    outcome = run_retrain({**CSV, "input.path": source, "output.path": tmp_path / "out"}, "--dry-run")
+    assert outcome.code == 3
     assert os.listdir(tmp_path) == ["ratings.csv"]

@@ -1,7 +1,6 @@
 """The main job as a process of its own, for what only a process has: signals and the code that it exits with."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,9 +13,9 @@ from zlib import crc32
 import pandas as pd
 import pytest
 
-from tests.jobs.job import WEIGHTED, failure_of, names_in, read_table, record_of, run_directory
+from tests.jobs.job import WEIGHTED, failure_of, names_in, options_of, read_table, record_of, run_directory
+from tests.spark.standalone import ROOT, plain_environment
 
-ROOT = Path(__file__).resolve().parents[2]
 RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
 DRAWN = [(u, i, crc32(f"{u},{i}".encode())) for u in range(200) for i in range(150)]
 MANY_RATINGS = ["user,item,rating", *(f"{u},{i},{1 + h % 5}" for u, i, h in DRAWN if h % 3)]
@@ -35,12 +34,10 @@ pytestmark = pytest.mark.process
 @contextmanager
 def job(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Popen[str]]:
     """``python jobs/retrain.py --set ...``, its log in a file; gone at the end, whatever happens."""
-    overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     with log.open("w") as stderr:
         process = subprocess.Popen(
-            [sys.executable, ROOT / "jobs" / "retrain.py", *overrides],
-            env={**environment, "PYTHONPATH": str(ROOT)},
+            [sys.executable, ROOT / "jobs" / "retrain.py", *options_of(settings)],
+            env=plain_environment(),
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
@@ -160,7 +157,7 @@ def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_t
 def test_the_script_answers_like_the_command(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, ROOT / "jobs" / "retrain.py", "--nonsense"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=plain_environment(),
         capture_output=True,
         text=True,
         timeout=240,

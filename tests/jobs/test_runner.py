@@ -28,8 +28,6 @@ pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
 
 class GreetConfig(JobConfig):
-    """Nothing but what every job has."""
-
     job: ClassVar[str] = "greet"
 
 
@@ -71,7 +69,6 @@ def nothing_done() -> None:
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
-    """An output directory that holds one good run."""
     assert run_job(Greet, {"output.path": tmp_path / "out"}).code == 0
     return tmp_path / "out"
 

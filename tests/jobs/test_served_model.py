@@ -1,6 +1,5 @@
 """The life of a published model: recommended from, folded into, started from, and refused where it does not fit."""
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ from zlib import crc32
 import pandas as pd
 import pytest
 
-from dcrec_spark.errors import DataError
 from dcrec_spark.jobs.fold_in import FoldIn
 from dcrec_spark.jobs.recommend import Recommend
 from dcrec_spark.jobs.retrain import Retrain
@@ -64,14 +62,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def settings(trained: Path, tmp_path: Path) -> dict[str, Any]:
-    """For a job that serves the model to the users of the training."""
     places = {"model.path": trained / "nightly", "input.path": trained / "ratings.parquet"}
     return {**RANK, **places, "output.path": tmp_path / "out"}
 
 
 @pytest.fixture
 def fit_again(trained: Path, tmp_path: Path) -> dict[str, Any]:
-    """For a fit to the same ratings, with the same settings."""
     return {**FIT, **RANK, "input.path": trained / "ratings.parquet", "output.path": tmp_path / "out"}
 
 
@@ -85,17 +81,6 @@ def assert_same_tables(found: pd.DataFrame, expected: pd.DataFrame, tolerance: f
 
 
 # ---- the files of the model
-
-
-def test_a_changed_or_missing_file_of_the_model_is_found(trained: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(run_directory(trained / "nightly"), tmp_path / "run"))
-    verify(str(run))
-    metadata = run / "model" / "metadata" / "part-00000"
-    metadata.write_text(metadata.read_text() + " ")
-    factors = next((run / "model").glob("data-*/parts/exposureModel/data-*/frames/users/*.parquet"))
-    factors.unlink()
-    with pytest.raises(DataError, match=r"model/data-.*\.parquet is missing; model/metadata/part-00000 is changed"):
-        verify(str(run))
 
 
 # What happens to the model of a run, and how the message goes on. {part} is a file of its factors.
@@ -309,11 +294,9 @@ NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
         [Recommend], {"recommend.extra": "[intervals]", "recommend.exclude_seen": "false"}, 2, "intervals needs all"
     ),
     "no ratings are named": ([FoldIn], {"input.path": "null"}, 2, "setting input.path: found null"),
-    "no ratings are there": ([FoldIn], {"input.path": "{folder}/none"}, 3, "check input.path"),
     "no list is there": ([Recommend], {"recommend.users": "{folder}/none.csv"}, 3, "check recommend.users"),
     "a list of nobody": ([Recommend], {"recommend.users": "{folder}/strangers"}, 3, "knows none of its 1 users"),
     "a list without users": ([Recommend], {"recommend.users": "{folder}/items"}, 3, "no column 'user': found 'item'"),
-    "ids of another kind": ([FoldIn], {"input.path": "{folder}/numbers"}, 2, "input: user ids are bigint"),
     "a list of another kind": ([Recommend], {"recommend.users": "{folder}/numbers"}, 2, "users: user ids are bigint"),
     "the model's own place": ([FoldIn], {"output.path": "{folder}/nightly"}, 2, "setting output.path: "),
 }  # fmt: skip
@@ -321,7 +304,6 @@ NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
 
 @pytest.fixture(scope="module")
 def folder(trained: Path) -> Path:
-    """Beside the model: what does not go with it."""
     pd.DataFrame({"user": ["stranger"]}).to_parquet(trained / "strangers")
     pd.DataFrame({"item": ["i01"]}).to_parquet(trained / "items")
     pd.DataFrame({"user": [1, 2], "item": [1, 2], "rating": [3.0, 4.0]}).to_parquet(trained / "numbers")
@@ -340,14 +322,3 @@ def test_what_cannot_be_served_is_refused(what: str, folder: Path, settings: dic
         assert said in outcome.message
         assert names_in(tmp_path / "out") == set()
     assert current_run_id(str(folder / "nightly")) == before
-
-
-@pytest.mark.parametrize("job", [Recommend, Retrain])
-def test_a_dry_run_checks_and_writes_nothing(
-    job: type[AnyJob], trained: Path, settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
-) -> None:
-    chosen = {**fit_again, "model.warm_start": trained / "nightly"} if job is Retrain else settings
-    outcome = run_job(job, chosen, "--dry-run")
-    assert outcome.code == 0, outcome
-    assert "nothing was written" in outcome.printed
-    assert os.listdir(tmp_path) == []

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from dcrec_spark.config.section import Section
+from dcrec_spark.config.types import Section
 from dcrec_spark.jobs import sinks
 from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.publish.current import current_run_id
@@ -25,7 +25,6 @@ def dcrec_with(*arguments: str) -> Result:
 
 
 def publish_by_hand(output: Path, run_id: str, run_date: str) -> None:
-    """Without Spark."""
     files, root = open_files(str(output))
     path = f"{root}/.staging-{run_id}"
     Path(path, "recommendations").mkdir(parents=True)
@@ -38,7 +37,6 @@ def publish_by_hand(output: Path, run_id: str, run_date: str) -> None:
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
-    """Three runs."""
     for day in ("01", "02", "03"):
         publish_by_hand(tmp_path, f"run-{day}", f"2026-11-{day}")
     return tmp_path
@@ -90,15 +88,11 @@ def test_an_empty_output_and_none_are_told(tmp_path: Path) -> None:
 
 
 class ShelfSettings(Section):
-    """Settings of the sink below."""
-
     place: str
     height: int = 3
 
 
 class Shelf(Warehouse):
-    """A sink that only lists its one run."""
-
     kind = "shelf"
     Settings = ShelfSettings
     opened: ClassVar[list[object]] = []
@@ -120,7 +114,6 @@ class Shelf(Warehouse):
 
 @pytest.fixture
 def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that offers the sink."""
     Shelf.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
     Shelf.opened.clear()
     entry = SimpleNamespace(name="shelf", load=lambda: Shelf)

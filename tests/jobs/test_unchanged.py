@@ -13,7 +13,6 @@ RATINGS = ["user,item,rating", *(f"{user},{item},{1 + (user * item) % 5}" for us
 
 @pytest.fixture
 def nightly(tmp_path: Path) -> dict[str, object]:
-    """Settings that skip a run without new ratings."""
     (tmp_path / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
     return {
         **SMALL,

@@ -81,12 +81,6 @@ def test_sums_are_those_of_loops_over_rows_and_columns(monkeypatch: pytest.Monke
         np.testing.assert_allclose(by_weight[replication], [weighted, means], rtol=1e-12, atol=1e-12)
 
 
-def test_without_replications_there_is_the_sum_alone() -> None:
-    cells = table(5, 4)
-    n = len(cells.col)
-    assert resampled_sums(cells, [Pooled(np.ones(n))], SEEDS, 0).tolist() == [[[n, n]]]
-
-
 def test_parts_add_up_to_the_whole() -> None:
     cells, value = table(60, 8), np.random.default_rng(2).standard_normal(2000)
     cut = cells.row_ptr[20]
@@ -102,17 +96,17 @@ def test_parts_add_up_to_the_whole() -> None:
 
 @pytest.mark.parametrize("kind", ["over ratings", "over rows"])
 def test_an_interval_covers_the_truth_where_users_and_items_have_errors_of_their_own(kind: str) -> None:
-    """In 200 worlds; by users alone, as if items were given, it does not."""
+    """In 200 simulated data sets; by users alone, as if items were given, it does not."""
     rng, covered = np.random.default_rng(2), {"both": 0, "users": 0}
-    for world in range(200):
-        cells = table(40, 30, 10 * world)
+    for number in range(200):
+        cells = table(40, 30, 10 * number)
         row = np.repeat(np.arange(40), np.diff(cells.row_ptr))
         error = rng.standard_normal(40)[row] + rng.standard_normal(30)[cells.col] + rng.standard_normal(len(row))
         metric = Pooled(error) if kind == "over ratings" else error_means(cells.row_ptr, error)
         no_items = cells._replace(col=np.zeros_like(cells.col), col_key=keys(1))
         users_alone = metric if isinstance(metric, Pooled) else metric._replace(move=np.zeros(len(row)))
         for name, of, measured in (("both", cells, metric), ("users", no_items, users_alone)):
-            sums = resampled_sums(of, [measured], Seeds(world, world + 1), 200)[1:, 0]
+            sums = resampled_sums(of, [measured], Seeds(number, number + 1), 200)[1:, 0]
             with np.errstate(invalid="ignore"):
                 interval = percentile_interval(sums[:, 0] / sums[:, 1], 0.9)
             assert interval is not None

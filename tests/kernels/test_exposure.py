@@ -1,4 +1,4 @@
-"""What becomes of the exposure model's posterior on single pairs, as the dense twin has it."""
+"""What becomes of the exposure model's posterior on single pairs, compared with the dense reference."""
 
 from typing import Any
 
@@ -40,8 +40,8 @@ def test_single_pairs_match_the_dense_reference_from_either_side(seed: int) -> N
 
 @settings(max_examples=20)
 @given(seed=SEEDS)
-def test_a_pair_s_own_vote_only_ever_raised_it(seed: int) -> None:
-    """Without it a_hat is smaller; a vote of nothing leaves it as it is."""
+def test_a_pair_s_own_exposure_only_ever_raised_it(seed: int) -> None:
+    """Without it a_hat is smaller; an exposure of nothing leaves it as it is."""
     counts, users, items = draw(seed)
     entries, sides = csr_of(counts), (Posterior.of(*users), Posterior.of(*items))
     a_hat = (sides[0].mean @ sides[1].mean.T)[entries.row, entries.col]

@@ -115,13 +115,6 @@ def test_lists_worked_by_hand() -> None:
     assert values(at_cut(lists, 1)["recall"])[1] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"), [("2^rel-1", [0, 1, 31]), ("2^(rel-1)", [0.5, 1, 16]), ("rel", [0, 1, 5])]
-)
-def test_gains_of_the_ratings_0_1_and_5(kind: str, expected: list[float]) -> None:
-    assert metrics.gains(np.array([0.0, 1.0, 5.0]), kind).tolist() == expected
-
-
 @given(SEEDS, st.integers(1, 12))
 def test_lists_of_the_same_ratings_are_never_better_than_the_ideal_one(seed: int, n: int) -> None:
     """And the ideal one, of falling ratings, has 1."""

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from dcrec_spark.kernels.predictive import Factors, HeldOut, check_users, p_values, squared_deviations
-from tests.exposure_worlds import COMMON, RARE, SHARE, Split, blocks, drawn, posterior, split
 from tests.kernels.test_predictive import pairs
 from tests.reference.poisson import Array, Priors
+from tests.simulated_exposures import COMMON, RARE, SHARE, Split, blocks, drawn, posterior, split
 
 
 class Found(NamedTuple):

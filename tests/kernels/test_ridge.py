@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import cholesky, csr, ridge, ridge_sums
+from dcrec_spark.kernels import ridge, ridge_sums, solvers
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared
 from tests.problems import assert_same, random_counts
 from tests.problems import csr as csr_of
@@ -27,7 +27,7 @@ class RidgeProblem(NamedTuple):
     items: RatingBlock
     design: Design
     reg: Regulariser
-    twin: biased.Problem
+    dense: biased.Problem
     start: biased.Unknowns
 
 
@@ -50,12 +50,12 @@ def ridge_problem(
     h = np.where(observed & leave_one_out, product + rng.normal(0.0, 0.3, product.shape), product)
     count = [np.maximum(observed.sum(axis=a), 1.0) if by_count else np.ones(observed.shape[1 - a]) for a in (1, 0)]
     mask = np.where(observed, 1.0, float(design.everywhere))
-    twin = biased.Problem(ratings, weights, mask, h, weight_of, count[0], count[1], design.biases, *REG[:6])
-    begin = biased.start(twin, rng.standard_normal((n_items, RANK)), RANK, float(rng.standard_normal()))
+    reference = biased.Problem(ratings, weights, mask, h, weight_of, count[0], count[1], design.biases, *REG[:6])
+    begin = biased.start(reference, rng.standard_normal((n_items, RANK)), RANK, float(rng.standard_normal()))
     tables = (observed, ratings, weights, h, product)
     users = block_of(tables, pi, leave_one_out)
     items = block_of(tuple(table.T for table in tables), lam, leave_one_out)
-    return RidgeProblem(users, items, design, REG._replace(by_count=by_count), twin, begin)
+    return RidgeProblem(users, items, design, REG._replace(by_count=by_count), reference, begin)
 
 
 def block_of(tables: tuple[Array, ...], exposure: Array, leave_one_out: bool) -> RatingBlock:
@@ -93,12 +93,12 @@ def sweep(p: RidgeProblem, x: biased.Unknowns) -> tuple[biased.Unknowns, float, 
     """One sweep of the kernels from the reference's unknowns, J after it, and the users as they were solved."""
     shared = Shared(x.intercept, x.gamma)
     of_items = ridge_sums.item_sums(rows_of(p, x)[1], p.items.exposure, p.design)
-    users = cholesky.solve_rows(
+    users = solvers.solve_rows(
         p.users, ridge.users_system(p.users, rows_of(p, x)[1], of_items, shared, p.design, p.reg)
     )
     of_users = ridge_sums.user_sums(users, p.users.exposure, p.design)
     of_users |= ridge_sums.penalty(users, p.users, True, shared, p.design, p.reg)
-    items = cholesky.solve_rows(p.items, ridge.items_system(p.items, users, of_users, shared, p.design, p.reg))
+    items = solvers.solve_rows(p.items, ridge.items_system(p.items, users, of_users, shared, p.design, p.reg))
     of_items = ridge_sums.item_sums(items, p.items.exposure, p.design)
     of_items |= ridge_sums.observed_sums(p.items, items, users, shared, p.design)
     of_items |= ridge_sums.penalty(items, p.items, False, shared, p.design, p.reg)
@@ -137,17 +137,17 @@ def problem_of(seed: int, kind: str) -> RidgeProblem:
 @given(seed=SEEDS)
 def test_sweeps_match_the_dense_reference_and_the_objective_never_rises(seed: int, kind: str) -> None:
     p = problem_of(seed, kind)
-    x = twin = p.start
+    x = reference = p.start
     history = []
     for _ in range(4):
         before = x
-        (x, value, users), twin = sweep(p, x), biased.sweep(p.twin, twin)
-        assert_same(users, rows_of(p, biased.update_users(p.twin, before))[0], 1e-8)
-        assert value == pytest.approx(biased.objective(p.twin, x), rel=1e-10)
+        (x, value, users), reference = sweep(p, x), biased.sweep(p.dense, reference)
+        assert_same(users, rows_of(p, biased.update_users(p.dense, before))[0], 1e-8)
+        assert value == pytest.approx(biased.objective(p.dense, x), rel=1e-10)
         history.append(value)
-    for mine, theirs in zip(rows_of(p, x), rows_of(p, twin), strict=True):
+    for mine, theirs in zip(rows_of(p, x), rows_of(p, reference), strict=True):
         assert_same(mine, theirs, 1e-7)
-    assert (x.intercept, x.gamma) == pytest.approx((twin.intercept, twin.gamma), rel=1e-7, abs=1e-9)
+    assert (x.intercept, x.gamma) == pytest.approx((reference.intercept, reference.gamma), rel=1e-7, abs=1e-9)
     assert (np.diff(history) <= 1e-10 * np.abs(history[:-1])).all()
 
 
@@ -157,13 +157,13 @@ def test_sweeps_match_the_dense_reference_and_the_objective_never_rises(seed: in
 def test_the_error_of_held_out_pairs_is_that_of_the_predictions(seed: int, kind: str) -> None:
     """The observed pairs stand in for them; the shared terms come later than the sums."""
     p = problem_of(seed, kind)
-    x = biased.sweep(p.twin, p.start)
-    after = biased.update_shared(p.twin, x)
+    x = biased.sweep(p.dense, p.start)
+    after = biased.update_shared(p.dense, x)
     users, items = rows_of(p, x)
     sums = ridge_sums.held_out_sums(p.items, items, users, Shared(x.intercept, x.gamma), p.design)
-    observed = np.zeros(p.twin.ratings.shape, bool)
+    observed = np.zeros(p.dense.ratings.shape, bool)
     observed[p.items.col, np.repeat(np.arange(len(items)), np.diff(p.items.row_ptr))] = True
-    error = (p.twin.ratings - biased.predict(p.twin, after))[observed]
+    error = (p.dense.ratings - biased.predict(p.dense, after))[observed]
     found = ridge_sums.held_out_error(sums, Shared(after.intercept, after.gamma, 3.0))
     assert found == pytest.approx(np.square(error).mean(), rel=1e-9)
 
@@ -185,11 +185,11 @@ def test_single_precision_agrees_to_a_thousandth(seed: int, kind: str) -> None:
     small = single(p)
     beta = rows_of(small, small.start)[1].astype(np.float32)
     shared = Shared(p.start.intercept, 0.3)
-    found = cholesky.solve_rows(small.users, ridge.users_system(small.users, beta, of_items, shared, p.design, p.reg))
+    found = solvers.solve_rows(small.users, ridge.users_system(small.users, beta, of_items, shared, p.design, p.reg))
     assert found.dtype == np.float32
     assert_same(
         found,
-        cholesky.solve_rows(
+        solvers.solve_rows(
             p.users, ridge.users_system(p.users, rows_of(p, p.start)[1], of_items, shared, p.design, p.reg)
         ),
         2e-3,
@@ -201,7 +201,7 @@ def solve_users(p: RidgeProblem, users: RatingBlock | None = None) -> Array:
     items = rows_of(p, p.start)[1]
     sums, block = ridge_sums.item_sums(items, p.items.exposure, p.design), users or p.users
     shared = Shared(p.start.intercept, 0.3)
-    return cholesky.solve_rows(block, ridge.users_system(block, items, sums, shared, p.design, p.reg))
+    return solvers.solve_rows(block, ridge.users_system(block, items, sums, shared, p.design, p.reg))
 
 
 def one_row(block: RatingBlock, row: int, pairs: slice = slice(None)) -> RatingBlock:
@@ -228,30 +228,16 @@ def test_an_item_is_solved_by_sums_over_parts_of_its_users(seed: int, kind: str)
     p = problem_of(seed, kind)
     users, shared = np.random.default_rng(seed).standard_normal(rows_of(p, p.start)[0].shape), Shared(0.2, 0.3)
     sums = ridge_sums.user_sums(users, p.users.exposure, p.design)
-    whole = cholesky.solve_rows(p.items, ridge.items_system(p.items, users, sums, shared, p.design, p.reg))
+    whole = solvers.solve_rows(p.items, ridge.items_system(p.items, users, sums, shared, p.design, p.reg))
     for row in range(len(whole)):
         half_way = len(one_row(p.items, row).col) // 2
         parts = [one_row(p.items, row, part) for part in (slice(half_way), slice(half_way, None))]
         none = parts[0].empty_row()._replace(elsewhere=np.diff(p.items.row_ptr)[row : row + 1])
         parts = [part._replace(exposure=np.zeros_like(part.exposure)) for part in parts]
-        added = [cholesky.sums_over_pairs(part, users, sums["augmented"], shared, p.design) for part in parts]
+        added = [solvers.sums_over_pairs(part, users, sums["augmented"], shared, p.design) for part in parts]
         half, right = (sum(part[0] for part in of_parts) for of_parts in zip(*added, strict=True))
         system = ridge.items_system(none, users, sums, shared, p.design, p.reg).of_row(0, half, right)
-        assert_same(cholesky.solve_rows(none, system)[0], whole[row], 1e-9)
-
-
-def test_without_an_intercept_the_objective_is_at_zero() -> None:
-    p = problem_of(1, "pooled-everywhere")
-    users, items = rows_of(p, p.start)
-    now = Shared(0.0, p.start.gamma)
-    of_users = ridge_sums.user_sums(users, p.users.exposure, p.design)
-    of_users |= ridge_sums.penalty(users, p.users, True, now, p.design, p.reg)
-    of_items = ridge_sums.item_sums(items, p.items.exposure, p.design)
-    of_items |= ridge_sums.observed_sums(p.items, items, users, now, p.design)
-    of_items |= ridge_sums.penalty(items, p.items, False, now, p.design, p.reg)
-    best, at_best = ridge_sums.shared_and_objective(of_users, of_items, now, p.design, p.reg, fit_intercept=False)
-    assert best.intercept == 0.0
-    assert at_best <= ridge_sums.objective(of_users, of_items, now, p.design, p.reg)
+        assert_same(solvers.solve_rows(none, system)[0], whole[row], 1e-9)
 
 
 def test_a_row_with_negative_weights_is_nan_alone() -> None:
@@ -266,45 +252,3 @@ def test_a_row_with_negative_weights_is_nan_alone() -> None:
 def test_an_unrated_row_without_regularisation_is_nan() -> None:
     p = problem_of(4, "classical")
     assert np.isnan(solve_users(p._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0)))[0]).all()
-
-
-def test_row_sums_of_empty_rows_are_zero() -> None:
-    pointer = np.array([0, 0, 2, 2, 3, 3])
-    np.testing.assert_array_equal(csr.row_sums(pointer, np.array([1.0, 2.0, 4.0])), [0, 3, 0, 4, 0])
-    np.testing.assert_array_equal(csr.row_sums(np.array([0, 0]), np.empty(0)), [0])
-
-
-def test_inputs_are_not_changed() -> None:
-    """They are read-only views in a fit."""
-    p = problem_of(5, "pooled-everywhere")
-    inputs = [*p.users, *p.items, p.start.beta]
-    before = [array.copy() for array in inputs]
-    for array in inputs:
-        array.flags.writeable = False
-    sweep(p, p.start)
-    for array, old in zip(inputs, before, strict=True):
-        np.testing.assert_array_equal(array, old)
-
-
-@settings(max_examples=50)
-@given(SEEDS, st.floats(1.0, 1.99))
-def test_a_long_step_shrinks_the_excess_loss_as_promised(seed: int, length: float) -> None:
-    """To (1 - length)^2 of what it was."""
-    rng = np.random.default_rng(seed)
-    rows, before = rng.normal(size=(7, 4)), rng.normal(size=(1, 4))
-    matrix, target = rows.T @ rows + np.eye(4), rng.normal(size=4)
-
-    def loss(x: Array) -> float:
-        return float(x[0] @ matrix @ x[0] - 2 * x[0] @ target)
-
-    solved = np.linalg.solve(matrix, target)[None, :]
-    after = ridge.over_relaxed_rows(before, solved, length)
-    excess = (1 - length) ** 2 * (loss(before) - loss(solved))
-    assert loss(after) - loss(solved) == pytest.approx(excess, rel=1e-9, abs=1e-9)
-
-
-def test_a_step_to_the_solution_needs_no_start() -> None:
-    before, solved = np.zeros((2, 3)), np.ones((2, 3), np.float32)
-    assert ridge.over_relaxed_rows(before, solved, 1.0) is solved
-    assert ridge.over_relaxed_rows(None, solved, 1.7) is solved
-    assert ridge.over_relaxed_rows(before, solved, 1.5).dtype == np.float32

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dcrec_spark.kernels import sensitivity
 from tests.problems import assert_same
-from tests.reference import certainty as twin
+from tests.reference import certainty as dense
 
 
 @settings(max_examples=40)
@@ -20,7 +20,7 @@ def test_bounds_are_those_of_the_worst_weights(pairs: list[tuple[int, float]], o
     value, propensity = (np.array(column, float) for column in zip(*pairs, strict=True))
     found = sensitivity.sensitivity_bounds(value, propensity, odds)
     assert (found.low, found.high) == pytest.approx(
-        twin.sensitivity_bounds(value, propensity, odds), rel=1e-9, abs=1e-12
+        dense.sensitivity_bounds(value, propensity, odds), rel=1e-9, abs=1e-12
     )
     assert found.low - 1e-9 <= found.mean <= found.high + 1e-9
     alone = sensitivity.sensitivity_bounds(value, propensity, 1.0)
@@ -31,7 +31,7 @@ def test_bounds_are_those_of_the_worst_weights(pairs: list[tuple[int, float]], o
 @pytest.mark.parametrize("odds", [1.0, 1.05, 1.5, 4.0, 50.0])
 def test_no_density_within_reach_moves_a_normal_mean_farther(odds: float) -> None:
     """A linear programme over a normal variable of a thousand values finds the same shift, to its grid."""
-    assert float(sensitivity.worst_shift(np.array(odds))) == pytest.approx(twin.worst_shift(odds), rel=3e-3, abs=1e-9)
+    assert float(sensitivity.worst_shift(np.array(odds))) == pytest.approx(dense.worst_shift(odds), rel=3e-3, abs=1e-9)
 
 
 def test_the_odds_of_a_shift_are_those_that_make_it() -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from threadpoolctl import threadpool_info
 
 from dcrec_spark.kernels import threads
-from dcrec_spark.kernels.threads import PIECE, made_in_pieces, over, over_rows
+from dcrec_spark.kernels.threads import PIECE, make_in_pieces, over, over_rows
 
 
 @given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 5))
@@ -57,13 +57,13 @@ def test_ranges_run_side_by_side_and_blas_on_one_thread(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("length", [0, 1, PIECE, 3 * PIECE + 5])
-def test_arrays_made_in_pieces_are_the_same_on_any_number_of_threads(
+def test_arrays_make_in_pieces_are_the_same_on_any_number_of_threads(
     monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
     numbers = np.random.default_rng(0).random(length)
     for n_threads in ("1", "2", "5"):
         monkeypatch.setenv(threads.VARIABLE, n_threads)
-        made = made_in_pieces(lambda at: 2 * numbers[at], length, np.float32)
+        made = make_in_pieces(lambda at: 2 * numbers[at], length, np.float32)
         assert made.dtype == np.float32
         np.testing.assert_array_equal(made, (2 * numbers).astype(np.float32))
 
@@ -88,10 +88,3 @@ def test_an_error_in_a_range_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> 
 
     with pytest.raises(ZeroDivisionError, match="0 to 2"):
         over(work, 4, threads.MANY)
-
-
-def test_few_numbers_are_worked_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(threads.VARIABLE, "2")
-    found: list[tuple[int, int]] = []
-    over(lambda first, last: found.append((first, last)), 100, threads.MANY - 1)
-    assert found == [(0, 100)]

@@ -1,11 +1,10 @@
-"""Ratings of the small world in this process, and its exposure model."""
+"""Ratings of the small simulated data set in this process, and its exposure model."""
 
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.local.fits import Exposure, fit_exposure
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Exposure, Ratings, fit_exposure
 from tests.models.world import NAMES, exposure
 
 

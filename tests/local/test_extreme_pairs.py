@@ -14,8 +14,7 @@ import pytest
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.errors import DcrecError
-from dcrec_spark.local.fits import Exposure, Outcome, fit_exposure, fit_outcome
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_exposure, fit_outcome
 from dcrec_spark.settings.domains import Number
 from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, Setting, camel_case, in_section
 
@@ -43,7 +42,7 @@ def ends(setting: Setting) -> Sequence[Any]:
 
 
 def numbers(settings: tuple[Setting, ...], section: str, **chosen: str) -> dict[str, Sequence[Any]]:
-    """The ends of the numeric settings that have an effect beside what was chosen, as estimators spell them."""
+    """The ends of the numeric settings that have an effect next to what was chosen, as estimators spell them."""
     return {
         setting.param: ends(setting)
         for setting in in_section(settings, section).values()
@@ -101,14 +100,6 @@ def fitted_or_refused(estimator: DeconfoundedMF, exposure: Exposure | None) -> O
 
 def names_a_setting(refusal: str) -> bool:
     return any(re.search(rf"\b{name}\b", refusal) for name in NAMES)
-
-
-def test_rows_cover_every_pair() -> None:
-    choices = {"a": (1, 2), "b": (1, 2, None), "c": (1, 2), "d": (1, 2)}
-    rows = list(covering(choices))
-    assert len(rows) < 12
-    covered = {pair for row in rows for pair in pairs_of(row)}
-    assert covered == {pair for a, b in itertools.combinations(choices, 2) for pair in crossed(choices, a, b)}
 
 
 def test_pairs_of_ends_of_stage_one() -> None:

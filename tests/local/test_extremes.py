@@ -5,13 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyspark.sql import SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.errors import FitError
-from dcrec_spark.local.fits import Exposure, fit_exposure, fit_outcome
-from dcrec_spark.local.ratings import Ratings
-from tests.frames import frame_of
+from dcrec_spark.local.fits import Ratings, fit_exposure, fit_outcome
 
 
 @pytest.fixture(scope="module")
@@ -22,16 +19,12 @@ def ratings() -> Ratings:
     return Ratings(user, item, drawn.integers(1, 6, len(user)).astype(float), keys[:30], keys[30:])
 
 
-# A number in single precision has seven digits; what their rounding does to a sum depends on the processor.
-SINGLE = 1e-7
-
-
-def assert_sound(objective: tuple[float, ...], rises: bool, *factors: Any, rounding: float = 1e-9) -> None:
-    """Every sweep moves the objective one way, beyond rounding; it may settle before the last sweep."""
+def assert_sound(objective: tuple[float, ...], rises: bool, *factors: Any) -> None:
+    """Every sweep moves the objective one way, beyond rounding, until it converges."""
     assert 2 <= len(objective) <= 8
     assert np.isfinite(objective).all()
     steps = np.diff(objective) / np.abs(objective[1:])
-    assert (steps if rises else -steps).min() > -rounding
+    assert (steps if rises else -steps).min() > -1e-9
     for factor in factors:
         assert np.isfinite(factor).all()
 
@@ -76,9 +69,7 @@ def test_the_weights_of_a_gaussian_outcome(ratings: Ratings, settings: dict[str,
 @pytest.mark.parametrize(
     "settings",
     [
-        {"outcome": "probabilistic", "regParam": 0.0, "rank": 25},
         {"outcome": "probabilistic", "regParam": 0.0, "rank": 15},
-        {"outcome": "weighted", "regParam": 0.0, "rank": 40},
         {"outcome": "weighted", "regParam": 1e-300, "rank": 40},
     ],
     ids=str,
@@ -97,56 +88,9 @@ def test_starts_next_to_nothing_recover(ratings: Ratings) -> None:
         assert_sound(found.elbo, True, found.users, found.items)
 
 
-# ---- with a confounder, with weights, in single precision, in blocks
+# ---- with a confounder, in single precision
 
-PRECISIONS = ("float64", "float32")
 TINY: dict[str, Any] = {"rank": 3, "maxIter": 8, "tol": 0.0}
-
-
-@pytest.fixture(scope="module")
-def exposure(ratings: Ratings) -> Exposure:
-    return fit_exposure(ratings, PoissonFactorization(**TINY))
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize(
-    "settings",
-    [
-        *({"outcome": kind, "confounderReg": reg} for kind in ("weighted", "probabilistic") for reg in (0.0, 1e12)),
-        {"outcome": "probabilistic", "confounderReg": 0.0, "confounderWeight": "global"},
-        {"outcome": "weighted", "confounderReg": 1e-6, "alpha": 1e6},
-        *({"outcome": "poisson", "gammaShape": shape, "gammaRate": rate} for shape, rate in ENDS),
-    ],
-    ids=str,
-)
-def test_the_prior_of_the_confounder(
-    ratings: Ratings, exposure: Exposure, settings: dict[str, Any], precision: str
-) -> None:
-    found = fit_outcome(ratings, DeconfoundedMF(**TINY, precision=precision, **settings), exposure)
-    assert_sound(found.objective, settings["outcome"] == "poisson", found.users, found.items, found.gamma)
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"weightCap": 1.0},
-        {"weightCap": 1e12},
-    ],
-    ids=str,
-)
-def test_the_weights_of_inverse_propensities(ratings: Ratings, settings: dict[str, Any], precision: str) -> None:
-    estimator = DeconfoundedMF(outcome="probabilistic", adjustment="ipw", precision=precision, **TINY, **settings)
-    found = fit_outcome(ratings, estimator)
-    assert_sound(found.objective, False, found.users, found.items)
-
-
-@pytest.mark.parametrize(("shape", "rate"), [(0.03, 1.0), (0.01, 1e-6), *(ends for ends in ENDS if ends[0] > 1.0)])
-def test_the_priors_of_stage_one_in_single_precision(ratings: Ratings, shape: float, rate: float) -> None:
-    priors = {"shapePrior": shape, "ratePrior": rate}
-    found = fit_exposure(ratings, PoissonFactorization(precision="float32", **TINY, **priors))
-    assert_sound(found.elbo, True, found.users, found.items, rounding=SINGLE)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -155,31 +99,3 @@ def test_shapes_too_small_for_single_precision_are_named(ratings: Ratings) -> No
     estimator = PoissonFactorization(precision="float32", **TINY, shapePrior=0.01, ratePrior=1e6)
     with pytest.raises(FitError, match=r"\d+ of 30 user factors are NaN or infinite after an update"):
         fit_exposure(ratings, estimator)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"outcome": "weighted", "alpha": 1e6, "confounderReg": 0.0},
-        {"outcome": "poisson", "gammaShape": 0.01, "gammaRate": 1e6},
-        {"outcome": "probabilistic", "adjustment": "ipw", "weightCap": 1e12},
-    ],
-    ids=str,
-)
-def test_ends_of_ranges_in_blocks(spark: SparkSession, ratings: Ratings, settings: dict[str, Any]) -> None:
-    """Where factors go from block to block: stage 1 with the smallest shapes, and stage 2."""
-    rows = zip(ratings.user.tolist(), ratings.item.tolist(), ratings.rating.tolist(), strict=True)
-    blocks: dict[str, Any] = {"exchange": "blocks", "numBlocks": 2, **TINY, "maxIter": 2}
-    estimator = DeconfoundedMF(**blocks, **settings)
-    stage_one = None
-    if "adjustment" not in settings:
-        stage_one = PoissonFactorization(shapePrior=0.01, **blocks)
-        estimator = estimator.setExposureModel(stage_one)
-    model = estimator.fit(frame_of(spark, list(rows), "user long, item long, rating double"))
-    users, items = (
-        np.array([row.features for row in side.collect()]) for side in (model.userFactors, model.itemFactors)
-    )
-    assert_sound(model.objectiveHistory, settings["outcome"] == "poisson", users, items)
-    if model.exposureModel is not None:
-        assert_sound(model.exposureModel.elboHistory, True)
-    model.release()

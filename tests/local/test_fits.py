@@ -1,4 +1,4 @@
-"""Fits without Spark: the dense twins' factors for every member of the family, and those of the estimators."""
+"""Fits without Spark: the dense references' factors for every member of the family, and those of the estimators."""
 
 from dataclasses import replace
 from functools import partial
@@ -9,35 +9,34 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.local.fits import Exposure, Outcome, fit_and_fold_in, fit_exposure, fit_outcome
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_and_fold_in, fit_exposure, fit_outcome
 from dcrec_spark.local.trial import Confounder, confounder, confounders
 from tests.models.world import FAMILY, NAMES, TOL, OutcomeTwin, by_id, exposure, outcome
 from tests.problems import assert_same
 
-# Where users settle, they do so to a tolerance.
-SETTLED = 1e-4
+# Where users converge, they do so to a tolerance.
+CONVERGED = 1e-4
 
 
-def assert_is_the_twin(model: Outcome, twin: OutcomeTwin, tolerance: float) -> None:
-    np.testing.assert_allclose(model.objective, twin.objective, rtol=1e-8)
-    assert_same(model.users, twin.user_features, tolerance)
-    assert_same(model.gamma, np.asarray(twin.gamma), tolerance)
-    assert_same(model.items, twin.item_features, 1e-8)
-    assert model.intercept == pytest.approx(twin.intercept, rel=1e-8)
+def assert_matches(model: Outcome, dense: OutcomeTwin, tolerance: float) -> None:
+    np.testing.assert_allclose(model.objective, dense.objective, rtol=1e-8)
+    assert_same(model.users, dense.user_features, tolerance)
+    assert_same(model.gamma, np.asarray(dense.gamma), tolerance)
+    assert_same(model.items, dense.item_features, 1e-8)
+    assert model.intercept == pytest.approx(dense.intercept, rel=1e-8)
 
 
-def test_stage_one_is_the_twin(spark: SparkSession, stage_one: Exposure) -> None:
-    twin = NAMES.exposure_twin(spark, counted=False)
-    np.testing.assert_allclose(stage_one.elbo, twin.elbo, rtol=1e-9)
-    assert_same(stage_one.users, twin.state.user_shape / twin.state.user_rate, SETTLED)
-    assert_same(stage_one.items, twin.state.item_shape / twin.state.item_rate, 1e-9)
+def test_stage_one_matches_the_dense_reference(spark: SparkSession, stage_one: Exposure) -> None:
+    dense = NAMES.exposure_twin(spark, counted=False)
+    np.testing.assert_allclose(stage_one.elbo, dense.elbo, rtol=1e-9)
+    assert_same(stage_one.users, dense.state.user_shape / dense.state.user_rate, CONVERGED)
+    assert_same(stage_one.items, dense.state.item_shape / dense.state.item_rate, 1e-9)
 
 
 @pytest.mark.parametrize(
     ("kind", "adjustment", "weight", "w0", "intercept"), FAMILY, ids=["-".join(map(str, member)) for member in FAMILY]
 )
-def test_every_member_of_the_family_is_its_dense_twin(
+def test_every_family_matches_its_dense_reference(
     spark: SparkSession,
     ratings: Ratings,
     stage_one: Exposure,
@@ -56,12 +55,12 @@ def test_every_member_of_the_family_is_its_dense_twin(
     assert 2 < sweeps < 30
     assert model.facts.converged
     a_hat = None if own is None else own.users @ own.items.T
-    twin = NAMES.twin(spark, kind, a_hat, sweeps, weight, w0, adjustment == "ipw", intercept)
-    tolerance = SETTLED if kind == "poisson" else 1e-8
-    assert_is_the_twin(model, twin, tolerance)
-    assert twin.gain <= 3 * TOL[kind]  # gains need not shrink from step to step
+    dense = NAMES.twin(spark, kind, a_hat, sweeps, weight, w0, adjustment == "ipw", intercept)
+    tolerance = CONVERGED if kind == "poisson" else 1e-8
+    assert_matches(model, dense, tolerance)
+    assert dense.gain <= 3 * TOL[kind]  # gains need not shrink from step to step
     user, item = np.nonzero(np.ones(NAMES.counts.shape))
-    assert_same(model.scores(user, item), twin.predicted.ravel(), tolerance)
+    assert_same(model.scores(user, item), dense.predicted.ravel(), tolerance)
 
 
 @pytest.mark.parametrize("kind", ["weighted", "poisson"])

@@ -1,4 +1,4 @@
-"""Planted truth: ratings drawn from each model, and what its fit finds of what they were drawn from.
+"""Planted truth: ratings drawn from each model, and how much of it the fit recovers.
 
 The exposure model is planted too, so a_hat is known. Factors may rotate, so a fit is judged by its predictions, against
 the planted expected ratings, and by gamma. Errors are counted in units of chance: the fit of a linear model with p
@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from dcrec_spark import DeconfoundedMF
-from dcrec_spark.local.fits import Exposure, Outcome, fit_outcome
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_outcome
 from tests.reference.poisson import Array
 
 N_USERS, N_ITEMS, RANK, EXPOSURE_RANK = 150, 120, 2, 3
@@ -70,7 +69,7 @@ def poisson(gamma_sd: float) -> Planted:
 
 
 class Found(NamedTuple):
-    """What a fit made of a planted world.
+    """Errors of a fit to a planted data set.
 
     chance : squared error of the judged pairs, each over its variance, in units of p / n. relative : their error over
     the spread of the expected ratings. correlation : of predicted and expected ratings where there is none.
@@ -84,30 +83,30 @@ class Found(NamedTuple):
     intercept: float
 
 
-def found(world: Planted, model: Outcome, weights: int) -> Found:
+def found(planted: Planted, model: Outcome, weights: int) -> Found:
     """weights : how many gammas the planted model has."""
-    predicted = model.users @ model.items.T + model.gamma[:, None] * world.a_hat + model.intercept
+    predicted = model.users @ model.items.T + model.gamma[:, None] * planted.a_hat + model.intercept
     parameters = RANK * (N_USERS + N_ITEMS - RANK) + weights + 1
-    squared = ((predicted - world.expected) ** 2)[world.judged]
+    squared = ((predicted - planted.expected) ** 2)[planted.judged]
     return Found(
-        float((squared / world.variance[world.judged]).mean() / (parameters / world.fitted.sum())),
-        float(np.sqrt(squared.mean()) / world.expected[world.judged].std()),
-        float(np.corrcoef(predicted[~world.rated], world.expected[~world.rated])[0, 1]),
+        float((squared / planted.variance[planted.judged]).mean() / (parameters / planted.fitted.sum())),
+        float(np.sqrt(squared.mean()) / planted.expected[planted.judged].std()),
+        float(np.corrcoef(predicted[~planted.rated], planted.expected[~planted.rated])[0, 1]),
         model.gamma,
         model.intercept,
     )
 
 
-def both(world: Planted, **settings: Any) -> tuple[Found, Found]:
+def both(planted: Planted, **settings: Any) -> tuple[Found, Found]:
     """The deconfounded and the classical fit; the regularisers are noise over prior variance, by the mean weight."""
     weights = 1 if settings.get("confounderWeight") == "global" else N_USERS
     weight = 1.0 + settings.get("alpha", 0.0) * LEVEL
     reg = dict.fromkeys(["regParam", "confounderReg"], NOISE**2 * weight)
     plain = {"confounderWeight": "user", "leaveOneOut": False, "fitBiases": False, **settings}
     results = []
-    for adjustment, exposure in (("deconfounded", Exposure(*world.exposure)), ("none", None)):
+    for adjustment, exposure in (("deconfounded", Exposure(*planted.exposure)), ("none", None)):
         estimator = DeconfoundedMF(adjustment=adjustment, rank=RANK, maxIter=25, tol=1e-4, **reg, **plain)
-        results.append(found(world, fit_outcome(world.ratings, estimator, exposure, standardize=False), weights))
+        results.append(found(planted, fit_outcome(planted.ratings, estimator, exposure, standardize=False), weights))
     return results[0], results[1]
 
 
@@ -128,34 +127,34 @@ def assert_only_the_first_passes(right: Found, wrong: Found) -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "settings"),
+    ("planted", "settings"),
     [
         pytest.param(gaussian(0.5, 2.0), WEIGHTED, id="weighted"),
         pytest.param(gaussian(0.5, 2.0), PROBABILISTIC, id="probabilistic"),
         pytest.param(poisson(4.2), POISSON, id="poisson"),
     ],
 )
-def test_what_was_planted_is_found_with_a_gamma_for_each_user(world: Planted, settings: dict[str, Any]) -> None:
+def test_what_was_planted_is_found_with_a_gamma_for_each_user(planted: Planted, settings: dict[str, Any]) -> None:
     """Users count by how much their ratings can tell of gamma: with a_hat near 0 they tell nothing."""
-    right, wrong = both(world, **settings)
+    right, wrong = both(planted, **settings)
     assert_only_the_first_passes(right, wrong)
-    covariance = np.cov(right.gamma, world.gamma, aweights=(world.a_hat**2).sum(axis=1))
+    covariance = np.cov(right.gamma, planted.gamma, aweights=(planted.a_hat**2).sum(axis=1))
     assert covariance[0, 1] > 0.95 * np.sqrt(covariance[0, 0] * covariance[1, 1])
     assert not wrong.gamma.any()
 
 
 @pytest.mark.parametrize(
-    ("world", "settings"),
+    ("planted", "settings"),
     [
         pytest.param(gaussian(1.5, 0.0), PROBABILISTIC, id="probabilistic"),
         pytest.param(poisson(0.0), POISSON, id="poisson"),
     ],
 )
-def test_what_was_planted_is_found_with_one_gamma_for_all(world: Planted, settings: dict[str, Any]) -> None:
+def test_what_was_planted_is_found_with_one_gamma_for_all(planted: Planted, settings: dict[str, Any]) -> None:
     """To four standard errors of a regression on a_hat, which is 1.2 % of gamma and 3.8 % (Poisson)."""
-    right, wrong = both(world, confounderWeight="global", **settings)
+    right, wrong = both(planted, confounderWeight="global", **settings)
     assert_only_the_first_passes(right, wrong)
-    a_hat, variance = world.a_hat[world.fitted], world.variance[world.fitted]
+    a_hat, variance = planted.a_hat[planted.fitted], planted.variance[planted.fitted]
     error = 1.0 / np.sqrt(((a_hat - a_hat.mean()) ** 2 / variance).sum())
-    assert np.abs(right.gamma - world.gamma).max() < 4.0 * error
+    assert np.abs(right.gamma - planted.gamma).max() < 4.0 * error
     assert not wrong.gamma.any()

@@ -5,18 +5,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
-from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError, FitError
-from dcrec_spark.evaluation.measures import MetricSettings
-from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.splits import split_within_users
 from dcrec_spark.local.data import Parts, gather
-from dcrec_spark.local.fits import Exposure, fit_exposure, fit_outcome
-from dcrec_spark.local.ratings import Ratings
-from dcrec_spark.local.trial import Bench, Fitted, Trial, confounder, side_by_side
+from dcrec_spark.local.fits import fit_exposure, fit_outcome
+from dcrec_spark.local.trial import Bench, Fitted, Trial, confounder
 from tests.frames import frame_of
 
-SETTINGS = MetricSettings(ks=(2,), replications=20)
 EXPOSURE = {"rank": 2, "maxIter": 5}
 
 
@@ -43,20 +38,6 @@ def test_parts_are_the_frames(frames: dict[str, DataFrame], parts: Parts) -> Non
     assert parts.item_ids.to_pylist() == sorted(parts.item_ids.to_pylist())
 
 
-def test_metrics_are_those_of_the_frame(spark: SparkSession, frames: dict[str, DataFrame], parts: Parts) -> None:
-    """Ties too, and the intervals to the last bit."""
-    scored = frames["validation"].selectExpr("*", "hash(user, item) % 3 + 0.0 prediction")
-    on_spark = evaluate(scored, settings=SETTINGS, catalogue_size=20).estimates()
-    of_pair = {(r.user, r.item): r.prediction for r in scored.collect()}
-    pairs = parts.of["validation"]
-    users, items = parts.user_ids.take(pairs["user"]).to_pylist(), parts.item_ids.take(pairs["item"]).to_pylist()
-    prediction = np.array([float(of_pair[pair]) for pair in zip(users, items, strict=True)])
-    here = parts.evaluate("validation", {"one": prediction}, SETTINGS).estimates()
-    assert here.keys() == on_spark.keys()
-    for name, estimate in here.items():
-        assert [x or 0.0 for x in estimate] == pytest.approx([x or 0.0 for x in on_spark[name]], rel=1e-12), name
-
-
 def test_trials_are_fits_and_share_their_exposure_models(spark: SparkSession, parts: Parts) -> None:
     outcomes = [{"outcome": "weighted", "rank": rank, "maxIter": 3} for rank in (1, 2, 3)]
     trials = [Trial(outcome, EXPOSURE) for outcome in outcomes]
@@ -72,7 +53,7 @@ def test_trials_are_fits_and_share_their_exposure_models(spark: SparkSession, pa
         np.testing.assert_array_equal(result.objective, alone.objective)
 
 
-def test_a_fit_that_fails_stands_in_its_place_and_ends_no_other(spark: SparkSession, parts: Parts) -> None:
+def test_a_fit_that_fails_is_returned_in_its_place_and_ends_no_other(spark: SparkSession, parts: Parts) -> None:
     outcome = {"outcome": "weighted", "rank": 2, "maxIter": 2}
     # More factors than a user has ratings, and nothing that holds them.
     unheld = dict.fromkeys(("regParam", "confounderReg", "unobservedWeight"), 0.0)
@@ -125,17 +106,3 @@ def test_users_and_items_without_training_are_no_test(parts: Parts) -> None:
 def test_too_much_for_one_task_is_refused(frames: dict[str, DataFrame]) -> None:
     with pytest.raises(ConfigError, match="more than 10 ratings are too many for a task"):
         gather(frames, most=10)
-
-
-def test_results_come_in_order_a_wave_at_a_time(spark: SparkSession) -> None:
-    def multiply(shared: int, work: int) -> dict[str, Array]:
-        return {"value": np.array(shared * work)}
-
-    found = list(side_by_side(spark, 10, list(range(7)), multiply, rounds=2))
-    assert [int(f["value"]) for f in found] == [0, 10, 20, 30, 40, 50, 60]
-
-
-def test_scores_of_a_confounder_are_its_products() -> None:
-    exposure = Exposure(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 6.0]]))
-    np.testing.assert_array_equal(exposure.at(np.array([0, 1]), np.array([0, 0])), [17.0, 39.0])
-    assert isinstance(Ratings(*[np.zeros(1)] * 5).only(np.array([0])), Ratings)

@@ -106,7 +106,7 @@ class World:
         rates = [np.full(shapes[side].shape, prior) for side, prior in enumerate((PRIORS.user_rate, PRIORS.item_rate))]
         state = dense_poisson.State(shapes[0], rates[0], shapes[1], rates[1])
         state, elbo = dense_poisson.accelerated(state, exposures, EXPOSURE["maxIter"], PRIORS)
-        return ExposureTwin(dense_poisson.settled_users(state, exposures, PRIORS), elbo)
+        return ExposureTwin(dense_poisson.converged_users(state, exposures, PRIORS), elbo)
 
     def gaussian_twin(
         self, spark: SparkSession, outcome: str, a_hat: Array | None = None, sweeps: int = OUTCOME["maxIter"], **of: Any
@@ -194,7 +194,7 @@ class World:
             state = dense_outcome.update_items(dense_outcome.update_users(state, data, priors), data, priors)
             objective.append(dense_outcome.outcome_elbo(state, data, priors))
             state = dense_outcome.update_shared(state, data, priors)
-        state = dense_outcome.settled_users(state, data, priors)
+        state = dense_outcome.converged_users(state, data, priors)
         now = dense_outcome.outcome_elbo(state, data, priors)
         more = dense_outcome.outcome_elbo(dense_outcome.outcome_sweep(state, data, priors), data, priors)
         gamma = np.zeros(len(self.users)) if a_hat is None else state.confounder_mean

@@ -30,7 +30,6 @@ print(len(top), {len(row["recommendations"]) for row in top})
 
 
 def run(*command: object, environment: dict[str, str] | None = None, **options: object) -> str:
-    """Output of a command that ends well."""
     finished = attempt(*command, environment=environment, **options)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return finished.stdout
@@ -53,7 +52,6 @@ def install(python: Path, *requirements: str) -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from this checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     run(sys.executable, "-m", "pip", "--quiet", "wheel", "--no-deps", "--wheel-dir", folder, ROOT)
     (built,) = folder.glob("*.whl")
@@ -62,7 +60,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel and what it asks for, no extras."""
     folder = tmp_path_factory.mktemp("environment")
     run(sys.executable, "-m", "venv", "--without-pip", folder)
     install(folder / "bin" / "python", str(wheel))

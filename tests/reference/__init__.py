@@ -1,9 +1,8 @@
-"""Slow, dense twins of the fast code: every user-item pair written out, one loop per sum of the formulas.
+"""Slow, dense references of the kernels: every user-item pair written out, one loop per sum of the formulas.
 
     poisson          stage 1: Poisson factorization of the exposures, and its evidence lower bound
     poisson_outcome  stage 2 with Poisson ratings: preference, confounder and intercept share each rating
     ridge            stage 2 with Gaussian ratings: the objective J and its exact coordinate updates
-    low_rank         the sums over all pairs as Gram matrices: what the fast code does, without its speed
     metrics          the metrics of a list and of an evaluation, user by user
     predictive       the exposure predictive check: distribution and worth of held-out exposures
     explain          what each of a user's ratings contributes to a preference

@@ -155,7 +155,7 @@ def balanced(state: State, priors: Priors = Priors()) -> State:
 
 
 def accelerated(state: State, exposures: Array, sweeps: int, priors: Priors = Priors()) -> tuple[State, list[float]]:
-    """Sweeps of growing steps from balanced factors, and the ELBO after each; one that lowers it is taken anew."""
+    """Sweeps of growing steps from balanced factors, and the ELBO after each; one that lowers it is repeated."""
 
     def sweep(state: State, length: float) -> State:
         state = balanced(state, priors)
@@ -174,7 +174,7 @@ def accelerated(state: State, exposures: Array, sweeps: int, priors: Priors = Pr
     return state, bounds
 
 
-def settled_users(state: State, exposures: Array, priors: Priors = Priors(), updates: int = 200) -> State:
+def converged_users(state: State, exposures: Array, priors: Priors = Priors(), updates: int = 200) -> State:
     """The users where these items hold them: equal shares of each user's count to start from, then step by step."""
     rank = state.user_shape.shape[1]
     shape = priors.user_shape + np.tile(exposures.sum(axis=1, keepdims=True) / rank, (1, rank))

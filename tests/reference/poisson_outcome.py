@@ -203,7 +203,7 @@ def outcome_sweep(state: OutcomeState, data: OutcomeData, priors: OutcomePriors 
     return update_shared(update_items(update_users(state, data, priors), data, priors), data, priors)
 
 
-def settled_users(
+def converged_users(
     state: OutcomeState, data: OutcomeData, priors: OutcomePriors = OutcomePriors(), updates: int = 2000
 ) -> OutcomeState:
     """The users where all else holds them: equal shares of each user's ratings to start from, then step by step."""

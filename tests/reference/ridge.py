@@ -82,13 +82,6 @@ def make_problem(
     return Problem(targets, weights, mask, confounding, confounder, **settings)
 
 
-def initial_factors(rng: np.random.Generator, n_users: int, n_items: int, rank: int, scale: float = 0.1) -> Factors:
-    """Small Gaussian factors, gamma and the intercept at zero."""
-    users = scale * rng.standard_normal((n_users, rank))
-    items = scale * rng.standard_normal((n_items, rank))
-    return Factors(users, items, np.zeros(n_users), 0.0)
-
-
 def predict(problem: Problem, factors: Factors) -> Array:
     """Potential outcome of every pair, (U, I): theta . beta + gamma a_hat + beta_0, whether rated or not."""
     preference = factors.user_preference @ factors.item_attribute.T
@@ -148,22 +141,6 @@ def item_system(problem: Problem, factors: Factors, i: int) -> tuple[Array, Arra
     return normal_equations(design, target, problem.weights[:, i], regs)
 
 
-def confounder_system(problem: Problem, factors: Factors) -> tuple[Array, Array]:
-    """A and b, (1, 1) and (1,), of the one gamma of all users; rows: all pairs."""
-    preference = problem.mask * (factors.user_preference @ factors.item_attribute.T)
-    target = problem.ratings - preference - factors.intercept
-    regs = np.array([problem.confounder_reg])
-    return normal_equations(problem.a_hat.reshape(-1, 1), target.ravel(), problem.weights.ravel(), regs)
-
-
-def intercept_system(problem: Problem, factors: Factors) -> tuple[Array, Array]:
-    """A and b, (1, 1) and (1,), of beta_0; rows: all pairs."""
-    preference = problem.mask * (factors.user_preference @ factors.item_attribute.T)
-    target = problem.ratings - preference - factors.confounder_weight[:, None] * problem.a_hat
-    regs = np.array([problem.intercept_reg])
-    return normal_equations(np.ones((target.size, 1)), target.ravel(), problem.weights.ravel(), regs)
-
-
 def shared_system(problem: Problem, factors: Factors) -> tuple[Array, Array]:
     """A and b of [beta_0, gamma] where one gamma is for all, of beta_0 alone where not; rows: all pairs."""
     preference = problem.mask * (factors.user_preference @ factors.item_attribute.T)
@@ -197,17 +174,6 @@ def update_items(problem: Problem, factors: Factors) -> Factors:
     for i in range(len(items)):
         items[i] = np.linalg.solve(*item_system(problem, factors, i))
     return replace(factors, item_attribute=items)
-
-
-def update_confounder(problem: Problem, factors: Factors) -> Factors:
-    """The global gamma, given to every user."""
-    gamma = np.linalg.solve(*confounder_system(problem, factors))[0]
-    return replace(factors, confounder_weight=np.full_like(factors.confounder_weight, gamma))
-
-
-def update_intercept(problem: Problem, factors: Factors) -> Factors:
-    """beta_0."""
-    return replace(factors, intercept=float(np.linalg.solve(*intercept_system(problem, factors))[0]))
 
 
 def update_shared(problem: Problem, factors: Factors) -> Factors:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dcrec_spark.kernels.csr import CountBlock
-from dcrec_spark.kernels.pairs import Known
+from dcrec_spark.kernels.ridge import Known
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Shared, System
 
 from .poisson import Array

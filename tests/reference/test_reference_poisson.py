@@ -1,11 +1,10 @@
-"""The Poisson twins: the bound is the bound, its collapsed form is the same number, and ascent ascends."""
+"""The Poisson references: the bound is the bound, and ascent ascends."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
-from scipy.special import digamma, gammaln
 
 from . import poisson
 from . import poisson_outcome as outcome
@@ -15,88 +14,28 @@ SEEDS = range(3)
 CONFOUNDERS = ["user", "global", "none"]
 
 
-def small_exposures(seed: int, counts: bool = False) -> tuple[np.random.Generator, Array]:
+def small_exposures(seed: int) -> tuple[np.random.Generator, Array]:
     """A sparse exposure matrix whose first user and last item have no exposure."""
     rng = np.random.default_rng(seed)
     exposures = rng.poisson(0.8, size=(7, 5)).astype(float)
     exposures[0], exposures[:, -1] = 0.0, 0.0
-    return rng, exposures if counts else np.minimum(exposures, 1.0)
+    return rng, exposures
 
 
-def small_outcome(
-    seed: int, confounder: str = "user", weighted: bool = True, fit_intercept: bool = True
-) -> tuple[np.random.Generator, outcome.OutcomeData]:
+def small_outcome(seed: int, confounder: str = "user") -> tuple[np.random.Generator, outcome.OutcomeData]:
     """Ratings from 0 to 4.5 in halves, weights of mean about 1, of unrated pairs 0.3; "none" is the classical model."""
     rng = np.random.default_rng(seed)
     observed = rng.random((6, 5)) < 0.5
     ratings = np.where(observed, rng.integers(0, 10, observed.shape) / 2.0, 0.0)
-    weights = np.where(observed, rng.uniform(0.2, 2.0, observed.shape), 0.3) if weighted else np.ones(observed.shape)
+    weights = np.where(observed, rng.uniform(0.2, 2.0, observed.shape), 0.3)
     a_hat = rng.gamma(1.0, 1.0, observed.shape) * (confounder != "none")
     kind = "user" if confounder == "none" else confounder
-    return rng, outcome.OutcomeData(ratings, weights, a_hat, kind, fit_intercept)
-
-
-def gamma_divergence(shape: Array, rate: Array, prior_shape: float, prior_rate: float) -> float:
-    """KL(Gamma(shape, rate) || Gamma(prior_shape, prior_rate)), summed."""
-    return float(
-        np.sum(
-            (shape - prior_shape) * digamma(shape)
-            - gammaln(shape)
-            + gammaln(prior_shape)
-            + prior_shape * (np.log(rate) - np.log(prior_rate))
-            + shape * (prior_rate - rate) / rate
-        )
-    )
-
-
-def collapsed_elbo(state: poisson.State, exposures: Array, priors: poisson.Priors) -> float:
-    """sum_obs [a log(g_u . g_i) - log a!] - sum_k (sum_u E pi)(sum_i E lambda) - KL - KL."""
-    g_user = np.exp(poisson.expected_log(state.user_shape, state.user_rate))
-    g_item = np.exp(poisson.expected_log(state.item_shape, state.item_rate))
-    seen = exposures > 0
-    likelihood = np.sum((exposures * np.log(g_user @ g_item.T) - gammaln(exposures + 1.0))[seen])
-    likelihood -= state.user_mean.sum(axis=0) @ state.item_mean.sum(axis=0)
-    likelihood -= gamma_divergence(state.user_shape, state.user_rate, priors.user_shape, priors.user_rate)
-    return float(likelihood - gamma_divergence(state.item_shape, state.item_rate, priors.item_shape, priors.item_rate))
-
-
-def collapsed_outcome_elbo(state: outcome.OutcomeState, data: outcome.OutcomeData) -> float:
-    """sum_all w [y log(g_u . g_i + g_gamma a_hat + g_0) - log y! - the mean rates] - the divergences."""
-    g_user = np.exp(poisson.expected_log(state.user_shape, state.user_rate))
-    g_item = np.exp(poisson.expected_log(state.item_shape, state.item_rate))
-    g_gamma = np.exp(poisson.expected_log(state.confounder_shape, state.confounder_rate))
-    g_0 = np.exp(poisson.expected_log(state.intercept_shape, state.intercept_rate)) * data.fit_intercept
-    rate = g_user @ g_item.T + g_gamma[:, None] * data.a_hat + g_0
-    total = np.sum(data.weights * (data.ratings * np.log(rate) - gammaln(data.ratings + 1.0)))
-    total -= np.sum(data.weights * (state.user_mean @ state.item_mean.T))
-    total -= np.sum(data.weights * state.confounder_mean[:, None] * data.a_hat)
-    total -= data.weights.sum() * state.intercept_mean * data.fit_intercept
-    total -= gamma_divergence(state.user_shape, state.user_rate, 0.3, 0.3)
-    total -= gamma_divergence(state.item_shape, state.item_rate, 0.3, 0.3)
-    total -= gamma_divergence(state.confounder_shape, state.confounder_rate, 1.0, 1.0)
-    return float(total - gamma_divergence(state.intercept_shape, state.intercept_rate, 0.3, 0.3) * data.fit_intercept)
-
-
-@pytest.mark.parametrize("counts", [False, True])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_elbo_equals_collapsed_formula_and_never_falls(seed: int, counts: bool) -> None:
-    rng, exposures = small_exposures(seed, counts)
-    priors = poisson.Priors(0.3, 0.5, 0.7, 1.1)
-    state = poisson.initial_state(rng, *exposures.shape, rank=3, priors=priors)
-    history = []
-    for _ in range(12):
-        history.append(poisson.elbo(state, exposures, priors))
-        assert history[-1] == pytest.approx(collapsed_elbo(state, exposures, priors), rel=1e-10)
-        state = poisson.cavi_users(state, exposures, priors)
-        history.append(poisson.elbo(state, exposures, priors))
-        state = poisson.cavi_items(state, exposures, priors)
-    assert np.all(np.diff(history) >= -1e-10 * np.abs(history[:-1]))
-    assert history[-1] > history[0] + 1.0
+    return rng, outcome.OutcomeData(ratings, weights, a_hat, kind)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_elbo_is_the_mean_of_log_p_minus_log_q_over_draws_of_q(seed: int) -> None:
-    """Nothing analytic is shared with the twin: draws of pi, lambda and z, and densities of scipy."""
+    """Nothing analytic is shared with the reference: draws of pi, lambda and z, and densities of scipy."""
     rng = np.random.default_rng(seed)
     exposures = rng.poisson(2.0, size=(2, 3)).astype(float)
     state = poisson.initial_state(rng, 2, 3, rank=2)
@@ -135,55 +74,6 @@ def test_elbo_is_below_the_evidence(exposures: list[float]) -> None:
     assert poisson.elbo(state, table) > np.log(evidence) - 2.0
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_other_responsibilities_lower_the_elbo(seed: int) -> None:
-    rng, exposures = small_exposures(seed, counts=True)
-    state = poisson.cavi_sweep(poisson.initial_state(rng, *exposures.shape, rank=3), exposures)
-    other = rng.dirichlet(np.ones(3), size=exposures.shape)
-    assert poisson.elbo(state, exposures, phi=other) < poisson.elbo(state, exposures)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_shapes_carry_the_total_exposure_and_rates_are_shared(seed: int) -> None:
-    rng, exposures = small_exposures(seed, counts=True)
-    state = poisson.cavi_sweep(poisson.initial_state(rng, *exposures.shape, rank=3), exposures)
-    np.testing.assert_allclose((state.user_shape - 0.3).sum(axis=1), exposures.sum(axis=1), rtol=0, atol=1e-12)
-    np.testing.assert_allclose((state.item_shape - 0.3).sum(axis=1), exposures.sum(axis=0), rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(state.user_shape[0], 0.3)
-    np.testing.assert_array_equal(state.item_shape[-1], 0.3)
-    assert np.all(state.user_rate == state.user_rate[0])
-    np.testing.assert_allclose(poisson.a_hat(state), state.user_mean @ state.item_mean.T, rtol=1e-13)
-
-
-def test_without_noise_the_factors_stay_identical() -> None:
-    rng, exposures = small_exposures(0)
-    state = poisson.initial_state(rng, *exposures.shape, rank=3, noise=0.0)
-    for _ in range(5):
-        state = poisson.cavi_sweep(state, exposures)
-    np.testing.assert_allclose(state.user_shape, state.user_shape[:, [0, 0, 0]], rtol=1e-12)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("confounder", CONFOUNDERS)
-def test_outcome_elbo_equals_collapsed_formula_and_never_falls(
-    confounder: str, fit_intercept: bool, weighted: bool
-) -> None:
-    for seed in (1, 2):
-        rng, data = small_outcome(seed, confounder, weighted, fit_intercept)
-        state = outcome.initial_outcome_state(rng, data, rank=2)
-        steps = [outcome.update_users, outcome.update_items]
-        steps += [outcome.update_global_confounder] * (confounder == "global")
-        steps += [outcome.update_intercept] * fit_intercept
-        history = [outcome.outcome_elbo(state, data)]
-        for _ in range(3):
-            for step in steps:
-                state = step(state, data)
-                history.append(outcome.outcome_elbo(state, data))
-                assert history[-1] == pytest.approx(collapsed_outcome_elbo(state, data), rel=1e-10)
-        assert np.all(np.diff(history) >= -1e-10 * np.abs(history[:-1]))
-
-
 @pytest.mark.parametrize("confounder", CONFOUNDERS)
 def test_outcome_updates_are_the_published_closed_forms(confounder: str) -> None:
     """gamma: shape 1 + g_gamma sum R a_hat, rate 1 + sum w a_hat; beta_0: 0.3 + g_0 sum R, 0.3 + sum w."""
@@ -210,20 +100,26 @@ def test_outcome_updates_are_the_published_closed_forms(confounder: str) -> None
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_coordinate_of_a_fresh_block_can_raise_the_outcome_elbo(seed: int) -> None:
     """Each q is optimal for the phi it was made from: moving its parameters at that phi lowers the bound."""
-    rng, data = small_outcome(seed)
+    rng, data = small_outcome(seed, "global" if seed else "user")
     state = outcome.initial_outcome_state(rng, data, rank=2)
-    phi = outcome.outcome_responsibilities(state, data)
-    state = outcome.update_users(state, data)
-    best = outcome.outcome_elbo(state, data, phi=phi)
-    for field in ("user_shape", "user_rate", "confounder_shape", "confounder_rate"):
-        for factor in (0.9, 1.1):
-            moved = replace(state, **{field: getattr(state, field) * factor})
-            assert outcome.outcome_elbo(moved, data, phi=phi) < best
+    steps = {
+        outcome.update_users: ["user", "confounder"] if data.confounder == "user" else ["user"],
+        outcome.update_items: ["item"],
+        outcome.update_shared: ["intercept", "confounder"] if data.confounder == "global" else ["intercept"],
+    }
+    for step, blocks in steps.items():
+        phi = outcome.outcome_responsibilities(state, data)
+        state = step(state, data)
+        best = outcome.outcome_elbo(state, data, phi=phi)
+        for field in (f"{block}_{part}" for block in blocks for part in ("shape", "rate")):
+            for factor in (0.9, 1.1):
+                moved = replace(state, **{field: getattr(state, field) * factor})
+                assert outcome.outcome_elbo(moved, data, phi=phi) < best
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_outcome_without_confounder_and_intercept_is_the_exposure_model(seed: int) -> None:
-    rng, exposures = small_exposures(seed, counts=True)
+    rng, exposures = small_exposures(seed)
     first = poisson.initial_state(rng, *exposures.shape, rank=3)
     data = outcome.OutcomeData(exposures, np.ones_like(exposures), np.zeros_like(exposures), fit_intercept=False)
     second = outcome.initial_outcome_state(np.random.default_rng(0), data, rank=3)

@@ -54,17 +54,17 @@ def top_n(
     """The n best unseen items of each user, best first; of equal scores the smaller item index first.
 
     `seen` is a boolean (U, I). A user with fewer than n unseen items gets fewer. Of one group, `groups[i] >= 0`, no
-    more than `most` are taken.
+    more than `most` are chosen.
     """
     lists = []
     for u in range(scores.shape[0]):
         candidates = [i for i in range(scores.shape[1]) if seen is None or not seen[u, i]]
-        taken: list[int] = []
+        chosen: list[int] = []
         for i in sorted(candidates, key=lambda i: (-scores[u, i], i)):
-            alike = 0 if groups is None else sum(groups[i] == groups[j] for j in taken)
+            alike = 0 if groups is None else sum(groups[i] == groups[j] for j in chosen)
             if groups is None or most is None or groups[i] < 0 or alike < most:
-                taken.append(i)
-        lists.append(taken[:n])
+                chosen.append(i)
+        lists.append(chosen[:n])
     return lists
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from dcrec_spark import MetricSettings, PredictiveCheck
 from dcrec_spark.evaluation.distributions import Histogram
 from dcrec_spark.evaluation.result import Estimate
-from dcrec_spark.report.facts import CertaintyFacts, DataFacts, GammaFacts, Part, ReportFacts, Stage, StratumFacts
+from dcrec_spark.report.facts import CertaintyFacts, DataFacts, GammaFacts, PartFacts, ReportFacts, Stage, StratumFacts
 
 EVIL = "<script>alert('&')</script>"
 
@@ -68,8 +68,8 @@ def facts(**other: Any) -> ReportFacts:
         unrated_are_zeros=False,
         problems=[f"a warning about {EVIL}"],
         data=DataFacts(
-            Part("training", 900, 1500, stars(5000, 9000, 21000, 27000, 17000)),
-            Part("test", 880, 1300, stars(1200, 2200, 5300, 6800, 4200)),
+            PartFacts("training", 900, 1500, stars(5000, 9000, 21000, 27000, 17000)),
+            PartFacts("test", 880, 1300, stars(1200, 2200, 5300, 6800, 4200)),
             *(25, 1, 7),
             powers(3, 7),
             powers(0, 9),

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from dcrec_spark import PredictiveCheck
 from dcrec_spark.evaluation.result import Estimate
 from dcrec_spark.report import figures, page
-from dcrec_spark.report.facts import Stage
 from tests.frames import frame_of
 from tests.report.made import EVIL, check, facts
 
@@ -162,18 +161,6 @@ def test_what_there_is_none_of_is_explained() -> None:
     assert "no reasons" in none.sections["samples"]
     assert "no confounder part (adjustment = none)" in none.sections["card"]
     assert "Do not read them as ratings" in none.sections["metrics"]
-
-
-@pytest.mark.parametrize(
-    ("values", "text"),
-    [
-        ([100.0, 50.0, 49.999], "Converged: the last relative change is 2.0e-05"),
-        ([100.0, 50.0], "NOT converged: the last relative change is 5.0e-01, above tol = 0.0001"),
-        ([100.0], "too few to judge convergence"),
-    ],
-)
-def test_whether_a_fit_converged(values: list[float], text: str) -> None:
-    assert text in page.convergence_of(Stage("outcome", "J", values, 1e-4, 20))
 
 
 # ---- the picture of the predictive check

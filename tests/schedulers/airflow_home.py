@@ -17,9 +17,8 @@ from typing import Any
 
 import yaml
 
-from tests.jobs.job import SMALL
-from tests.spark.standalone import ROOT
-from tests.warehouse.objects import free_port
+from tests.jobs.job import SMALL, in_sections
+from tests.spark.standalone import ROOT, free_port
 
 DAG = "dcrec_nightly"
 PAIRS = [(user, item) for user in range(20) for item in range(15) if (user + item) % 3]
@@ -55,11 +54,9 @@ class Airflow:
             database.execute("pragma journal_mode=wal")
 
     def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """A command of Airflow's."""
         return self.run_program(["airflow", *words], **variables)
 
     def run_program(self, command: Sequence[str], **variables: str) -> subprocess.CompletedProcess[str]:
-        """Any command in this environment."""
         return subprocess.run(
             command, env={**self.environment, **variables}, capture_output=True, text=True, timeout=600, check=False
         )
@@ -88,7 +85,6 @@ class Airflow:
             yield
 
     def logs(self) -> str:
-        """The ends of all logs, of tasks too."""
         files = sorted(self.home.rglob("*.log"))
         return "\n".join(f"{file}:\n{file.read_text(errors='replace')[-3000:]}" for file in files)
 
@@ -128,12 +124,7 @@ def _descendants(process: int) -> list[int]:
 def real_night(folder: Path) -> str:
     """The command of a job on a few ratings, which publishes to ``out`` in the folder."""
     (folder / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
-    sections: dict[str, dict[str, Any]] = {
-        "input": {"format": "csv", "path": f"{folder}/ratings.csv"},
-        "output": {"path": f"{folder}/out"},
-    }
-    for name, value in SMALL.items():
-        section, _, setting = name.partition(".")
-        sections.setdefault(section, {})[setting] = value
+    places = {"input.format": "csv", "input.path": f"{folder}/ratings.csv", "output.path": f"{folder}/out"}
+    sections = in_sections({**SMALL, **places})
     (folder / "nightly.yaml").write_text(yaml.safe_dump(sections), encoding="utf-8")
     return f"env PYTHONPATH={ROOT} {sys.executable} {ROOT}/jobs/retrain.py --config {folder}/nightly.yaml"

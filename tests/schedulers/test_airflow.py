@@ -23,12 +23,10 @@ exit "$code"
 
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Airflow:
-    """An Airflow whose database is ready."""
     return Airflow(tmp_path_factory.mktemp("airflow"))
 
 
 def night(airflow: Airflow, command: str) -> subprocess.CompletedProcess[str]:
-    """The DAG's run for a past day."""
     return airflow.run("dags", "test", DAG, PAST, DCREC_COMMAND=command)
 
 

@@ -39,7 +39,6 @@ def ended(airflow: Airflow, published: int, output: Path) -> list[dict[str, Any]
 
 
 def published_days(output: Path) -> list[str]:
-    """The days that published runs stand for, in the order in which they began."""
     records = [record_of(run) for run in output.glob("run_id=*")]
     return [record["run_date"] for record in sorted(records, key=lambda record: str(record["started_at"]))]
 
@@ -73,7 +72,6 @@ def test_past_days_are_published_in_order_and_one_that_is_backfilled_again_repla
 
 
 def until_listed(airflow: Airflow) -> None:
-    """Wait until the DAG processor has read the DAG."""
     deadline = time.monotonic() + 120
     while not airflow.table("dags", "list"):
         assert time.monotonic() < deadline, airflow.logs()

@@ -31,7 +31,6 @@ print(json.dumps(Application.from_dict(yaml.safe_load(open(sys.argv[1]))).to_dic
 
 
 def in_the_environment(*command: object) -> subprocess.CompletedProcess[str]:
-    """A program of the environment that make test-all makes."""
     folder = Path(os.environ["DCREC_SCHEDULERS"]) / "bin"
     words = [str(folder / str(command[0])), *map(str, command[1:])]
     return subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)

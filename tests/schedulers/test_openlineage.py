@@ -11,7 +11,7 @@ import yaml
 
 from dcrec_spark.spark.jars import Jar, bring_jars
 from tests.clusters.commands import HOW_TO, blocks_of, with_values
-from tests.jobs.job import SMALL, record_of, run_directory
+from tests.jobs.job import SMALL, options_of, record_of, run_directory
 from tests.spark.standalone import ROOT, environment, spark_home
 
 pytestmark = [pytest.mark.scheduler, pytest.mark.timeout(900)]
@@ -34,7 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "lineage.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     (folder / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
     places = {"input.format": "csv", "input.path": "ratings.csv", "output.path": folder / "out"}
-    overrides = [part for name, value in {**SMALL, **places}.items() for part in ("--set", f"{name}={value}")]
+    overrides = options_of({**SMALL, **places})
     done = subprocess.run(
         [sys.executable, ROOT / "jobs" / "retrain.py", "--config", "lineage.yaml", *overrides],
         env=environment(spark_home(folder)), cwd=folder, capture_output=True, text=True, timeout=800, check=False,
@@ -45,7 +45,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def events(place: Path) -> list[dict[str, Any]]:
-    """All that were written, in order."""
     return [json.loads(line) for line in (place / "lineage.jsonl").read_text().splitlines()]
 
 

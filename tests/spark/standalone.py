@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,16 +27,20 @@ def spark_home(folder: Path) -> Path:
     return home
 
 
+def plain_environment() -> dict[str, str]:
+    """Of a process that knows nothing of the Spark of these tests."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    return {**kept, "PYTHONPATH": str(ROOT)}
+
+
 def environment(home: Path) -> dict[str, str]:
     """Of every process of a cluster on loopback."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     return {
-        **kept,
+        **plain_environment(),
         "JAVA_HOME": str(ensure_java().path),
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": str(ROOT),
     }
 
 
@@ -63,6 +67,17 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def wait_until(
+    is_ready: Callable[[], bool], process: "subprocess.Popen[bytes]", log: Path, seconds: float = 60
+) -> None:
+    """Until a server answers; fails with the end of its log."""
+    deadline = time.monotonic() + seconds
+    while not is_ready():
+        assert process.poll() is None, log.read_text(errors="replace")[-3000:]
+        assert time.monotonic() < deadline, log.read_text(errors="replace")[-3000:]
+        time.sleep(0.1)
 
 
 @contextmanager

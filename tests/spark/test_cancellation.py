@@ -37,27 +37,3 @@ def test_no_task_runs_when_work_has_been_ended_and_the_session_lives_on(spark: S
         assert spark.range(3).count() == 3
     finally:
         spark.sparkContext.setLogLevel("WARN")
-
-
-def test_a_job_that_begins_after_another_was_cancelled_is_cancelled_too(
-    spark: SparkSession, slow_job: Thread, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A query is jobs in turn, and a signal may come between two of them."""
-    monkeypatch.setattr(cancellation, "_QUIET_SECONDS", 10.0)
-    rows = spark.range(2_000, numPartitions=2).where("reflect('java.lang.Thread', 'sleep', 20L) is not null")
-    ends: list[str] = []
-
-    def count_when_the_first_has_ended() -> None:
-        slow_job.join()
-        with pytest.raises(Exception, match="cancelled"):
-            rows.count()
-        ends.append("cancelled")
-
-    second = Thread(target=count_when_the_first_has_ended, daemon=True)
-    second.start()
-    try:
-        end_work(60)
-        second.join(60)
-        assert ends == ["cancelled"]
-    finally:
-        spark.sparkContext.setLogLevel("WARN")

@@ -17,11 +17,8 @@ from pyspark.sql import SparkSession
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.publish.parquet import verify
-from tests.engine.toy_kernels import key_rows
-from tests.engine.toy_sides import neighbours, rows_of, toy_sides
 from tests.faults.orders import VARIABLE, Orders
-from tests.jobs.job import SMALL, read_table, record_of, run_directory
-from tests.sides import Layout
+from tests.jobs.job import SMALL, options_of, read_table, record_of, run_directory
 from tests.spark.standalone import ROOT, daemon, free_port, run, spark_home, wait_for_worker
 
 pytestmark = pytest.mark.cluster
@@ -35,19 +32,13 @@ ITERATIONS = {"exposure": 4, "outcome": 4}
 PROGRAM = """
 import json, os, signal, sys
 from pathlib import Path
-from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark.session import build_session
-from tests.spark.test_cluster import fit, recomputed, told
+from tests.spark.test_cluster import estimates_of, fit
 
 folder = Path(sys.argv[1])
 # The executors' logs go where SPARK_HOME is: to the test's own folder.
 spark = build_session("cluster test", "local-cluster[2,1,1024]", {"spark.sql.shuffle.partitions": "4"})
 ratings = spark.read.parquet(str(folder / "ratings.parquet"))
-try:
-    fit(ratings, "broadcast")
-    refused = None
-except ConfigError as error:
-    refused = str(error)
 spark.sparkContext.setCheckpointDir(str(folder / "checkpoints"))
 
 def executors():
@@ -62,10 +53,9 @@ def kill_one(stage, iteration, objective):
         os.kill(killed[0], signal.SIGKILL)
 
 before = executors()
-result = {"broadcast": told(fit(ratings, "broadcast")), "blocks": told(fit(ratings, "blocks"))}
-result["disturbed"] = told(fit(ratings, "blocks", kill_one))
-result["recomputed"] = recomputed(spark)
-result |= {"refused": refused, "before": sorted(before), "killed": killed, "after": sorted(executors())}
+result = {"broadcast": estimates_of(fit(ratings, "broadcast")), "blocks": estimates_of(fit(ratings, "blocks"))}
+result["disturbed"] = estimates_of(fit(ratings, "blocks", kill_one))
+result |= {"before": sorted(before), "killed": killed, "after": sorted(executors())}
 print(json.dumps(result))
 """
 
@@ -80,22 +70,7 @@ def fit(ratings: Any, exchange: str, listener: Any = None) -> Any:
     return estimator.fit(ratings)
 
 
-def recomputed(spark: SparkSession) -> list[list[Any]]:
-    """The rows of a chain of results on the cluster: while they are cached, and again after all are released.
-
-    The executors live on, and their workers have turned to other broadcasts in between.
-    """
-    with toy_sides(spark, Layout(2, 2, users_broadcast=False, items_broadcast=False)) as sides:
-        chain = [(sides.items, sides.items.half_step(key_rows))]
-        for side in (sides.users, sides.items, sides.users):
-            chain.append((side, side.half_step(neighbours, chain[-1][1])))
-        cached = [rows_of(*link).tolist() for link in chain]
-        for _, state in chain:
-            state.release()
-        return [cached, [rows_of(*link).tolist() for link in chain]]
-
-
-def told(model: Any) -> dict[str, Any]:
+def estimates_of(model: Any) -> dict[str, Any]:
     """Everything that a fit estimates, as plain numbers."""
     tables = dict(zip(("users", "items"), model.factorTables(), strict=True))
     rows = {
@@ -108,7 +83,7 @@ def told(model: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the ratings of 80 users and 50 items, and a SPARK_HOME whose logs stay in it."""
     folder = tmp_path_factory.mktemp("cluster")
     generator = np.random.default_rng(5)
@@ -122,18 +97,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def on_the_cluster(world: Path) -> dict[str, Any]:
+def on_the_cluster(folder: Path) -> dict[str, Any]:
     """What PROGRAM tells."""
-    finished = run([sys.executable, "-c", PROGRAM, world], world / "spark")
+    finished = run([sys.executable, "-c", PROGRAM, folder], folder / "spark")
     assert finished.returncode == 0, finished.stderr
     result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
     return result
 
 
 @pytest.fixture(scope="module")
-def in_one_process(world: Path, spark: SparkSession) -> dict[str, Any]:
+def in_one_process(folder: Path, spark: SparkSession) -> dict[str, Any]:
     """The same fit in the tests' own session."""
-    return told(fit(spark.read.parquet(f"file://{world}/ratings.parquet"), "auto"))
+    return estimates_of(fit(spark.read.parquet(f"file://{folder}/ratings.parquet"), "auto"))
 
 
 @pytest.mark.parametrize("how", ["broadcast", "blocks", "disturbed"])
@@ -154,104 +129,90 @@ def test_an_executor_was_lost_on_the_way(on_the_cluster: dict[str, Any]) -> None
     assert killed not in on_the_cluster["after"]
 
 
-def test_what_executors_have_lost_is_recomputed_where_it_was(on_the_cluster: dict[str, Any]) -> None:
-    cached, again = on_the_cluster["recomputed"]
-    assert again == cached
-
-
-def test_a_cluster_without_a_checkpoint_directory_is_refused(on_the_cluster: dict[str, Any]) -> None:
-    assert "no checkpoint directory is set" in on_the_cluster["refused"]
-    assert "spark.checkpoint_dir" in on_the_cluster["refused"]
-
-
 # ---- spark-submit to a standalone cluster
 
 
 @pytest.fixture(scope="module")
-def master(world: Path) -> Iterator[str]:
+def master(folder: Path) -> Iterator[str]:
     """The address of a standalone cluster on loopback with one worker of one core."""
     port = free_port()
-    home, address = world / "spark", f"spark://127.0.0.1:{port}"
+    home, address = folder / "spark", f"spark://127.0.0.1:{port}"
     local = ["--host", "127.0.0.1", "--webui-port", "0"]
     with ExitStack() as running:
         log = running.enter_context(daemon("Master", [*local, "--port", f"{port}"], home))
-        options = ["--cores", "1", "--memory", "1g", "--work-dir", f"{world}/work", address]
+        options = ["--cores", "1", "--memory", "1g", "--work-dir", f"{folder}/work", address]
         wait_for_worker(running.enter_context(daemon("Worker", [*local, *options], home)), log)
         yield address
 
 
 def submit(
-    master: str, world: Path, settings: dict[str, object], more: dict[str, object] | None = None
+    master: str, folder: Path, settings: dict[str, object], more: dict[str, object] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    home = world / "spark"
+    home = folder / "spark"
     conf = {"driver.host": "127.0.0.1", "executor.memory": "640m", "sql.shuffle.partitions": "4", **(more or {})}
     options = [
         "--master",
         master,
         *(part for name, value in conf.items() for part in ("--conf", f"spark.{name}={value}")),
     ]
-    overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    overrides = options_of(settings)
     return run([home / "bin" / "spark-submit", *options, ROOT / "jobs" / "retrain.py", *overrides], home)
 
 
 @pytest.fixture(scope="module")
-def published(master: str, world: Path) -> subprocess.CompletedProcess[str]:
+def published(master: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """The job, run once and left in peace, into ``out``."""
-    places = {"input.path": world / "ratings.csv", "output.path": world / "out"}
+    places = {"input.path": folder / "ratings.csv", "output.path": folder / "out"}
     return submit(
-        master, world, {**SMALL, **places, "input.format": "csv", "spark.checkpoint_dir": world / "of-the-job"}
+        master, folder, {**SMALL, **places, "input.format": "csv", "spark.checkpoint_dir": folder / "of-the-job"}
     )
 
 
 def test_the_main_job_runs_by_spark_submit_on_a_cluster(
-    published: subprocess.CompletedProcess[str], world: Path
+    published: subprocess.CompletedProcess[str], folder: Path
 ) -> None:
     assert published.returncode == 0, published.stderr
-    directory = run_directory(world / "out")
+    directory = run_directory(folder / "out")
     verify(str(directory))
-    pairs = pd.read_csv(world / "ratings.csv")
+    pairs = pd.read_csv(folder / "ratings.csv")
     users = pairs.user.nunique()
     assert record_of(directory)["counts"]["users"] == users
     table = read_table(directory, "recommendations")
     assert len(table) == 2 * users
     assert set(table.item_id) <= set(pairs.item)
     assert re.search(r"run \S+ published", published.stdout)
-    assert list((world / "of-the-job").iterdir()) == []  # what Spark would keep for good
+    assert list((folder / "of-the-job").iterdir()) == []  # what Spark would keep for good
     # The executors of that application worked, and logged, in the worker's folder.
-    assert [path.name for path in (world / "work").glob("app-*/*/stderr")] == ["stderr"]
+    assert [path.name for path in (folder / "work").glob("app-*/*/stderr")] == ["stderr"]
 
 
 @pytest.mark.long
 def test_an_executor_killed_on_a_standalone_cluster_changes_no_table(
-    published: subprocess.CompletedProcess[str], master: str, world: Path
+    published: subprocess.CompletedProcess[str], master: str, folder: Path
 ) -> None:
     """The only one, in the first stage and while it ranks; the master starts others."""
-    orders, output = Orders(world / "orders"), world / "disturbed"
+    orders, output = Orders(folder / "orders"), folder / "disturbed"
     for step in ("update", "rank"):
         orders.place(step, "executor")
-    settings = {**SMALL, "input.format": "csv", "input.path": world / "ratings.csv", "output.path": output}
+    settings = {**SMALL, "input.format": "csv", "input.path": folder / "ratings.csv", "output.path": output}
     blocks = {"engine.exchange": "blocks", "engine.num_blocks": 2}
     obedient = {"python.daemon.module": "tests.faults.daemon", f"executorEnv.{VARIABLE}": orders.folder}
-
-    finished = submit(master, world, {**settings, **blocks, "spark.checkpoint_dir": world / "of-both"}, obedient)
-
+    finished = submit(master, folder, {**settings, **blocks, "spark.checkpoint_dir": folder / "of-both"}, obedient)
     assert finished.returncode == 0, finished.stdout
     assert orders.carried_out() == ["rank.executor", "update.executor"]
     found, expected = (
         read_table(run_directory(place), "recommendations").sort_values(["user_id", "rank"], ignore_index=True)
-        for place in (output, world / "out")
+        for place in (output, folder / "out")
     )
     columns = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
     pd.testing.assert_frame_equal(found[columns], expected[columns], rtol=1e-8, atol=1e-10)
 
 
-def test_spark_submit_hands_on_the_exit_code(master: str, world: Path) -> None:
+def test_spark_submit_hands_on_the_exit_code(master: str, folder: Path) -> None:
     """No checkpoint directory, on a cluster: nothing is fitted."""
-    output = world / "refused"
-    settings = {**SMALL, "input.format": "csv", "input.path": world / "ratings.csv", "output.path": output}
-
-    finished = submit(master, world, settings)
-
+    output = folder / "refused"
+    settings = {**SMALL, "input.format": "csv", "input.path": folder / "ratings.csv", "output.path": output}
+    finished = submit(master, folder, settings)
     assert finished.returncode == 2, finished.stderr
     assert "Set spark.checkpoint_dir" in finished.stdout  # where spark-submit puts all that a program says
     assert not output.exists()

@@ -35,11 +35,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
 def test_every_archive_has_coordinates_and_a_checksum_and_no_address() -> None:
     listed = listed_jars()
     assert {jar.artifact.split("-")[0] for jar in listed if not jar.purpose} == {
-        "iceberg",
-        "sqlite",
-        "delta",
-        "postgresql",
-    }
+        "iceberg", "sqlite", "delta", "postgresql"
+    }  # fmt: skip
     assert all(len(jar.sha256) == 64 and int(jar.sha256, 16) for jar in listed)
     assert all("/" not in part for jar in listed for part in jar)
 
@@ -79,12 +76,9 @@ def test_another_archive_than_the_listed_one_is_refused(
         fetch_jars(tmp_path, ["nothing"])
 
 
-def test_what_ivy_says_is_passed_on(
-    tmp_path: Path, calls: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*command: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.CompletedProcess(command, 1, "unresolved dependency", "")
-
-    monkeypatch.setattr(jars, "_run_ivy", fails)
+def test_what_ivy_says_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "listed_jars", lambda: [WANTED])
+    answer = subprocess.CompletedProcess((), 1, "unresolved dependency", "")
+    monkeypatch.setattr(jars, "_run_ivy", lambda *_command: answer)
     with pytest.raises(ConfigError, match=r"org.example:thing:1.0 could not be fetched; Ivy says:\nunresolved"):
         fetch_jars(tmp_path)

@@ -32,13 +32,6 @@ def test_fits_that_overlap_leave_the_session_as_it_was(spark: SparkSession, befo
         spark.conf.set(ADAPTIVE, of_tests)
 
 
-def test_a_fit_that_fails_leaves_the_session_as_it_was(spark: SparkSession) -> None:
-    before = spark.conf.get(ADAPTIVE)
-    with pytest.raises(ValueError, match="astray"), fixed_placement(spark):
-        raise ValueError("astray")
-    assert spark.conf.get(ADAPTIVE) == before
-
-
 def persisted(spark: SparkSession) -> set[int]:
     return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
 

@@ -1,4 +1,4 @@
-"""Settings of the session while tables of the package are made: borrowed, and given back."""
+"""Settings of the session that are borrowed and given back, and bounds of rows without a job."""
 
 from contextlib import ExitStack
 
@@ -8,8 +8,8 @@ from dcrec_spark.spark.planning import (
     ADAPTIVE_CACHE,
     PARTITION_BYTES,
     SHUFFLE_PARTITIONS,
-    borrowed,
     few_partitions,
+    rows_at_most,
 )
 
 
@@ -39,20 +39,25 @@ def test_the_largest_of_several_sizes_holds_while_it_is_there(plain: SparkSessio
     assert plain.conf.get(SHUFFLE_PARTITIONS) == "200"
 
 
-def test_a_setting_that_was_not_set_is_unset_again(spark: SparkSession) -> None:
-    name = "spark.sql.broadcastTimeout"
-    default = spark.conf.get(name)
-    with borrowed(spark, {name: "77"}):
-        assert spark.conf.get(name) == "77"
-    assert spark.conf.get(name) == default
+def test_a_cache_that_was_computed_bounds_what_is_picked_from_it(spark: SparkSession) -> None:
+    cached = spark.range(1000, numPartitions=3).selectExpr("id", "id % 3 AS rest").cache()
+    assert rows_at_most(cached) is None
+    cached.count()
+    assert rows_at_most(cached) == 1000
+    assert rows_at_most(cached.where("rest = 1").select("id")) == 1000
+    assert rows_at_most(cached.unionAll(cached)) is None
+    cached.unpersist()
+    assert rows_at_most(cached) is None
 
 
-def test_what_is_cached_inside_has_few_partitions(plain: SparkSession) -> None:
-    counts = plain.range(1000).selectExpr("id % 7 as seventh").groupBy("seventh").count()
-    with few_partitions(plain):
-        cached = counts.persist()
-        cached.count()
+def test_an_estimate_is_no_bound(spark: SparkSession) -> None:
+    """With its cost-based optimizer Spark guesses how many rows a filter leaves, and may guess too few."""
+    before = spark.conf.get("spark.sql.cbo.enabled")
+    spark.conf.set("spark.sql.cbo.enabled", "true")
     try:
-        assert cached.rdd.getNumPartitions() < 5
-    finally:
+        cached = spark.range(1000).where("id % 2 < 5").cache()
+        assert cached._jdf.queryExecution().optimizedPlan().stats().rowCount().isDefined()
+        assert rows_at_most(cached) is None
         cached.unpersist()
+    finally:
+        spark.conf.set("spark.sql.cbo.enabled", before)

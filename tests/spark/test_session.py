@@ -93,7 +93,6 @@ def test_the_active_session_is_given_back_and_takes_what_can_still_change(spark:
         again = session.build_session(
             "another", "local[1]", {"spark.sql.shuffle.partitions": "3", "spark.driver.memory": "9g"}
         )
-
         assert again is spark
         assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
         assert spark.sparkContext.getConf().get("spark.driver.memory") == "2g"
@@ -102,16 +101,9 @@ def test_the_active_session_is_given_back_and_takes_what_can_still_change(spark:
         spark.conf.set("spark.sql.shuffle.partitions", before)
 
 
-def test_the_project_s_defaults_hold_in_every_session(spark: SparkSession) -> None:
-    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
-    assert spark.conf.get("spark.sql.execution.arrow.pyspark.fallback.enabled") == "false"
-    assert spark.sparkContext.getConf().get("spark.executorEnv.OPENBLAS_NUM_THREADS") == "1"
-    assert spark.sparkContext.uiWebUrl is None
-
-
 @pytest.fixture
 def outside(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The settings of a process to which nobody has said anything."""
+    """A process without settings from outside."""
     of_spark = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT")
     for name in (*of_spark, *session._OF_EVERY_JVM):
         monkeypatch.delenv(name, raising=False)
@@ -121,9 +113,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_a_local_session_is_complete_by_itself(outside: pytest.MonkeyPatch) -> None:
     outside.setattr(session, "machine_memory", lambda: 16 * 2**30)
     outside.setattr(os, "cpu_count", lambda: 3)
-
     settings = session._settings("name", None, {})
-
     assert settings == {
         "spark.master": "local[*]",
         "spark.app.name": "name",
@@ -170,7 +160,6 @@ def test_who_has_a_folder_of_settings_has_its_logging(outside: pytest.MonkeyPatc
     settings = session._settings("name", "local-cluster[2,1,1024]", {executors: "-Dx=y"})
     assert settings[executors] == f"-Dx=y {LOGGING}"
     assert LOGGING in settings[drivers]
-
     outside.setenv("SPARK_CONF_DIR", str(tmp_path))
     settings = session._settings("name", "local-cluster[2,1,1024]", {})
     assert executors not in settings
@@ -187,7 +176,6 @@ def test_what_the_jvm_may_take(spark: SparkSession) -> None:
 @pytest.mark.usefixtures("outside")
 def test_on_a_cluster_nothing_local_is_imposed() -> None:
     settings = session._settings("name", "spark://somewhere:7077", {})
-
     local_only = {"spark.driver.host", "spark.driver.memory", "spark.ui.enabled", "spark.pyspark.python"}
     local_only |= {"spark.sql.shuffle.partitions", "spark.executor.defaultJavaOptions", "spark.driver.maxResultSize"}
     assert settings["spark.master"] == "spark://somewhere:7077"
@@ -206,12 +194,9 @@ def test_the_stronger_source_wins(outside: pytest.MonkeyPatch, tmp_path: Path) -
     )
     outside.setenv("SPARK_CONF_DIR", str(tmp_path))
     outside.setenv(
-        "PYSPARK_SUBMIT_ARGS",
-        "--master local[3] --driver-memory 5g --conf spark.x=y=z --jars 'a b.jar' pyspark-shell",
+        "PYSPARK_SUBMIT_ARGS", "--master local[3] --driver-memory 5g --conf spark.x=y=z --jars 'a b.jar' pyspark-shell"
     )
-
     settings = session._settings("name", "local[1]", {"spark.ui.enabled": "false", "spark.master": "local[9]"})
-
     assert settings["spark.master"] == "local[3]"
     assert settings["spark.driver.memory"] == "5g"
     assert settings["spark.ui.enabled"] == "false"
@@ -229,10 +214,8 @@ def test_a_container_s_limit_counts_and_no_limit_does_not(monkeypatch: pytest.Mo
     limit = tmp_path / "memory.max"
     monkeypatch.setattr(session, "_CONTAINER_LIMITS", (limit,))
     machine = session.machine_memory()
-
     limit.write_text("max\n")
     assert session.machine_memory() == machine
-
     limit.write_text(f"{2**29}\n")
     assert session.machine_memory() == 2**29
 
@@ -241,17 +224,15 @@ def test_a_container_s_limit_counts_and_no_limit_does_not(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("master", "processes"), [("local[2]", 1), ("local-cluster[2,1,1024]", 2)])
 def test_spark_starts_without_java_on_the_machine_and_in_silence(tmp_path: Path, master: str, processes: int) -> None:
     environment = {"PATH": path_without_java(tmp_path), "JAVA_HOME": "", "XDG_CACHE_HOME": str(tmp_path)}
-
-    told, errors = report([sys.executable, "-c", REPORT], environment, master=master)
-
+    found, errors = report([sys.executable, "-c", REPORT], environment, master=master)
     (launcher,) = (tmp_path / "dcrec-spark").iterdir()
-    assert told["java"] == "21"
-    assert {worker["java_home"] for worker in told["workers"]} == {str(launcher)}
-    assert {worker["python"] for worker in told["workers"]} == {sys.executable}
-    assert {worker["threads"] for worker in told["workers"]} == {"1"}
-    assert len({worker["pid"] for worker in told["workers"]}) == processes
-    # A failed query is told of by what it raises, and by no listener of the JVM's beside that.
-    assert told["raised"].startswith("[CAST_INVALID_INPUT] The value 'x'")
+    assert found["java"] == "21"
+    assert {worker["java_home"] for worker in found["workers"]} == {str(launcher)}
+    assert {worker["python"] for worker in found["workers"]} == {sys.executable}
+    assert {worker["threads"] for worker in found["workers"]} == {"1"}
+    assert len({worker["pid"] for worker in found["workers"]}) == processes
+    # A failed query is reported by what it raises, and by no listener of the JVM.
+    assert found["raised"].startswith("[CAST_INVALID_INPUT] The value 'x'")
     # The master of a local cluster says so where the job is faster than the workers that it has just started.
     # PySpark logs the failed query by a logger of its own.
     expected = ("more resource than any of Workers could have", "SQLQueryContextLogger")
@@ -262,12 +243,10 @@ def test_spark_starts_without_java_on_the_machine_and_in_silence(tmp_path: Path,
 def test_the_credential_of_a_catalog_is_not_on_the_command_line_of_the_jvm() -> None:
     """Everybody on a machine may read the command lines of all its processes."""
     conf = {"spark.sql.catalog.lake.credential": "dcrec:hunter2-hunter2", "spark.driver.memory": "1g"}
-
-    told, _ = report([sys.executable, "-c", REPORT], {}, master="local[1]", conf=conf)
-
-    assert told["settings"]["spark.sql.catalog.lake.credential"] == "dcrec:hunter2-hunter2"
-    assert "spark.driver.memory=1g" in told["command"]
-    assert "hunter2" not in told["command"]
+    found, _ = report([sys.executable, "-c", REPORT], {}, master="local[1]", conf=conf)
+    assert found["settings"]["spark.sql.catalog.lake.credential"] == "dcrec:hunter2-hunter2"
+    assert "spark.driver.memory=1g" in found["command"]
+    assert "hunter2" not in found["command"]
 
 
 @pytest.mark.cluster
@@ -277,11 +256,9 @@ def test_what_spark_submit_was_told_stands(tmp_path: Path) -> None:
     submit = [Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]"]
     flags = ["--name", "nightly", "--conf", "spark.sql.session.timeZone=Asia/Tokyo"]
     environment = {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(ensure_java().path)}
-
-    told, _ = report([*submit, *flags, script], environment, app_name="other", master="local[2]")
-
-    assert told["settings"]["spark.master"] == "local[1]"
-    assert told["settings"]["spark.app.name"] == "nightly"
-    assert told["settings"]["spark.sql.session.timeZone"] == "Asia/Tokyo"
-    assert told["settings"]["spark.executorEnv.OMP_NUM_THREADS"] == "1"
-    assert {worker["python"] for worker in told["workers"]} == {sys.executable}
+    found, _ = report([*submit, *flags, script], environment, app_name="other", master="local[2]")
+    assert found["settings"]["spark.master"] == "local[1]"
+    assert found["settings"]["spark.app.name"] == "nightly"
+    assert found["settings"]["spark.sql.session.timeZone"] == "Asia/Tokyo"
+    assert found["settings"]["spark.executorEnv.OMP_NUM_THREADS"] == "1"
+    assert {worker["python"] for worker in found["workers"]} == {sys.executable}

@@ -32,15 +32,6 @@ def test_a_changed_archive_is_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert importlib.import_module("second_of_zip").name == "second_of_zip"
 
 
-def test_an_unchanged_archive_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    monkeypatch.setattr(worker, "_reread", lambda importer: read.append(importer.archive))
-    importer = zipimport.zipimporter(str(archive(tmp_path / "modules.zip", "module_of_zip")))
-    for _ in range(3):
-        worker.reread_if_changed(importer)
-    assert read == [importer.archive]
-
-
 def test_it_holds_in_workers_and_nowhere_else(spark: SparkSession) -> None:
     """From 3.12 on Python reads an archive when it is asked for a module, and is left alone."""
 

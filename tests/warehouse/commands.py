@@ -1,6 +1,5 @@
 """``dcrec`` as a scheduler starts it: in this process, or in one of its own that may be killed."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from dcrec_spark.jobs.cli import dcrec
 from tests.jobs.job import SMALL
-from tests.warehouse.places import ROOT
+from tests.spark.standalone import ROOT, plain_environment
 
 RATINGS = "\n".join(
     ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
@@ -36,7 +35,6 @@ def small_run(folder: Path, ratings: str) -> dict[str, object]:
 
 
 def dcrec_with(*arguments: object) -> Result:
-    """Run a command in this process; signals and logs are as before afterwards."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         return CliRunner().invoke(dcrec, [str(argument) for argument in arguments])
@@ -47,11 +45,9 @@ def dcrec_with(*arguments: object) -> Result:
 
 
 def started(program: str, arguments: Sequence[object]) -> subprocess.Popen[str]:
-    """Start ``program``, Python that calls the command line after changing something, in a process of its own."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)],
-        env={**environment, "PYTHONPATH": str(ROOT)},
+        env=plain_environment(),
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -60,7 +56,6 @@ def started(program: str, arguments: Sequence[object]) -> subprocess.Popen[str]:
 
 
 def killed_before(place: str, arguments: Sequence[object]) -> None:
-    """Run a command in a process that is killed when it is about to commit to this place."""
     killed = started(KILLED.format(place=place), arguments)
     _, errors = killed.communicate(timeout=600)
     assert killed.returncode == -signal.SIGKILL, errors[-2000:]

@@ -26,14 +26,12 @@ def pytest_ignore_collect(config: pytest.Config) -> bool | None:
 
 @pytest.fixture(scope="session")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the catalogs keep their tables."""
     return tmp_path_factory.mktemp("warehouses")
 
 
 # Before any test: jobs that run in this process would else start a Java that knows neither archives nor credentials.
 @pytest.fixture(scope="session", autouse=True)
 def spark(scratch: Path) -> Iterator[SparkSession]:
-    """Hive, Delta, and Iceberg in a folder and behind SQLite."""
     os.environ |= CREDENTIALS
     session = build_session("dcrec-spark warehouses", master="local[2]", conf=session_settings(scratch))
     yield session
@@ -42,7 +40,6 @@ def spark(scratch: Path) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def store(scratch: Path, spark: SparkSession) -> Iterator[ObjectStore]:
-    """An object store on loopback, which the session finds."""
     with running_object_store(scratch) as running:
         for name, value in running.settings().items():
             spark.conf.set(name, value)
@@ -51,7 +48,6 @@ def store(scratch: Path, spark: SparkSession) -> Iterator[ObjectStore]:
 
 @pytest.fixture(scope="session")
 def rest_catalog(scratch: Path, spark: SparkSession) -> Iterator[RestCatalog]:
-    """A REST catalog of Iceberg, which the session finds."""
     with running_rest_catalog(scratch / "rest") as running:
         for name, value in running.settings().items():
             spark.conf.set(name, value)

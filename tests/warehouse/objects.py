@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dcrec_spark.publish.current import TABLE_NAME
-from tests.warehouse.places import ROOT
+from tests.spark.standalone import ROOT, free_port, wait_until
 
 BUCKET = "shop"
 REGION = "us-east-1"
@@ -42,7 +41,7 @@ class ObjectStore:
                 [sys.executable, "-m", "tests.warehouse.s3_server", str(self.port)],
                 cwd=ROOT, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
-        _wait(self.port, self.process)
+        wait_until(self._answers, self.process, log)
         self.gate = Gate(self.port)
         import boto3  # this module is imported where no server is started, and nothing of its is installed
 
@@ -55,8 +54,14 @@ class ObjectStore:
         )
         self.client.create_bucket(Bucket=BUCKET)
 
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+        except OSError:
+            return False
+        return True
+
     def settings(self) -> dict[str, str]:
-        """What Hadoop has to know to find it."""
         return {
             "fs.s3a.endpoint": f"http://127.0.0.1:{self.gate.port}",
             "fs.s3a.endpoint.region": REGION,
@@ -65,34 +70,28 @@ class ObjectStore:
         }
 
     def put(self, key: str, content: bytes) -> None:
-        """Put an object."""
         self.client.put_object(Bucket=BUCKET, Key=key, Body=content)
 
     def get(self, key: str) -> bytes:
-        """Get an object."""
         content: bytes = self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
         return content
 
     def keys(self, prefix: str) -> list[str]:
-        """List the objects whose keys begin so."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
         return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
 
     def table(self, directory: str, table: str) -> pa.Table:
-        """Read a table of a run with PyArrow."""
         assert TABLE_NAME.fullmatch(table)
         parts = [key for key in self.keys(f"{directory}/{table}/") if key.endswith(".parquet")]
         return pa.concat_tables(pq.ParquetFile(io.BytesIO(self.get(part))).read() for part in parts)
 
     def current(self, output: str) -> str | None:
-        """Return the run that the pointer names."""
         try:
             return self.get(f"{output}/CURRENT").decode().strip()
         except self.client.exceptions.NoSuchKey:
             return None
 
     def found(self, output: str, table: str = "recommendations") -> Found | None:
-        """Read a table as a service would."""
         run_id = self.current(output)
         if run_id is None:
             return None
@@ -100,7 +99,6 @@ class ObjectStore:
         return Found(run_id, frozenset(rows["run_id"].to_pylist()), rows.num_rows)
 
     def stop(self) -> None:
-        """End the server and the gate."""
         self.gate.shut()
         self.process.terminate()
         self.process.wait(timeout=30)
@@ -115,12 +113,10 @@ class Gate:
         self.open()
 
     def open(self) -> None:
-        """Let everybody through."""
         self._listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def shut(self) -> None:
-        """Let nobody through."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for connection in self._connections:
@@ -129,7 +125,6 @@ class Gate:
         self._connections.clear()
 
     def shut_for(self, seconds: float) -> None:
-        """Shut, and open again later."""
         self.shut()
         threading.Timer(seconds, self.open).start()
 
@@ -158,29 +153,8 @@ def _pump(one: socket.socket, other: socket.socket) -> None:
 
 @contextmanager
 def running_object_store(scratch: Path) -> Iterator[ObjectStore]:
-    """Start a server of one's own."""
     store = ObjectStore(scratch / "object-store.log")
     try:
         yield store
     finally:
         store.stop()
-
-
-def free_port() -> int:
-    """Name a port of loopback that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def _wait(port: int, server: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            assert server.poll() is None, "the object store ended: pip install -e '.[warehouse-test]'"
-            assert time.monotonic() < deadline, "the object store did not answer"
-            time.sleep(0.1)
-        else:
-            return

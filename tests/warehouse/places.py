@@ -12,7 +12,6 @@ JARS = Path(os.environ.get("DCREC_JARS") or ROOT / ".venv" / "jars").resolve()
 
 
 def archives_of(purpose: str, name: str = "") -> list[Path]:
-    """Archives for a purpose, whose names begin so."""
     listed = [jar for jar in listed_jars() if jar.purpose == purpose and jar.artifact.startswith(name)]
     archives = [JARS / jar.file_name for jar in listed]
     missing = [path.name for path in archives if not path.is_file()]
@@ -21,7 +20,6 @@ def archives_of(purpose: str, name: str = "") -> list[Path]:
 
 
 def session_settings(scratch: Path) -> dict[str, str]:
-    """Everything that one session needs for all warehouses."""
     paths = [JARS / jar.file_name for jar in listed_jars() if jar.purpose not in SERVERS]
     missing = [path.name for path in paths if not path.is_file()]
     assert not missing, f"{JARS} lacks {missing}: run make jars"

@@ -39,7 +39,6 @@ class Reader(threading.Thread):
         self._stop_asked = threading.Event()
 
     def run(self) -> None:
-        """Look, and look again."""
         while not self._stop_asked.is_set():
             rows = self.read()
             if rows or self.looks:
@@ -49,7 +48,6 @@ class Reader(threading.Thread):
             time.sleep(PAUSE_SECONDS)
 
     def stop(self) -> None:
-        """Stop after the look that is under way."""
         self._stop_asked.set()
         self.join(timeout=60)
 
@@ -61,7 +59,6 @@ def look_of(rows: Rows) -> Look:
 
 
 def read_directory(output: Path) -> Rows | None:
-    """By PyArrow."""
     try:
         directory = Path(current_run(str(output)).directory.removeprefix("file://"))
     except DataError:
@@ -70,7 +67,6 @@ def read_directory(output: Path) -> Rows | None:
 
 
 def read_iceberg(scratch: Path, table: str) -> Rows | None:
-    """By PyIceberg."""
     catalog = SqlCatalog("sea", uri=f"sqlite:///{scratch}/sea.sqlite?timeout=60", warehouse=f"{scratch}/sea")
     try:
         return rows_of(catalog.load_table(table).scan().to_arrow())
@@ -81,7 +77,6 @@ def read_iceberg(scratch: Path, table: str) -> Rows | None:
 
 
 def read_postgresql(connection: psycopg.Connection, table: str) -> Rows | None:
-    """By psycopg."""
     try:
         return connection.execute(f"select run_id, user_id, item_id, rank from {table}").fetchall()  # type: ignore[return-value]
     except psycopg.errors.UndefinedTable:

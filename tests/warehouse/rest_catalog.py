@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 import pyspark
 
 from dcrec_spark.spark.java import ensure_java
-from tests.warehouse.objects import free_port
+from tests.spark.standalone import free_port, wait_until
 from tests.warehouse.places import archives_of
 
 _PROGRAM = "org.apache.iceberg.rest.RESTCatalogServer"
@@ -39,19 +38,13 @@ class RestCatalog:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
             )
-        deadline = time.monotonic() + 60
-        while not self._answers():
-            assert self.process.poll() is None, log.read_text()[-2000:]
-            assert time.monotonic() < deadline, "the REST catalog did not start"
-            time.sleep(0.2)
+        wait_until(self._answers, self.process, log)
 
     @property
     def uri(self) -> str:
-        """Its address."""
         return f"http://127.0.0.1:{self.port}"
 
     def settings(self) -> dict[str, str]:
-        """What a session needs to know of it."""
         name = f"spark.sql.catalog.{CATALOG}"
         return {name: "org.apache.iceberg.spark.SparkCatalog", f"{name}.type": "rest", f"{name}.uri": self.uri}
 
@@ -65,7 +58,6 @@ class RestCatalog:
 
 @contextmanager
 def running_rest_catalog(home: Path) -> Iterator[RestCatalog]:
-    """Start one, and stop it."""
     catalog = RestCatalog(home)
     try:
         yield catalog

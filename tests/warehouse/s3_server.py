@@ -23,7 +23,6 @@ class OneConditionalPutAtATime(DomainDispatcherApplication):
     putting = Lock()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """Answer a request."""
         if environ["REQUEST_METHOD"] != "PUT" or not environ.keys() & CONDITIONS:
             return super().__call__(environ, start_response)  # type: ignore[no-any-return]
         with self.putting:

@@ -39,5 +39,4 @@ def tables_of(
 
 
 def record(run_id: str) -> Mapping[str, object]:
-    """A run.json."""
     return {"run_id": run_id, "run_date": RUN_DATE, "status": "published", "loss": float("nan")}

@@ -28,7 +28,6 @@ NAMES = ("recommendations", "item_factors")
 
 @pytest.fixture(scope="module")
 def hdfs(scratch: Path) -> Iterator[Hdfs]:
-    """A file system of this file's own."""
     with running_hdfs(scratch / "hdfs") as running:
         yield running
 
@@ -50,7 +49,6 @@ def send(sink: ParquetSink, spark: SparkSession, run_id: str) -> None:
 
 
 def found(hdfs: Hdfs, output: str) -> tuple[str, set[str], int, list[str]]:
-    """What somebody else finds: the run of the pointer, the runs of the rows, their number; names in the directory."""
     copy = hdfs.copy(output)
     run_id = (copy / "CURRENT").read_text().strip()
     rows = pq.read_table(copy / f"run_id={run_id}" / "recommendations", partitioning=None)["run_id"].to_pylist()
@@ -132,12 +130,3 @@ def test_a_model_is_saved_replaced_and_loaded(hdfs: Hdfs, spark: SparkSession) -
     copy = hdfs.copy("/models/estimator")
     metadata = json.loads((copy / "metadata" / "part-00000").read_text())
     assert sorted(path.name for path in copy.iterdir()) == sorted([".lock", "metadata", metadata["data"]])
-
-
-def test_spark_keeps_its_checkpoints_there(hdfs: Hdfs, spark: SparkSession, scratch: Path) -> None:
-    spark.sparkContext.setCheckpointDir(f"{hdfs.uri}/checkpoints")
-    try:
-        assert spark.range(5).checkpoint().count() == 5
-        assert [path for path in hdfs.copy("/checkpoints").rglob("part-*") if path.stat().st_size] != []
-    finally:
-        spark.sparkContext.setCheckpointDir(str(scratch / "checkpoints"))

@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType
 from dcrec_spark.config import InputConfig
 from dcrec_spark.data.listed import read_listed
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.snapshots import pinned
+from dcrec_spark.data.snapshots import pin_snapshot
 from dcrec_spark.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.warehouse
@@ -37,14 +37,14 @@ def test_a_table_is_read_as_of_the_snapshot_that_was_current_or_is_named(
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.rpartition('.')[0]}")
     spark.createDataFrame(ROWS, COLUMNS).writeTo(table).using(provider).create()
     given = InputConfig(format="table", table=table)
-    monday = pinned(spark, given)
+    monday = pin_snapshot(spark, given)
     assert monday.snapshot is not None
     spark.createDataFrame(LATER, COLUMNS).writeTo(table).append()
     assert found(spark, monday) == ROWS
-    tuesday = pinned(spark, given)
+    tuesday = pin_snapshot(spark, given)
     assert tuesday.snapshot != monday.snapshot
     assert found(spark, tuesday) == [*ROWS, *LATER]
-    assert pinned(spark, monday) == monday
+    assert pin_snapshot(spark, monday) == monday
     with pytest.raises(DataError, match="input table"):
         found(spark, given.model_copy(update={"snapshot": "123456789"}))
 
@@ -53,12 +53,12 @@ def test_a_hive_table_has_no_snapshots(spark: SparkSession) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS inputs_hive")
     spark.createDataFrame(ROWS, COLUMNS).write.format("parquet").saveAsTable("inputs_hive.ratings")
     given = InputConfig(format="table", table="inputs_hive.ratings")
-    assert pinned(spark, given) == given
+    assert pin_snapshot(spark, given) == given
     assert found(spark, given) == ROWS
     with pytest.raises(ConfigError, match="is neither an Iceberg nor a Delta table"):
-        pinned(spark, given.model_copy(update={"snapshot": "1"}))
+        pin_snapshot(spark, given.model_copy(update={"snapshot": "1"}))
     with pytest.raises(DataError, match="there is no such table"):
-        pinned(spark, InputConfig(format="table", table="inputs_hive.nothing"))
+        pin_snapshot(spark, InputConfig(format="table", table="inputs_hive.nothing"))
 
 
 def test_postgresql_gives_a_table_or_what_a_query_finds(
@@ -81,7 +81,7 @@ def test_postgresql_gives_a_table_or_what_a_query_finds(
     with pytest.raises(DataError, match=r"recommend.catalogue 'books_in' has no column 'price'"):
         read_listed(spark, "recommend.catalogue", "books_in", given, {"item": LongType()}, ("price",))
     with pytest.raises(ConfigError, match=r"input.format=jdbc; expected null"):
-        pinned(spark, given.model_copy(update={"snapshot": "1"}))
+        pin_snapshot(spark, given.model_copy(update={"snapshot": "1"}))
 
 
 def test_a_catalogue_may_be_a_file_where_the_ratings_are_files(spark: SparkSession, tmp_path: Path) -> None:

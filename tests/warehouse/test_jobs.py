@@ -11,7 +11,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from dcrec_spark.publish.current import current_run, current_run_id
-from tests.jobs.job import SMALL
+from tests.jobs.job import SMALL, in_sections
 from tests.warehouse.commands import RATINGS, dcrec_with, killed_before
 from tests.warehouse.judges import hadoop_judge, postgresql_judge
 from tests.warehouse.places import session_settings
@@ -21,7 +21,6 @@ pytestmark = pytest.mark.warehouse
 
 @pytest.fixture(scope="module")
 def settings(scratch: Path, postgresql: str) -> Path:
-    """A file of settings with two warehouses."""
     ratings = scratch / "ratings.csv"
     ratings.write_text(RATINGS)
     sections: dict[str, Any] = {
@@ -37,11 +36,8 @@ def settings(scratch: Path, postgresql: str) -> Path:
             "conf": {**session_settings(scratch), "spark.sql.catalogImplementation": "in-memory"},
         },
     }
-    for name, value in SMALL.items():
-        section, _, setting = name.partition(".")
-        sections.setdefault(section, {})[setting] = value
     file = scratch / "nightly.yaml"
-    file.write_text(yaml.safe_dump(sections))
+    file.write_text(yaml.safe_dump(in_sections(SMALL, **sections)))
     return file
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -40,7 +39,6 @@ AWAY_SECONDS = 2.0
 
 @pytest.fixture
 def output(store: ObjectStore, request: pytest.FixtureRequest) -> str:
-    """A place of the test's own."""
     return f"out-{crc32(request.node.nodeid.encode())}/nightly"
 
 
@@ -424,16 +422,3 @@ def test_a_model_is_saved_replaced_and_loaded_and_of_two_who_save_at_once_one_wi
     with pytest.raises(ConflictError, match="another process saved a model"):
         Slow(rank=7).write().overwrite().save(path)
     assert PoissonFactorization.load(path).getOrDefault("rank") == 6
-
-
-def test_spark_keeps_its_checkpoints_there(
-    spark: SparkSession, sink: ObjectStoreSink, store: ObjectStore, scratch: Path
-) -> None:
-    """The sink has opened the bucket, by the settings of the session."""
-    sink.check_writable()
-    spark.sparkContext.setCheckpointDir(f"{sink.given}/checkpoints")
-    try:
-        assert spark.range(5).checkpoint().count() == 5
-        assert [key for key in store.keys(f"{sink.root.strip('/')}/checkpoints") if "part-" in key] != []
-    finally:
-        spark.sparkContext.setCheckpointDir(str(scratch / "checkpoints"))

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import ConfigError, ConflictError
 from dcrec_spark.publish.protocol import publish
 from examples.redis_sink.dcrec_redis_sink import RedisServer, RedisSettings, RedisWarehouse
-from tests.jobs.job import read_table, run_directory
+from tests.jobs.job import options_of, read_table, run_directory
 from tests.warehouse.commands import RATINGS, dcrec_with, small_run
 from tests.warehouse.key_values import RunningRedis, running_redis
 from tests.warehouse.places import ROOT
@@ -31,7 +31,6 @@ SETTING = "warehouses.other.redis"
 
 @pytest.fixture(scope="module")
 def server(scratch: Path) -> Iterator[RunningRedis]:
-    """A server of this file's own."""
     with running_redis(scratch / "redis-that-falls") as running:
         yield running
 
@@ -93,7 +92,7 @@ def test_a_run_publishes_to_the_installed_sink_and_a_service_finds_its_lists(
         "recommend.extra": "[overlap]",
         "warehouses.other.redis": f"{{url: '{server.url}', namespace: shop}}",
     }
-    result = dcrec_with("retrain", *(word for name, value in settings.items() for word in ("--set", f"{name}={value}")))
+    result = dcrec_with("retrain", *options_of(settings))
     assert result.exit_code == 0, result.output
     expected = read_table(run_directory(tmp_path / "out"), "recommendations")
     with server.reader() as client:
@@ -125,42 +124,6 @@ def test_a_server_that_restarts_costs_time_and_not_the_run(
     assert [run.run_id for run in warehouse.kept()] == ["new", "old"]
 
 
-def test_readers_that_look_all_the_time_see_whole_lists_of_one_run_and_old_runs_go(
-    warehouse: RedisWarehouse, spark: SparkSession, server: RunningRedis
-) -> None:
-    stop, torn, looks = threading.Event(), list[Any](), list[str]()
-
-    def keep_looking() -> None:
-        with server.reader() as client:
-            while not stop.is_set():
-                token = client.hget(f"{warehouse.namespace}:current", "recommendations")
-                lists = client.hmget(f"{warehouse.namespace}:{token}:recommendations", list(IDS))
-                rows = [row for found in lists for row in json.loads(found or "[]")]
-                runs = {row["run_id"] for row in rows}
-                ranks = [row["rank"] for row in rows]
-                if len(runs) != 1 or ranks != [1, 2] * len(IDS):
-                    torn.append((token, runs, ranks))
-                looks.extend(runs)
-
-    reader = threading.Thread(target=keep_looking)
-    reader.start()
-    try:
-        for run_id in ("second", "third", "fourth", "fifth"):
-            send(warehouse, spark, run_id)
-    finally:
-        stop.set()
-        reader.join()
-    assert torn == []
-    assert len(looks) > 50
-    assert {"old", "fifth"} <= set(looks) | {"fifth"}
-    held = [run.run_id for run in warehouse.kept()]
-    assert held == ["fifth", "fourth", "third"]  # two and the one that was shown when the last was staged
-    with server.reader() as client:
-        tokens = {key.split(":")[1] for key in client.scan_iter(f"{warehouse.namespace}:*:recommendations")}
-        assert tokens == set(client.hkeys(f"{warehouse.namespace}:runs"))
-        assert client.exists(f"{warehouse.namespace}:staging") == 0
-
-
 def test_what_the_server_has_lost_is_not_committed(
     warehouse: RedisWarehouse, spark: SparkSession, server: RunningRedis
 ) -> None:
@@ -171,20 +134,6 @@ def test_what_the_server_has_lost_is_not_committed(
         warehouse.commit(staged, record("new"))
     warehouse.discard(staged)
     assert look(server, warehouse.namespace) == whole("old")
-
-
-def test_what_a_dead_publisher_has_left_goes_after_two_days(
-    warehouse: RedisWarehouse, spark: SparkSession, server: RunningRedis
-) -> None:
-    with server.reader() as client:
-        for token in ("0" * 20, "f" * 20):  # of 1970, and of a time to come
-            client.hset(f"{warehouse.namespace}:{token}:recommendations", "ada", "[]")
-            client.sadd(f"{warehouse.namespace}:staging", token)
-        send(warehouse, spark, "new")
-        left = {key.split(":")[1] for key in client.scan_iter(f"{warehouse.namespace}:*:recommendations")}
-        assert "0" * 20 not in left
-        assert "f" * 20 in left
-        assert client.smembers(f"{warehouse.namespace}:staging") == {"f" * 20}
 
 
 def test_a_server_that_would_drop_tables_and_one_that_refuses_are_named(

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -13,7 +13,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 from dcrec_spark.publish.current import current_run
 from tests.clusters.commands import HOW_TO, blocks_of, with_values
-from tests.jobs.job import SMALL, names_in, record_of
+from tests.jobs.job import SMALL, in_sections, names_in, record_of
 from tests.warehouse.commands import started
 from tests.warehouse.gateway import EXCHANGE, SECRET, Gateway, running_gateway
 from tests.warehouse.judges import rest_judge
@@ -31,15 +31,12 @@ SECONDS = 10
 
 
 class Night(NamedTuple):
-    """How a command ended, and all that it wrote for schedulers and people."""
-
     code: int
     printed: str
     logged: str
 
     @property
     def error(self) -> str:
-        """The error, which is the last line of the log."""
         return str(json.loads(self.logged.splitlines()[-1])["event"])
 
 
@@ -56,7 +53,6 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 def client(gateway: Gateway) -> RestCatalog:
-    """PyIceberg's, with the right credential."""
     return RestCatalog("judge", uri=gateway.uri, **gateway.properties())
 
 
@@ -70,10 +66,7 @@ def settings(gateway: Gateway, tmp_path: Path) -> Path:
         "output/nightly": str(tmp_path / "out"),
         f"jars/{archive.name}": str(archive),
     }
-    sections: dict[str, Any] = yaml.safe_load(with_values(page, given))
-    for name, value in SMALL.items():
-        section, _, setting = name.partition(".")
-        sections.setdefault(section, {})[setting] = value
+    sections = in_sections(SMALL, **yaml.safe_load(with_values(page, given)))
     (tmp_path / "events").mkdir()
     sections["spark"]["master"] = "local[2]"
     file = tmp_path / "nightly.yaml"
@@ -85,7 +78,6 @@ def settings(gateway: Gateway, tmp_path: Path) -> Path:
 
 
 def add_to_conf(settings: Path, properties: Mapping[str, str]) -> None:
-    """Add to the properties of Spark in a file of settings."""
     sections = yaml.safe_load(settings.read_text())
     sections["spark"]["conf"] |= properties
     settings.write_text(yaml.safe_dump(sections))
@@ -100,7 +92,6 @@ def night(settings: Path, *overrides: str) -> Night:
 
 
 def places_of(secret: str, folder: Path) -> list[Path]:
-    """Files that hold a text."""
     return [file for file in folder.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]
 
 

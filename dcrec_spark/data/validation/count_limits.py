@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import ValidationConfig
-from dcrec_spark.data.reject_reasons import no_reasons
+from dcrec_spark.data.columns import no_reasons
 
 TOO_FEW_USER = "too_few_ratings_user"
 TOO_FEW_ITEM = "too_few_ratings_item"
@@ -25,22 +25,10 @@ def has_limits(config: ValidationConfig) -> bool:
 def apply_limits(checked: DataFrame, config: ValidationConfig, seed: int) -> DataFrame:
     """Add the reasons of :data:`LIMITS` to good rows.
 
-    A cap leaves each user the most recent ratings; those of one time, or all where there are no times, are ordered by
+    A cap leaves each user the most recent ratings. Those of one time, or all where there are no times, are ordered by
     a hash of (seed, user, item), so that the choice is the same on every run and on every cluster.
 
-    Parameters
-    ----------
-    checked : DataFrame
-        As :func:`~dcrec_spark.data.validation.row_rules.check_rows` gives it.
-    config : ValidationConfig
-        The limits.
-    seed : int
-        Of the hash.
-
-    Returns
-    -------
-    DataFrame
-        The columns of ``checked``.
+    checked : from :func:`~dcrec_spark.data.validation.row_rules.check_rows`. The columns stay the same.
     """
     recency = F.max("timestamp") if "timestamp" in checked.columns else F.lit(None).cast("long")
     good = F.size("reasons") == 0

@@ -13,10 +13,7 @@ KEY = ["user_id", "item_id"]
 def require_none(good: DataFrame) -> None:
     """Refuse ratings in which a pair has several rows.
 
-    Raises
-    ------
-    DataError
-        With the number of such pairs, that of their rows, and one of them.
+    Raises DataError: with the number of such pairs, that of their rows, and one of them.
     """
     several = good.groupBy(*KEY).agg(F.count(F.lit(1)).alias("rows")).filter(F.col("rows") > 1)
     example = F.min(F.struct(*KEY, "rows"))
@@ -36,26 +33,13 @@ def require_none(good: DataFrame) -> None:
 def merge(good: DataFrame, config: ValidationConfig) -> DataFrame:
     """Make one row per user and item.
 
-    ``duplicates = last`` takes the row with the latest timestamp (the larger rating, then count, where times are equal;
-    no time is oldest). ``mean`` and ``sum`` are of ratings and of counts, with the mean propensity and the latest
+    ``duplicates = last`` takes the row with the latest timestamp (the larger rating, then count, where times are equal.
+    No time is oldest). ``mean`` and ``sum`` are of ratings and of counts, with the mean propensity and the latest
     timestamp.
 
-    Parameters
-    ----------
-    good : DataFrame
-        Rows that break no rule.
-    config : ValidationConfig
-        Says which of the three.
-
-    Returns
-    -------
-    DataFrame
-        The columns of ``good`` and ``rows``, the number of rows that one was made of.
-
-    Raises
-    ------
-    ConfigError
-        ``last`` without timestamps.
+    good : rows that break no rule.
+    Returns the columns of ``good`` and ``rows``, the number of rows that one was made of.
+    Raises ConfigError: ``last`` without timestamps.
     """
     values = [name for name in NUMBERS if name in good.columns]
     has_time = "timestamp" in good.columns

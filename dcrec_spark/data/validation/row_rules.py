@@ -9,9 +9,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, NumericType, StringType, TimestampNTZType, TimestampType
 
 from dcrec_spark.config import ValidationConfig
-from dcrec_spark.data.columns import NUMBERS
-from dcrec_spark.data.limits import LARGEST_COUNT, LARGEST_RATING, SMALLEST_PROPENSITY
-from dcrec_spark.data.reject_reasons import MALFORMED, Rule, names_of_broken
+from dcrec_spark.data.columns import (
+    LARGEST_COUNT,
+    LARGEST_RATING,
+    MALFORMED,
+    NUMBERS,
+    SMALLEST_PROPENSITY,
+    Rule,
+    names_of_broken,
+)
 
 # A cast alone would take Java's notations, 5f and 0x1p3, for numbers.
 _NUMBER = r"(?i)^\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)\s*$"
@@ -23,19 +29,9 @@ _SEEN_BY_READER = ("empty", "unparsable")
 def check_rows(raw: DataFrame, config: ValidationConfig, now: float) -> DataFrame:
     """Read the numbers and times of each row, and name the rules that it breaks.
 
-    Parameters
-    ----------
-    raw : DataFrame
-        The layout of :mod:`dcrec_spark.data.columns`; ``read_problems`` may be missing.
-    config : ValidationConfig
-        Scale and kind.
-    now : float
-        Seconds since 1970; timestamps more than a day later are rejected.
-
-    Returns
-    -------
-    DataFrame
-        user_id, item_id, rating (count, propensity): double, (timestamp: long,) raw, reasons: array<string>.
+    raw : The layout of :mod:`dcrec_spark.data.columns`. ``read_problems`` may be missing.
+    now : seconds since 1970. Timestamps more than a day later are rejected.
+    Returns user_id, item_id, rating (count, propensity): double, (timestamp: long,) raw, reasons: array<string>.
     """
     types = {field.name: field.dataType for field in raw.schema}
     names: list[str] = [name for name in NUMBERS if name in types]
@@ -72,10 +68,7 @@ def _id_rules(side: str, types: dict[str, DataType]) -> list[Rule]:
     if "read_problems" in types:
         for problem in _SEEN_BY_READER:
             null &= ~F.array_contains("read_problems", f"{problem}_{side}")
-    return [
-        Rule(f"null_{side}", null),
-        Rule(f"empty_{side}", _blank(identity, types[f"{side}_id"])),
-    ]
+    return [Rule(f"null_{side}", null), Rule(f"empty_{side}", _blank(identity, types[f"{side}_id"]))]
 
 
 def _number(name: str, stored: DataType) -> Column:
@@ -132,7 +125,7 @@ def _seconds(stored: DataType) -> Column:
 
 
 def _time_rules(seconds: Column, stored: DataType, now: float) -> list[Rule]:
-    """Rules for times; a row without one stays, as the oldest."""
+    """Rules for times. A row without one stays, as the oldest."""
     given = F.col("timestamp").isNotNull() & ~_blank(F.col("timestamp"), stored)
     rules = [Rule("unparsable_timestamp", given & seconds.isNull())]
     rules.append(Rule("future_timestamp", seconds > int(now) + CLOCK_SKEW_SECONDS))

@@ -23,37 +23,22 @@ _SHOWN_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class Validated:
-    """Ratings and rejects that raw rows were split into.
+    """Ratings and rejects that raw rows were split into. ``ratings`` is cached until :meth:`unpersist`."""
 
-    Parameters
-    ----------
-    ratings : DataFrame
-        user_id, item_id, rating: double (count: double, timestamp: long); one row per user and item. Cached until
-        :meth:`unpersist`.
-    rejects : DataFrame
-        raw: string, reasons: array<string>.
-    counts : dict
-        rows_in = accepted + rejected; accepted = ratings + merged_duplicates. All in rows.
-    reasons : dict
-        Rows by reason; a row may have several.
-    warnings : tuple of str
-        Sentences for the readers of the run's record.
-    """
-
-    ratings: DataFrame
-    rejects: DataFrame
-    counts: dict[str, int]
-    reasons: dict[str, int]
-    warnings: tuple[str, ...]
+    ratings: DataFrame  # user_id, item_id, rating: double (count: double, timestamp: long), a row per pair
+    rejects: DataFrame  # raw: string, reasons: array<string>
+    counts: dict[str, int]  # rows_in = accepted + rejected, accepted = ratings + merged_duplicates
+    reasons: dict[str, int]  # rows by reason, and a row may have several
+    warnings: tuple[str, ...]  # sentences for the readers of the run's record
     _release: Callable[[], object] = field(repr=False, compare=False)
 
     def unpersist(self) -> None:
-        """Free what is cached; ``ratings`` and ``rejects`` would then read the input again."""
+        """Free what is cached. ``ratings`` and ``rejects`` would then read the input again."""
         self._release()
 
 
 @dataclass(frozen=True)
-class _Group:
+class _SameReasons:
     """Rows that have the same reasons, with the range of their ratings."""
 
     reasons: tuple[str, ...]
@@ -69,35 +54,13 @@ def validate(
 ) -> Validated:
     """Split raw rows into ratings and rejects, by the rules of ``config``.
 
-    Parameters
-    ----------
-    raw : DataFrame
-        The layout of :mod:`dcrec_spark.data.columns`.
-    config : ValidationConfig
-        The rules.
-    seed : int
-        Decides which ratings a cap leaves where times don't.
-    now : float, optional
-        Seconds since 1970; later timestamps are in the future. None: this machine's clock.
-    to_fit : bool
-        Whether a model is fitted to the ratings, which takes two users, two items, and ratings from 0 on, not all 0.
-
-    Returns
-    -------
-    Validated
-
-    Raises
-    ------
-    DataError
-        No rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of one pair under
-        ``duplicates=error``, one user only, one item only, a rating below 0, no rating above 0, or a file that cannot
-        be read to its end.
-    ConfigError
-        ``duplicates=last`` without timestamps.
-
-    Notes
-    -----
-    Two Spark jobs: one that finds or merges duplicates and, on the way, caches the checked rows; one that counts them.
+    raw : The layout of :mod:`dcrec_spark.data.columns`. seed : Decides which ratings a cap leaves
+    where times don't. now : Seconds since 1970. Later timestamps are in the future. None: this machine's clock.
+    to_fit : whether a model is fitted: this takes two users, two items, and ratings from 0 on, not all 0.
+    Raises DataError: no rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of one
+    pair under ``duplicates=error``, one user only, one item only, a rating below 0, no rating above 0, or a file that
+    cannot be read to its end. Raises ConfigError: ``duplicates=last`` without timestamps.
+    Two Spark jobs: one that finds or merges duplicates and caches the checked rows, and one that counts them.
     Rows left out by the number of their user's or item's ratings are rejects, but not bad: they don't count against
     ``max_reject_share``.
     """
@@ -123,7 +86,7 @@ def _cache(frame: DataFrame, cached: ExitStack) -> DataFrame:
 
 
 def _label(raw: DataFrame, config: ValidationConfig, seed: int, now: float, cached: ExitStack) -> DataFrame:
-    """Check the rows, and add the text of the raw row where it is rejected; cached."""
+    """Check the rows, and add the text of the raw row where it is rejected. cached."""
     checked = check_rows(raw, config, now)
     if count_limits.has_limits(config):
         checked = count_limits.apply_limits(_cache(checked, cached), config, seed)
@@ -142,7 +105,7 @@ def _one_row_per_pair(good: DataFrame, config: ValidationConfig, cached: ExitSta
     return merged.drop("rows"), int(totals[0] or 0) if totals else 0
 
 
-def _groups(labelled: DataFrame) -> list[_Group]:
+def _groups(labelled: DataFrame) -> list[_SameReasons]:
     """Count rows with the same reasons. Whether ids differ is seen by their hashes, which need no sort."""
     ranges: list[Column] = [F.min("rating").alias("lowest"), F.max("rating").alias("highest")]
     for side in ("user", "item"):
@@ -152,12 +115,12 @@ def _groups(labelled: DataFrame) -> list[_Group]:
     return [_group(row) for row in rows]
 
 
-def _group(row: Row) -> _Group:
+def _group(row: Row) -> _SameReasons:
     values = row.asDict()
-    return _Group(**{**values, "reasons": tuple(values["reasons"])})
+    return _SameReasons(**{**values, "reasons": tuple(values["reasons"])})
 
 
-def _counts(groups: list[_Group], merged_rows: int) -> tuple[dict[str, int], dict[str, int]]:
+def _counts(groups: list[_SameReasons], merged_rows: int) -> tuple[dict[str, int], dict[str, int]]:
     rows_in = sum(group.rows for group in groups)
     rejected = sum(group.rows for group in groups if group.reasons)
     reasons: Counter[str] = Counter()
@@ -175,7 +138,7 @@ def _counts(groups: list[_Group], merged_rows: int) -> tuple[dict[str, int], dic
 
 
 def _require_usable(
-    groups: list[_Group],
+    groups: list[_SameReasons],
     counts: dict[str, int],
     reasons: dict[str, int],
     config: ValidationConfig,
@@ -194,7 +157,7 @@ def _require_usable(
         )
 
 
-def _require_two(groups: list[_Group]) -> None:
+def _require_two(groups: list[_SameReasons]) -> None:
     good = next(group for group in groups if not group.reasons)
     for side, alone in (("user", good.one_user), ("item", good.one_item)):
         if alone:
@@ -204,7 +167,7 @@ def _require_two(groups: list[_Group]) -> None:
             )
 
 
-def _require_not_negative(groups: list[_Group]) -> None:
+def _require_not_negative(groups: list[_SameReasons]) -> None:
     good = next(group for group in groups if not group.reasons)
     if good.lowest is not None and good.lowest < 0:
         raise DataError(
@@ -213,7 +176,7 @@ def _require_not_negative(groups: list[_Group]) -> None:
         )
 
 
-def _require_not_all_zero(groups: list[_Group]) -> None:
+def _require_not_all_zero(groups: list[_SameReasons]) -> None:
     good = next(group for group in groups if not group.reasons)
     if good.highest == 0:
         raise DataError(
@@ -232,7 +195,7 @@ def _top_reasons(reasons: dict[str, int], rejects: DataFrame) -> str:
     return f"{named}; for example {shown!r} is {top[0][0]}{hint}"
 
 
-def _warnings(groups: list[_Group], config: ValidationConfig) -> tuple[str, ...]:
+def _warnings(groups: list[_SameReasons], config: ValidationConfig) -> tuple[str, ...]:
     good = next(group for group in groups if not group.reasons)
     warnings = []
     if good.lowest == good.highest:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame
@@ -14,7 +14,6 @@ from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.titles import read_titles_file
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.evaluation.baselines import item_statistics
 from dcrec_spark.jobs.inputs import as_trained, load_served_model, open_ratings, require_ids_of
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
@@ -30,7 +29,7 @@ _PAIR = ["user_id", "item_id"]
 
 
 @dataclass(frozen=True)
-class Inputs:
+class EvaluateInputs:
     """Inputs of an evaluation, opened but not read.
 
     saved : the evaluated model. other : a second model to compare it with, or None. training, test : ratings.
@@ -47,9 +46,7 @@ class Inputs:
 def test_input(config: EvaluateConfig) -> InputConfig:
     """Settings of the test ratings: those of the input, with another path.
 
-    Raises
-    ------
-    ConfigError : the configuration has no path, or reads by a query that would be the test's too.
+    Raises ConfigError: the configuration has no path, or reads by a query that would be the test's too.
     """
     path, given = config.evaluation.test_path, config.input
     if path is None:
@@ -64,12 +61,10 @@ def test_input(config: EvaluateConfig) -> InputConfig:
     return given.model_copy(update={"table" if given.format in ("table", "jdbc") else "path": path, "snapshot": None})
 
 
-def open_inputs(context: Context[EvaluateConfig]) -> Inputs:
+def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
     """Load the models and open the ratings. Their ids have to be of the models' type.
 
-    Raises
-    ------
-    ConfigError, DataError : names the setting whose path or ids cannot be used.
+    Raises ConfigError, DataError: names the setting whose path or ids cannot be used.
     """
     settings, spark = context.config.evaluation, context.spark
     saved, other = load_served_model(context), None
@@ -84,7 +79,7 @@ def open_inputs(context: Context[EvaluateConfig]) -> Inputs:
     titles = None
     if settings.titles_path is not None:
         titles = read_titles_file(spark, settings.titles_path, saved.model.itemFactors.schema["id"].dataType)
-    return Inputs(saved, other, training, test, titles)
+    return EvaluateInputs(saved, other, training, test, titles)
 
 
 def naming_test(read: Callable[[], T]) -> T:
@@ -97,29 +92,17 @@ def naming_test(read: Callable[[], T]) -> T:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A model, the model it is compared with, and the ratings that both are measured by.
+    """A model, the model it is compared with, and the ratings that both are measured by."""
 
-    Attributes
-    ----------
-    saved : the evaluated model.
-    other : the second saved model, if one is named.
-    relatives : name -> vectors of the second model or the baseline model. Empty for a classical model alone.
-    training : user_id, item_id, rating, ...
-    test : user_id, item_id, rating. All models know the ids, and no pair is in training.
-    n_test : ratings in ``test``.
-    overlap, unknown : test ratings left out because their pair is in training, or a model lacks an id.
-    items_missing : test items left out with all of their ratings.
-    """
-
-    saved: SavedModel
-    other: SavedModel | None
-    relatives: Mapping[str, ScoringVectors]
-    training: DataFrame
-    test: DataFrame
+    saved: SavedModel  # the evaluated model
+    other: SavedModel | None  # the second saved model, if one is named
+    relatives: Mapping[str, ScoringVectors]  # of the second or the baseline model; empty for a classical model alone
+    training: DataFrame  # user_id, item_id, rating, ...
+    test: DataFrame  # user_id, item_id, rating; all models know the ids, and no pair is in training
     n_test: int
-    overlap: int
-    unknown: int
-    items_missing: int
+    overlap: int  # test ratings left out because their pair is in training
+    unknown: int  # because a model lacks an id
+    items_missing: int  # test items left out with all of their ratings
 
     @property
     def model(self) -> DeconfoundedMFModel:
@@ -131,20 +114,13 @@ class Comparison:
         """Name -> vectors of all models, the evaluated one first."""
         return {MODEL: self.model.scoringVectors(), **self.relatives}
 
-    @cached_property
-    def statistics(self) -> DataFrame:
-        """item_id, ratings, mean_rating of the training."""
-        return item_statistics(self.training)
 
-
-def compare(inputs: Inputs, training: Validated, test: Validated, resources: ExitStack) -> Comparison:
+def compare(inputs: EvaluateInputs, training: Validated, test: Validated, resources: ExitStack) -> Comparison:
     """Find the usable test ratings, and fit the baseline model where no second model is named.
 
     The test and the baseline model are released with ``resources``.
 
-    Raises
-    ------
-    DataError : no test rating can be used, or the training ratings make no fit.
+    Raises DataError: no test rating can be used, or the training ratings make no fit.
     """
     model = inputs.saved.model
     relatives: dict[str, DeconfoundedMFModel] = {}

@@ -20,7 +20,7 @@ from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.report.facts import CertaintyFacts, DataFacts, GammaFacts, Part, ReportFacts, Stage, StratumFacts
+from dcrec_spark.report.facts import CertaintyFacts, DataFacts, GammaFacts, PartFacts, ReportFacts, Stage, StratumFacts
 
 _BASELINES = {
     RANDOM: "a hash of user and item; not ranked over the catalogue",
@@ -79,7 +79,7 @@ def report_facts(
         samples=samples,
         no_reasons=no_reasons,
         k=k,
-        listed=_listed(model, measurements.lists, k),
+        listed=_count_lists(model, measurements.lists, k),
         timings=dict(run.timings),
         fit_timings=record.get("timings", {}),
         versions=run.versions,
@@ -124,9 +124,9 @@ def _data(comparison: Comparison) -> DataFacts:
     return DataFacts(training, test, *left_out, per_user, per_item)
 
 
-def _part(name: str, ratings: DataFrame) -> Part:
+def _part(name: str, ratings: DataFrame) -> PartFacts:
     users, items = ratings.agg(F.count_distinct("user_id"), F.count_distinct("item_id")).collect()[0]
-    return Part(name, int(users), int(items), histogram(ratings, "rating"))
+    return PartFacts(name, int(users), int(items), histogram(ratings, "rating"))
 
 
 def _stages(model: DeconfoundedMFModel) -> list[Stage]:
@@ -189,7 +189,7 @@ def _reasons(comparison: Comparison, lists: DataFrame, titles: DataFrame | None)
         explained.unpersist()
 
 
-def _listed(model: DeconfoundedMFModel, ranked: DataFrame, k: int) -> Any:
+def _count_lists(model: DeconfoundedMFModel, ranked: DataFrame, k: int) -> Any:
     """pandas: in how many users' first k places the items of the catalogue are (low, high, n)."""
     places = ranked.where(F.col("rank") <= k).groupBy("item_id").agg(F.count("*").alias("lists"))
     items = model.itemFactors.select(F.col("id").alias("item_id")).join(places, "item_id", "left")

@@ -2,7 +2,7 @@
 
 extract      the model (and a second one), ratings, test, titles
 transform    validate ─ leave out seen and unknown pairs ─ fit the baseline model ─ predict and rank ─ check
-load         metrics, rejects, runs; report/report.html
+load         metrics, rejects, runs. report/report.html
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,14 @@ from rich.text import Text
 
 from dcrec_spark.config import EvaluateConfig, ValidationConfig
 from dcrec_spark.data.validation.validate import validate
-from dcrec_spark.jobs.evaluate.comparison import Comparison, Inputs, compare, naming_test, open_inputs, test_input
+from dcrec_spark.jobs.evaluate.comparison import (
+    Comparison,
+    EvaluateInputs,
+    compare,
+    naming_test,
+    open_inputs,
+    test_input,
+)
 from dcrec_spark.jobs.evaluate.facts import report_facts
 from dcrec_spark.jobs.evaluate.measure import check_exposures, measure, measure_certainty
 from dcrec_spark.jobs.inputs import input_line, model_line, require_model_path, validate_to_serve
@@ -26,7 +33,7 @@ from dcrec_spark.report.page import render
 FOLDER, PAGE = "report", "report.html"
 
 
-class Evaluate(Job[EvaluateConfig, Inputs, None]):
+class Evaluate(Job[EvaluateConfig, EvaluateInputs, None]):
     """Measure a saved model on held-out ratings, with baselines and intervals, and write a report."""
 
     config_type = EvaluateConfig
@@ -36,12 +43,12 @@ class Evaluate(Job[EvaluateConfig, Inputs, None]):
         require_model_path(config)
         test_input(config)
 
-    def extract(self, context: Context[EvaluateConfig]) -> Inputs:
+    def extract(self, context: Context[EvaluateConfig]) -> EvaluateInputs:
         """Load the models and open ratings, test and titles."""
         with context.reporter.step("load the models"):
             return open_inputs(context)
 
-    def transform(self, context: Context[EvaluateConfig], inputs: Inputs) -> Outputs[None]:
+    def transform(self, context: Context[EvaluateConfig], inputs: EvaluateInputs) -> Outputs[None]:
         """Measure and explain, and render the report."""
         config, run, step = context.config, context.run, context.reporter.step
         record = record_of(context.spark, inputs.saved.source) or {}
@@ -65,7 +72,7 @@ class Evaluate(Job[EvaluateConfig, Inputs, None]):
         tables = {"metrics": measurements.table(context.spark, run.run_id), "rejects": reject_table(training, run)}
         return Outputs(tables, None, {FOLDER: text_file(context.spark, PAGE, page)})
 
-    def plan(self, context: Context[EvaluateConfig], inputs: Inputs) -> list[str]:
+    def plan(self, context: Context[EvaluateConfig], inputs: EvaluateInputs) -> list[str]:
         """Name the ratings and the model."""
         return [input_line(context.config, inputs.training), model_line(inputs.saved)]
 

@@ -9,7 +9,14 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.config import EvaluateConfig
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, one_list_for_all, with_baselines
+from dcrec_spark.evaluation.baselines import (
+    BASELINES,
+    POPULARITY,
+    RANK_ONLY,
+    item_statistics,
+    one_list_for_all,
+    with_baselines,
+)
 from dcrec_spark.evaluation.distributions import histogram
 from dcrec_spark.evaluation.measures import Columns, Measure, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
@@ -33,20 +40,12 @@ _COLUMNS = Columns("user_id", "item_id", "rating")
 
 @dataclass(frozen=True)
 class Measurements:
-    """Metrics of the models and of the simple baselines.
+    """Metrics of the models and of the simple baselines."""
 
-    Attributes
-    ----------
-    lists : of the evaluated model: user_id, rank, item_id, score, preference, confounder.
-    of_test : metrics of the predictions for the test's items.
-    of_lists : metrics of the lists, over the whole catalogue.
-    strata : metrics of the model and the one it is compared with, for parts of the users and items.
-    """
-
-    lists: DataFrame
-    of_test: Metrics
-    of_lists: Metrics
-    strata: Sequence[Stratum]
+    lists: DataFrame  # of the evaluated model: user_id, rank, item_id, score, preference, confounder
+    of_test: Metrics  # of the predictions for the test's items
+    of_lists: Metrics  # of the lists, over the whole catalogue
+    strata: Sequence[Stratum]  # of the model and the one it is compared with
 
     @property
     def differences(self) -> dict[str, list[Metrics]]:
@@ -142,7 +141,7 @@ def measure_certainty(comparison: Comparison) -> CertaintyFacts | str:
 
 def _rank(context: Context[EvaluateConfig], comparison: Comparison) -> dict[str, DataFrame]:
     """Rank the best unseen items of every user, by each model and by popularity."""
-    counts = comparison.statistics.select("item_id", F.col("ratings").alias("score"))
+    counts = item_statistics(comparison.training).select("item_id", F.col("ratings").alias("score"))
     popular = one_list_for_all(comparison.model.scoringVectors(), counts)
     depth = max(context.config.recommend.top_n, *CUTS)
     seen, lists = comparison.training.select("user_id", "item_id"), {}

@@ -22,6 +22,7 @@ from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
 from dcrec_spark.jobs.tune.candidates import Candidate
 from dcrec_spark.jobs.tune.trials import Measured
 from dcrec_spark.local.data import Parts, gather
+from dcrec_spark.local.fits import ignore_progress
 from dcrec_spark.local.trial import ROUNDS, Bench, Trial, weights_of
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
@@ -96,9 +97,7 @@ class InMemory:
     def open(cls, spark: SparkSession, config: TuneConfig, held_out: Split) -> "tuple[InMemory, Sizes]":
         """Bring both parts to the driver.
 
-        Raises
-        ------
-        DataError : a part is empty.
+        Raises DataError: a part is empty.
         """
         gathered = gather(held_out._asdict(), COLUMNS)
         parts = gathered.select_known("validation", ("train",))
@@ -135,20 +134,18 @@ class OnCluster:
     def open(cls, config: TuneConfig, held_out: Split, resources: ExitStack) -> "tuple[OnCluster, Sizes]":
         """Cache both parts, which are released with ``resources``.
 
-        Raises
-        ------
-        DataError : a part is empty.
+        Raises DataError: a part is empty.
         """
-        train, validation = _cached(held_out.train, resources), _cached(held_out.validation, resources)
+        train, validation = _cache(held_out.train, resources), _cache(held_out.validation, resources)
         known = validation
         for side in (COLUMNS.user, COLUMNS.item):
             known = known.join(train.select(side).distinct(), side, "left_semi")
-        known = _cached(known.select(train.columns), resources)
+        known = _cache(known.select(train.columns), resources)
         sizes = _sizes(train.count(), validation.count(), known.count())
         if config.tuning.weights == "exposure":
             exposure = _weighing(config, train.columns).fit(train)
             resources.callback(exposure.release)
-            known = _cached(weigh_by_exposure(exposure.transform(known)), resources)
+            known = _cache(weigh_by_exposure(exposure.transform(known)), resources)
         return cls(config, Split(train, known)), sizes
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
@@ -171,13 +168,13 @@ class OnCluster:
 
     def _fit_exposure(self, params: dict[str, Any]) -> PoissonFactorizationModel:
         estimator = PoissonFactorization(**params)
-        estimator.listener = _ignore
+        estimator.listener = ignore_progress
         return estimator.fit(self.parts.train)
 
     def _fit(self, candidate: Candidate, exposure: PoissonFactorizationModel | None) -> Measured | FitError:
         outcome, _ = _params(self.config, candidate, self.parts.train.columns)
         estimator = DeconfoundedMF(**outcome, exposureModel=exposure)
-        estimator.listener = _ignore
+        estimator.listener = ignore_progress
         start = time.perf_counter()
         try:
             model = estimator.fit(self.parts.train)
@@ -221,10 +218,6 @@ def _sizes(train: int, held_out: int, known: int) -> Sizes:
     return Sizes(train, known, held_out - known)
 
 
-def _cached(frame: DataFrame, resources: ExitStack) -> DataFrame:
+def _cache(frame: DataFrame, resources: ExitStack) -> DataFrame:
     resources.callback(frame.unpersist)
     return frame.persist()
-
-
-def _ignore(stage: str, iteration: int, objective: float) -> None:
-    """Progress of a single fit of many is not shown."""

@@ -2,7 +2,7 @@
 
 extract      the ratings
 transform    validate ─ hold ratings out ─ fit and measure each candidate ─ choose
-load         trials, rejects, runs; best/best.yaml
+load         trials, rejects, runs. best/best.yaml
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.tables import reject_table, text_file
 from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates, format_parameters
 from dcrec_spark.jobs.tune.fits import Attempt, Fits, InMemory, OnCluster, Sizes, fits_in_memory, metric_settings, split
-from dcrec_spark.jobs.tune.trials import Choice, Ledger, TrialRow, choose
+from dcrec_spark.jobs.tune.trials import Ledger, SearchResult, TrialRow, choose
 from dcrec_spark.publish import schemas
 from dcrec_spark.publish.current import current_directory, read_record
 from dcrec_spark.storage.files import open_files
@@ -39,14 +39,14 @@ _LISTED = 10
 
 
 @dataclass(frozen=True)
-class Inputs:
+class TuneInputs:
     """Ratings as ``read_ratings`` gives them, and the candidates."""
 
     ratings: DataFrame
     candidates: Sequence[Candidate]
 
 
-class Tune(Job[TuneConfig, Inputs, Choice]):
+class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
     """Search the settings of both stages that rank held-out ratings best. The result is the choice."""
 
     config_type = TuneConfig
@@ -57,16 +57,16 @@ class Tune(Job[TuneConfig, Inputs, Choice]):
         """Refuse a search space with nothing to try, or choices that exclude each other."""
         draw_candidates(config)
 
-    def extract(self, context: Context[TuneConfig]) -> Inputs:
+    def extract(self, context: Context[TuneConfig]) -> TuneInputs:
         """Open the ratings, which need the columns that the search uses."""
         config = context.config
         _require_own_output(context.spark, context.output)
-        inputs = Inputs(open_ratings(context), draw_candidates(config))
+        inputs = TuneInputs(open_ratings(context), draw_candidates(config))
         if config.tuning.split == "time" and "timestamp" not in inputs.ratings.columns:
             raise ConfigError("setting tuning.split=time: the input has no timestamps; set input.columns.timestamp")
         return inputs
 
-    def transform(self, context: Context[TuneConfig], inputs: Inputs) -> Outputs[Choice]:
+    def transform(self, context: Context[TuneConfig], inputs: TuneInputs) -> Outputs[SearchResult]:
         """Validate, hold ratings out, fit and measure each candidate, choose."""
         config, run, step = context.config, context.run, context.reporter.step
         with step("validate"):
@@ -86,14 +86,14 @@ class Tune(Job[TuneConfig, Inputs, Choice]):
         tables = {"trials": table, "rejects": reject_table(valid, run)}
         return Outputs(tables, choice, {FOLDER: text_file(context.spark, FILE, best)})
 
-    def plan(self, context: Context[TuneConfig], inputs: Inputs) -> list[str]:
+    def plan(self, context: Context[TuneConfig], inputs: TuneInputs) -> list[str]:
         """Name the ratings, and the size of the search."""
         tuning = context.config.tuning
         shared = len({candidate.stage_one for candidate in inputs.candidates} - {""})
         trials = f"{tuning.search} search of {len(inputs.candidates)} trials over {shared} exposure models"
         return [input_line(context.config, inputs.ratings), f"search  {trials}, by {tuning.metric}"]
 
-    def summary(self, context: Context[TuneConfig], finished: Finished[Choice]) -> RenderableType:
+    def summary(self, context: Context[TuneConfig], finished: Finished[SearchResult]) -> RenderableType:
         """Show the best trials, and the command that fits with the settings of the best."""
         run, best = finished.run, f"{finished.directory}/{FOLDER}/{FILE}".removeprefix("file://")
         lines = [f"run {run.run_id} published to {finished.directory.removeprefix('file://')}", *run.warnings]
@@ -122,9 +122,7 @@ def search(
 
     counter : that of the reporter.
 
-    Raises
-    ------
-    FitError : all trials failed. DataError : the metric is undefined.
+    Raises FitError: all trials failed. Raises DataError: the metric is undefined.
     """
     known, keys = ledger.read(), {candidate.key(ledger.search): candidate for candidate in candidates}
     rows = [replace(known[key], trial=candidate.number) for key, candidate in keys.items() if key in known]
@@ -187,7 +185,7 @@ def _record_sizes(run: Run, sizes: Sizes) -> None:
         )
 
 
-def _record_search(run: Run, ledger: Ledger, rows: Sequence[TrialRow], choice: Choice) -> None:
+def _record_search(run: Run, ledger: Ledger, rows: Sequence[TrialRow], choice: SearchResult) -> None:
     failed, earlier = [row for row in rows if not row.done], sum(row.run_id != run.run_id for row in rows)
     run.counts |= {"trials": len(rows), "trials_failed": len(failed), "trials_recorded_earlier": earlier}
     if failed:
@@ -216,7 +214,7 @@ def _best_yaml(config: TuneConfig, candidates: Sequence[Candidate], best: TrialR
     return head + yaml.safe_dump(sections, sort_keys=False)
 
 
-def _best_trials(choice: Choice) -> Table:
+def _best_trials(choice: SearchResult) -> Table:
     metric = choice.best.metric
     second = "ndcg" if metric == "mse" else "mse"
     table = Table(box=SIMPLE_HEAD)

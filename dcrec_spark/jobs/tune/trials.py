@@ -1,6 +1,6 @@
 """Trials: one row for each candidate that was fitted, their record on disk, and the choice among them.
 
-<output>/trials/<search>/<token>.parquet    trials that finished together; schema dcrec_spark.publish.schemas.TRIALS
+<output>/trials/<search>/<token>.parquet    trials that finished together. Schema dcrec_spark.publish.schemas.TRIALS
 
 A trial is recorded when it finishes, so that an interrupted search resumes. Its key is a hash of data, split, metric
 and all its settings: another space reuses the same trials, and never those of other data.
@@ -116,7 +116,7 @@ class Ledger:
 
 
 @dataclass(frozen=True)
-class Choice:
+class SearchResult:
     """Trials with a value, the best first.
 
     difference : of the best and the second, on the same resamples. None without a second.
@@ -145,14 +145,14 @@ class Choice:
         return f"{one} is better than {other}: {by}; the interval excludes 0"
 
 
-def choose(rows: Sequence[TrialRow], settings: MetricSettings) -> Choice:
+def choose(rows: Sequence[TrialRow], settings: MetricSettings) -> SearchResult:
     """Choose the best trial. rows : of one search, at least one of them done."""
     done = [row for row in rows if row.done]
     metric = done[0].metric
     sign = 1.0 if Measure.parse(metric).is_error else -1.0
     ordered = sorted(done, key=lambda row: (sign * (row.value or 0.0), row.trial))
     if len(ordered) == 1:
-        return Choice(ordered, None)
+        return SearchResult(ordered, None)
     best, second = (str(row.trial) for row in ordered[:2])
     both = Metrics(settings, {str(row.trial): {Measure.parse(metric): row.score()} for row in ordered[:2]}, {})
-    return Choice(ordered, both.difference(best, second).estimates()[metric])
+    return SearchResult(ordered, both.difference(best, second).estimates()[metric])

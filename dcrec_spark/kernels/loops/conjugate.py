@@ -1,4 +1,4 @@
-"""Conjugate gradients of :mod:`dcrec_spark.kernels.conjugate`, row by row."""
+"""Conjugate gradients of :mod:`dcrec_spark.kernels.solvers`, row by row."""
 
 import numpy as np
 

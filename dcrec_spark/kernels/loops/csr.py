@@ -14,7 +14,7 @@ Four = tuple[float, float, float, float]
 
 
 @jit
-def grouped(group: Places, n_groups: int, values: Places) -> tuple[Places, Places]:
+def group_values(group: Places, n_groups: int, values: Places) -> tuple[Places, Places]:
     """Return where each group begins, (n_groups + 1,), and the values group by group, in their order."""
     begins = np.zeros(n_groups + 1, np.int64)
     for number in group:

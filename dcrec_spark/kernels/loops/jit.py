@@ -1,6 +1,8 @@
 """Compilation of loops by numba: without the interpreter's lock, cached on disk if a folder is writable."""
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numba
@@ -30,7 +32,9 @@ def inline(function: Inline) -> Inline:
 
 def _jit(function: Loop, **more: Any) -> Any:
     options: dict[str, Any] = {"nogil": True, "fastmath": _FAST, "error_model": "numpy", **more}
-    try:
-        return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # numba finds no folder to write to
-        return numba.njit(**options)(function)
+    with suppress(RuntimeError, OSError):  # numba finds no folder to write to, or, in an archive, does not look
+        cached = numba.njit(cache=True, **options)(function)
+        os.makedirs(cached.stats.cache_path, exist_ok=True)
+        if os.access(cached.stats.cache_path, os.W_OK):
+            return cached
+    return numba.njit(**options)(function)

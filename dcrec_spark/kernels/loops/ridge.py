@@ -148,14 +148,19 @@ def _gather(start: int, end: int, given: RowSystems, gathered: Numbers, curved: 
     rank, width, bordered = given.rank, given.right.shape[1], given.border.shape[1] > 0
     bias, last, right = place(PIECE, 0, rank), place(PIECE, 0, width - 1), place(PIECE, 0, width)
     has_bias = width - bordered > rank
+    fours = rank - rank % TILE
     for n in range(start, end):
         source, weight, row = given.sources[given.col[n]], given.curvature[n], (n - start) * PANEL
-        for panel in range(0, rank, PANEL):
-            at, of_source = np.uint64(panel * PIECE + row), np.uint64(panel)
-            for column in range(min(PANEL, rank - panel)):
-                number = source[of_source + np.uint64(column)]
-                gathered[at + np.uint64(column)] = number
-                curved[at + np.uint64(column)] = number * weight
+        for k in range(0, fours, TILE):
+            # Four are read before any is written, so that they move as one vector.
+            at, i = np.uint64(place(PIECE, 0, k) + row), np.uint64(k)
+            a, b, c, d = source[i], source[i + COLUMN_1], source[i + COLUMN_2], source[i + COLUMN_3]
+            gathered[at], gathered[at + COLUMN_1], gathered[at + COLUMN_2], gathered[at + COLUMN_3] = a, b, c, d
+            a, b, c, d = a * weight, b * weight, c * weight, d * weight
+            curved[at], curved[at + COLUMN_1], curved[at + COLUMN_2], curved[at + COLUMN_3] = a, b, c, d
+        for k in range(fours, rank):
+            at, number = np.uint64(place(PIECE, 0, k) + row), source[np.uint64(k)]
+            gathered[at], curved[at] = number, number * weight
         if has_bias:
             gathered[bias + row], curved[bias + row] = 1.0, weight
         if bordered:

@@ -21,7 +21,7 @@ from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.rows import RowLayout
 from dcrec_spark.kernels.csr import CountBlock, inner_products, row_products, row_sums
-from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise, over_relaxed
+from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise, over_relax
 from dcrec_spark.kernels.poisson import converge_shape, drawn_counts, log_rates, rates, update_shape
 
 Term = TypeVar("Term")
@@ -165,8 +165,8 @@ def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is
     if inputs.parts:  # of rows without a pair here
         updated[inputs.block[heavy_items.ROW]] += mean[inputs.block[heavy_items.ROW]] * inputs.parts["drawn"]
     length, momentum = model.stride
-    reached = over_relaxed(before, updated, prior, length)
-    shape = over_relaxed(inputs.memory.get(REACHED, before), reached, prior, 1.0 + momentum)
+    reached = over_relax(before, updated, prior, length)
+    shape = over_relax(inputs.memory.get(REACHED, before), reached, prior, 1.0 + momentum)
     result = _move(inputs, model, is_user, shape)
     if momentum:
         result = _remember(result, reached)

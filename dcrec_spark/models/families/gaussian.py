@@ -19,11 +19,11 @@ from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.heavy_items import PartsOf, ScoresOf
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.kernels import certainty, cholesky, conjugate, ridge, ridge_sums
+from dcrec_spark.kernels import certainty, ridge, ridge_sums, solvers
 from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
-from dcrec_spark.kernels.pairs import ratings_and_weights
+from dcrec_spark.kernels.ridge import ratings_and_weights
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
 from dcrec_spark.models.families.base import (
     Assessor,
@@ -243,9 +243,9 @@ class GaussianSteps:
     def solve(self, ratings: RatingBlock, system: System, before: Floats | None) -> Floats:
         """Return the rows of a system, solved or after some steps from where they were; None: from zeros."""
         if not self.gradients:
-            return cholesky.solve_rows(ratings, system)
+            return solvers.solve_rows(ratings, system)
         begin = np.zeros_like(system.right) if before is None else before
-        return conjugate.descend(ratings, system, begin, self.gradients)
+        return solvers.descend(ratings, system, begin, self.gradients)
 
     @property
     def shared(self) -> Shared:
@@ -389,7 +389,7 @@ def _solve_heavy(inputs: KernelInput, ratings: RatingBlock, system: System, mode
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
     """Add up what the pairs of a block of users add to the normal equations of heavy items."""
     ratings = rating_block(heavy_items.transpose(inputs.block), model)
-    half, right = cholesky.sums_over_pairs(ratings, update.rows, update.sums["augmented"], shared, model.design)
+    half, right = solvers.sums_over_pairs(ratings, update.rows, update.sums["augmented"], shared, model.design)
     return {"half": half, "right": right}
 
 

@@ -14,10 +14,9 @@ from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, lay_out_in_process
 from dcrec_spark.spark.lineage import is_local
-from dcrec_spark.spark.planning import few_partitions
+from dcrec_spark.spark.planning import few_partitions, rows_at_most
 from dcrec_spark.spark.preflight import require_workers
 from dcrec_spark.spark.session import jvm_limits, machine_memory
-from dcrec_spark.spark.sizes import rows_at_most
 
 # Of an id that is a string, as a UUID is.
 STRING_BYTES = 40

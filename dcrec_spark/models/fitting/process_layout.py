@@ -24,8 +24,8 @@ from dcrec_spark.engine.process import ProcessSide
 from dcrec_spark.engine.sides import State
 from dcrec_spark.kernels.csr import index_type
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.keys import keys_of
-from dcrec_spark.kernels.threads import blas_on_one_thread, made_in_pieces
+from dcrec_spark.kernels.random import keys_of
+from dcrec_spark.kernels.threads import blas_on_one_thread, make_in_pieces
 from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
 from dcrec_spark.models.fitting.arrow_cache import arrow_table, cached_frame
 from dcrec_spark.models.fitting.checked import duplicate_pair, require_two, require_usable_here, unknown_side
@@ -282,7 +282,7 @@ def _places_by_table(wanted: npt.NDArray[np.integer], ids: npt.NDArray[np.intege
         number = wanted[at].astype(np.int64)
         return np.asarray(table[np.where((number < low) | (number > high), len(table) - 1, number - low)])
 
-    return made_in_pieces(look_up, len(wanted), index)
+    return make_in_pieces(look_up, len(wanted), index)
 
 
 def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:

@@ -16,15 +16,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array
-from dcrec_spark.kernels.csr import grouped
+from dcrec_spark.kernels.csr import group_values
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.kernels.threads import over_rows
-from dcrec_spark.kernels.topn import Cap, Ranked, joined, top_n
+from dcrec_spark.kernels.topn import Cap, Ranked, concatenate, top_n
 from dcrec_spark.models.fitting.arrow_cache import arrow_table
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS
 from dcrec_spark.models.fitting.process_layout import places
-from dcrec_spark.spark.sizes import rows_at_most
+from dcrec_spark.spark.planning import rows_at_most
 
 # Of scores that are made at a call, before anybody asks for a row; two cores take some seconds for a thousand million.
 LOCAL_SCORES = 10**10
@@ -115,7 +115,7 @@ def _ranked(sides: Sides, n: int, rows: pa.Table, cols: pa.Table, seen: pa.Table
         ranked[first] = found._replace(row=found.row + first)
 
     over_rows(rank, np.arange(rows.num_rows + 1))
-    return _table(rows, cols, joined([ranked[first] for first in sorted(ranked)]))
+    return _table(rows, cols, concatenate([ranked[first] for first in sorted(ranked)]))
 
 
 def _left_out(rows: pa.Table, cols: pa.Table, seen: pa.Table | None) -> tuple[Array, Array]:
@@ -126,7 +126,7 @@ def _left_out(rows: pa.Table, cols: pa.Table, seen: pa.Table | None) -> tuple[Ar
     known = (row >= 0) & (col >= 0)
     if not known.all():
         row, col = row[known], col[known]
-    return grouped(row, rows.num_rows, col)
+    return group_values(row, rows.num_rows, col)
 
 
 def _table(rows: pa.Table, cols: pa.Table, ranked: Ranked) -> pa.Table:

@@ -73,14 +73,8 @@ def test_ratings_as_text(spark: SparkSession) -> None:
 
 
 def test_ratings_as_numbers(spark: SparkSession) -> None:
-    data = [
-        ("u", "a", float("nan")),
-        ("u", "b", float("inf")),
-        ("u", "c", None),
-        ("u", "d", 6.0),
-        ("u", "e", 5.0),
-        ("v", "f", 1.0),
-    ]
+    ratings_of = {"a": float("nan"), "b": float("inf"), "c": None, "d": 6.0, "e": 5.0}
+    data = [*(("u", item, rating) for item, rating in ratings_of.items()), ("v", "f", 1.0)]
     found = check(spark, data, "user_id string, item_id string, rating double", scale_min=1, scale_max=5, **LENIENT)
     assert reasons(found) == {
         "a": ["nan_rating"],
@@ -95,18 +89,9 @@ def test_ratings_as_numbers(spark: SparkSession) -> None:
 def test_all_reasons_of_a_row(spark: SparkSession) -> None:
     found = check(spark, [*GOOD, (None, " ", "x"), ("", None, None)], **LENIENT)
     lists = sorted(row["reasons"] for row in found.rejects.collect())
-    assert lists == [
-        ["empty_user", "null_item", "null_rating"],
-        ["null_user", "empty_item", "unparsable_rating"],
-    ]
+    assert lists == [["empty_user", "null_item", "null_rating"], ["null_user", "empty_item", "unparsable_rating"]]
     assert found.counts["rejected"] == 2
     assert sum(found.reasons.values()) == 6
-
-
-def test_ids_are_kept_as_they_are(spark: SparkSession) -> None:
-    ids = [" a ", "A", "a", "é", "e\u0301", "日本", "it's", 'say "x"', "two\nlines", "\t", "007", "7"]
-    found = check(spark, [(identity, f"i{number}", "3") for number, identity in enumerate(ids)])
-    assert {row["user_id"] for row in found.ratings.collect()} == set(ids)
 
 
 def test_rejects_hold_the_row_as_read(spark: SparkSession) -> None:
@@ -115,46 +100,24 @@ def test_rejects_hold_the_row_as_read(spark: SparkSession) -> None:
     assert_rejects(found, expected)
 
 
-def test_a_malformed_row_has_no_other_reason(spark: SparkSession) -> None:
-    schema = f"{SCHEMA}, raw string, read_problems array<string>"
-    data = [(*row, "line", []) for row in GOOD] + [(None, None, "x", "a;b;c", ["malformed_row"])]
-    found = validate(frame_of(spark, data, schema), ValidationConfig(**LENIENT))
-    assert_rejects(found, [("a;b;c", ["malformed_row"])])
-
-
-def test_an_id_that_the_reader_could_not_read_is_not_also_null(spark: SparkSession) -> None:
+def test_a_malformed_row_has_no_other_reason_and_an_unreadable_id_is_not_also_null(spark: SparkSession) -> None:
     schema = "user_id long, item_id long, rating string, raw string, read_problems array<string>"
-    data = [(1, 1, "3", "", []), (2, 2, "3", "", []), (None, 3, "x", "u1,3,x", ["unparsable_user"])]
-    found = validate(frame_of(spark, data, schema), ValidationConfig(**LENIENT))
-    assert_rejects(found, [("u1,3,x", ["unparsable_user", "unparsable_rating"])])
+    data = [(1, 1, "3", "", []), (2, 2, "3", "", []), (None, None, "x", "a;b;c", ["malformed_row"])]
+    data.append((None, 3, "x", "u1,3,x", ["unparsable_user"]))
+    found = validate(frame_of(spark, data, schema).coalesce(1), ValidationConfig(**LENIENT))
+    assert_rejects(found, [("a;b;c", ["malformed_row"]), ("u1,3,x", ["unparsable_user", "unparsable_rating"])])
 
 
 # ---- counts and timestamps
 
 
 def test_counts_have_to_be_positive_numbers(spark: SparkSession) -> None:
-    data = [(*GOOD[0], "2"), (*GOOD[1], "0.5")] + [
-        ("u", item, "3", count)
-        for item, count in [
-            ("a", "0"),
-            ("b", "-1"),
-            ("c", "x"),
-            ("d", None),
-            ("e", "nan"),
-            ("f", "inf"),
-            ("g", str(2**62)),
-        ]
-    ]
+    bad = {"0": "non_positive", "-1": "non_positive", "x": "unparsable", None: "null", "nan": "nan", "inf": "infinite"}
+    data = [(*GOOD[0], "2"), (*GOOD[1], "0.5"), ("u", "large", "3", str(2**62))]
+    data += [("u", f"bad{number}", "3", count) for number, count in enumerate(bad)]
     found = check(spark, data, f"{SCHEMA}, count string", **LENIENT)
-    assert reasons(found) == {
-        "a": ["non_positive_count"],
-        "b": ["non_positive_count"],
-        "c": ["unparsable_count"],
-        "d": ["null_count"],
-        "e": ["nan_count"],
-        "f": ["infinite_count"],
-        "g": ["count_too_large"],
-    }
+    expected = {f"bad{number}": [f"{reason}_count"] for number, reason in enumerate(bad.values())}
+    assert reasons(found) == {**expected, "large": ["count_too_large"]}
     assert ratings(found, "user_id", "count") == [("u1", 2.0), ("u2", 0.5)]
 
 
@@ -198,11 +161,7 @@ def test_timestamps(spark: SparkSession) -> None:
         "": None,
     }
     data = [("u1", f"good{number}", "3", text) for number, text in enumerate(good)]
-    data += [
-        ("u2", "late", "3", str(NOW + DAY + 1)),
-        ("u2", "odd", "3", "yesterday"),
-        ("u2", "fine", "3", "0"),
-    ]
+    data += [("u2", "late", "3", str(NOW + DAY + 1)), ("u2", "odd", "3", "yesterday"), ("u2", "fine", "3", "0")]
     found = check(spark, data, f"{SCHEMA}, timestamp string", **LENIENT)
     assert reasons(found) == {"late": ["future_timestamp"], "odd": ["unparsable_timestamp"]}
     seconds = {row["item_id"]: row["timestamp"] for row in found.ratings.collect()}
@@ -262,11 +221,6 @@ def test_last_needs_timestamps(spark: SparkSession) -> None:
         check(spark, GOOD, duplicates="last")
 
 
-def test_a_rejected_row_is_no_duplicate(spark: SparkSession) -> None:
-    found = check(spark, [*GOOD, ("u1", "i1", "x")], **LENIENT)
-    assert (found.counts["ratings"], found.counts["rejected"]) == (2, 1)
-
-
 # ---- limits
 
 
@@ -288,12 +242,7 @@ def test_too_few_ratings_are_counted_once(spark: SparkSession) -> None:
 
 
 def test_limits_count_pairs_not_rows(spark: SparkSession) -> None:
-    data = [("u1", "i1", "3")] * 3 + [
-        ("u2", "i1", "3"),
-        ("u2", "i2", "3"),
-        ("u3", "i1", "3"),
-        ("u3", "i2", "3"),
-    ]
+    data = [("u1", "i1", "3")] * 3 + [("u2", "i1", "3"), ("u2", "i2", "3"), ("u3", "i1", "3"), ("u3", "i2", "3")]
     found = check(spark, data, duplicates="mean", min_ratings_per_user=2)
     assert found.reasons == {"too_few_ratings_user": 3}
     assert found.counts == {"rows_in": 7, "accepted": 4, "rejected": 3, "ratings": 4, "merged_duplicates": 0}
@@ -340,7 +289,7 @@ def test_a_cap_without_times_draws_by_seed_alone(spark: SparkSession) -> None:
         (
             [*GOOD, ("u3", "i3", "x")],
             {"max_reject_share": 0.3},
-            r"1 of 3 rows are bad, a share of 0\.3333.*max_reject_share is 0\.3",
+            r"1 of 3 rows are bad, a share of 0\.3333.*max_reject_share is 0\.3.*\"u3\",\"item_id\":\"i3\"",
         ),
         ([("u1", "i1", "4"), ("u1", "i2", "3")], {}, r"all 2 good rows are of one user.*columns\.user"),
         ([("u1", "i1", "4"), ("u2", "i1", "3")], {}, "all 2 good rows are of one item"),
@@ -355,12 +304,6 @@ def test_a_run_that_cannot_go_on_says_why(spark: SparkSession, data: Any, config
     assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held
 
 
-def test_the_message_shows_a_row(spark: SparkSession) -> None:
-    with pytest.raises(DataError) as caught:
-        check(spark, [*GOOD, ("u3", "i3", "oops")])
-    assert '{"user_id":"u3","item_id":"i3","rating":"oops"}' in str(caught.value)
-
-
 def test_a_share_just_allowed_passes(spark: SparkSession) -> None:
     assert check(spark, [*GOOD, *[("u1", "j1", "2"), ("u3", "i3", "x")]], max_reject_share=0.25).counts["rejected"] == 1
 
@@ -369,11 +312,6 @@ def test_equal_ratings_and_an_undeclared_scale_are_warnings(spark: SparkSession)
     found = check(spark, [("u1", "i1", "4"), ("u2", "i2", "4")])
     assert [text[:17] for text in found.warnings] == ["all ratings are 4", "no scale is decla"]
     assert check(spark, GOOD, scale_min=1, scale_max=5).warnings == ()
-
-
-def test_wrong_types_are_refused_here_too(spark: SparkSession) -> None:
-    with pytest.raises(DataError, match=r"rating column .* is boolean"):
-        check(spark, [("u", "i", True)], "user_id string, item_id string, rating boolean")
 
 
 def test_unpersist_frees_everything(spark: SparkSession) -> None:
@@ -396,18 +334,7 @@ messy = st.tuples(
 @settings(max_examples=4)
 @given(st.lists(messy, min_size=1, max_size=40), st.integers(1, 3))
 def test_every_row_is_in_ratings_or_in_rejects(spark: SparkSession, data: list[Any], least: int) -> None:
-    fixed = [
-        ("a", "x", "1"),
-        ("b", "y", "2"),
-        ("a", "y", "1"),
-        ("b", "x", "1"),
-        ("c", "x", "1"),
-        ("c", "y", "1"),
-        ("a", "z", "1"),
-        ("b", "z", "1"),
-        ("c", "z", "1"),
-    ]
-    all_rows = [*fixed, *data]
+    all_rows = [*((user, item, "1") for user in "abc" for item in "xyz"), *data]
     found = check(spark, all_rows, scale_min=1, scale_max=5, duplicates="mean", min_ratings_per_item=least, **LENIENT)
     counts = found.counts
     assert counts["rows_in"] == len(all_rows) == counts["accepted"] + counts["rejected"]

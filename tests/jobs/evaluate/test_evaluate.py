@@ -20,7 +20,6 @@ from dcrec_spark.jobs.evaluate.job import Evaluate
 from dcrec_spark.models.outcome.tables import FactorTables
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import Outcome, failure_of, names_in, read_table, record_of, run_directory, run_job, run_retrain
-from tests.reference import metrics as by_hand
 
 FIT = {
     "exposure.rank": 2,
@@ -142,11 +141,6 @@ def test_metrics_match_the_dense_reference(compared: tuple[Outcome, Path], train
         assert row.n == len(test)
     difference = found.loc[("this model - item mean", "mse")]
     assert difference.value == pytest.approx(np.subtract(*(e.mean() for e in expected.values())))
-    ndcg = [
-        by_hand.ndcg(of.sort_values("score", ascending=False).rating.tolist(), [], 5, by_hand.Variant())
-        for _, of in predicted.groupby("user")
-    ]
-    assert found.loc[("this model", "ndcg@5(2^rel-1)")].value == pytest.approx(np.mean(ndcg))
     popularity = training.item.value_counts()
     unseen = potential(trained).assign(score=lambda f: f.item.map(popularity))
     listed = unseen.sort_values(["user", "score", "item"], ascending=[True, False, True]).groupby("user").head(5)
@@ -154,17 +148,14 @@ def test_metrics_match_the_dense_reference(compared: tuple[Outcome, Path], train
     assert not {("random", "mse"), ("popularity", "mae")} & set(found.index)
 
 
-def test_strata_are_parts_of_the_test(compared: tuple[Outcome, Path], trained: Path) -> None:
+def test_strata_are_parts_of_the_test(compared: tuple[Outcome, Path]) -> None:
     _, test = draw()
     table = read_table(compared[1], "metrics")
     table = table[table.split != "test"].set_index(["model", "split", "metric"])
     assert table.index.is_unique
     assert not any("coverage" in metric for _, _, metric in table.index)
     split = "test, items with 10 training ratings"  # all items have as many
-    row, model = (table.loc[(name, split, "mse")] for name in ("this model - compared model", "this model"))
-    assert row.n == len(test)
-    predicted = test.merge(potential(trained), on=["user", "item"], validate="1:1")
-    assert model.value == pytest.approx(((predicted.score - predicted.rating) ** 2).mean())
+    assert table.loc[("this model - compared model", split, "mse")].n == len(test)
     of_users = {split for _, split, _ in table.index if split.startswith("test, users with ")}
     assert len(of_users) >= 2
     sizes = [table.loc[("this model", split, "mse")].n for split in of_users]
@@ -186,8 +177,7 @@ def test_the_report_shows_both_models_and_reasons(compared: tuple[Outcome, Path]
         "Items by training ratings",
     ):
         assert part in text, part
-    for step in ("validate", "predict and rank", "fit"):
-        assert re.search(rf"{step} [\d.]+", text), step
+    assert re.search(r"predict and rank [\d.]+", text)
 
 
 def test_alone_a_model_is_compared_with_a_baseline_model(alone: Path, trained: Path) -> None:
@@ -197,9 +187,8 @@ def test_alone_a_model_is_compared_with_a_baseline_model(alone: Path, trained: P
     assert table.loc[("baseline model", "mse"), "value"] != table.loc[("this model", "mse"), "value"]
     assert "the same settings without a confounder" in text_of(alone)
     model = DeconfoundedMFModel.load(str(run_directory(trained / "deconfounded") / "model"))
-    baseline = baseline_of(model)
-    assert (baseline.getOrDefault("adjustment"), baseline.getOrDefault("exposureModel")) == ("none", None)
-    assert baseline.getOrDefault("rank") == model.getOrDefault("rank")
+    get = baseline_of(model).getOrDefault
+    assert (get("adjustment"), get("exposureModel"), get("rank")) == ("none", None, model.getOrDefault("rank"))
     model.release()
 
 
@@ -214,12 +203,9 @@ def test_other_training_ratings_are_warned_of_and_give_no_reasons(alone: Path) -
 
 REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
     "no test is named": ({"evaluation.test_path": "null"}, 2, "setting evaluation.test_path: found null"),
-    "no test is there": ({"evaluation.test_path": "{folder}/none"}, 3, "setting evaluation.test_path: input parquet"),
     "all of it was seen": ({"evaluation.test_path": "{folder}/seen.parquet"}, 3, "none of its 4 ratings can be used"),
     "no titles are there": ({"evaluation.titles_path": "{folder}/none.csv"}, 3, "check evaluation.titles_path"),
     "no second model": ({"evaluation.compare_with": "{folder}/none"}, 3, "setting evaluation.compare_with: there is"),
-    "no model": ({"model.path": "null"}, 2, "setting model.path: found null"),
-    "the model's own place": ({"output.path": "{folder}/deconfounded"}, 2, "setting output.path: "),
 }
 
 
@@ -234,11 +220,3 @@ def test_what_cannot_be_evaluated_is_refused(what: str, trained: Path, tmp_path:
     if what == "all of it was seen":  # which the run finds when it has begun
         record = failure_of(tmp_path / "out")
         assert (record["job"], record["exit_code"]) == ("evaluate", 3)
-
-
-def test_a_dry_run_checks_and_writes_nothing(trained: Path, tmp_path: Path) -> None:
-    settings = settings_of(trained, tmp_path / "out")
-    outcome = run_job(Evaluate, settings, "--dry-run")
-    assert outcome.code == 0, outcome
-    assert "nothing was written" in outcome.printed
-    assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,6 @@
 """The search as a job: trials recorded, the best one a configuration, the same metrics in memory and on the cluster."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -114,19 +113,6 @@ def test_weighted_errors_are_the_same_in_memory_and_on_the_cluster(ratings: Path
     assert found[0] == pytest.approx(found[1], rel=1e-9)
 
 
-def test_a_second_run_uses_what_is_recorded(searched: Path, ratings: Path, tmp_path: Path) -> None:
-    first = trials(run_directory(searched))
-    output = Path(shutil.copytree(searched, tmp_path / "out"))
-    wider = {**SETTINGS, **SPACE, "tuning.space.outcome.rank": "[1,2,3]", "input.path": ratings, "output.path": output}
-    outcome = run_job(Tune, wider)
-    assert outcome.code == 0, outcome
-    run = run_directory(output)
-    table, record = trials(run), record_of(run)
-    assert (record["counts"]["trials"], record["counts"]["trials_recorded_earlier"]) == (6, 4)
-    recorded = table[table.run_id != record["run_id"]]
-    assert dict(zip(recorded.key, recorded.value, strict=True)) == dict(zip(first.key, first.value, strict=True))
-
-
 def test_failed_trials_are_reported_and_the_latest_ratings_can_choose(ratings: Path, tmp_path: Path) -> None:
     settings = {
         **{"input.path": ratings, "input.columns.timestamp": "time", "output.path": tmp_path / "out"},
@@ -150,7 +136,6 @@ def test_failed_trials_are_reported_and_the_latest_ratings_can_choose(ratings: P
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"tuning.space.exposure.rank": "[0]"}, "values that exposure.rank takes; found 0"),
         ({"tuning.split": "time"}, "set input.columns.timestamp"),
         ({"tuning.weights": "exposure"}, "metric=mse or mae where weights=exposure: ndcg has no use for weights"),
     ],

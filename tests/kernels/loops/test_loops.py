@@ -1,21 +1,24 @@
 """Compiled loops match dense references on blocks of some size, and give the same bits on any number of threads."""
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import special
 
+import dcrec_spark
 from dcrec_spark.kernels import ridge_sums, threads
-from dcrec_spark.kernels.cholesky import assemble, solve_rows
-from dcrec_spark.kernels.conjugate import descend
 from dcrec_spark.kernels.csr import inner_products
-from dcrec_spark.kernels.gamma import geometric_mean, moments, over_relaxed
-from dcrec_spark.kernels.loops.jit import jit
+from dcrec_spark.kernels.gamma import geometric_mean, moments, over_relax
 from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
-from dcrec_spark.kernels.pairs import Known, confounder_sums, pulls, ratings_and_weights
 from dcrec_spark.kernels.poisson import converge_shape, update_shape
+from dcrec_spark.kernels.ridge import Known, confounder_sums, pulls, ratings_and_weights
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Shared, System
+from dcrec_spark.kernels.solvers import assemble, descend, solve_rows
 from dcrec_spark.kernels.threads import loop_input
 from tests.kernels.problems import counts_of, factors_of, system_of
 from tests.reference import rows as dense
@@ -52,14 +55,6 @@ def test_rows_are_assembled_as_by_a_dense_product(width: int) -> None:
     for (matrix, right), (left, b) in zip(assemble(block, system), dense.row_equations(block, system), strict=True):
         np.testing.assert_allclose(matrix, np.tril(left), rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(right, b, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("bordered", [False, True])
-def test_many_conjugate_gradients_reach_the_solution(bordered: bool) -> None:
-    block, system = equations("float64", WIDTH, bordered, has_bias=True)
-    start = factors_of(1, ROWS, WIDTH)
-    expected = [np.linalg.solve(*row) for row in dense.row_equations(block, system)]
-    np.testing.assert_allclose(descend(block, system, start, 60), expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("broken", ["curvature", "pull", "a_hat"])
@@ -176,7 +171,7 @@ def solved_rows(dtype: str) -> list[Array]:
 def gamma_factors(dtype: str) -> list[Array]:
     shape, rate, prior = factors_of(1, ROWS, WIDTH, dtype), factors_of(2, 1, WIDTH, dtype), np.full(WIDTH, 0.01, dtype)
     means, far = moments(shape, rate[0], 0.3, 0.7)
-    relaxed = over_relaxed(prior + shape, prior + shape[::-1], prior, 1.9)
+    relaxed = over_relax(prior + shape, prior + shape[::-1], prior, 1.9)
     return [geometric_mean(shape, rate[0]), means, np.array(far), relaxed]
 
 
@@ -224,11 +219,16 @@ def test_special_functions_at_the_ends_of_the_range() -> None:
     assert np.isnan([log(np.inf), log(np.nan)]).all()
 
 
-def test_a_loop_without_a_place_in_a_cache_is_compiled_in_memory() -> None:
-    """A function without a file has no cache, like one in a process that may write nowhere."""
-    names: dict[str, Callable[[float], float]] = {}
-    exec("def double(x): return 2.0 * x", names)
-    assert jit(names["double"])(4.0) == 8.0
+def test_a_process_that_may_write_no_cache_compiles_in_memory(tmp_path: Path) -> None:
+    """Spark ships packages as archives, and an executor may have no home folder."""
+    package = shutil.make_archive(
+        str(tmp_path / "package"), "zip", Path(dcrec_spark.__file__).parents[1], "dcrec_spark"
+    )
+    nowhere = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"), "/proc/nowhere")
+    code = "from dcrec_spark.kernels.gamma import *; print(geometric_mean(np.ones(1), np.ones(1))[0])"
+    given = {"env": {**nowhere, "PYTHONPATH": package}, "cwd": "/", "text": True, "check": True}
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, **given)  # type: ignore[call-overload]
+    assert float(found.stdout) == pytest.approx(np.exp(-np.euler_gamma))
 
 
 def test_inputs_of_loops_are_contiguous_and_read_only() -> None:

@@ -149,7 +149,7 @@ def test_new_items_are_the_twins(spark: SparkSession, fitted: PoissonFactorizati
     assert items["id"] == [item for item in NAMES.items if item != "10"]
     mirrored = dense.State(np.ones((6, 2)), np.ones((6, 2)), users["shape"], users["rate"])
     priors = dense.Priors(PRIORS.item_shape, PRIORS.item_rate, PRIORS.user_shape, PRIORS.user_rate)
-    settled = dense.settled_users(mirrored, (NAMES.counts > 0).astype(float)[:, chosen].T, priors)
+    settled = dense.converged_users(mirrored, (NAMES.counts > 0).astype(float)[:, chosen].T, priors)
     assert_same(items["shape"], settled.user_shape, 1e-4)  # they settle to a tolerance
     assert_same(items["rate"], settled.user_rate, 1e-8)
     folded.unpersist()

@@ -13,11 +13,11 @@ from dcrec_spark import PoissonFactorizationModel, PredictiveCheck
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.predictive import Factors, HeldOut, check_users
 from dcrec_spark.models.exposure import check_chunks
-from tests.exposure_worlds import COMMON, RARE, SHARE, Split, drawn, posterior, split
 from tests.frames import frame_of
 from tests.kernels.test_predictive import pairs
 from tests.models.world import NAMES, cached, exposure
 from tests.reference.poisson import Array, Priors
+from tests.simulated_exposures import COMMON, RARE, SHARE, Split, drawn, posterior, split
 
 
 def fit(

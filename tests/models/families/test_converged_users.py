@@ -5,7 +5,7 @@ import pytest
 
 from dcrec_spark.engine.ascent import Fit, Stopping, alternate
 from dcrec_spark.engine.sides import State
-from dcrec_spark.local.ratings import Ratings, lay_out
+from dcrec_spark.local.fits import Ratings, lay_out
 from dcrec_spark.models.families.base import ExposureTerm
 from dcrec_spark.models.families.gamma_poisson import GammaPrior
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps

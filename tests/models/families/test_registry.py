@@ -9,8 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.local.fits import Outcome, fit_outcome
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Outcome, Ratings, fit_outcome
 from dcrec_spark.models.families.gaussian import Probabilistic, Weighted
 from dcrec_spark.models.families.registry import FAMILIES, family_of, register, unregister
 from dcrec_spark.settings.tables import OUTCOMES

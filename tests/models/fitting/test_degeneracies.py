@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.local.fits import fit_outcome
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Ratings, fit_outcome
 from dcrec_spark.models.families import poisson_steps
 from dcrec_spark.models.families.gamma_poisson import GammaPrior
 from dcrec_spark.models.fitting.degeneracies import Degeneracy, Kind, find_degeneracies, vanished
-from tests.exposure_worlds import drawn, posterior
 from tests.models.world import (
     NUMBERS,
     exposure,
     outcome,
 )
 from tests.reference.poisson import Priors
+from tests.simulated_exposures import drawn, posterior
 
 # The estimators ask the JVM for nothing, but pyspark.ml wants a session before it makes their parameters.
 pytestmark = pytest.mark.usefixtures("spark")

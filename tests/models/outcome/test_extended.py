@@ -13,8 +13,7 @@ from scipy.special import ndtri
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.gamma import noise
-from dcrec_spark.local.fits import Exposure, Outcome, fit_outcome
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_outcome
 from dcrec_spark.models.families.gaussian import INTERCEPT_REG
 from tests.frames import frame_of
 from tests.models.world import NAMES, OUTCOME, by_id, exposure, outcome

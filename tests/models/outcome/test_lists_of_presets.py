@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
-from dcrec_spark.kernels.keys import keys_of
-from dcrec_spark.local.fits import Outcome, fit_exposure, fit_outcome
-from dcrec_spark.local.ratings import Ratings
+from dcrec_spark.kernels.random import keys_of
+from dcrec_spark.local.fits import Outcome, Ratings, fit_exposure, fit_outcome
 from tests.reference.poisson import Array
 
 N = 10

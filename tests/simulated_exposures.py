@@ -1,4 +1,4 @@
-"""Worlds of exposures drawn from the exposure model, split at random, and fits to them without Spark."""
+"""Exposures drawn from the exposure model, split at random, and fits to them without Spark."""
 
 from typing import NamedTuple
 

@@ -1,0 +1,105 @@
+"""Composition of recommendation lists: how well known, how varied and how popular their items are.
+
+A metric on held-out ratings can't see a list of items that hardly anybody has rated, nor one list for everybody.
+"""
+
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.errors import DataError
+
+# An item with fewer training ratings is rare: one more rating could move its bias by a sixth.
+RARE_BELOW = 5
+# Shares beyond which lists deserve a second look.
+MOST_RARE, MOST_OF_ONE = 0.1, 0.5
+
+
+class ListComposition(NamedTuple):
+    """Figures of a table of lists.
+
+    lists, places, items : numbers of lists, of their rows, and of different items in them.
+    rare_share : share of the places whose item has fewer than ``RARE_BELOW`` training ratings.
+    largest_share : share of the lists that hold the most listed item.
+    relative_popularity : training ratings of an average place's item, divided by those of the item that an average
+        training rating is of. Lists as popular as what people rated have 1.
+    """
+
+    lists: int
+    places: int
+    items: int
+    rare_share: float
+    largest_share: float
+    relative_popularity: float
+
+    @property
+    def warnings(self) -> list[str]:
+        """Name what a shop would hardly publish, with the way out."""
+        found = []
+        if self.rare_share > MOST_RARE:
+            found.append(
+                f"{self.rare_share:.0%} of the places in the lists go to items with fewer than {RARE_BELOW} ratings: "
+                "raise outcome.bias_reg and outcome.reg_param, or validation.min_ratings_per_item"
+            )
+        if self.largest_share > MOST_OF_ONE:
+            found.append(
+                f"one item stands in {self.largest_share:.0%} of all lists: look at the lists, and compare them with a "
+                "larger outcome.rank or a smaller outcome.reg_param"
+            )
+        return found
+
+    @property
+    def summary(self) -> str:
+        """Sum the lists up in one line."""
+        return (
+            f"{self.lists:,} lists of {self.items:,} items, {self.rare_share:.1%} of the places with fewer than "
+            f"{RARE_BELOW} ratings, the most listed item in {self.largest_share:.0%} of the lists, "
+            f"{self.relative_popularity:.2f} times as popular as what was rated"
+        )
+
+
+def describe_lists(lists: DataFrame, training: DataFrame) -> ListComposition:
+    """Describe what lists consist of, in one pass over each table.
+
+    Parameters
+    ----------
+    lists : DataFrame
+        user_id, item_id: a row for each place, as ``recommendationTable`` returns them.
+    training : DataFrame
+        item_id: a row for each rating that the model was fitted to.
+
+    Returns
+    -------
+    ListComposition
+
+    Raises
+    ------
+    DataError
+        There are no lists, or no ratings.
+    """
+    users = lists.agg(F.count_distinct("user_id")).collect()[0][0]
+    places = lists.groupBy("item_id").agg(F.count("*").alias("places"))
+    ratings = training.groupBy("item_id").agg(F.count("*").alias("ratings"))
+    both = ratings.join(places, "item_id", "full").select(
+        F.coalesce("places", F.lit(0)).alias("places"), F.coalesce("ratings", F.lit(0)).alias("ratings")
+    )
+    total = both.agg(
+        F.sum("places").alias("places"),
+        F.count_if(F.col("places") > 0).alias("items"),
+        F.sum(F.when(F.col("ratings") < RARE_BELOW, F.col("places")).otherwise(0)).alias("rare"),
+        F.max("places").alias("largest"),
+        F.sum(F.col("places") * F.col("ratings").cast("double")).alias("listed"),
+        F.sum("ratings").alias("ratings"),
+        F.sum(F.col("ratings") * F.col("ratings").cast("double")).alias("rated"),
+    ).collect()[0]
+    if not total["places"] or not total["ratings"]:
+        raise DataError("lists: found no row of lists, or no rating, expected both")
+    return ListComposition(
+        lists=int(users),
+        places=int(total["places"]),
+        items=int(total["items"]),
+        rare_share=total["rare"] / total["places"],
+        largest_share=total["largest"] / users,
+        relative_popularity=(total["listed"] / total["places"]) / (total["rated"] / total["ratings"]),
+    )

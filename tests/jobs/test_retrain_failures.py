@@ -96,11 +96,16 @@ def test_a_checkpoint_directory_that_cannot_be_made(output: Path, published: Pat
     assert_old_tables_stay(output, published)
 
 
-def test_input_that_is_not_there(output: Path, published: Path, tmp_path: Path) -> None:
-    outcome = run_retrain({**CSV, "input.path": tmp_path / "none.csv", "output.path": output})
-    assert outcome.code == 3
-    assert "none.csv" in outcome.message
-    assert "check input.path" in outcome.message
+@pytest.mark.parametrize(
+    ("path", "code", "message"),
+    [("/none.csv", 3, "check input.path"), ("null", 2, "setting input.path: found null")],
+)
+def test_input_that_is_not_there_or_not_named(
+    path: str, code: int, message: str, output: Path, published: Path
+) -> None:
+    outcome = run_retrain({**CSV, "input.path": path, "output.path": output})
+    assert outcome.code == code
+    assert message in outcome.message
     assert_recorded(output, outcome)
     assert_old_tables_stay(output, published)
 
@@ -155,7 +160,6 @@ def test_bad_rows_go_to_the_rejects_with_their_reasons_and_duplicates_are_merged
         ({"outcome.rnk": 3}, "unknown setting outcome.rnk: did you mean outcome.rank?"),
         ({"output.path": "null"}, "setting output.path: found null, expected the directory for the tables"),
         ({"output.path": "gs://bucket/x"}, "output.path is 'gs://bucket/x': gs: is an object store"),
-        ({"input.path": "null"}, "setting input.path: found null"),
     ],
 )  # fmt: skip
 def test_settings_that_cannot_be_used(settings: dict[str, object], message: str, output: Path, published: Path) -> None:

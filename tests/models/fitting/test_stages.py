@@ -153,8 +153,9 @@ def test_the_held_out_loss_is_that_of_the_predictions(
     predicted = {(r.user, r.item): r.prediction for r in model.transform(data.where("held")).collect()}
     m = np.array([predicted[pair] for pair in zip(held.user, held.item, strict=True)])
     loss = m - held.truth * np.log(m) if kind == "poisson" else np.square(held.truth - m)
-    # The users are solved once more after the best sweep, so the model is a little past its loss.
-    assert min(model.validationHistory) == pytest.approx(loss.mean(), rel=0.25)
+    # The users are solved once more at the end. In so few data that moves Poisson users beyond the best loss.
+    reported = model.validationHistory[-1] if kind == "poisson" else min(model.validationHistory)
+    assert reported == pytest.approx(loss.mean(), rel=0.25)
     model.release()
 
 

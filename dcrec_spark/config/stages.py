@@ -1,5 +1,6 @@
-"""Configuration sections of both stages and of the engine, whose values and texts come from the tables of settings."""
+"""Configuration sections of both stages and of the engine by the tables of settings, and their Params."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from dcrec_spark.config.types import OutcomeName, Real, Section, Whole, setting
@@ -53,3 +54,44 @@ class EngineConfig(Section):
     exchange: Literal["auto", "local", "broadcast", "blocks"] = _of("engine", "exchange")
     checkpoint_interval: Whole = _of("engine", "checkpoint_interval")
     precision: Literal["float64", "float32"] = _of("engine", "precision")
+
+
+# ---- Params of the estimators, for ratings in the form of ``validate``
+
+
+def exposure_params(
+    exposure: ExposureConfig, engine: EngineConfig, seed: int, columns: Sequence[str]
+) -> dict[str, Any]:
+    """Return the Params of PoissonFactorization.
+
+    Parameters
+    ----------
+    columns : names of the ratings' columns. A column ``count`` holds the exposure counts.
+    """
+    counts = "count" if "count" in columns else None
+    return {**_common(engine, seed), **_params("exposure", exposure), "countCol": counts}
+
+
+def outcome_params(outcome: OutcomeConfig, engine: EngineConfig, seed: int, columns: Sequence[str]) -> dict[str, Any]:
+    """Return the Params of DeconfoundedMF, without initialModel and exposureModel.
+
+    Settings at their defaults are left out, so that an outcome model that has no use for one may do without.
+
+    Parameters
+    ----------
+    columns : names of the ratings' columns. A column ``propensity`` is used by adjustment=ipw.
+    """
+    weighs = outcome.adjustment == "ipw" and "propensity" in columns
+    given = {"propensityCol": "propensity"} if weighs else {}
+    return {**_common(engine, seed), **_params("outcome", outcome), **given}
+
+
+def _common(engine: EngineConfig, seed: int) -> dict[str, Any]:
+    return {"userCol": "user_id", "itemCol": "item_id", "seed": seed, **_params("engine", engine)}
+
+
+def _params(name: str, section: Section) -> dict[str, Any]:
+    """Map the settings of a section that are not at their defaults to the names of Params."""
+    settings = in_section(SECTIONS[name], name).values()
+    values = [(setting, getattr(section, setting.name)) for setting in settings]
+    return {setting.param: value for setting, value in values if value != setting.default}

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import RetrainConfig
+from dcrec_spark.config.stages import exposure_params, outcome_params
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
-from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
 from dcrec_spark.jobs.inputs import input_line, open_ratings
 from dcrec_spark.jobs.job import Context, Job, NothingNew, Outputs

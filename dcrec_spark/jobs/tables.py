@@ -1,9 +1,11 @@
 """Tables and files that jobs publish, in the schemas that readers rely on, each row with its run."""
 
+from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from dcrec_spark.config import JobConfig, ListsConfig, RankingConfig, mask_values
 from dcrec_spark.data.quoting import quoted
@@ -74,39 +76,31 @@ def list_tables(
         context.resources.callback(ranked.unpersist)
     else:
         ranked = model.recommendationTable(wanted.top_n, seen, users, items, most)
-    tables = {"recommendations": recommendation_table(ranked, run)}
+    types, rank = {field.name: field.dataType for field in ranked.schema}, {"rank": F.col("rank").cast("int")}
+    lists = schemas.recommendations(types["user_id"], types["item_id"], intervals="low" in types)
+    tables = {"recommendations": _stamp(ranked, run, lists, "recommendations", rank)}
     if "fallback" in extra:
-        tables["fallback"] = fallback_table(model.fallbackTable(wanted.top_n, items, most), run)
+        fallback = model.fallbackTable(wanted.top_n, items, most)
+        tables["fallback"] = _stamp(fallback, run, schemas.fallback(types["item_id"]), "fallback", rank)
     if "similar_items" in extra:
-        tables["similar_items"] = similar_table(model.similarItems(wanted.top_n, SIMILARITY, items), run)
+        similar, measure = model.similarItems(wanted.top_n, SIMILARITY, items), {"measure": F.lit(SIMILARITY)}
+        schema = schemas.similar_items(types["item_id"])
+        tables["similar_items"] = _stamp(similar, run, schema, "similar_items", rank | measure)
     if "vectors" in extra:
-        tables |= vector_tables(model, run)
+        tables |= _vector_tables(model, run)
     if "overlap" in extra and ratings is not None:
         tables |= _overlap_tables(context, model, ratings, users)
     return _with_changes(context, tables) if "changes" in extra else tables
 
 
-def recommendation_table(ranked: DataFrame, run: Run) -> DataFrame:
-    """Make the published table of what recommendationTable or sureRecommendations of a model returns."""
-    types = {field.name: field.dataType for field in ranked.schema}
-    schema = schemas.recommendations(types["user_id"], types["item_id"], intervals="low" in types)
-    stamped = ranked.withColumns({"rank": F.col("rank").cast("int"), **run.stamp()})
-    return schemas.conform(stamped, schema, "recommendations")
+def _stamp(
+    rows: DataFrame, run: Run, schema: StructType, name: str, columns: Mapping[str, Column] | None = None
+) -> DataFrame:
+    """Make the published table ``name``: rows with further columns and those of the run."""
+    return schemas.conform(rows.withColumns({**(columns or {}), **run.stamp()}), schema, name)
 
 
-def fallback_table(ranked: DataFrame, run: Run) -> DataFrame:
-    """Make the published table of what DeconfoundedMFModel.fallbackTable returns."""
-    stamped = ranked.withColumns({"rank": F.col("rank").cast("int"), **run.stamp()})
-    return schemas.conform(stamped, schemas.fallback(ranked.schema["item_id"].dataType), "fallback")
-
-
-def similar_table(ranked: DataFrame, run: Run) -> DataFrame:
-    """Make the published table of what DeconfoundedMFModel.similarItems returns."""
-    stamped = ranked.withColumns({"rank": F.col("rank").cast("int"), "measure": F.lit(SIMILARITY), **run.stamp()})
-    return schemas.conform(stamped, schemas.similar_items(ranked.schema["item_id"].dataType), "similar_items")
-
-
-def vector_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
+def _vector_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
     """Make the published tables of the vectors whose inner products are the scores.
 
     Raises
@@ -119,16 +113,10 @@ def vector_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
             "setting recommend.extra: found vectors, expected a list without it for a model with a link of the "
             "confounder, whose scores are no inner products"
         )
-    return {
-        name: _vector_table(name, vectors, run)
-        for name, vectors in {"user_vectors": scoring.users, "item_vectors": scoring.items}.items()
-    }
-
-
-def _vector_table(name: str, vectors: DataFrame, run: Run) -> DataFrame:
-    both = F.concat("preference", "confounder").cast("array<float>")
-    stamped = vectors.select("id", both.alias("vector")).withColumns(run.stamp())
-    return schemas.conform(stamped, schemas.vectors(vectors.schema["id"].dataType), name)
+    vector, tables = F.concat("preference", "confounder").cast("array<float>").alias("vector"), {}
+    for name, side in {"user_vectors": scoring.users, "item_vectors": scoring.items}.items():
+        tables[name] = _stamp(side.select("id", vector), run, schemas.vectors(side.schema["id"].dataType), name)
+    return tables
 
 
 def _overlap_tables(
@@ -142,13 +130,11 @@ def _overlap_tables(
     if users is not None:
         wanted = users.select(quoted(model.getOrDefault("userCol")).alias("user_id"))
         overlaps["user"] = overlaps["user"].join(wanted, "user_id", "left_semi")
-    return {f"{side}_overlap": overlap_table(table, side, context.run) for side, table in overlaps.items()}
-
-
-def overlap_table(overlap: DataFrame, side: str, run: Run) -> DataFrame:
-    """Make the published table of what DeconfoundedMFModel.overlap returns for a side."""
-    stamped = overlap.withColumns({"odds": F.lit(OVERLAP_ODDS), **run.stamp()})
-    return schemas.conform(stamped, schemas.overlap(side, overlap.schema[f"{side}_id"].dataType), f"{side}_overlap")
+    tables = {}
+    for side, table in overlaps.items():
+        schema, name = schemas.overlap(side, table.schema[f"{side}_id"].dataType), f"{side}_overlap"
+        tables[name] = _stamp(table, context.run, schema, name, {"odds": F.lit(OVERLAP_ODDS)})
+    return tables
 
 
 def _with_changes(context: Context[ConfigT], tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
@@ -164,8 +150,8 @@ def _with_changes(context: Context[ConfigT], tables: dict[str, DataFrame]) -> di
     since = None if before is None else current_run_id(context.output, spark)
     changed = changes(before, lists)
     schema = schemas.changes(changed.schema["user_id"].dataType, changed.schema["item_id"].dataType)
-    stamped = changed.withColumns({"since_run_id": F.lit(since).cast("string"), **run.stamp()})
-    return {**tables, "recommendations": lists, "changes": schemas.conform(stamped, schema, "changes")}
+    since_run = {"since_run_id": F.lit(since).cast("string")}
+    return {**tables, "recommendations": lists, "changes": _stamp(changed, run, schema, "changes", since_run)}
 
 
 _SIDES = ("user", "item")
@@ -176,12 +162,10 @@ _SIDES = ("user", "item")
 
 def factor_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
     """Make the published tables of both sides' factors."""
-    users, items = (table.withColumns(run.stamp()) for table in model.factorTables())
-    user_schema = schemas.user_factors(users.schema["id"].dataType)
-    item_schema = schemas.item_factors(items.schema["id"].dataType)
+    users, items = model.factorTables()
     return {
-        "user_factors": schemas.conform(users, user_schema, "user_factors"),
-        "item_factors": schemas.conform(items, item_schema, "item_factors"),
+        "user_factors": _stamp(users, run, schemas.user_factors(users.schema["id"].dataType), "user_factors"),
+        "item_factors": _stamp(items, run, schemas.item_factors(items.schema["id"].dataType), "item_factors"),
     }
 
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.config import TuneConfig
+from dcrec_spark.config.stages import exposure_params, outcome_params
 from dcrec_spark.errors import DataError, FitError
 from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.evaluation.splits import split_by_time, split_within_users
 from dcrec_spark.evaluation.weights import weigh_by_exposure
-from dcrec_spark.jobs.estimator_settings import exposure_params, outcome_params
 from dcrec_spark.jobs.tune.candidates import Candidate
 from dcrec_spark.jobs.tune.trials import Measured
 from dcrec_spark.local.data import Parts, gather

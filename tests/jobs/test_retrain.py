@@ -25,7 +25,8 @@ MOVIELENS = {
     "exposure.max_iter": 8,
     "outcome.rank": 10,
     "outcome.max_iter": 5,
-    "run.preset": "counts",  # fitted to all pairs: made for lists
+    "outcome.alpha": 1,  # the preset for counts: fitted to all pairs, made for lists
+    "outcome.reg_param": 10,
     "recommend.top_n": 20,
 }
 TOP_N = 5

@@ -24,7 +24,7 @@ def test_factors_that_vanish_are_named() -> None:
     user, item = np.nonzero(NUMBERS.counts)
     keys = np.arange(len(NUMBERS.users)), np.arange(len(NUMBERS.items))
     ratings = Ratings(user, item, NUMBERS.ratings[user, item], *keys)
-    model = fit_outcome(ratings, outcome(outcome="probabilistic", adjustment="none", maxIter=3))
+    model = fit_outcome(ratings, outcome(outcome="probabilistic", adjustment="none", regParam=100.0, maxIter=3))
     assert vanished(model.facts.degeneracies)
     assert [str(fact) for fact in model.facts.degeneracies] == [
         "outcome: all 3 factors are zero: less regularisation, or more data"

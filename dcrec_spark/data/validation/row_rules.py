@@ -10,14 +10,12 @@ from pyspark.sql.types import DataType, DateType, NumericType, StringType, Times
 
 from dcrec_spark.config import ValidationConfig
 from dcrec_spark.data.columns import (
-    LARGEST_COUNT,
-    LARGEST_RATING,
     MALFORMED,
     NUMBERS,
-    SMALLEST_PROPENSITY,
     Rule,
     names_of_broken,
 )
+from dcrec_spark.data.limits import LARGEST_COUNT, LARGEST_RATING, SMALLEST_PROPENSITY
 
 # A cast alone would take Java's notations, 5f and 0x1p3, for numbers.
 _NUMBER = r"(?i)^\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)\s*$"

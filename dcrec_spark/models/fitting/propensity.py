@@ -14,7 +14,7 @@ from pyspark.ml.param import Params
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.data.columns import SMALLEST_PROPENSITY
+from dcrec_spark.data.limits import SMALLEST_PROPENSITY
 from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.propensity import raw_weights, relative_propensity, solve_scale

@@ -78,7 +78,7 @@ def test_layout_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Auto holds the items on the driver here, and places the users, who are more than fit."""
-    monkeypatch.setattr(layout_settings, "HELD_BYTES", 8 * 2 * 2 * len(NAMES.items))
+    monkeypatch.setattr(layout_settings, "BROADCAST_BYTES", 8 * 2 * 2 * len(NAMES.items))
     model = exposure(**layout_of_work).fit(NAMES.frame(spark))
     assert_same_model(model, fitted, 1e-8)
     model.release()

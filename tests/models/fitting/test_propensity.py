@@ -80,6 +80,6 @@ def test_a_fit_takes_the_column_and_a_fold_in_the_scale_of_the_fit(spark: SparkS
 
 
 def test_ratings_far_below_the_scale_of_the_paper_are_refused() -> None:
-    value, count = np.array([-40.0, 5.0]), np.array([3.0, 2.0])
-    with pytest.raises(DataError, match="a rating of -40 has next to no propensity"):
+    value, count = np.array([-60.0, 5.0]), np.array([3.0, 2.0])
+    with pytest.raises(DataError, match="a rating of -60 has next to no propensity"):
         propensity_from_counts(value, count, settings())

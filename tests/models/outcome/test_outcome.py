@@ -204,7 +204,7 @@ def test_sides_may_lie_differently(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Auto holds the items on the driver here, and places the users, in more blocks than there are rows."""
-    monkeypatch.setattr(layout_settings, "HELD_BYTES", 8 * 8 * len(NAMES.items))
+    monkeypatch.setattr(layout_settings, "BROADCAST_BYTES", 8 * 8 * len(NAMES.items))
     model = outcome(exposureModel=stage_one, numBlocks=11).fit(NAMES.frame(spark))
     assert_same_model(model, fitted, 1e-8)
 

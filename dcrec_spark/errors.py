@@ -13,7 +13,7 @@ EXTRAS = {
 
 
 class DcrecError(Exception):
-    """Base of every error raised on purpose; ``exit_code`` is what the job returns to its scheduler."""
+    """Base of every error raised on purpose. ``exit_code`` is what the job returns to its scheduler."""
 
     exit_code = 1
 
@@ -67,7 +67,7 @@ def require_extra(extra: str) -> None:
 
     Raises
     ------
-    MissingExtraError : one is not; says how to install it.
+    MissingExtraError : one is not. Says how to install it.
     """
     missing = [package for package in EXTRAS[extra] if not is_installed(package)]
     if missing:

@@ -54,7 +54,7 @@ class SparkConfig(Section):
 
 
 class ColumnNames(Section):
-    """Names of the input's columns; movielens, coat and yahoo-r3 have their own."""
+    """Names of the input's columns. Movielens, coat and yahoo-r3 have their own."""
 
     user: Text = setting("user", "User ids.")
     item: Text = setting("item", "Item ids.")

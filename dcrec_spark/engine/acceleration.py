@@ -1,9 +1,9 @@
 """Step lengths of a sweep: coordinate ascent with over-relaxation and momentum.
 
 A plain step takes each row to its optimum given the other side. Near the end of a fit such steps are tiny, because each
-side waits for the other. A sweep may go further in two ways; a model supports one or both:
+side waits for the other. A sweep may go further in two ways. A model supports one or both:
 
-* **Longer steps**, up to twice as long, still climb (successive over-relaxation; for bounds like the ELBO,
+* **Longer steps**, up to twice as long, still climb (successive over-relaxation, for bounds like the ELBO,
   Salakhutdinov and Roweis 2003). They need only the previous rows.
 * **Momentum** continues each step in the direction of the last one (Nesterov 1983), and needs the step before. It
   passes long valleys sooner, but from a bad start it converges to the nearest bad optimum. So longer steps come first::
@@ -59,7 +59,7 @@ class Accelerating(Protocol):
 
     @property
     def accelerates(self) -> bool:
-        """Whether to use them; else all steps are plain."""
+        """Whether to use them, else all steps are plain."""
 
     @property
     def longest(self) -> Stride:
@@ -90,7 +90,7 @@ class Acceleration:
 
     @classmethod
     def of(cls, steps: object, sweeps: int, streak: int) -> Self:
-        """Continue after so many sweeps; strides stay plain if the model supports no others."""
+        """Continue after so many sweeps. Strides stay plain if the model supports no others."""
         return cls(
             steps.longest if isinstance(steps, Accelerating) and steps.accelerates else PLAIN_STEP, sweeps, streak
         )

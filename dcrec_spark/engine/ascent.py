@@ -39,7 +39,7 @@ class Steps(Protocol):
         """Initial shared terms: the intercept, a global gamma."""
 
     def start_users(self) -> Kernel:
-        """Make the first state; used only if the model remembers."""
+        """Make the first state. Used only if the model remembers."""
 
     def start_items(self) -> Kernel:
         """Make the first state."""
@@ -57,7 +57,7 @@ class Steps(Protocol):
         """Return the objective of the sweep, and the shared terms of the next one."""
 
     def held_out_loss(self, items: Arrays, shared: Any) -> float | None:
-        """Return the loss of the held-out pairs, if there are any; smaller is better."""
+        """Return the loss of the held-out pairs, if there are any. Smaller is better."""
 
 
 @runtime_checkable
@@ -107,7 +107,7 @@ class Past:
 class Start:
     """Start of a warm fit: states that remember a fitted model, and its shared terms.
 
-    users : None if the model does not remember them. past : of an interrupted fit; a warm start has none.
+    users : None if the model does not remember them. past : of an interrupted fit. A warm start has none.
     """
 
     users: State | None
@@ -124,8 +124,8 @@ AfterSweep = Callable[[State | None, State, Any, Past], None]
 class Fit:
     """The last states of both sides, the shared terms, and the objective and held-out loss after each sweep.
 
-    converged : whether the objective converged, or the held-out loss ended the fit; else max_iter was reached.
-    final_objective : of these states, whose users were solved last; None if no sweep was made.
+    converged : whether the objective converged, or the held-out loss ended the fit, else max_iter was reached.
+    final_objective : of these states, whose users were solved last. None if no sweep was made.
     """
 
     users: State
@@ -137,7 +137,7 @@ class Fit:
     final_objective: float | None = None
 
     def release(self) -> None:
-        """Release the states; what was computed from them can still be recomputed."""
+        """Release the states. What was computed from them can still be recomputed."""
         self.users.release()
         self.items.release()
 
@@ -193,7 +193,7 @@ def alternate(
     start: Start | None = None,
     after_sweep: AfterSweep | None = None,
 ) -> Fit:
-    """Sweep until the objective converges or the held-out loss stops falling; then solve the users once more.
+    """Sweep until the objective converges or the held-out loss stops falling. Then solve the users once more.
 
     With held-out pairs the result is that of the sweep with the smallest loss. The users are solved from a fixed start,
     so that folding a training user in with the training ratings gives the same factors. If that makes the objective
@@ -242,7 +242,7 @@ def alternate(
 
 @dataclass(frozen=True)
 class _Moment:
-    """Both sides and the shared terms between two sweeps; the users only if the model remembers them."""
+    """Both sides and the shared terms between two sweeps. The users only if the model remembers them."""
 
     users: State | None
     items: State
@@ -348,7 +348,7 @@ def _improve(
 
 
 def _end_lineage(now: _Moment, best: _Moment, live: LiveStates) -> tuple[_Moment, _Moment]:
-    """Return both moments from reliable checkpoints; a state in both is written once."""
+    """Return both moments from reliable checkpoints. A state in both is written once."""
     states = {id(s): s for s in (now.users, now.items, best.users, best.items) if s is not None}
     ended = {key: live.add(state.checkpoint()) for key, state in states.items()}
     live.keep_only(ended.values())

@@ -10,7 +10,7 @@ user block 0 holds the rows of users 0 and 2 and looks like this::
     row_key   [h(u0), h(u2)]     a hash of each row's id, the seed of its noise
     row_ptr   [0, 2, 3]          where each row's nonzeros begin
     need_at   [1, 2, 3]          the source rows it needs, as positions in the concatenated source blocks:
-                                 item 3 (block 0), items 1 and 4 (block 1); the order of its inbox
+                                 item 3 (block 0), items 1 and 4 (block 1). The order of its inbox
     col       [1, 2, 0]          each nonzero's source row, as a position in that inbox
     rating    [5, 3, 4]          and one array for each further value column
     route_ptr [0, 1, 2, 2]       item blocks 0 and 1 need one of these rows each, block 2 none
@@ -44,7 +44,7 @@ class Pairs(NamedTuple):
     """Pairs of a block, those of the fit or those held out.
 
     row_ptr : (n + 1,) where each row's pairs begin. col : (nnz,) each pair's position in the inbox.
-    at : (nnz,) positions of their values in the block's arrays; None: all of these, in their order.
+    at : (nnz,) positions of their values in the block's arrays. None: all of these, in their order.
     """
 
     row_ptr: Array
@@ -58,7 +58,7 @@ class Pairs(NamedTuple):
         return f"{self.prefix}{value}"
 
     def value(self, name: str) -> Array:
-        """Return a value of each pair, (nnz,): "rating", "a_hat"; KeyError where the block has none."""
+        """Return a value of each pair, (nnz,): "rating", "a_hat". KeyError where the block has none."""
         values = self.arrays[self.named(name)]
         return values if self.at is None else values[self.at]
 
@@ -99,7 +99,7 @@ class Block(Mapping[str, Array]):
 
     @property
     def held_out(self) -> Pairs:
-        """The held-out pairs; KeyError where the side has none."""
+        """The held-out pairs. KeyError where the side has none."""
         return self._pairs(HELD_OUT)
 
     @property
@@ -114,7 +114,7 @@ class Block(Mapping[str, Array]):
         return [self["route_pos"][start:end] for start, end in pairwise(pointer)]
 
     def of_rows(self, first: int, last: int) -> "Block":
-        """Return a block of some rows, those from ``first`` to ``last``, with the whole inbox; nothing is copied."""
+        """Return a block of some rows, those from ``first`` to ``last``, with the whole inbox. Nothing is copied."""
         arrays = {"need_at": self.need_at, "row_key": self.row_key[first:last]}
         arrays |= {name: array[first:last] for name, array in self.items() if array.ndim == 2}
         for pairs in self.parts:

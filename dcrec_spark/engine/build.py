@@ -22,7 +22,7 @@ _ROUTE_ROWS = 2**40
 
 
 class HeavyRows(NamedTuple):
-    """Which rows are heavy: of the side whose blocks are built, and of the other one; None: none of them."""
+    """Which rows are heavy: of the side whose blocks are built, and of the other one. None: none of them."""
 
     own: Heavy | None = None
     others: Heavy | None = None
@@ -47,13 +47,13 @@ def build_cluster_side(
     Parameters
     ----------
     name : "user" or "item", for messages.
-    nonzeros : ``row long, col long`` and the ``values`` columns; row and col dense from 0. With a column ``held_out``
+    nonzeros : ``row long, col long`` and the ``values`` columns. Row and col dense from 0. With a column ``held_out``
         (boolean), the pairs where it is true are stored apart.
     ids : ``id, idx`` of this side, rows without nonzeros included.
-    n_rows, n_blocks, source : this side's rows and blocks; the other side's (rows, blocks).
+    n_rows, n_blocks, source : this side's rows and blocks. The other side's (rows, blocks).
     values : the columns of ``nonzeros`` that become arrays of the blocks.
-    dtype : "float64" or "float32", the precision of the values; stored in less where nothing is lost.
-    heavies : see :mod:`dcrec_spark.engine.heavy_items`; the pairs of heavy rows are left out of this side's blocks.
+    dtype : "float64" or "float32", the precision of the values. Stored in less where nothing is lost.
+    heavies : see :mod:`dcrec_spark.engine.heavy_items`. The pairs of heavy rows are left out of this side's blocks.
     """
     if heavies.own is not None:
         nonzeros = nonzeros.where(~F.col("row").isin(heavies.own.idx.tolist()))
@@ -108,7 +108,7 @@ def build_block(
     dtype: str,
     heavies: HeavyRows = NONE_HEAVY,
 ) -> pa.RecordBatch:
-    """Build one block from its nonzeros and its rows' keys, which come in any order; the result has a total order.
+    """Build one block from its nonzeros and its rows' keys, which come in any order. The result has a total order.
 
     Returns one row of :data:`BLOCK_SCHEMA`, with the first pair, if any, that occurs twice.
     """
@@ -195,7 +195,7 @@ def _place(column: Array, n_source_rows: int, n_source_blocks: int) -> Array:
 
 
 def _needed(place: Array, n_source_rows: int, always: Array) -> tuple[Array, Array]:
-    """Return the distinct positions and those always needed, in order; and the index of each position among them."""
+    """Return the distinct positions and those always needed, in order, and the index of each position among them."""
     is_needed = np.zeros(n_source_rows, np.bool_)
     is_needed[place] = True
     is_needed[always] = True
@@ -211,7 +211,7 @@ def _parts(pairs: Mapping[str, Array], order: Array) -> dict[str, Array | slice]
 
 
 def _in_precision(values: Array, dtype: str) -> Array:
-    """Return numbers in single or double precision; those of a byte are the same in either."""
+    """Return numbers in single or double precision. Those of a byte are the same in either."""
     return values if values.dtype == np.uint8 else values.astype(dtype, copy=False)
 
 

@@ -39,7 +39,7 @@ def pack(arrays: Arrays, limit: int = MAX_CELL_BYTES) -> bytes:
 
     Raises
     ------
-    ValueError : the cell would exceed the limit, by default Spark's 2 GB; use more blocks.
+    ValueError : the cell would exceed the limit, by default Spark's 2 GB. Use more blocks.
 
     Examples
     --------

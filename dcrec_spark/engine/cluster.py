@@ -38,7 +38,7 @@ class ClusterSide:
     """A side whose blocks are on the cluster.
 
     frame : one row for each block, in the partition of its number: ``block int, ..., data binary``.
-    broadcasts : whether the driver collects and broadcasts the results of this side; else they stay on the cluster.
+    broadcasts : whether the driver collects and broadcasts the results of this side, else they stay on the cluster.
     """
 
     name: str
@@ -143,7 +143,7 @@ def state_of_memories(cells: DataFrame, cached: DataFrame) -> State:
     Parameters
     ----------
     cells : ``block int, data binary``, the cell of each block's memory.
-    cached : the cached frame that ``cells`` is made of; released with the state.
+    cached : the cached frame that ``cells`` is made of. Released with the state.
     """
     block = F.col("block")
     kind = F.lit(Kind.MEMORY.value).alias("kind")
@@ -160,7 +160,7 @@ def _cached_state(outbox: DataFrame, from_driver: Broadcasted, source: State | N
 
 @contextmanager
 def _broadcast(frame: DataFrame, value: FromDriver) -> Iterator[Broadcasted]:
-    """Broadcast; destroyed if the half-step fails, else by the owner of its result."""
+    """Broadcast. Destroyed if the half-step fails, else by the owner of its result."""
     from_driver = broadcast(frame.sparkSession, value)
     try:
         yield from_driver

@@ -19,7 +19,7 @@ from dcrec_spark.engine.sides import State, checked_sums
 class FromDriver(NamedTuple):
     """Data that the blocks of a half-step get from the driver.
 
-    source_sums : of the source over all blocks. rows : the source's; None where they come in messages.
+    source_sums : of the source over all blocks. rows : the source's. None where they come in messages.
     memory : block -> its memory, where the driver has it.
     """
 
@@ -37,7 +37,7 @@ class FromDriver(NamedTuple):
 def update_block(
     number: int, block: Block, inbox: list[Message], kernel: Kernel, from_driver: FromDriver, broadcasts: bool
 ) -> list[Message]:
-    """Run the kernel on one block; return the messages that it sends.
+    """Run the kernel on one block. Return the messages that it sends.
 
     inbox : messages to this block. broadcasts : whether the driver collects the rows, to broadcast them later.
     """

@@ -26,12 +26,12 @@ PAIRS_PER_RUN = 2**22
 class KernelInput(NamedTuple):
     """The input of a kernel.
 
-    block : the arrays of the block; see :mod:`dcrec_spark.engine.blocks`.
-    memory : what the kernel returned as memory for this block last time; empty the first time.
-    inbox : (rows that the block needs, width) of the source; ``block.fitted.col`` points into it.
+    block : the arrays of the block. See :mod:`dcrec_spark.engine.blocks`.
+    memory : what the kernel returned as memory for this block last time. Empty the first time.
+    inbox : (rows that the block needs, width) of the source. ``block.fitted.col`` points into it.
     source_sums : the source's sums over all of its blocks.
     parts : (h, ...) each, of the block's heavy rows: what the source's blocks have added up over their pairs.
-    cache : results of :meth:`once` by name, shared by the runs of a block; None: nothing is cached.
+    cache : results of :meth:`once` by name, shared by the runs of a block. None: nothing is cached.
     """
 
     block: Block
@@ -61,7 +61,7 @@ class Update(NamedTuple):
 
     rows : (rows of the block, width), which the blocks of the other side may need.
     sums : added up over the blocks of the side, in the order of the blocks.
-    memory : input of the next half-step of this block; empty if the rows are enough. Arrays of two dimensions have one
+    memory : input of the next half-step of this block. Empty if the rows are enough. Arrays of two dimensions have one
         row for each row of the block, others are common to all rows.
     parts : (H, ...) each, of all heavy rows of the other side: sums over the pairs that this block has with them.
     """

@@ -45,7 +45,7 @@ class Kind(StrEnum):
 
 
 class Message(NamedTuple):
-    """One message; ``to_block`` is None for the driver. Data that came from Spark is a view of Arrow's memory."""
+    """One message. ``to_block`` is None for the driver. Data that came from Spark is a view of Arrow's memory."""
 
     to_block: int | None
     from_block: int
@@ -97,7 +97,7 @@ def from_table(table: pa.Table) -> list[Message]:
 
 
 def read_rows(messages: Iterable[Message]) -> Array | None:
-    """Concatenate the rows of all messages, in the order of the messages; None if no message has rows."""
+    """Concatenate the rows of all messages, in the order of the messages. None if no message has rows."""
     parts = [unpack(message.data)[ROWS] for message in messages if message.kind is Kind.ROWS]
     return np.concatenate(parts) if parts else None
 
@@ -108,7 +108,7 @@ def read_memories(messages: Iterable[Message]) -> dict[int, Cell]:
 
 
 def read_heavy_rows(messages: Iterable[Message]) -> Array | None:
-    """Return the heavy rows of all blocks, in the order of their slots; None if there are none."""
+    """Return the heavy rows of all blocks, in the order of their slots. None if there are none."""
     contents = [unpack(message.data) for message in messages if message.kind is Kind.HEAVY]
     if not contents:
         return None

@@ -15,7 +15,7 @@ from dcrec_spark.engine.sides import State, checked_sums, require_finite
 class ProcessSide:
     """A side whose only block is in this process.
 
-    duplicate : position, among the pairs that the block was built of, of one that has come before; None: each is new.
+    duplicate : position, among the pairs that the block was built of, of one that has come before. None: each is new.
     pairs_per_run : the fewest pairs that a kernel processes at once.
     """
 
@@ -27,7 +27,7 @@ class ProcessSide:
     n_blocks: ClassVar[int] = 1
 
     def half_step(self, kernel: Kernel, source: State | None = None, previous: State | None = None) -> State:
-        """Update every row; see :class:`dcrec_spark.engine.sides.Side`."""
+        """Update every row. See :class:`dcrec_spark.engine.sides.Side`."""
         return self._state(update_in_runs(kernel, self._input(source, previous), self.pairs_per_run))
 
     def remember(self, kernel: Kernel, source: State, previous: State) -> State:
@@ -50,7 +50,7 @@ class ProcessSide:
         """Do nothing: nothing is on the cluster."""
 
     def _input(self, source: State | None, previous: State | None) -> KernelInput:
-        """Return the input of a kernel; if all source rows are needed, the inbox is not copied."""
+        """Return the input of a kernel. If all source rows are needed, the inbox is not copied."""
         inbox, need_at = _rows(source), self.block.need_at
         if source is not None and len(need_at) != len(inbox):
             inbox = inbox[need_at]

@@ -24,7 +24,7 @@ class RowLayout:
     widths: Mapping[str, int]
 
     def join(self, parts: Mapping[str, Array]) -> Array:
-        """Lay parts (n, width) side by side; KeyError for one that is missing.
+        """Lay parts (n, width) side by side. KeyError for one that is missing.
 
         >>> RowLayout({"factors": 2, "gamma": 1}).join({"gamma": np.array([[9.0]]), "factors": np.array([[1.0, 2.0]])})
         array([[1., 2., 9.]])
@@ -32,7 +32,7 @@ class RowLayout:
         return np.hstack([parts[name] for name in self.widths])
 
     def part(self, rows: Array, name: str) -> Array:
-        """Return a view of the columns of one part, (n, width); KeyError where rows have no such part.
+        """Return a view of the columns of one part, (n, width). KeyError where rows have no such part.
 
         >>> RowLayout({"factors": 2, "gamma": 1}).part(np.array([[1.0, 2.0, 9.0]]), "gamma")
         array([[9.]])

@@ -4,7 +4,7 @@ A side updates all of its rows from the source rows that they touch::
 
     side.half_step(kernel, source, previous) -> State
 
-Two implementations: :class:`dcrec_spark.engine.process.ProcessSide` calls the kernel in this process, on one block;
+Two implementations: :class:`dcrec_spark.engine.process.ProcessSide` calls the kernel in this process, on one block.
 :class:`dcrec_spark.engine.cluster.ClusterSide` runs one Spark job over many blocks. A kernel can't tell them apart.
 """
 
@@ -38,7 +38,7 @@ class Outbox(Protocol):
         """Free the cached messages."""
 
     def checkpoint(self) -> "tuple[Outbox, Resource]":
-        """Write the messages to reliable storage; return them from there, and the checkpoint."""
+        """Write the messages to reliable storage. Return them from there, and the checkpoint."""
 
 
 Needs = frozenset[Resource]
@@ -48,7 +48,7 @@ Needs = frozenset[Resource]
 class State:
     """The result of a side's half-step.
 
-    sums : over all blocks. rows : (rows of the side, width), of the concatenated blocks; None where they stay on the
+    sums : over all blocks. rows : (rows of the side, width), of the concatenated blocks. None where they stay on the
     cluster. memory : block -> its memory, for its next half-step; empty where the rows are enough.
     outbox : the messages of the blocks, where rows and memories stay on the cluster.
     needs : the data that a recomputation of the outbox would read.
@@ -111,16 +111,16 @@ class Side(Protocol):
         Parameters
         ----------
         kernel : computes the new rows of a block.
-        source : the other side's result, the kernel's inbox; None where the kernel needs none.
+        source : the other side's result, the kernel's inbox. None where the kernel needs none.
         previous : this side's last result, the kernel's memory.
 
         Raises
         ------
-        FitError : a row is NaN or infinite; names the side and how many.
+        FitError : a row is NaN or infinite. Names the side and how many.
         """
 
     def remember(self, kernel: Kernel, source: State, previous: State) -> State:
-        """Run a half-step for the memories of its blocks, which may have any shape; they stay with the blocks."""
+        """Run a half-step for the memories of its blocks, which may have any shape. They stay with the blocks."""
 
     def add_up(self, kernel: Kernel, previous: State) -> Arrays:
         """Run a half-step for its sums alone. Each block gets its memory or, without one, its rows."""

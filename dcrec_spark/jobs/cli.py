@@ -228,7 +228,7 @@ def _runs(config: Path | None, overrides: tuple[str, ...]) -> None:
 @_config_option
 @_set_option
 def _rollback(run: str, config: Path | None, overrides: tuple[str, ...]) -> None:
-    """Make RUN the current run again, in output.path and in every warehouse; `dcrec runs` lists the runs.
+    """Make RUN the current run again, in output.path and in every warehouse. `dcrec runs` lists the runs.
 
     It takes the settings of the job that publishes: dcrec rollback 20261120T021500-5f3c1a --config nightly.yaml
     """

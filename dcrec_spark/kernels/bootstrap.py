@@ -1,6 +1,6 @@
 """Poisson bootstrap: the variation of a metric over users and over items, in one pass over any partitions.
 
-A replication draws each user and each item Poisson(1) times instead of drawing n of n (Hanley and MacGibbon 2006;
+A replication draws each user and each item Poisson(1) times instead of drawing n of n (Hanley and MacGibbon 2006,
 Chamandy et al. 2012), and a test rating takes part as often as its user times its item (Owen and Eckles 2012): both
 are samples, and an interval over users alone is too narrow. A draw depends on (seed, replication, key of the id) and on
 nothing else, so partitions may be added up in any way, and models that are compared meet the same resamples.
@@ -34,9 +34,9 @@ _HELD = 1 << 22
 
 
 class Cells(NamedTuple):
-    """Cells of a table, row by row: row_ptr (n + 1,), col (nnz,); row_key (n,), col_key (m,) hashes of the ids.
+    """Cells of a table, row by row: row_ptr (n + 1,), col (nnz,). row_key (n,), col_key (m,) hashes of the ids.
 
-    weight : (nnz,) how much each counts in means over cells; None: all alike.
+    weight : (nnz,) how much each counts in means over cells. None: all alike.
     """
 
     row_ptr: NDArray[np.int64]
@@ -76,7 +76,7 @@ def resampled_sums(cells: Cells, metrics: Sequence[PerRow | Pooled], seeds: Seed
 
     Returns
     -------
-    (1 + replications, metrics, 2): total and weight, whose ratio is the metric; the weight counts rows, or cells, or
+    (1 + replications, metrics, 2): total and weight, whose ratio is the metric. The weight counts rows, or cells, or
     adds up their weights. Sums of disjoint sets of rows may be added.
     """
     row_weights = _with_plain(seeds.rows, cells.row_key, replications)
@@ -109,7 +109,7 @@ def _row_sums(cells: Cells, values: Floats, of_cols: Floats) -> Floats:
 
 
 def percentile_interval(replicates: Floats, confidence: float) -> tuple[float, float] | None:
-    """Bound the middle ``confidence`` of the replicates; None when none of them is defined.
+    """Bound the middle ``confidence`` of the replicates. None when none of them is defined.
 
     A replication that drew no user at all is NaN, and is left out.
     """

@@ -82,7 +82,7 @@ def predictions(pairs: RatingBlock, users: Floats, items: Floats, shared: Shared
 
     Parameters
     ----------
-    pairs : of n users; their ratings do not count. users : (n, K (+ 1) (+ 1)) [theta (, b) (, gamma)].
+    pairs : of n users. Their ratings do not count. users : (n, K (+ 1) (+ 1)) [theta (, b) (, gamma)].
     items : (m, K (+ 1)) [beta (, c)], of the inbox.
     """
     rank = items.shape[1] - design.biases

@@ -83,7 +83,7 @@ def take(values: NDArray[Any], places: NDArray[np.integer]) -> NDArray[Any]:
 
 
 def inner_products(row_ptr: Pointers, col: NDArray[Any], rows: Floats, cols: Floats) -> Floats:
-    """Compute rows[u] . cols[i] of each nonzero (u, i), in row order; (nnz,), of the type of ``cols``.
+    """Compute rows[u] . cols[i] of each nonzero (u, i), in row order. (nnz,), of the type of ``cols``.
 
     rows : (n, F). cols : (m, F or more), of which the first F count. col : (nnz,).
     """
@@ -95,7 +95,7 @@ def inner_products(row_ptr: Pointers, col: NDArray[Any], rows: Floats, cols: Flo
 
 
 def row_sums(row_ptr: Pointers, values: Floats) -> NDArray[np.float64]:
-    """Add up each row's values; (n,), zero for an empty row."""
+    """Add up each row's values. (n,), zero for an empty row."""
     sums, filled = np.zeros(len(row_ptr) - 1), np.flatnonzero(np.diff(row_ptr))
     if len(filled):
         sums[filled] = np.add.reduceat(values, row_ptr[filled], dtype=np.float64)
@@ -103,7 +103,7 @@ def row_sums(row_ptr: Pointers, values: Floats) -> NDArray[np.float64]:
 
 
 def row_products(row_ptr: Pointers, col: NDArray[Any], values: Floats, cols: Floats) -> NDArray[np.float64]:
-    """Add up value times cols[i] over each row's nonzeros (u, i); (n, F). values (nnz,), cols (m, F), col (nnz,)."""
+    """Add up value times cols[i] over each row's nonzeros (u, i). (n, F). values (nnz,), cols (m, F), col (nnz,)."""
     shape = len(row_ptr) - 1, len(cols)
     matrix = csr_array((values.astype(np.float64, copy=False), col, row_ptr), shape=shape)
     return np.asarray(matrix @ cols.astype(np.float64, copy=False))

@@ -2,8 +2,8 @@
 
     preference_ui = baseline_ui + sum_j contribution_uij            j: a rating of u
 
-Least squares: the row of user u solves A x = right + sum_j pull_j s_j with s_j = [beta_j; a_hat_uj], so with
-v_i = A^-1 [beta_i; 0] the contribution is pull_j v_i . s_j, and the baseline v_i . right. The weights are part of A,
+Least squares: the row of user u solves A x = right + sum_j pull_j s_j with s_j = [beta_j, a_hat_uj], so with
+v_i = A^-1 [beta_i, 0] the contribution is pull_j v_i . s_j, and the baseline v_i . right. The weights are part of A,
 too. Biases are not explained: A has one more row, v_i another 0, and only theta . beta is split.
 
 Poisson: the part of the user's shapes above the prior comes from the ratings, by their shares,
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
     """The pairs to explain, in row order.
 
     row_ptr (n + 1,), col (P,) places in the inbox. reasons : how many of each pair at most.
-    order : (nnz,), of the block's nonzeros; of equal contributions the one with the smaller number comes first.
+    order : (nnz,), of the block's nonzeros, of equal contributions the one with the smaller number comes first.
     """
 
     row_ptr: NDArray[np.int64]
@@ -48,7 +48,7 @@ class Wanted(NamedTuple):
 
 
 class UserGammas(NamedTuple):
-    """q of the users' factors: prior shapes (F,), shape and rate (n, F); the confounder weight, if any, at the end."""
+    """q of the users' factors: prior shapes (F,), shape and rate (n, F). The confounder weight, if any, at the end."""
 
     prior: Floats
     shape: Floats
@@ -58,8 +58,8 @@ class UserGammas(NamedTuple):
 class Explained(NamedTuple):
     """preference, baseline, others (P,) of each pair, and its reasons: the largest contributions by absolute value.
 
-    A contribution of zero is no reason; others is the sum of the rest: preference = baseline + reasons + others.
-    n_reasons (P,); reason_at, contribution (R,) pair after pair, reason_at being places among the block's nonzeros.
+    A contribution of zero is no reason. Others is the sum of the rest: preference = baseline + reasons + others.
+    n_reasons (P,). reason_at, contribution (R,) pair after pair, reason_at being places among the block's nonzeros.
     """
 
     preference: Floats
@@ -71,7 +71,7 @@ class Explained(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """One row: the baseline of its pairs (P,); contributions are of_pair (P, F) times of_rating (J, F)."""
+    """One row: the baseline of its pairs (P,). Contributions are of_pair (P, F) times of_rating (J, F)."""
 
     baseline: Floats
     of_pair: Floats

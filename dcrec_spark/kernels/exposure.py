@@ -4,7 +4,7 @@
     a_hat_ui without itself = sum_k (s_uk - a_ui phi_uik) / r_uk * (s_ik - a_ui phi_uik) / r_ik
     h_ui = (f(a_hat_ui) - mean) / scale                     f: the link
 
-A pair that was in the fit of the exposure model has pulled its own a_hat up; one that is predicted has not.
+A pair that was in the fit of the exposure model has pulled its own a_hat up. One that is predicted has not.
 """
 
 from typing import NamedTuple
@@ -41,7 +41,7 @@ class Form(NamedTuple):
         return np.asarray(np.log(a_hat + self.offset)) if self.link == "log" else a_hat
 
     def row_vectors(self, means: Floats, is_user: bool) -> Floats:
-        """Return the vectors whose products are h, from E[pi] or E[lambda] (n, L); of a link the means as they are."""
+        """Return the vectors whose products are h, from E[pi] or E[lambda] (n, L), of a link the means as they are."""
         if self == Form() or not self.is_low_rank:
             return means
         last = np.full((len(means), 1), -self.mean / self.scale if is_user else 1.0)

@@ -16,7 +16,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def geometric_mean(shape: Floats, rate: Floats) -> Floats:
-    """Compute exp(E[log x]) of Gamma(shape, rate); (n, L) and (L,) or (n, L) give (n, L), and (n,) gives (n,)."""
+    """Compute exp(E[log x]) of Gamma(shape, rate). (n, L) and (L,) or (n, L) give (n, L), and (n,) gives (n,)."""
     from dcrec_spark.kernels.loops import gamma
 
     if shape.ndim == 1:
@@ -27,7 +27,7 @@ def geometric_mean(shape: Floats, rate: Floats) -> Floats:
 
 
 def divergence(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) -> float:
-    """Add up KL(Gamma(shape, rate) || Gamma(prior_shape, prior_rate)) over all entries; never negative.
+    """Add up KL(Gamma(shape, rate) || Gamma(prior_shape, prior_rate)) over all entries. Never negative.
 
     shape : (n, L). rate : (L,), the same for all rows, or (n, L).
     """
@@ -54,7 +54,7 @@ def over_relax(before: Floats, updated: Floats, prior: Floats, length: float) ->
 
     Parameters
     ----------
-    before, updated : (n, F) shapes before and after an update; the second at least the prior.
+    before, updated : (n, F) shapes before and after an update. The second at least the prior.
     prior : (F,). length : 1 gives ``updated``.
 
     Returns

@@ -13,7 +13,7 @@ Of one user, with p a place, k a cut, and hits@k the relevant entries at places 
 
     NDCG@k      = DCG@k / ideal DCG@k,  DCG@k = sum of gain_p / log2(p + 1) over p <= k; ideal: the largest gains first
     Recall@k    = hits@k / min(k, relevant)
-    Precision@k = hits@k / k; a list of fewer than k entries has misses at its end
+    Precision@k = hits@k / k. A list of fewer than k entries has misses at its end
     AP@k        = sum of hits@p / p over the relevant p <= k, / min(k, relevant); MAP@k is its mean
 
 Equal scores share their places: a metric is its mean over all orders of them (McSherry, Najork 2008). An order by id
@@ -43,7 +43,7 @@ LARGEST_EXPONENT = 1000.0
 class PerRow(NamedTuple):
     """A metric of each row. value, counted : (rows,), 0 and 0 for a row that has none, else the value and 1.
 
-    move : (n,) by how much the row's value falls without the entry; 0 where it would have none then.
+    move : (n,) by how much the row's value falls without the entry. 0 where it would have none then.
     """
 
     value: Floats
@@ -61,7 +61,7 @@ class _Sums(NamedTuple):
 class Lists(NamedTuple):
     """Entries as above: by row, and in a row by place. row_ptr : (rows + 1,). The others : (n,).
 
-    tie : rising numbers; entries that share one are in any order.
+    tie : rising numbers. Entries that share one are in any order.
     """
 
     row_ptr: Ints
@@ -72,7 +72,7 @@ class Lists(NamedTuple):
 
 
 def gains(rating: Floats, kind: str) -> Floats:
-    """Compute the gain of an item of each rating at the top of a list; ``kind`` is one of ``GAINS``."""
+    """Compute the gain of an item of each rating at the top of a list. ``kind`` is one of ``GAINS``."""
     if kind == "rel":
         return rating
     return np.exp2(rating) - 1 if kind == "2^rel-1" else np.exp2(rating - 1)
@@ -89,13 +89,13 @@ def places(row_ptr: Ints) -> Floats:
 
 
 def best_first(row_ptr: Ints, score: Floats) -> Ints:
-    """Order each row's entries by falling score; equal scores keep the order they came in."""
+    """Order each row's entries by falling score. Equal scores keep the order they came in."""
     row = rows_of(row_ptr)
     return np.lexsort((-score, row.astype(np.min_scalar_type(len(row_ptr)))))  # up to 16 bits are sorted by radix
 
 
 def ties(row_ptr: Ints, score: Floats) -> Ints:
-    """Give each group of equal scores its number; entries are best first, and no group reaches into the next row."""
+    """Give each group of equal scores its number. Entries are best first, and no group reaches into the next row."""
     is_first = np.ones(len(score), np.bool_)
     is_first[1:] = score[1:] != score[:-1]
     starts = row_ptr[:-1]
@@ -124,7 +124,7 @@ def hit_metrics(lists: Lists, cut: int) -> dict[str, PerRow]:
 
 
 def error_means(row_ptr: Ints, error: Floats) -> PerRow:
-    """Average each row's errors, so that every row counts once; a row of one keeps its value whoever is drawn."""
+    """Average each row's errors, so that every row counts once. A row of one keeps its value whoever is drawn."""
     row, number = rows_of(row_ptr), np.diff(row_ptr).astype(np.float64)
     value = sums_by(row, error, len(number)) / np.maximum(number, 1.0)
     move = (error - value[row]) / np.maximum(number - 1.0, 1.0)[row]
@@ -161,7 +161,7 @@ def _ideal(lists: Lists, cut: float) -> _Sums:
 
 
 class _Group(NamedTuple):
-    """Of each entry: where its group of equal scores starts and ends, as slices do, and its row; (n,) each."""
+    """Of each entry: where its group of equal scores starts and ends, as slices do, and its row. (n,) each."""
 
     start: Ints
     end: Ints

@@ -11,7 +11,7 @@ Plain updates F converge slowly: a user of MovieLens 100K takes a hundred and mo
 extrapolates from two of them. With x the logarithms of the shapes::
 
     x1 = F(x0), x2 = F(x1)      r = x1 - x0, v = (x2 - x1) - r
-    guess = x0 + 2 a r + a^2 v  a = |r| / |v|, bounded; a = 1 would give x2
+    guess = x0 + 2 a r + a^2 v  a = |r| / |v|, bounded. A = 1 would give x2
     x0 = F(guess)               if the row's part of the ELBO is no worse at the guess than at x1, else x2
 
 Updates never lower a row's part of the ELBO, so no row ends below where it began.
@@ -32,7 +32,7 @@ def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: F
     Parameters
     ----------
     prior : one for all components, or (F,).
-    row_geometric_mean, cols : (n, F), (m, L). exp(E[log .]) of the rows and of the columns; F = L, or L + 1 with
+    row_geometric_mean, cols : (n, F), (m, L). exp(E[log .]) of the rows and of the columns. F = L, or L + 1 with
         values in ``block.a_hat``.
 
     Returns
@@ -46,7 +46,7 @@ def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: F
 
 
 def drawn_counts(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
-    """Add up y_ui g_ik / rate_ui over the nonzeros of each row, (n, F); see :func:`update_shape`."""
+    """Add up y_ui g_ik / rate_ui over the nonzeros of each row, (n, F). See :func:`update_shape`."""
     from dcrec_spark.kernels.loops import poisson
 
     drawn = np.zeros_like(row_geometric_mean)
@@ -71,7 +71,7 @@ def converge_shape(
 
     Returns
     -------
-    (n, F), of the type of ``shape``; each row the result of an update, so at least the prior.
+    (n, F), of the type of ``shape``. Each row the result of an update, so at least the prior.
     """
     from dcrec_spark.kernels.loops import poisson
 
@@ -84,7 +84,7 @@ def converge_shape(
 
 
 def rates(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
-    """Compute rate_ui = g_u . g_i [+ g_gamma_u a_hat_ui] [+ offset_ui] of each nonzero, in row order; (nnz,)."""
+    """Compute rate_ui = g_u . g_i [+ g_gamma_u a_hat_ui] [+ offset_ui] of each nonzero, in row order. (nnz,)."""
     width = cols.shape[1]
     rate = inner_products(block.row_ptr, block.col, row_geometric_mean[:, :width], cols)
     if len(block.a_hat):
@@ -93,7 +93,7 @@ def rates(block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats
 
 
 def log_rates(block: CountBlock, rate: Floats) -> float:
-    """Add up y_ui log rate_ui, the part of the ELBO that needs the nonzeros; float64. A count of 0 adds nothing."""
+    """Add up y_ui log rate_ui, the part of the ELBO that needs the nonzeros. float64. A count of 0 adds nothing."""
     counted = block.counts > 0
     counts = block.counts
     if not counted.all():

@@ -51,11 +51,11 @@ class Factors(NamedTuple):
     rate: Floats
 
     def mean(self) -> Floats:
-        """Return E of the factors; (m, L)."""
+        """Return E of the factors. (m, L)."""
         return self.shape / self.rate
 
     def draw(self, seed: int) -> Floats:
-        """Draw once from the posterior; (m, L)."""
+        """Draw once from the posterior. (m, L)."""
         return gamma_draws(seed, self.key, self.shape) / self.rate
 
 
@@ -102,7 +102,7 @@ def check_users(
     ----------
     training : all pairs of these users with a part in training.
     held_out : all held-out pairs of these users.
-    users, items : the posteriors; items are all items of the model.
+    users, items : the posteriors. Items are all items of the model.
     how : how exposures were held out. replications : draws from the fitted model. seed : of the draws.
 
     Every replication draws the factors anew from their posteriors, an item's the same for all users, then exposures.
@@ -175,7 +175,7 @@ def _among(wanted: Places, known: Places) -> NDArray[np.bool_]:
 
 
 def _inner(left: Floats, right: Floats, row: Places | None = None, col: Places | None = None) -> Floats:
-    """Multiply rows with rows; all of ``left`` with the one of ``right`` where no places are given.
+    """Multiply rows with rows. All of ``left`` with the one of ``right`` where no places are given.
 
     Not by BLAS, whose last bit depends on how many there are.
     """
@@ -200,7 +200,7 @@ def p_values(statistic: Floats, uniform: Floats | float = 0.5) -> Floats:
 
 
 def squared_deviations(log_likelihood: Floats) -> Floats:
-    """Compute each user's squared distance from the mean of all R + 1, in their standard deviations; (R + 1, m).
+    """Compute each user's squared distance from the mean of all R + 1, in their standard deviations. (R + 1, m).
 
     Mean and deviation include the real one, so it is comparable with the replications. A user
     whose log-likelihood is the same in all of them, up to rounding, has 0.

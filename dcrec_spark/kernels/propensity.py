@@ -1,6 +1,6 @@
 """Propensities: from ratings alone, as in the paper (after Schnabel et al. 2016), and from an exposure model.
 
-    p = k for y >= pivot, k decay^(pivot - y) below; at most 1; k such that the mean over all pairs is ``target``
+    p = k for y >= pivot, k decay^(pivot - y) below. At most 1. K such that the mean over all pairs is ``target``
 
 The ratings of the unrated pairs are unknown. The observed distribution replaces theirs.
 
@@ -18,7 +18,7 @@ SMALLEST = 1e-3
 
 
 def relative_propensity(rating: Floats, decay: float, pivot: float) -> Floats:
-    """Compute p / k of each rating; (n,), in (0, 1]."""
+    """Compute p / k of each rating. (n,), in (0, 1]."""
     return np.asarray(np.power(decay, np.maximum(0.0, pivot - rating)))
 
 
@@ -41,7 +41,7 @@ def solve_scale(relative: Floats, count: Floats, target: float) -> float:
 
 
 def raw_weights(rating: Floats, scale: float, decay: float, pivot: float, cap: float | None) -> Floats:
-    """Compute 1 / p of each rating, (n,), at most ``cap``; p = min(1, scale * relative)."""
+    """Compute 1 / p of each rating, (n,), at most ``cap``. P = min(1, scale * relative)."""
     weight: Floats = 1.0 / np.minimum(1.0, scale * relative_propensity(rating, decay, pivot))
     return weight if cap is None else np.minimum(weight, cap)
 

@@ -35,7 +35,7 @@ def stream(seed: int, *path: int) -> int:
 
 
 def gamma_draws(seed: int, key: Keys, shape: Floats) -> Floats:
-    """Draw from Gamma(shape, 1) by Marsaglia and Tsang (2000); (n, L), like ``shape``.
+    """Draw from Gamma(shape, 1) by Marsaglia and Tsang (2000). (n, L), like ``shape``.
 
     Attempt t of a row takes noise(stream(seed, t), key), so no row changes the draws of another. Their method
     needs shapes from 1: Gamma(shape + 1) is drawn and multiplied by U^(1 / shape).
@@ -67,7 +67,7 @@ def _marsaglia_tsang(d: Floats, c: Floats, uniform: Floats, other: Floats) -> tu
 
 
 def poisson_draws(uniform: Floats, mean: Floats) -> NDArray[np.int64]:
-    """Draws of Poisson(mean), mean > 0, by inversion of ``uniform`` in [0, 1); (n,).
+    """Draws of Poisson(mean), mean > 0, by inversion of ``uniform`` in [0, 1), (n,).
 
     From where a normal distribution would be, up and down to the smallest k with P(X > k) < 1 - uniform.
     """

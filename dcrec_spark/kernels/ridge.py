@@ -4,9 +4,9 @@
 
     J = sum_{all u,i} w_ui (y_ui - m_ui - gamma_u h_ui - beta_0)^2 + regularisers
 
-w_ui is ``weight`` on the observed pairs and ``unobserved`` (w0) off them; m_ui = theta_u . beta_i (+ b_u + c_i) on the
-observed pairs, and off them too when ``everywhere`` (z = 1: weighted MF; z = 0: probabilistic MF). The rows of users
-are [theta_u (, b_u) (, gamma_u)], those of items [beta_i (, c_i)]; h_ui is the confounder: a_hat_ui, or made from it.
+w_ui is ``weight`` on the observed pairs and ``unobserved`` (w0) off them. m_ui = theta_u . beta_i (+ b_u + c_i) on the
+observed pairs, and off them too when ``everywhere`` (z = 1: weighted MF, z = 0: probabilistic MF). The rows of users
+are [theta_u (, b_u) (, gamma_u)], those of items [beta_i (, c_i)]. h_ui is the confounder: a_hat_ui, or made from it.
 h is the product of the two sides' ``exposure``, so every sum over all pairs is a product of Gram matrices
 (:mod:`dcrec_spark.kernels.ridge_sums`). The shared terms, intercept and common gamma, are solved there too.
 
@@ -44,7 +44,7 @@ def ratings_and_weights(given: Array, factor: Array, alpha: float, dtype: Any) -
 class Known(NamedTuple):
     """The known part of a mean before its row is solved: a number of its source, and a weight of the confounder.
 
-    of_source : (m,), or (1,) if all sources have the same. gamma : (m,) or (1,); (0,) without such a term.
+    of_source : (m,), or (1,) if all sources have the same. gamma : (m,) or (1,). (0,) without such a term.
     """
 
     of_source: NDArray[np.float64]
@@ -52,7 +52,7 @@ class Known(NamedTuple):
 
 
 def pulls(block: RatingBlock, known: Known, design: Design, dtype: Any) -> tuple[Floats, Floats]:
-    """Return curvature w - z w0 and pull w (y - offset) + z w0 shown of each pair; (nnz,) each.
+    """Return curvature w - z w0 and pull w (y - offset) + z w0 shown of each pair. (nnz,) each.
 
     The offset is the known part of the pair's mean. ``shown`` is its part in the sums over all pairs, which have the
     product of the exposures in the place of h.
@@ -71,7 +71,7 @@ def confounder_sums(
     """Add up what the pairs add to the curvature and to the pull of each row's confounder weight, (n,) each.
 
     The sums of z w0 h^2 - w0 p^2 and of w0 shown p - z w0 known h, with p the product of the exposures.
-    known, shown : of the preference, on the pair and in the sums over all pairs; without a weight of the confounder.
+    known, shown : of the preference, on the pair and in the sums over all pairs, without a weight of the confounder.
     """
     from dcrec_spark.kernels.loops import pairs
 
@@ -180,7 +180,7 @@ def items_system(
 
 
 def _everyones(block: RatingBlock, gram: Array, at: Columns, shared: Shared, design: Design) -> Floats:
-    """Add up the known part of each mean, without the confounder, times the sources, over all pairs; (n, K (+ 1)).
+    """Add up the known part of each mean, without the confounder, times the sources, over all pairs. (n, K (+ 1)).
 
     gram : Gram matrix of the other side, whose columns ``at`` locates.
     """

@@ -1,4 +1,4 @@
-"""Sums over all pairs at the cost of both sides' rows; shared terms, objective and held-out error from them.
+"""Sums over all pairs at the cost of both sides' rows. Shared terms, objective and held-out error from them.
 
 What the model says of any pair is a sum of terms, each a product of a part of the augmented row of its user and one of
 its item (:class:`dcrec_spark.kernels.ridge_terms.Columns`)::
@@ -148,7 +148,7 @@ def shared_and_objective(
     users : :func:`user_sums` of all users and their :func:`penalty`.
     items : :func:`item_sums`, :func:`observed_sums`, :func:`penalty` of all items.
     shared : the terms that the rows were solved with.
-    design, reg : of the model. fit_intercept : whether beta_0 is free; else it is 0.
+    design, reg : of the model. fit_intercept : whether beta_0 is free, else it is 0.
     """
     of_shared = _OfShared.of(users, items, shared, design, reg)
     solution = np.zeros(len(of_shared.slope))
@@ -206,7 +206,7 @@ def _departures(users: Mapping[str, Array], reg: Regulariser) -> float:
 
 
 def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: Design) -> NDArray[np.float64]:
-    """Add up, over all pairs, each product of two of the terms preference, own, common and one; (4, 4)."""
+    """Add up, over all pairs, each product of two of the terms preference, own, common and one. (4, 4)."""
     rank, user_gram, item_gram = len(users["gram"]), users["augmented"], items["augmented"]
     exposure_rank = len(item_gram) - rank - 1 - design.biases
     of_users = Columns.of_users(rank, exposure_rank, design).terms

@@ -17,12 +17,12 @@ _NONE: Floats = np.empty(0)
 
 
 class RatingBlock(NamedTuple):
-    """Observed pairs of one block in row order; a_hat is empty if the model has no confounder.
+    """Observed pairs of one block in row order. a_hat is empty if the model has no confounder.
 
     row_ptr (n + 1,), col (nnz,) places in the inbox, rating, weight (nnz,), a_hat (nnz,) or (0,): the confounder h.
     exposure (n, L): the exposure factors of the rows, L = 0 without a confounder.
-    low_rank : (nnz,) the product of the exposures, if ``a_hat`` is another number; else (0,).
-    elsewhere : (n,) number of pairs of each row in other blocks; (0,) if there are none.
+    low_rank : (nnz,) the product of the exposures, if ``a_hat`` is another number, else (0,).
+    elsewhere : (n,) number of pairs of each row in other blocks. (0,) if there are none.
     """
 
     row_ptr: NDArray[np.int64]
@@ -65,7 +65,7 @@ class Design(NamedTuple):
     """Which pairs and rows carry which term.
 
     unobserved : w0, the weight of the unobserved pairs. everywhere : whether they carry the preference term (z).
-    per_user : whether each user has an own confounder weight; else all share one.
+    per_user : whether each user has an own confounder weight, else all share one.
     pooled : whether the users' weights depart from a common one. biases : whether each row has one.
     """
 
@@ -102,12 +102,12 @@ class Regulariser(NamedTuple):
     by_count: bool = False
 
     def of_rows(self, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> NDArray[np.float64]:
-        """Return that of the factors and the bias of each row, (n, rank (+ 1)); a row without ratings counts as one."""
+        """Return that of the factors and the bias of each row, (n, rank (+ 1)). A row without ratings counts as one."""
         count, factor, bias = self._of(pairs, is_user)
         return np.column_stack([*[count * factor] * rank, *[np.full(len(pairs), bias)] * design.biases])
 
     def penalty(self, rows: Floats, pairs: NDArray[np.int64], is_user: bool, design: Design) -> float:
-        """Return the penalty of all rows (n, rank (+ 1)); no other array of their size is made."""
+        """Return the penalty of all rows (n, rank (+ 1)). No other array of their size is made."""
         count, factor, bias = self._of(pairs, is_user)
         factors = rows[:, : rows.shape[1] - design.biases]
         of_factors = factor * float(count @ np.einsum("nk,nk->n", factors, factors))
@@ -142,7 +142,7 @@ class Columns(NamedTuple):
 
     preference : the terms of m: [theta, b, 1] and [beta, 1, c], or the factors alone.
     sources : the factors of the other side's unknowns. one : the ones. other : the biases of this side.
-    weighted, exposure : gamma_u pi_u and pi_u; of items both are lambda_i. An absent term is empty.
+    weighted, exposure : gamma_u pi_u and pi_u, of items both are lambda_i. An absent term is empty.
     """
 
     preference: slice
@@ -195,7 +195,7 @@ class System(NamedTuple):
     """The normal equations of each row: (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull.
 
     X : of each nonzero the factors of its source, a one for the bias, and h where there is a border.
-    sources : (m, rank or more) rows of the other side, factors first; later columns are ignored.
+    sources : (m, rank or more) rows of the other side, factors first. Later columns are ignored.
     base : (F, F) the same for all rows. ridge : (n, F) the row's regularisers. border : (n, F) the last row of each
     row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : factors, the first of the unknowns.
     """
@@ -221,7 +221,7 @@ class System(NamedTuple):
 
     @property
     def full_sources(self) -> Floats:
-        """The sources of all unknowns, (m, F), made anew: ones for the bias; zeros hold the place of h."""
+        """The sources of all unknowns, (m, F), made anew: ones for the bias. Zeros hold the place of h."""
         beyond = np.zeros((len(self.sources), len(self.base) - self.rank), self.sources.dtype)
         if self.has_bias:
             beyond[:, 0] = 1

@@ -36,7 +36,7 @@ def sensitivity_bounds(value: Floats, propensity: Floats, odds: float) -> Bounds
 
     Parameters
     ----------
-    value : (n,), n > 0. propensity : (n,) in (0, 1]. odds : >= 1; 1 takes the propensities for right.
+    value : (n,), n > 0. propensity : (n,) in (0, 1]. odds : >= 1. 1 takes the propensities for right.
     """
     against = 1.0 / propensity - 1.0
     least, most = 1.0 + against / odds, 1.0 + against * odds
@@ -61,7 +61,7 @@ def worst_shift(odds: Floats) -> Floats:
     """Compute how far the mean of a normal variable may move, in standard deviations.
 
     Its density is multiplied by something from 1 / odds to odds, with mean 1. The mean moves farthest where that is
-    1 / odds below a quantile z and odds above it; the mean of 1 puts it at P(Z <= z) = odds / (1 + odds):
+    1 / odds below a quantile z and odds above it. The mean of 1 puts it at P(Z <= z) = odds / (1 + odds):
     (odds - 1 / odds) phi(z).
 
     Parameters
@@ -76,7 +76,7 @@ def odds_of_shift(shift: Floats) -> Floats:
 
     Parameters
     ----------
-    shift : (n,) standard deviations, >= 0; NaN stays NaN.
+    shift : (n,) standard deviations, >= 0. NaN stays NaN.
     """
     shift = np.minimum(shift, _LARGEST_SHIFT)
     # z moves the mean by at least z, so that it lies between 0 and the shift.

@@ -99,7 +99,7 @@ def sums_over_pairs(
 
     Returns
     -------
-    The lower triangles, row by row, (n, F (F + 1) / 2), and (n, F), as :meth:`System.of_row` takes them; float64.
+    The lower triangles, row by row, (n, F (F + 1) / 2), and (n, F), as :meth:`System.of_row` takes them. float64.
     """
     of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     system = items_system(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing)

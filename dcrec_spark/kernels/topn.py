@@ -1,6 +1,6 @@
 """The best unseen items of each user, by one blocked product.
 
-The product is in single precision, and says which items may be among the best; these are scored in full precision.
+The product is in single precision, and says which items may be among the best. These are scored in full precision.
 
 score_ui = theta_u . beta_i + gamma_u a_hat_ui + beta_0 = [theta_u, gamma_u pi_u] . [beta_i, lambda_i] + beta_0
 
@@ -27,7 +27,7 @@ class Ranked(NamedTuple):
     """Recommendations, ordered by row and rank. Each array has one entry per recommendation.
 
     row : position of the row in its block. rank : from 1. col : position of the item.
-    preference, confounder : the two parts of the score; the score is their sum and the intercept.
+    preference, confounder : the two parts of the score. The score is their sum and the intercept.
     """
 
     row: NDArray[np.int64]
@@ -55,7 +55,7 @@ def concatenate(pieces: Sequence[Ranked]) -> Ranked:
 
 
 class Cap(NamedTuple):
-    """At most ``most`` columns of one group in a row's list. groups : (cols,); -1 where a column is of none."""
+    """At most ``most`` columns of one group in a row's list. groups : (cols,). -1 where a column is of none."""
 
     groups: NDArray[np.int64]
     most: int
@@ -106,15 +106,15 @@ def top_n(
     form: Form = PLAIN,
     cap: Cap | None = None,
 ) -> Ranked:
-    """Rank the ``n`` best columns of each row that are not among those seen; fewer where fewer are unseen.
+    """Rank the ``n`` best columns of each row that are not among those seen. Fewer where fewer are unseen.
 
     Parameters
     ----------
     n : columns for each row.
     preference : theta (rows, K) and beta (cols, K).
-    confounder : gamma * E[pi] (rows, L) and E[lambda] (cols, L); L = 0 without a confounder.
+    confounder : gamma * E[pi] (rows, L) and E[lambda] (cols, L). L = 0 without a confounder.
     intercept : beta_0, the same for all.
-    seen_ptr, seen_col : CSR of the columns to leave out; (rows + 1,), (seen,).
+    seen_ptr, seen_col : CSR of the columns to leave out. (rows + 1,), (seen,).
     form : how the confounder is made from a_hat. Where it is no product of vectors, ``confounder`` is [E[pi], gamma]
         and [E[lambda], 0], or with rows and columns exchanged: see :class:`Link`.
     cap : columns of one group in a list, at most: a column that the better ones of its group have filled is passed by.
@@ -184,7 +184,7 @@ def _scan_inputs(rows: Floats, cols: Floats, intercept: float, link: Link | None
     """Return the factors whose product is scanned, (rows, K) and (K, cols), and how far it may be off.
 
     A sum of K products, of factors that were rounded, is off by K + 2 roundings of eps / 2 times both lengths at most.
-    Twice that is allowed, for the score that decides rounds too; and it rounds once more where the intercept is added.
+    Twice that is allowed, for the score that decides rounds too, and it rounds once more where the intercept is added.
     """
     exact = float(np.finfo(rows.dtype).eps)
     with np.errstate(over="ignore"):  # lengths that overflow are infinite
@@ -212,7 +212,7 @@ def _candidates(scores: Floats, n: int, slack: Slack) -> tuple[NDArray[np.int64]
 
 
 def _place_in_row(row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Count 0, 1, 2, ... within each run of equal rows; ``row`` is sorted."""
+    """Count 0, 1, 2, ... within each run of equal rows. ``row`` is sorted."""
     first = np.searchsorted(row, row, side="left")
     return np.arange(len(row)) - first
 

@@ -250,7 +250,7 @@ class PostgresqlWarehouse(Warehouse):
             raise self.conflict(staged.run_id, "another publisher removed what was staged while the server was away")
 
     def show(self, staged: StagedTables, table: str) -> str:
-        """Show one table; :meth:`commit` shows all at once."""
+        """Show one table. :meth:`commit` shows all at once."""
         with self._swap(staged.run_id) as connection:
             self._show(connection, {table: staged.places[table]})
         return f"{self.namespace}.{table}"

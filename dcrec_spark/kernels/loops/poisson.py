@@ -122,7 +122,7 @@ def _converge_row(
     of_factors: Numbers,
     of_pairs: Numbers,
 ) -> None:
-    """Update one row from ``now``, in place; of_factors, of_pairs : scratch, with counts and offsets of the pairs."""
+    """Update one row from ``now``, in place. of_factors, of_pairs : scratch, with counts and offsets of the pairs."""
     width, longest = len(now), STRETCH
     once, twice, guess, after_guess = of_factors[0], of_factors[1], of_factors[2], of_factors[3]
     step, bend = of_factors[4], of_factors[5]
@@ -212,7 +212,7 @@ def _bound(n_pairs: int, prior: Numbers, shape: Numbers, of_factors: Numbers, of
 def leave_one_out(
     first: int, last: int, row_ptr: Places, col: Places, count: Numbers, rows: Numbers, cols: Numbers, a_hat: Numbers
 ) -> None:
-    """Compute a_hat of each nonzero without its own count; rows, cols : [mean, 1 / rate, geometric mean], (n, 3 L)."""
+    """Compute a_hat of each nonzero without its own count. rows, cols : [mean, 1 / rate, geometric mean], (n, 3 L)."""
     width = rows.shape[1] // 3
     for row in range(first, last):
         for n in range(row_ptr[row], row_ptr[row + 1]):

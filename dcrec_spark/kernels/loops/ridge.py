@@ -173,7 +173,7 @@ def _gather(start: int, end: int, given: RowSystems, gathered: Numbers, curved: 
 
 @jit
 def _solve(triangle: Numbers, width: int, unknown: Numbers) -> None:
-    """Solve for ``width`` unknowns by Cholesky's method, four rows at a time, in place; 1 / U_jj on the diagonal."""
+    """Solve for ``width`` unknowns by Cholesky's method, four rows at a time, in place. 1 / U_jj on the diagonal."""
     panels, rows, minus = width // PANEL + 1, tiled(width), triangle.dtype.type(-1.0)
     for j in range(0, width, TILE):
         for panel in range(j // PANEL, panels):

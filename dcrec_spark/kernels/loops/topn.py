@@ -50,7 +50,7 @@ def candidates(scores: Numbers, n: int, of_row: Numbers, of_col: Numbers, more: 
 
 @jit
 def _any_reaches(run: Numbers, bar: float) -> bool:
-    """Whether a number is no less than the bar; all are compared, several at a time, not as many as it takes."""
+    """Whether a number is no less than the bar. All are compared, several at a time, not as many as it takes."""
     reached = 0
     for place in range(len(run)):
         reached |= run[place] >= bar

@@ -80,7 +80,7 @@ def overlap(inputs: KernelInput, *, odds: float) -> Update:
 
 
 def _smallest(row_ptr: Array, p: Array) -> Array:
-    """Return each row's smallest p, (n,); infinite for a row without any."""
+    """Return each row's smallest p, (n,). Infinite for a row without any."""
     smallest = np.full(len(row_ptr) - 1, np.inf)
     np.minimum.at(smallest, np.repeat(np.arange(len(smallest)), np.diff(row_ptr)), p)
     return smallest

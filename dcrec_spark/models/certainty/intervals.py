@@ -4,7 +4,7 @@
                                                                     ├─ users' systems ─ score, x' A_u^-1 x ─┐
                                                                     └─ items' systems ─ v' A_i^-1 v ────────┴─ interval
 
-The systems are those that the fit solved, made anew from its ratings and the model's factors; nothing is fitted.
+The systems are those that the fit solved, made anew from its ratings and the model's factors. Nothing is fitted.
 """
 
 from functools import partial

@@ -4,7 +4,7 @@ the n + 1 best unseen items ─┬─ intervals of the first n, and the noise of
                              └─ the gap to what could take a place ─────────────────────┴─ odds to change
 
 Under a limit on each category an item outside may take the place of any in the list if its category is not full, and of
-one of its own category if it is; so one item more of each full category is ranked too. Exchanges of two items are all
+one of its own category if it is, so one item more of each full category is ranked too. Exchanges of two items are all
 that has to be looked at: the lists that keep to such limits are a matroid, in which one that no exchange betters is
 the best.
 """
@@ -39,7 +39,7 @@ def sure_lists(
 ) -> DataFrame:
     """Return what :meth:`DeconfoundedMFModel.recommendationTable` returns, with intervals, cached.
 
-    best : the so many best items of each user, with so many of one category at most, as that method returns them; with
+    best : the so many best items of each user, with so many of one category at most, as that method returns them, with
         their ``category`` where there is a limit. most : that limit.
 
     Raises
@@ -66,7 +66,7 @@ def sure_lists(
 
 
 def _with_gaps(ranked: DataFrame) -> DataFrame:
-    """Add how far each place is above the next; null where there is none."""
+    """Add how far each place is above the next. Null where there is none."""
     following = F.lead("score").over(Window.partitionBy("user_id").orderBy("rank"))
     return ranked.withColumn(_GAP, F.col("score") - following)
 
@@ -88,7 +88,7 @@ def _with_gaps_under_limit(ranked: DataFrame, most: int) -> DataFrame:
 
 
 def _with_odds(gaps: DataFrame, deviation: float) -> DataFrame:
-    """Turn the gap to the next place into odds; null where there is no next place.
+    """Turn the gap to the next place into odds. Null where there is no next place.
 
     deviation : of the noise of a rating. Two places change where one may fall by as much as the other one rises, half
     of the gap each.

@@ -26,7 +26,7 @@ _COLUMNS = {"ratings": ("ratings", "long"), **{name: (name, "double") for name i
 
 
 def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: Sequence[str]) -> list[DataFrame]:
-    """Return what :meth:`DeconfoundedMFModel.overlap` returns of each side, cached; the pairs are laid out once.
+    """Return what :meth:`DeconfoundedMFModel.overlap` returns of each side, cached. The pairs are laid out once.
 
     Raises
     ------

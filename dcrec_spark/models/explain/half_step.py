@@ -35,7 +35,7 @@ class Request:
 def explaining(explainer: Explainer, request: Request) -> Kernel:
     """Make the kernel of a users' half-step whose memories are explanations: see :func:`_memory_of`.
 
-    The users' memory is what the model has of them; the source is its items, with their means.
+    The users' memory is what the model has of them. The source is its items, with their means.
     """
     return partial(explain_block, explainer=explainer, request=request)
 
@@ -61,7 +61,7 @@ def _agrees(explanation: BlockExplanation, row: Array, col: Array, tolerance: fl
 
 
 def _memory_of(block: Block, explanation: BlockExplanation, row: Array, item: Array) -> dict[str, Array]:
-    """Of each wanted pair its row, item (idx), the parts of its score; of each reason item (idx), rating, contribution.
+    """Of each wanted pair its row, item (idx), the parts of its score, of each reason item (idx), rating, contribution.
 
     row : (P,) of each pair. item : (m,) idx of the rows of the inbox.
     """

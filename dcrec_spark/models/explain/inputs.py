@@ -78,7 +78,7 @@ def lay_out_pairs(
 ) -> Layout:
     """Lay out ratings in blocks, with the wanted pairs as held-out ones.
 
-    everyone : whether all users of the model have a row, under the model's ``idx``, and exposures stay known; else the
+    everyone : whether all users of the model have a row, under the model's ``idx``, and exposures stay known, else the
         users are those of the ratings, and exposures are there where the confounder asks for them.
     """
     require_ratings(ratings, fitted.params, fitted.propensity)

@@ -12,7 +12,7 @@ _RECOMMENDATIONS, _REASONS = "recommendations", "reasons"
 
 
 def look_up(frame: DataFrame, keys: Sequence[str], field: str, names: DataFrame, entries: str = _REASONS) -> DataFrame:
-    """Add the columns of ``names`` to each entry of an array of structs; null where ``names`` has no such row.
+    """Add the columns of ``names`` to each entry of an array of structs. Null where ``names`` has no such row.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def with_titles(frame: DataFrame, titles: DataFrame, item: str = "item_id") -> D
     Returns
     -------
     DataFrame
-        The columns of ``frame`` and ``title``; the arrays of ``recommendForAllUsers`` have the title inside.
+        The columns of ``frame`` and ``title``. The arrays of ``recommendForAllUsers`` have the title inside.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def _entries_titled(frame: DataFrame, entries: str, item: str) -> DataFrame:
 
 
 def _fields(frame: DataFrame, column: str) -> list[str]:
-    """Return the fields of the structs in a column of arrays; empty where the frame has no such column."""
+    """Return the fields of the structs in a column of arrays. Empty where the frame has no such column."""
     kind: DataType | None = frame.schema[column].dataType if column in frame.columns else None
     if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
         return list(kind.elementType.names)
@@ -141,12 +141,12 @@ def reasons_text(reasons: str | Column = _REASONS, name: str = "item_id") -> Col
     reasons : str or Column, default "reasons"
         ``array<struct<item_id, rating, contribution, ...>>``, as ``explain`` returns it.
     name : str, default "item_id"
-        The field that says what an item is called; ``"title"`` after :func:`with_titles`.
+        The field that says what an item is called. ``"title"`` after :func:`with_titles`.
 
     Returns
     -------
     Column
-        Named ``reasons_text``: "because of A (5.0): +0.41, B (4.0): +0.22; despite C (1.0): -0.10". Empty where there
+        Named ``reasons_text``: "because of A (5.0): +0.41, B (4.0): +0.22. Despite C (1.0): -0.10". Empty where there
         are no reasons.
 
     Examples

@@ -5,7 +5,7 @@
     items         -> one cell                                       /
 
 Each chunk draws the items' factors for itself, the same ones by their keys. That takes as many draws as a fit's
-iteration has, R times, so that chunks are large; the items' cell has to fit into a worker a few times over.
+iteration has, R times, so that chunks are large. The items' cell has to fit into a worker a few times over.
 """
 
 from collections.abc import Iterable, Iterator
@@ -67,7 +67,7 @@ def users_of(checked: DataFrame) -> DataFrame:
 
 
 def add_up(checked: DataFrame) -> dict[str, Any]:
-    """Return the chunks' sums, added in the order of the chunks; the only numbers that reach the driver.
+    """Return the chunks' sums, added in the order of the chunks. The only numbers that reach the driver.
 
     total, deviation : (R + 1,) sums over users of log-likelihoods and of squared deviations, the real ones first.
     p_sum, users, held_out : sums of the p-values, of users and of held-out exposures.

@@ -30,7 +30,7 @@ from dcrec_spark.spark.lineage import cache_while_used, require_checkpoint_direc
 class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, ExposureParams, Persistent):
     """Poisson factorization of exposures: the exposure model, stage 1 of the deconfounded recommender.
 
-    Each (user, item) pair of the input is an exposure, all other pairs are none; with ``countCol`` a pair counts as
+    Each (user, item) pair of the input is an exposure, all other pairs are none, with ``countCol`` a pair counts as
     often as it says. ``explainParams()`` lists all parameters with their defaults.
 
     Parameters
@@ -38,7 +38,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
     rank : int
         Factors of each user and item, K.
     maxIter, tol : int, float
-        Maximum number of iterations; relative change of the ELBO below which a fit ends.
+        Maximum number of iterations. Relative change of the ELBO below which a fit ends.
     shapePrior, ratePrior : float
         Gamma prior of pi and lambda (rate, never scale).
     initialModel : PoissonFactorizationModel, optional
@@ -47,7 +47,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
     Attributes
     ----------
     listener : callable
-        Called with (stage, iteration, objective) after each iteration; by default they are logged, and a bar is shown
+        Called with (stage, iteration, objective) after each iteration, by default they are logged, and a bar is shown
         on a terminal and in notebooks (``show_progress``).
 
     Raises
@@ -62,7 +62,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
     Notes
     -----
     a_ui ~ Poisson(pi_u . lambda_i) with Gamma priors, by coordinate ascent on the exact ELBO: Gopalan, Hofman, Blei
-    2015; the exposure model of Wang et al., arXiv 1808.06581.
+    2015. The exposure model of Wang et al., arXiv 1808.06581.
 
     Examples
     --------
@@ -195,6 +195,6 @@ def _warm_start(
 
 
 def estimator_like(model: PoissonFactorizationModel, **changes: Any) -> PoissonFactorization:
-    """Return an estimator with the parameters that a model was fitted with, except for ``changes``; it starts cold."""
+    """Return an estimator with the parameters that a model was fitted with, except for ``changes``. It starts cold."""
     fitted_with = {param.name: value for param, value in model.extractParamMap().items()}
     return PoissonFactorization(**{**fitted_with, "initialModel": None, **changes})

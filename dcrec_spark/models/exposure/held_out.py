@@ -1,6 +1,6 @@
 """Exposures held out of training, for the predictive check of an exposure model.
 
-Every single exposure is held out by itself with the same probability: a pair that is there or not, whole; of a count,
+Every single exposure is held out by itself with the same probability: a pair that is there or not, whole, of a count,
 each of its units. So a Poisson model stays one: where counts are Poisson(r), their training part is Poisson((1 - s) r)
 and their held-out part Poisson(s r), independent of it, for *every* pair, those without any exposure too. Nothing is
 hidden from training but that: a pair without a training exposure is a zero there, whether something was held out of it
@@ -46,7 +46,7 @@ def hold_out_exposures(
 
     Parameters
     ----------
-    df : one row per exposed pair. user, item, count : its columns; without ``count`` each pair is one exposure.
+    df : one row per exposed pair. user, item, count : its columns, without ``count`` each pair is one exposure.
     share : in (0, 1).
 
     Raises

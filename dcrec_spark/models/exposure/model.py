@@ -50,19 +50,19 @@ class ExposureParams(HasIds, ExposureSource, HasCheckpointInterval, HasMaxIter, 
 class PoissonFactorizationModel(Model, ExposureParams, Persistent):
     """A fitted exposure model.
 
-    The factors of a fit stay cached while the model or a copy is referred to; the next fit releases what is left
+    The factors of a fit stay cached while the model or a copy is referred to. The next fit releases what is left
     behind, :meth:`release` of this model at once.
 
     Parameters
     ----------
     userFactors, itemFactors : DataFrame[id, shape: array<double>, rate: array<double>]
-        The Gamma posteriors of pi and lambda, ``rank`` components a row; E[pi] = shape / rate.
+        The Gamma posteriors of pi and lambda, ``rank`` components a row. E[pi] = shape / rate.
     elboHistory : list[float]
         The ELBO after each iteration, all terms.
     validationHistory : list[float], optional
-        The held-out pairs' mean negative log likelihood after each iteration; empty without any.
+        The held-out pairs' mean negative log likelihood after each iteration. Empty without any.
     degeneracies : list[Degeneracy], optional
-        What is wrong with the factors; ``str`` of each is a sentence.
+        What is wrong with the factors. ``str`` of each is a sentence.
     converged : bool, optional
         Whether the ELBO converged, or the held-out loss ended the fit. False if the iterations ran out before.
     elbo : float, optional
@@ -98,7 +98,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         self.elbo = elbo
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        """Add exposureCol, a_hat = E[pi_u] . E[lambda_i]; null for an id that was not in training."""
+        """Add exposureCol, a_hat = E[pi_u] . E[lambda_i]. Null for an id that was not in training."""
         user, item, output = (self.getOrDefault(name) for name in ("userCol", "itemCol", "exposureCol"))
         require_columns(dataset, [user, item], [])
         require_new_columns(dataset, {"exposureCol": output})
@@ -115,7 +115,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         Parameters
         ----------
         dataset : DataFrame
-            The ``exposures`` of ``hold_out_exposures``, to whose ``training`` this model was fitted; or all rows of
+            The ``exposures`` of ``hold_out_exposures``, to whose ``training`` this model was fitted, or all rows of
             some of the users, which suffice where there are millions.
         replications : int
             Draws from the model that the real exposures are compared with, at least 20.
@@ -136,7 +136,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
 
         Notes
         -----
-        After Wang and Blei, arXiv 1805.06826; see :mod:`dcrec_spark.models.exposure.predictive_check`.
+        After Wang and Blei, arXiv 1805.06826. See :mod:`dcrec_spark.models.exposure.predictive_check`.
         """
         get = self.getOrDefault
         names = get("userCol"), get("itemCol")
@@ -152,12 +152,12 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         ----------
         dataset : DataFrame
             The columns of training. Pairs with unknown items are left out, and so are those that
-            validationIndicatorCol marks; a user with unknown items only gets the factors of one without exposures.
+            validationIndicatorCol marks. A user with unknown items only gets the factors of one without exposures.
 
         Returns
         -------
         DataFrame[id, shape: array<double>, rate: array<double>]
-            Cached; unpersist it when done.
+            Cached. Unpersist it when done.
 
         Raises
         ------

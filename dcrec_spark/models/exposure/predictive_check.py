@@ -11,9 +11,9 @@ the zeros take part exactly, none is sampled or weighted, since the sum of a Poi
 product of sums.
 
 *Exposures that are there or not* are not Poisson. Fitted to zeros and ones, Poisson factorization estimates the mean,
-r = (1 - s) p with p the probability of an exposure; 1 - exp(-r) would be too small. A pair in training can have no
+r = (1 - s) p with p the probability of an exposure. 1 - exp(-r) would be too small. A pair in training can have no
 held-out part, any other has one with odds s p / (1 - p). Rates above certainty count as p = 0.95. Replications are
-drawn so; where exposures are rare, this is the Poisson distribution again. Data drawn as min(Poisson(R), 1) pass where
+drawn so. Where exposures are rare, this is the Poisson distribution again. Data drawn as min(Poisson(R), 1) pass where
 R is well below 1 for nearly all pairs. Where many pairs are near certain, 1 - exp(-R) has no low rank, the
 factorization does not fit, and the check says so.
 
@@ -22,12 +22,12 @@ that is at a_hat, which stage 2 uses (Wang and Blei average it over posterior dr
 replication draws the factors anew from their Gamma posteriors, then the exposures.
 
 *p* is P(replicated < real), for a user and for the sum over users. Were the posterior the truth, it would be uniform.
-The real exposures take one of R + 1 places among the replications; p is a point within it, the middle for the sum, a
+The real exposures take one of R + 1 places among the replications. P is a point within it, the middle for the sum, a
 random one for a user (many have few held-out exposures, and tie often). So it is never 0 or 1.
-Near 0: the exposures are less likely than the model expects; it is too sure of itself. Near 1: they are more likely
-than it expects; it spreads exposures over too many items, or expects too many of them, as with a rank too high for the
+Near 0: the exposures are less likely than the model expects. It is too sure of itself. Near 1: they are more likely
+than it expects. It spreads exposures over too many items, or expects too many of them, as with a rank too high for the
 data and its priors (each component adds its prior shape to every user's exposures).
-The sum cannot see users who deviate in both directions; the *spread*, each user's squared distance from the mean in
+The sum cannot see users who deviate in both directions. The *spread*, each user's squared distance from the mean in
 units of the replications' deviation, summed, can, and has its own p.
 
 What the check can't see: structure that the model averages out correctly. A model of rank 1 knows only activity and
@@ -67,7 +67,7 @@ FEWEST_REPLICATIONS = 20
 class PredictiveCheck:
     """The result of a predictive check.
 
-    users : DataFrame[id, p_value, n, log_likelihood]; n held-out exposures, log_likelihood over all items.
+    users : DataFrame[id, p_value, n, log_likelihood]. N held-out exposures, log_likelihood over all items.
     pValue : of the sum of all users' log-likelihoods. spreadPValue : of the sum of their squared deviations.
     meanUserPValue : the mean of the users' p-values.
     logLikelihood, replicated : the sum for the real exposures, and for each of the R replications, (R,).
@@ -155,7 +155,7 @@ def check_exposures(
     ------
     ConfigError : too few replications.
     DataError : a column is missing or unusable, nothing was held out, or the model was not fitted to the training part
-        of these exposures; names a user or an item.
+        of these exposures. Names a user or an item.
     """
     with ExitStack() as scratch:
         scratch.enter_context(few_partitions(exposures.sparkSession))
@@ -206,7 +206,7 @@ def _pairs(exposures: DataFrame, users: DataFrame, items: DataFrame, settings: C
 
 
 def _require_usable(pairs: DataFrame, settings: CheckSettings) -> tuple[int, float]:
-    """Refuse pairs that can't be used; return their number and the share that was held out."""
+    """Refuse pairs that can't be used. Return their number and the share that was held out."""
     held_out, total, share = (F.col(c) for c in ("held_out", "total", "share"))
     good = (held_out >= 0) & (held_out <= total) & (held_out == F.floor(held_out)) & (share > 0) & (share < 1)
     usable = F.coalesce(good & F.col("user_id").isNotNull() & F.col("item_id").isNotNull(), F.lit(False))

@@ -55,7 +55,7 @@ class Objective(NamedTuple):
 class TableColumn(NamedTuple):
     """One column of a side's table of factors.
 
-    width : numbers in each row's array; None for a plain number.
+    width : numbers in each row's array. None for a plain number.
     remembered : whether :meth:`Family.memory_of` reads it.
     same_for_all : whether all rows of a fitted side have the same value, so that a new id starts from it too.
     """
@@ -103,7 +103,7 @@ class BlockExplanation(NamedTuple):
     parts : theta . beta taken apart. gamma : (n,) confounder weight of each row of the block.
     preference, attribute : (n, K) and (m, K) factors of the rows and of the inbox.
     implied, fitted : (P,) theta . beta of each pair, as the given ratings make it, and as the model has it.
-    user_bias, item_bias : (n,) and (m,) of the rows and of the inbox; None where there are none.
+    user_bias, item_bias : (n,) and (m,) of the rows and of the inbox. None where there are none.
     """
 
     parts: Explained
@@ -122,8 +122,8 @@ Explainer = Callable[[KernelInput, Wanted], BlockExplanation]
 class BlockCertainty(NamedTuple):
     """Uncertainty of the scores of one block, of users or of items.
 
-    spread : (P,) x' A^-1 x of each wanted pair. prediction : (P,) their scores; None for a block of items.
-    sums : "leverage"; of users what :func:`dcrec_spark.kernels.certainty.noise` needs besides.
+    spread : (P,) x' A^-1 x of each wanted pair. prediction : (P,) their scores. None for a block of items.
+    sums : "leverage", of users what :func:`dcrec_spark.kernels.certainty.noise` needs besides.
     solved, fitted : (n, F) the rows as the given ratings make them, and as the model has them.
     """
 
@@ -142,7 +142,7 @@ class Family(ABC):
 
     Attributes
     ----------
-    stage : "exposure" or "outcome"; names the fit in logs, errors and facts.
+    stage : "exposure" or "outcome". Names the fit in logs, errors and facts.
     value : the array of a block that the factors explain.
     objective : what a fit optimises.
     reads : names of further Params that the family takes its settings from.
@@ -183,7 +183,7 @@ class Family(ABC):
 
         Parameters
         ----------
-        precision : "float64" or "float32"; None: as set.
+        precision : "float64" or "float32". None: as set.
         """
 
     @abstractmethod
@@ -196,7 +196,7 @@ class Family(ABC):
 
     @abstractmethod
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """Return the remembered columns of some rows as what their block remembers; NaN where an id is new."""
+        """Return the remembered columns of some rows as what their block remembers. NaN where an id is new."""
 
     def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array | None:
         """Whether each factor is left at its prior, (K,), by the sums of both sides.
@@ -346,7 +346,7 @@ class OutcomeFamily(Family):
         """Return the terms that all pairs share as a user reads them."""
 
     def explainer(self, steps: Any, shared: Any) -> Explainer | None:
-        """Return what takes the preferences of a block's users apart by ratings; None where the family can't."""
+        """Return what takes the preferences of a block's users apart by ratings. None where the family can't."""
         return None
 
     def variation(self, observed: Observed) -> float:

@@ -125,7 +125,7 @@ class GammaPoisson:
 
 
 def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
-    """Shapes off the prior by noise that depends on (seed, side, id) alone; equal ones would stay equal.
+    """Shapes off the prior by noise that depends on (seed, side, id) alone. Equal ones would stay equal.
 
     With a memory, a row that it knows (finite) starts there.
     """
@@ -151,7 +151,7 @@ def _gamma_start(n: int, model: GammaPoisson) -> tuple[Floats, Floats]:
 
 
 def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
-    """One coordinate step of the rows; for items, also the sums that need the nonzeros."""
+    """One coordinate step of the rows. For items, also the sums that need the nonzeros."""
     before, rate = inputs.memory["shape"], inputs.memory["rate"]
     # Of users nothing is scaled here: their factors meet items', and the products are what they were.
     mean = geometric_mean(before, rate if is_user else rate * model.scale)
@@ -308,7 +308,7 @@ def _rates(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> tuple[Flo
 
 
 def _excess(block: Block, model: GammaPoisson) -> Floats | None:
-    """Return w - w0 of the observed pairs, (nnz,); None where all pairs weigh 1."""
+    """Return w - w0 of the observed pairs, (nnz,). None where all pairs weigh 1."""
     if not model.reweighs:
         return None
     pairs = block.fitted
@@ -428,7 +428,7 @@ def _held_out_sums(
 def _mean_rates(
     inputs: KernelInput, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
 ) -> Floats:
-    """Return the mean rate of each pair of a block whose rows have just moved to ``memory``; (nnz,), float64."""
+    """Return the mean rate of each pair of a block whose rows have just moved to ``memory``. (nnz,), float64."""
     others = _of_sources(inputs, model, is_user, Part.MEAN)
     rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], others).astype(np.float64)
     if model.confounder is not None:
@@ -444,7 +444,7 @@ def _mean_rates(
 
 
 def _log_factorial(count: Floats, weight: Floats | None) -> float:
-    """sum (weight) log y!; counts stored as single bytes are looked up."""
+    """sum (weight) log y!. Counts stored as single bytes are looked up."""
     if count.dtype == np.uint8:
         return float(np.bincount(count, weight, minlength=256) @ gammaln(np.arange(256) + 1.0))
     logs = gammaln(count.astype(np.float64) + 1.0)

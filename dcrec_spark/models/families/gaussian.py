@@ -47,7 +47,7 @@ GRADIENT_STEPS = 3
 
 
 class LeastSquares(OutcomeFamily):
-    """Gaussian models of the ratings; they differ in which pairs theta . beta and a weight of the rating reach.
+    """Gaussian models of the ratings. They differ in which pairs theta . beta and a weight of the rating reach.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class LeastSquares(OutcomeFamily):
         """The weight w0 of unobserved pairs where none is given."""
 
     def steps(self, observed: Observed, precision: str | None = None) -> "GaussianSteps":
-        """Alternating least squares; a fit begins at :meth:`first_intercept`."""
+        """Alternating least squares. A fit begins at :meth:`first_intercept`."""
         get = self.settings.__getitem__
         unobserved, weight = self.unobserved_weight, get("confounderWeight")
         factor, bias = get("regParam"), get("biasReg")
@@ -130,7 +130,7 @@ class LeastSquares(OutcomeFamily):
         return mean * weight / (weight + unobserved + INTERCEPT_REG)
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
-        """Solved rows; the columns of a posterior are empty."""
+        """Solved rows. The columns of a posterior are empty."""
         bias = [TableColumn("bias", None)] if self.has_biases else []
         gamma = [TableColumn("gamma", None, remembered=self.gamma_per_user)] if is_user else []
         posterior = [TableColumn(name, 0, remembered=False) for name in ("outcome_shape", "outcome_rate")]
@@ -214,7 +214,7 @@ class GaussianSteps:
 
     alpha : an observed pair weighs 1 + alpha * rating, times its inverse propensity where there is one.
     validates : whether there are held-out pairs. first_intercept : beta_0 where a fit begins.
-    gradients : steps of conjugate gradients that a row takes; 0: each is solved by Cholesky's method.
+    gradients : steps of conjugate gradients that a row takes. 0: each is solved by Cholesky's method.
     """
 
     rank: int
@@ -241,7 +241,7 @@ class GaussianSteps:
         return Update(rows, sums, {"rows": rows} if self.remembers else {})
 
     def solve(self, ratings: RatingBlock, system: System, before: Floats | None) -> Floats:
-        """Return the rows of a system, solved or after some steps from where they were; None: from zeros."""
+        """Return the rows of a system, solved or after some steps from where they were. None: from zeros."""
         if not self.gradients:
             return solvers.solve_rows(ratings, system)
         begin = np.zeros_like(system.right) if before is None else before
@@ -302,7 +302,7 @@ class GaussianSteps:
 
 
 def start(inputs: KernelInput, *, model: GaussianSteps) -> Update:
-    """Small normal factors by noise of (seed, id) alone, biases of 0; with a memory, known rows start there."""
+    """Small normal factors by noise of (seed, id) alone, biases of 0, with a memory, known rows start there."""
     uniform = np.clip(noise(model.seed, inputs.block.row_key, model.rank), 2.0**-53, 1 - 2.0**-53)
     rows = (_START_SCALE * ndtri(uniform)).astype(model.precision)
     if model.design.biases:
@@ -314,7 +314,7 @@ def start(inputs: KernelInput, *, model: GaussianSteps) -> Update:
 
 
 def resume_users(inputs: KernelInput, *, model: GaussianSteps) -> Update:
-    """Users as the memory has them, with their sums; zeros where it has none."""
+    """Users as the memory has them, with their sums. Zeros where it has none."""
     exposure = _exposure(inputs.block, model.precision)
     if inputs.memory:
         rows = np.nan_to_num(inputs.memory["rows"].astype(model.precision))
@@ -404,7 +404,7 @@ def heavy_scores(inputs: KernelInput, items: Array, *, model: GaussianSteps, sha
 
 
 def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> BlockExplanation:
-    """Explain the wanted pairs of a block of users, who are solved anew; the memory is what the model has of them."""
+    """Explain the wanted pairs of a block of users, who are solved anew. The memory is what the model has of them."""
     ratings, rows = rating_block(inputs.block, model), inputs.memory["rows"]
     system = ridge.users_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg)
     parts = explain_ridge(ratings, system, wanted)
@@ -446,7 +446,7 @@ def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> 
 
 
 def _pairs_elsewhere(block: Block) -> Array:
-    """Return how many pairs of the fit each row has in blocks of the other side, (n,); (0,) where none is heavy."""
+    """Return how many pairs of the fit each row has in blocks of the other side, (n,). (0,) where none is heavy."""
     if not heavy_items.has_own(block):
         return np.empty(0, np.int64)
     elsewhere = np.zeros(len(block.row_key), np.int64)

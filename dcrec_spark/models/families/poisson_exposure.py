@@ -40,7 +40,7 @@ class PoissonExposure(Family):
         )
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
-        """Shape and rate; the rows of a fitted side have one rate, those of a fold-in may have others."""
+        """Shape and rate. The rows of a fitted side have one rate, those of a fold-in may have others."""
         return TableColumn("shape", self.rank), TableColumn("rate", self.rank, same_for_all=True)
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Any = NOTHING_SHARED) -> dict[str, Array]:

@@ -1,6 +1,6 @@
 """The Poisson outcome as a family: y_ui ~ Poisson(theta_u . beta_i + gamma_u a_hat_ui + beta_0), posterior means.
 
-The paper speaks of MAP estimates; with shapes below 1 the mode is degenerate, so that the posterior means stand in for
+The paper speaks of MAP estimates, with shapes below 1 the mode is degenerate, so that the posterior means stand in for
 it, as in Gopalan et al. 2015.
 """
 
@@ -34,7 +34,7 @@ CONFOUNDER_PRIOR, INTERCEPT_PRIOR = GammaPrior(1.0, 1.0), GammaPrior(0.3, 0.3)
 
 
 class PoissonOutcome(OutcomeFamily):
-    """Poisson factorization of the ratings; unrated pairs are zeros, as many as ``unobservedWeight`` says."""
+    """Poisson factorization of the ratings. Unrated pairs are zeros, as many as ``unobservedWeight`` says."""
 
     objective = Objective("ELBO", rises=True)
     unrated_are_zeros = True
@@ -57,7 +57,7 @@ class PoissonOutcome(OutcomeFamily):
 
     @property
     def unobserved_weight(self) -> float:
-        """The weight w0 of an unrated pair; unless set, it counts as much as a rated one."""
+        """The weight w0 of an unrated pair. Unless set, it counts as much as a rated one."""
         given = self.settings["unobservedWeight"]
         return 1.0 if given is None else float(given)
 
@@ -145,7 +145,7 @@ class PoissonOutcome(OutcomeFamily):
 def explain_rows(
     inputs: KernelInput, wanted: Wanted, *, model: GammaPoissonSteps, shared: SharedGammas
 ) -> BlockExplanation:
-    """Explain the wanted pairs of a block of users; an update of these from the ratings has to leave them in place."""
+    """Explain the wanted pairs of a block of users. An update of these from the ratings has to leave them in place."""
     memory = inputs.memory
     counts, prior = count_block(inputs, model, shared, is_user=True), prior_shapes(model, is_user=True)
     shape, rate = memory["shape"], memory["rate"]

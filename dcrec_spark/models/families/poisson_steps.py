@@ -32,7 +32,7 @@ AT_PRIOR, NO_SHARE = 0.02, 1e-3
 
 @dataclass(frozen=True)
 class GammaPoissonSteps(GammaPoisson):
-    """The steps of a Gamma-Poisson model; see :class:`GammaPoisson` for its fields."""
+    """The steps of a Gamma-Poisson model. See :class:`GammaPoisson` for its fields."""
 
     rises = True
     remembers = True
@@ -87,7 +87,7 @@ class GammaPoissonSteps(GammaPoisson):
         return partial(heavy_scores, model=self, shared=shared)
 
     def conclude(self, users: Arrays, items: Arrays, shared: SharedGammas) -> tuple[float, SharedGammas]:
-        """Return the ELBO with optimal responsibilities; then q(beta_0) and a shared q(gamma) from those."""
+        """Return the ELBO with optimal responsibilities. Then q(beta_0) and a shared q(gamma) from those."""
         return self._elbo(users, items, shared), self._update_shared(users, items, shared)
 
     def converged_objective(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:

@@ -12,7 +12,7 @@ FAMILIES: dict[str, type[OutcomeFamily]] = {}
 
 
 def register(outcome: str, family: type[OutcomeFamily], doc: str = "") -> None:
-    """Let ``outcome`` name a family; from then on the Param ``outcome`` takes the name.
+    """Let ``outcome`` name a family. From then on the Param ``outcome`` takes the name.
 
     Parameters
     ----------

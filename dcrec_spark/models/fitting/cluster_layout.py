@@ -36,7 +36,7 @@ _OTHER = {"user": "item", "item": "user"}
 
 @dataclass(frozen=True)
 class ClusterLayout:
-    """Both sides on the cluster; see :class:`dcrec_spark.models.fitting.layout.Layout`.
+    """Both sides on the cluster. See :class:`dcrec_spark.models.fitting.layout.Layout`.
 
     user_ids, item_ids : ``id, idx``. means : of each value over the pairs of the fit. held_out : whether the blocks
     have held-out pairs.
@@ -78,7 +78,7 @@ class ClusterLayout:
         return fixed_placement(self.users.frame.sparkSession)
 
     def place(self, is_user: bool, table: DataFrame, family: Remembered) -> State:
-        """Rows ``id`` and the family's columns as the state of a side's blocks; an id without a row gets NaN."""
+        """Rows ``id`` and the family's columns as the state of a side's blocks. An id without a row gets NaN."""
         columns = [column for column in family.columns(is_user) if column.remembered]
         return place_factors(*self.side(is_user), table, columns, partial(family.memory_of, is_user=is_user))
 
@@ -108,7 +108,7 @@ class ClusterLayout:
         return self.side(is_user)[0].memories(state).mapInArrow(batches_of, schema)
 
     def materialise(self, cached: DataFrame) -> DataFrame:
-        """Compute a cached table, so that the blocks can be released; return it."""
+        """Compute a cached table, so that the blocks can be released. Return it."""
         cached.count()
         return cached
 
@@ -185,7 +185,7 @@ def _build_sides(
 
 
 def _heavy_items(indexed: DataFrame, n_users: int, settings: LayoutSettings) -> Heavy | None:
-    """Return the items with more pairs than a block should hold, the largest if these are many; None without any."""
+    """Return the items with more pairs than a block should hold, the largest if these are many. None without any."""
     limit = settings.heavy_pairs
     if limit is None or n_users <= limit:
         return None

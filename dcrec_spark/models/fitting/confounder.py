@@ -30,7 +30,7 @@ def attach_confounder(
     Parameters
     ----------
     user_exposure, item_exposure : states whose memories hold shape and rate of the exposure factors.
-    term : what the model wants of a_hat. form : as a fit found it; None: to be found here.
+    term : what the model wants of a_hat. form : as a fit found it. None: to be found here.
 
     Raises
     ------

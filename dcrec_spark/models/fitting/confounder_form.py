@@ -18,7 +18,7 @@ from dcrec_spark.models.fitting.layout import Layout
 def fit_form(
     layout: Layout, users: State, items: State, user_memory: State, term: ExposureTerm, resources: FitResources
 ) -> Form:
-    """Find mean and standard deviation of the confounder: of a_hat over all pairs, exactly; of a link over the rated.
+    """Find mean and standard deviation of the confounder: of a_hat over all pairs, exactly, of a link over the rated.
 
     Parameters
     ----------

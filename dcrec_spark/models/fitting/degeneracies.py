@@ -27,7 +27,7 @@ class Kind(StrEnum):
 class Degeneracy:
     """One thing that is wrong with the factors of a fit.
 
-    stage : "exposure" or "outcome". factors : numbers of the factors, from 0; all of them where they vanished.
+    stage : "exposure" or "outcome". factors : numbers of the factors, from 0. All of them where they vanished.
     """
 
     stage: str
@@ -68,16 +68,16 @@ class Degeneracy:
 def find_degeneracies(
     stage: str, user_gram: Array, item_gram: Array, size: float = 0.0, at_prior: Array | None = None
 ) -> list[Degeneracy]:
-    """Return what is wrong with the factors of a fit; empty for a sound one.
+    """Return what is wrong with the factors of a fit. Empty for a sound one.
 
-    Component k is as strong as the product of its squares on both sides; two are copies where they are parallel on
+    Component k is as strong as the product of its squares on both sides. Two are copies where they are parallel on
     both.
 
     Parameters
     ----------
     user_gram, item_gram : (K, K) Gram matrices of the factors.
     size : the sum of squares, over all pairs, of what they should explain.
-    at_prior : (K,) whether a Gamma factor is left at its prior; posterior means never vanish.
+    at_prior : (K,) whether a Gamma factor is left at its prior. Posterior means never vanish.
     """
     strength = np.diag(user_gram) * np.diag(item_gram)
     gone = strength <= NOTHING * strength.max() if at_prior is None else at_prior

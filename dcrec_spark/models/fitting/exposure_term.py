@@ -23,7 +23,7 @@ def sent(inputs: KernelInput, *, term: ExposureTerm) -> Update:
 
 
 def means_of(inputs: KernelInput) -> Floats:
-    """Return the posterior means of the block's rows, whose memory holds shape and rate; (n, L)."""
+    """Return the posterior means of the block's rows, whose memory holds shape and rate. (n, L)."""
     return np.asarray(inputs.memory["shape"] / inputs.memory["rate"])
 
 

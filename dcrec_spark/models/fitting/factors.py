@@ -98,7 +98,7 @@ def _memory_cell(
 
 
 def dot(left: Column, right: Column) -> Column:
-    """Return the inner product of two array columns; null where either is null."""
+    """Return the inner product of two array columns. Null where either is null."""
     return F.aggregate(F.zip_with(left, right, lambda x, y: x * y), F.lit(0.0), lambda total, x: total + x)
 
 

@@ -20,7 +20,7 @@ class FitFacts:
     """How one stage's fit went.
 
     objective, held_out : after each sweep, the second empty without held-out pairs.
-    converged : whether the objective converged, or the held-out loss ended the fit; else the sweeps ran out.
+    converged : whether the objective converged, or the held-out loss ended the fit, else the sweeps ran out.
     degeneracies : what is wrong with the factors.
     final_objective : of the model itself, whose users were solved last.
     """
@@ -33,7 +33,7 @@ class FitFacts:
 
     @classmethod
     def of(cls, family: Family, layout: Layout, fit: Fit) -> Self:
-        """Look at a fit; :meth:`warn` logs what is wrong with it."""
+        """Look at a fit. :meth:`warn` logs what is wrong with it."""
         users, items = fit.users.sums, fit.items.sums
         at_prior = family.at_prior(users, items, layout)
         degenerate = find_degeneracies(family.stage, users["gram"], items["gram"], family.variation(layout), at_prior)
@@ -58,7 +58,7 @@ class FitFacts:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return the facts that :meth:`as_json` gave; other names are passed over."""
+        """Return the facts that :meth:`as_json` gave. Other names are passed over."""
         degenerate = [Degeneracy.from_json(fact) for fact in values["degeneracies"]]
         return cls(
             values["objective"], values["held_out"], values["converged"], degenerate, values.get("final_objective")
@@ -70,7 +70,7 @@ class OutcomeFacts:
     """What the fit of an outcome model finds out.
 
     shared : the terms that all pairs share, as the family's steps take them. mean_rating : of the training ratings.
-    propensity : of adjustment="ipw", else None. form : of the confounder; None without one.
+    propensity : of adjustment="ipw", else None. form : of the confounder. None without one.
     """
 
     shared: Any
@@ -91,7 +91,7 @@ class OutcomeFacts:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], family: type[OutcomeFamily]) -> Self:
-        """Return the facts that :meth:`as_json` gave; other names are passed over."""
+        """Return the facts that :meth:`as_json` gave. Other names are passed over."""
         propensity, form = values["propensity"], values["form"]
         return cls(
             family.shared_from_json(values["shared"]),

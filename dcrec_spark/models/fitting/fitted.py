@@ -14,7 +14,7 @@ from dcrec_spark.models.fitting.propensity import Propensity
 
 @dataclass(frozen=True)
 class FittedExposure:
-    """The stage 1 of a fitted model. count_column : of exposure counts; None: each pair counts once."""
+    """The stage 1 of a fitted model. count_column : of exposure counts. None: each pair counts once."""
 
     family: Family
     count_column: str | None
@@ -24,7 +24,7 @@ class FittedExposure:
 class FittedOutcome:
     """A fitted outcome model.
 
-    params : of the model. shared : the terms that all pairs share. form : of the confounder; None without one.
+    params : of the model. shared : the terms that all pairs share. form : of the confounder. None without one.
     users, items : ``idx, id``, the family's columns,
     ``exposure_shape, exposure_rate``.
     """

@@ -44,14 +44,14 @@ def lay_out(
     held_out_col : true for the rows that are held out, or None.
     frozen : "user" or "item" -> ``id, idx`` of a side whose rows are given; pairs with other ids of that side are left
         out. By default both sides have the ids of the pairs.
-    distinct : whether to refuse a pair that occurs twice; without it, a pair may be both held out and not.
+    distinct : whether to refuse a pair that occurs twice, without it, a pair may be both held out and not.
     new_only : whether only the side that is not given will be updated. In this process the other one gets no pairs.
-    driver : the driver's resources; None: as they are.
+    driver : the driver's resources. None: as they are.
 
     Raises
     ------
     DataError : empty input, one user or item, a null id, a value that is null or not finite, a pair given twice.
-    ConfigError : the session's Python workers cannot run this package; or exchange=local or broadcast, and the driver
+    ConfigError : the session's Python workers cannot run this package, or exchange=local or broadcast, and the driver
         has no room.
     """
     # Without a cluster, a fit in this process needs no Python workers, which are slow to start.
@@ -109,7 +109,7 @@ def driver_of(spark: SparkSession) -> Driver:
 
 
 def width_of(pairs: DataFrame) -> int:
-    """Return about how many bytes a collected row takes; the length of its strings is not known."""
+    """Return about how many bytes a collected row takes. The length of its strings is not known."""
     return sum(STRING_BYTES if isinstance(field.dataType, StringType) else 8 for field in pairs.schema)
 
 

@@ -78,7 +78,7 @@ class Layout(Protocol):
         """Return the context in which half-steps run: settings of the session or of BLAS."""
 
     def place(self, is_user: bool, table: Any, family: Remembered) -> State:
-        """Return fitted rows, ``id`` and the family's columns, as a state; an id without a row gets NaN."""
+        """Return fitted rows, ``id`` and the family's columns, as a state. An id without a row gets NaN."""
 
     def table(self, is_user: bool, state: State, family: Tabled, shared: Any) -> DataFrame:
         """Return ``idx, id`` and the family's columns of a side's factors."""
@@ -93,4 +93,4 @@ class Layout(Protocol):
         """
 
     def materialise(self, cached: DataFrame) -> DataFrame:
-        """Compute a cached table of this layout, so that the blocks can be released; return it."""
+        """Compute a cached table of this layout, so that the blocks can be released. Return it."""

@@ -60,7 +60,7 @@ class CollectedSize(NamedTuple):
 class LayoutSettings:
     """Settings of a layout. None: the number of blocks depends on the size of the data.
 
-    heavy_pairs : more pairs make an item heavy, on the cluster (:mod:`dcrec_spark.engine.heavy_items`); None: none is.
+    heavy_pairs : more pairs make an item heavy, on the cluster (:mod:`dcrec_spark.engine.heavy_items`). None: none is.
     most_heavy : how many items may be heavy. local_rows, largest_local_rows : of ratings that one process fits, with
     and without a cluster.
     """
@@ -144,7 +144,7 @@ class LayoutSettings:
 
 
 def layout_settings(estimator: Params, width: int, splits: bool = False) -> LayoutSettings:
-    """Return the settings of an estimator; ``width`` : the most numbers of a row.
+    """Return the settings of an estimator. ``width`` : the most numbers of a row.
 
     splits : whether items may be heavy.
     """

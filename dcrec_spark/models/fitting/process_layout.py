@@ -57,10 +57,10 @@ class SparkIds(NamedTuple):
 
 @dataclass(frozen=True)
 class ProcessLayout:
-    """Both sides in this process; see :class:`dcrec_spark.models.fitting.layout.Layout`.
+    """Both sides in this process. See :class:`dcrec_spark.models.fitting.layout.Layout`.
 
     means : of each value over the pairs of the fit. held_out : whether the blocks have held-out pairs.
-    ids : None without Spark; then tables are arrays, one row for each row of the side.
+    ids : None without Spark. Then tables are arrays, one row for each row of the side.
     """
 
     users: ProcessSide
@@ -106,7 +106,7 @@ class ProcessLayout:
     def place(self, is_user: bool, table: DataFrame | Arrays, family: Remembered) -> State:
         """Return fitted rows as a state of the side's block.
 
-        table : ``id`` and the family's columns, an id without a row gets NaN; or these columns as arrays.
+        table : ``id`` and the family's columns, an id without a row gets NaN, or these columns as arrays.
         """
         columns = self._aligned(is_user, table, family) if isinstance(table, DataFrame) else table
         return State.of_memory(family.memory_of(columns, is_user=is_user))
@@ -169,7 +169,7 @@ class CollectedPairs:
     """Pairs that this process has room for, collected when they are first read, and cached until :meth:`take`.
 
     pairs : ``user_id, item_id``, values and perhaps ``held_out``. given : "user" or "item" -> ``id, idx`` of a side
-    whose rows are given; pairs with other ids of that side are left out. portions : so many are collected one after
+    whose rows are given. Pairs with other ids of that side are left out. portions : so many are collected one after
     the other, to limit what passes through the JVM's heap at once.
     """
 
@@ -209,7 +209,7 @@ def lay_out_in_process(
 
     Raises
     ------
-    DataError : pairs can't be used; a pair is given twice; no pair has an id of the given side.
+    DataError : pairs can't be used. A pair is given twice. No pair has an id of the given side.
     """
     table, given = collected.take(), collected.given
     values = [name for name in columns if name not in ("user_id", "item_id")]
@@ -286,7 +286,7 @@ def _places_by_table(wanted: npt.NDArray[np.integer], ids: npt.NDArray[np.intege
 
 
 def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:
-    """Return a column of fitted rows in the order of a side's rows; NaN, or the common value, where there is none."""
+    """Return a column of fitted rows in the order of a side's rows. NaN, or the common value, where there is none."""
     values = fitted[column.name].to_numpy() if column.width is None else matrix_of(fitted[column.name])
     aligned = np.full((len(at), *values.shape[1:]), np.nan)
     if column.same_for_all:

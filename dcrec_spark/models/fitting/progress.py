@@ -85,7 +85,7 @@ def listening(estimator: Params, stage: str) -> Iterator[Listener]:
 
 
 def _bar_maker() -> Callable[..., Any] | None:
-    """Return tqdm for the terminal or the notebook that this process has; None without either."""
+    """Return tqdm for the terminal or the notebook that this process has. None without either."""
     notebook = _in_notebook()
     if not (notebook or sys.stderr.isatty()):
         return None

@@ -28,7 +28,7 @@ MEAN, DECAY, PIVOT = 0.05, 0.25, 4.0
 
 @dataclass(frozen=True)
 class PropensitySettings:
-    """Settings of propensities. column : the one that holds p; None: from the ratings. cap : of 1 / p, or None."""
+    """Settings of propensities. column : the one that holds p. None: from the ratings. cap : of 1 / p, or None."""
 
     column: str | None
     cap: float | None
@@ -52,7 +52,7 @@ class Propensity:
         return _raw_weight(self.settings, self.scale, rating_col) / F.lit(self.mean_weight)
 
     def weights(self, rating: Floats) -> Floats:
-        """Return the normalised weights of ratings in this process, (n,); the propensities come from the ratings."""
+        """Return the normalised weights of ratings in this process, (n,). The propensities come from the ratings."""
         return _raw_weights(rating, self.scale or 1.0, self.settings) / self.mean_weight
 
     def as_json(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def fit_propensity(ratings: DataFrame, rating_col: str, settings: PropensitySett
 
     Raises
     ------
-    DataError : a propensity that is null, outside (0, 1] or next to 0; ratings with too many distinct values.
+    DataError : a propensity that is null, outside (0, 1] or next to 0. Ratings with too many distinct values.
     """
     if settings.column is None:
         return propensity_from_counts(*_counted(ratings, rating_col), settings)

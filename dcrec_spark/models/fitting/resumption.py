@@ -54,7 +54,7 @@ class Resumption:
         self._checkpoints, self._family, self._layout, self._max_iter = checkpoints, family, layout, max_iter
 
     def start(self, resources: FitResources) -> Start | None:
-        """Return where an interrupted fit of this stage has been, on these blocks; None where there was none."""
+        """Return where an interrupted fit of this stage has been, on these blocks. None where there was none."""
         family, layout = self._family, self._layout
         kept = self._checkpoints.kept(family.stage)
         if kept is None:
@@ -83,7 +83,7 @@ class Resumption:
 
 
 def resumption_of(estimator: Params, family: Family, layout: Layout) -> Resumption | None:
-    """Return the resumption of a fit whose estimator has checkpoints; None for all others.
+    """Return the resumption of a fit whose estimator has checkpoints. None for all others.
 
     A fit with held-out rows keeps its best sweep, not its last, and begins anew.
     """

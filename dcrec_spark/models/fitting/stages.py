@@ -34,7 +34,7 @@ def fit_factors(
 
     Parameters
     ----------
-    start : where the fit begins; without it, at the family's seed. An interrupted fit whose estimator has
+    start : where the fit begins, without it, at the family's seed. An interrupted fit whose estimator has
         ``checkpoints`` continues instead.
 
     Raises

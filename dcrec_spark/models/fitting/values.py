@@ -10,7 +10,7 @@ WEIGHT_COLUMN = "__weight"
 
 
 def exposure_values(count_column: str | None) -> dict[str, str]:
-    """Return the counts of exposures; without a column each pair counts once."""
+    """Return the counts of exposures, without a column each pair counts once."""
     return {"exposure_count": f"`{count_column}`" if count_column else "1.0D"}
 
 
@@ -29,7 +29,7 @@ def require_ratings(dataset: DataFrame, params: Params, propensity: Propensity |
 
     Raises
     ------
-    DataError : a column is missing or of the wrong type; a propensity that is none.
+    DataError : a column is missing or of the wrong type. A propensity that is none.
     """
     get = params.getOrDefault
     numbers = [get("ratingCol")]

@@ -55,7 +55,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     Weighted and probabilistic matrix factorization by alternating least squares, Poisson factorization by coordinate
     ascent. Sums over all pairs are exact, in time proportional to the number of ratings. With ``adjustment`` "none" or
     "ipw" the same code fits the classical and the inverse-propensity versions. The defaults suit ratings on a scale,
-    such as stars from 1 to 5; :meth:`forCounts` suits plays and clicks. ``explainParams()`` lists all parameters.
+    such as stars from 1 to 5. :meth:`forCounts` suits plays and clicks. ``explainParams()`` lists all parameters.
 
     Parameters
     ----------
@@ -64,29 +64,29 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         leaveOneOut, a link, regByCount, a pooled confounderWeight: it passes over their defaults, and refuses what is
         set.
     adjustment : str
-        "deconfounded": with the term gamma_u a_hat_ui; "none": without; "ipw": without, the observed ratings weighted
+        "deconfounded": with the term gamma_u a_hat_ui. "none": without. "ipw": without, the observed ratings weighted
         by inverse propensities.
     rank, exposureRank : int
         Factors of the preferences, K, and of the exposure model, L.
     exposureModel : PoissonFactorizationModel or PoissonFactorization, optional
-        A fitted stage 1 to use as it is; or its estimator, which is fitted first, on the same blocks. Without one,
+        A fitted stage 1 to use as it is, or its estimator, which is fitted first, on the same blocks. Without one,
         stage 1 has ``exposureRank`` factors and this estimator's seed.
     regParam, biasReg, confounderReg : float
         Precisions of the priors, 1 / variance with unit noise, of both sides' factors, both sides' biases, and gamma.
-        The same for all rows, however many ratings they have; with ``regByCount`` that of a row's factors is
+        The same for all rows, however many ratings they have, with ``regByCount`` that of a row's factors is
         multiplied by its number of ratings.
     solver : {"cholesky", "cg"}
         How each row's least squares are solved in a sweep: exactly, or by three steps of conjugate gradients from the
         row's last state, which cost less at high ranks. The users of the fitted model are solved exactly.
     initialModel : DeconfoundedMFModel, optional
         A fitted model of the same kind and ranks to start from. Its exposure model starts stage 1, unless
-        ``exposureModel`` is fitted or has a start; without ``exposureModel`` stage 1 also has the rank, priors, counts,
+        ``exposureModel`` is fitted or has a start, without ``exposureModel`` stage 1 also has the rank, priors, counts,
         tolerance and iterations that the exposure model was fitted with.
 
     Attributes
     ----------
     listener : callable
-        Called with (stage, iteration, objective) after each sweep of either stage; by default they are logged, and a
+        Called with (stage, iteration, objective) after each sweep of either stage, by default they are logged, and a
         bar is shown on a terminal and in notebooks (``show_progress``).
 
     Raises
@@ -101,7 +101,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     Notes
     -----
     y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0 (Wang, Liang, Charlin, Blei, arXiv 1808.06581). The paper
-    speaks of MAP estimates; for outcome="poisson" posterior means stand in for them, since with shapes below 1 the mode
+    speaks of MAP estimates. For outcome="poisson" posterior means stand in for them, since with shapes below 1 the mode
     is degenerate (as in Gopalan et al. 2015).
 
     Examples
@@ -222,7 +222,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             return self._model(family, layout, fit, propensity, stage_one, form)
 
     def checkInitialModel(self, dataset: DataFrame) -> None:
-        """Refuse an initialModel that a fit to ``dataset`` could not start from; nothing is computed.
+        """Refuse an initialModel that a fit to ``dataset`` could not start from. Nothing is computed.
 
         Parameters
         ----------

@@ -43,21 +43,21 @@ class RankedLists(OutcomeParams):
         Parameters
         ----------
         n : int
-            Items for each user; a user with fewer items left has fewer rows.
+            Items for each user. A user with fewer items left has fewer rows.
         seen : DataFrame, optional
             User and item columns as in training: pairs to leave out. Without it all items are ranked.
         users : DataFrame, optional
-            User column as in training; only the known users among them get recommendations.
+            User column as in training. Only the known users among them get recommendations.
         items : DataFrame, optional
             Item column as in training: what may be recommended, each item once. Without it all items may.
         maxPerCategory : int, optional
-            Items of one category in a list, at most, by a column ``category`` of ``items``; an item without one is of
+            Items of one category in a list, at most, by a column ``category`` of ``items``. An item without one is of
             none. Lists are ranked as deep as it takes to fill them.
 
         Returns
         -------
         DataFrame[user_id, rank, item_id, score, preference, confounder]
-            rank from 1; the score is the sum of its two parts and the intercept.
+            rank from 1. The score is the sum of its two parts and the intercept.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class RankedLists(OutcomeParams):
         Returns
         -------
         DataFrame[rank, item_id, score, preference, confounder]
-            rank from 1; the score is the mean over users, exposed or not, of what they would rate the item.
+            rank from 1. The score is the mean over users, exposed or not, of what they would rate the item.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class RankedLists(OutcomeParams):
         Returns
         -------
         DataFrame[user, recommendations: array<struct<item, rating>>]
-            Best first; ids under the names of training.
+            Best first. Ids under the names of training.
         """
         return self._lists("user", n, seen, None)
 
@@ -164,7 +164,7 @@ class RankedLists(OutcomeParams):
         Returns
         -------
         DataFrame[item, recommendations: array<struct<user, rating>>]
-            Best first; ids under the names of training.
+            Best first. Ids under the names of training.
         """
         return self._lists("item", n, seen, None)
 
@@ -174,7 +174,7 @@ class RankedLists(OutcomeParams):
         Parameters
         ----------
         dataset : DataFrame
-            Has the item column of training; duplicates and unknown items are left out.
+            Has the item column of training. Duplicates and unknown items are left out.
         n : int
             Users for each item, at most.
         seen : DataFrame, optional

@@ -36,13 +36,13 @@ from dcrec_spark.spark.planning import few_partitions
 class DeconfoundedMFModel(Model, RankedLists, Persistent):
     """A fitted outcome model, as :class:`DeconfoundedMF` makes it.
 
-    The factors of a fit stay cached while the model, or one made from it, is referred to; the next fit releases what
+    The factors of a fit stay cached while the model, or one made from it, is referred to. The next fit releases what
     is left behind, :meth:`release` of this model at once.
 
     Attributes
     ----------
     userFactors : DataFrame[id, features: array<double>, bias: double, gamma: double]
-        theta_u, ``rank`` numbers; b_u, null without biases; and gamma_u, which is 0 without a confounder and the same
+        theta_u, ``rank`` numbers. b_u, null without biases, and gamma_u, which is 0 without a confounder and the same
         for all where it is global. With outcome="poisson" posterior means.
     itemFactors : DataFrame[id, features: array<double>, bias: double]
         beta_i, and c_i, null without biases.
@@ -90,7 +90,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
 
     @property
     def intercept(self) -> float:
-        """beta_0; with outcome="poisson" its posterior mean."""
+        """beta_0, with outcome="poisson" its posterior mean."""
         return family_of(self).shared_numbers(self.facts.shared).intercept
 
     @property
@@ -113,7 +113,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
     def validationHistory(self) -> list[float]:
         """The held-out pairs' loss after each sweep, empty without any.
 
-        Mean squared error; with outcome="poisson" the mean negative log likelihood.
+        Mean squared error, with outcome="poisson" the mean negative log likelihood.
         """
         return self.facts.fit.held_out
 
@@ -124,7 +124,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
 
     @property
     def degeneracies(self) -> list[Degeneracy]:
-        """What is wrong with the factors; ``str`` of each is a sentence."""
+        """What is wrong with the factors. ``str`` of each is a sentence."""
         return self.facts.fit.degeneracies
 
     @property
@@ -133,7 +133,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         return self.facts.mean_rating
 
     def tables(self) -> tuple[DataFrame, DataFrame]:
-        """Users and items with all that the model knows of them; ``idx`` numbers the rows of a side."""
+        """Users and items with all that the model knows of them. ``idx`` numbers the rows of a side."""
         return self._tables.users, self._tables.items
 
     def factorTables(self) -> tuple[DataFrame, DataFrame]:
@@ -171,8 +171,8 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         Returns
         -------
         DataFrame
-            ``dataset`` with predictionCol, which is preference + confounder + intercept; ``preference``, theta . beta
-            and the biases; and ``confounder``, gamma times the substitute confounder. Where coldStartStrategy gives an
+            ``dataset`` with predictionCol, which is preference + confounder + intercept. ``preference``, theta . beta
+            and the biases, and ``confounder``, gamma times the substitute confounder. Where coldStartStrategy gives an
             unknown id the mean rating, both parts are 0.
 
         Raises
@@ -212,14 +212,14 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         ----------
         dataset : DataFrame
             The columns of training. Ratings of unknown items are left out, and so are those that
-            validationIndicatorCol marks; a user with unknown items only gets the factors of one without ratings: the
+            validationIndicatorCol marks. A user with unknown items only gets the factors of one without ratings: the
             priors, and what the fit takes from unobserved pairs.
 
         Returns
         -------
         DataFrame[id, features, bias, gamma, outcome_shape, outcome_rate, exposure_shape, exposure_rate]
-            To be read, or handed to :meth:`extended` or :meth:`withUsers`; arrays that the model has no use for are
-            empty. Cached; unpersist it when done.
+            To be read, or handed to :meth:`extended` or :meth:`withUsers`. Arrays that the model has no use for are
+            empty. Cached. Unpersist it when done.
 
         Raises
         ------
@@ -233,13 +233,13 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
     def foldInItems(self, dataset: DataFrame) -> DataFrame:
         """Fold in new items by the ratings of known users.
 
-        Parameters, results and errors are those of :meth:`foldInUsers`, with users and items exchanged; items have no
+        Parameters, results and errors are those of :meth:`foldInUsers`, with users and items exchanged. Items have no
         gamma.
         """
         return fold_in_rows(self._fitted(), dataset, new_is_user=False)
 
     def extended(self, users: DataFrame | None = None, items: DataFrame | None = None) -> "DeconfoundedMFModel":
-        """Make a model with the users or items of a fold-in added to this one's; an id that it knows is replaced.
+        """Make a model with the users or items of a fold-in added to this one's. An id that it knows is replaced.
 
         The exposure model stays as it is, and so does this model, which has to outlive the new one.
 
@@ -259,7 +259,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
             return self._with_tables(FactorTables.cached(tables[0], tables[1]))
 
     def withUsers(self, users: DataFrame) -> "DeconfoundedMFModel":
-        """Make a model with the users of a fold-in in place of this one's; this model has to outlive the new one.
+        """Make a model with the users of a fold-in in place of this one's. This model has to outlive the new one.
 
         Parameters
         ----------
@@ -282,7 +282,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         Parameters
         ----------
         pairs : DataFrame
-            User and item columns as in training; the pairs may be rated or not.
+            User and item columns as in training. The pairs may be rated or not.
         ratings : DataFrame
             The columns of training: the ratings that the users were fitted or folded in with. Ratings of other users,
             and those that validationIndicatorCol marks, are left out.
@@ -292,9 +292,9 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         Returns
         -------
         DataFrame[user_id, item_id, score, preference, confounder, intercept, baseline, reasons, others]
-            reasons : array<struct<item_id, rating, contribution>>, the largest contributions by absolute value;
-            others : the sum of the remaining ones; baseline : the preference before any rating has its say, from the
-            unobserved pairs, the intercept or the priors. Cached; unpersist it when done.
+            reasons : array<struct<item_id, rating, contribution>>, the largest contributions by absolute value.
+            Others : the sum of the remaining ones. baseline : the preference before any rating has its say, from the
+            unobserved pairs, the intercept or the priors. Cached. Unpersist it when done.
 
         Raises
         ------
@@ -326,7 +326,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         Parameters
         ----------
         pairs : DataFrame
-            User and item columns as in training, such as those of a list of recommendations; duplicates are left out.
+            User and item columns as in training, such as those of a list of recommendations. Duplicates are left out.
         ratings : DataFrame
             The columns of training: all ratings of the fit, and those of users that were folded in since. Those that
             validationIndicatorCol marks are left out.
@@ -337,7 +337,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         -------
         DataFrame[user_id, item_id, prediction, low, high, extrapolates]
             In units of the rating, not cut off at the ends of its scale. extrapolates : whether the pair is less likely
-            to be seen than all that the user has rated, by the exposure model; null without one. Cached; unpersist it
+            to be seen than all that the user has rated, by the exposure model. Null without one. Cached. Unpersist it
             when done.
 
         Raises
@@ -354,7 +354,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         -----
         The half-width is z sigma sqrt(1 / w + x' A_u^-1 x + v' A_i^-1 v): the systems A that the fit solved, each with
         the other side taken as known, x and v what the pair is in them, w the mean weight of a rating. What the model
-        gets wrong in kind is not in it. O(nnz K^2 + (U + I) K^3), as a sweep; laying the ratings out anew takes longer.
+        gets wrong in kind is not in it. O(nnz K^2 + (U + I) K^3), as a sweep. Laying the ratings out anew takes longer.
         """
         return predict_intervals(self._fitted(), pairs, ratings, coverage)
 
@@ -382,7 +382,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         DataFrame[user_id, rank, item_id, score, preference, confounder, low, high, extrapolates, odds_to_change]
             low, high and extrapolates are those of :meth:`predictIntervals`. odds_to_change : the first ``rank`` items
             may be others if some hidden reason changed the odds of choosing by this factor, and can't be if it changed
-            them by less; 1 where two places are tied, null where no other item is left. Cached; unpersist it when done.
+            them by less. 1 where two places are tied, null where no other item is left. Cached. Unpersist it when done.
 
         Raises
         ------
@@ -416,7 +416,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
             The columns of training. Ratings of unknown users or items are left out, and so are those that
             validationIndicatorCol marks.
         odds : float
-            By what factor the odds of seeing an item may differ from those of the exposure model; 1: not at all.
+            By what factor the odds of seeing an item may differ from those of the exposure model. 1: not at all.
         side : {"user", "item"}
             Whether to say it of each user, or of each item by those who rated it.
 
@@ -425,7 +425,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         DataFrame[user_id, ratings, effective_ratings, smallest_propensity, mean_rating, mean_low, mean_high]
             Of items item_id. With p = 1 - exp(-a_hat) of each rated pair, without its own exposure: (sum 1/p)^2 / sum
             1/p^2, the smallest p, the mean of the ratings weighted by 1/p, and its bounds. Weights are at most 1000.
-            Users and items without ratings have no row. Cached; unpersist it when done.
+            Users and items without ratings have no row. Cached. Unpersist it when done.
 
         Raises
         ------
@@ -439,7 +439,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         return overlaps_of(self._fitted(), ratings, odds, [side])[0]
 
     def overlaps(self, ratings: DataFrame, odds: float = 2.0) -> tuple[DataFrame, DataFrame]:
-        """Say of the users, and of the items, what :meth:`overlap` says of a side; the ratings are laid out once."""
+        """Say of the users, and of the items, what :meth:`overlap` says of a side. The ratings are laid out once."""
         users, items = overlaps_of(self._fitted(), ratings, odds, ["user", "item"])
         return users, items
 

@@ -44,8 +44,8 @@ FACTORS = ["idx", "preference", "confounder"]
 class Ranking:
     """What is ranked: both frames have ``idx long, preference array<double>, confounder array<double>``.
 
-    A pair's score is the product of the preferences, plus that of the confounders, plus the intercept; form : see
-    :func:`dcrec_spark.kernels.topn.top_n`. most : columns of one group in a row's list, at most; ``cols`` have a column
+    A pair's score is the product of the preferences, plus that of the confounders, plus the intercept. form : see
+    :func:`dcrec_spark.kernels.topn.top_n`. most : columns of one group in a row's list, at most. ``cols`` have a column
     ``group long`` then, from 0, null where a column is of none.
     """
 
@@ -133,7 +133,7 @@ def _chunks(rows: DataFrame, seen: DataFrame, n_chunks: int) -> DataFrame:
 
 
 def _with_seen(rows: pa.Table, seen: pa.Table) -> dict[str, Array]:
-    """Return the arrays of rows in their order, and of the pairs to leave out; those of other rows are passed over."""
+    """Return the arrays of rows in their order, and of the pairs to leave out. Those of other rows are passed over."""
     if not rows.num_rows:
         return {"idx": np.empty(0, np.int64)}
     rows = rows.sort_by("idx")
@@ -211,7 +211,7 @@ def cap_of(cols: dict[str, Array], most: int | None) -> Cap | None:
 
 
 def as_batch(rows: dict[str, Array], cols: dict[str, Array], ranked: Ranked) -> pa.RecordBatch:
-    """Put the indices in the place of positions; the columns are those of ``RANKED``."""
+    """Put the indices in the place of positions. The columns are those of ``RANKED``."""
     return pa.RecordBatch.from_arrays(
         [
             pa.array(rows["idx"][ranked.row]),
@@ -227,7 +227,7 @@ def as_batch(rows: dict[str, Array], cols: dict[str, Array], ranked: Ranked) -> 
 
 
 def merged(best: DataFrame, n: int, most: int | None) -> DataFrame:
-    """Return the best of the pieces' best; the same total order as within a piece.
+    """Return the best of the pieces' best. The same total order as within a piece.
 
     A column among the n best of all under the cap is among those of its piece: fewer of its group are better there.
     """

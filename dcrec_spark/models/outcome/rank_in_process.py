@@ -2,7 +2,7 @@
 
     rows, columns, seen pairs  ->  arrays  ->  top_n on several threads  ->  one table, in the order of rows and ranks
 
-Where there is no cluster, and as many pairs and rows of lists as there is room for; more are never brought here.
+Where there is no cluster, and as many pairs and rows of lists as there is room for. More are never brought here.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _OF_NO_GROUP = -1
 class Sides(NamedTuple):
     """What is ranked: the frames ``id, idx, preference, confounder`` of rows and columns.
 
-    Under a limit on groups ``cols`` have a column ``group`` too, null where a column is of none; see
+    Under a limit on groups ``cols`` have a column ``group`` too, null where a column is of none. See
     :class:`dcrec_spark.models.outcome.rank.Ranking`.
     """
 

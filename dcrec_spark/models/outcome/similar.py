@@ -31,7 +31,7 @@ def similar(
     Parameters
     ----------
     rows : ``idx, id, features``. n_rows : of the side, those without factors too.
-    offer : the rows that may be named as similar; all, if None.
+    offer : the rows that may be named as similar. All, if None.
     name : of the side, in the names of the columns.
 
     Returns
@@ -60,6 +60,6 @@ def similar(
 
 
 def _unit(vector: Column) -> Column:
-    """Return the vector at length 1; one of zeros stays as it is, like nothing."""
+    """Return the vector at length 1. One of zeros stays as it is, like nothing."""
     length = F.sqrt(F.aggregate(vector, F.lit(0.0), lambda total, x: total + x * x))
     return F.when(length > 0, F.transform(vector, lambda x: x / length)).otherwise(vector)

@@ -23,7 +23,7 @@ EXPOSURE = ["exposure_shape", "exposure_rate"]
 
 @dataclass(frozen=True)
 class FactorTables:
-    """Users and items with all that a model knows of them; ``idx`` numbers the rows of a side from 0.
+    """Users and items with all that a model knows of them. ``idx`` numbers the rows of a side from 0.
 
     cached_here : the tables that are released with the model. Others belong to a model that has to outlive it.
     """
@@ -73,7 +73,7 @@ def _completed_rows(rows: pa.Table, names: list[str]) -> pa.Table:
 
 
 def united(table: DataFrame, new: DataFrame, resources: FitResources) -> DataFrame:
-    """Return the rows of both tables, numbered anew; of an id in both the new row."""
+    """Return the rows of both tables, numbered anew, of an id in both the new row."""
     columns = [c for c in table.columns if c != "idx"]
     rows = table.join(new.select("id"), "id", "left_anti").select(*columns)
     return numbered(rows.unionByName(new.select(*columns)), resources)

@@ -2,7 +2,7 @@
 
     score_ui = preference_u . preference_i + confounder_u . confounder_i + intercept
 
-with preference_u = theta_u, confounder_u = gamma_u E[pi_u], preference_i = beta_i, confounder_i = E[lambda_i]; biases
+with preference_u = theta_u, confounder_u = gamma_u E[pi_u], preference_i = beta_i, confounder_i = E[lambda_i]. Biases
 make it preference_u = [theta_u, b_u, 1] and preference_i = [beta_i, 1, c_i]. Whatever else is to be scored in the same
 way, such as the preference alone, is given as vectors of its own.
 """
@@ -66,7 +66,7 @@ class ScoringVectors:
     form: Form = PLAIN
 
     def join(self, pairs: DataFrame, user: str, item: str) -> tuple[DataFrame, Column, Column]:
-        """Return the pairs joined to the vectors, and both parts of their scores; null for unknown ids.
+        """Return the pairs joined to the vectors, and both parts of their scores. Null for unknown ids.
 
         Parameters
         ----------
@@ -93,12 +93,12 @@ class ScoringVectors:
         side: str = "user",
         offer: Offer | None = None,
     ) -> DataFrame:
-        """Return the n best of the other side for each row of ``side``; ranked at once where that is little work.
+        """Return the n best of the other side for each row of ``side``. Ranked at once where that is little work.
 
         Parameters
         ----------
         seen : ``user_id, item_id`` of pairs to leave out. chosen : ``id`` of the requested rows. None: all.
-        offer : the other side's that may be in a list; all, if None.
+        offer : the other side's that may be in a list. All, if None.
 
         Returns
         -------
@@ -118,7 +118,7 @@ class ScoringVectors:
         side: str,
         names: Mapping[str, str],
     ) -> DataFrame:
-        """Return the n best of the other side as one list for each row of ``side``; parameters as for :meth:`best`.
+        """Return the n best of the other side as one list for each row of ``side``. Parameters as for :meth:`best`.
 
         names : "user" and "item" -> the columns of their ids in the result.
 
@@ -142,7 +142,7 @@ class ScoringVectors:
     def _here(
         self, n: int, seen: DataFrame | None, chosen: DataFrame | None, side: str, offer: Offer | None
     ) -> pa.Table | None:
-        """Rank in this process where that is little and there is no cluster; None elsewhere."""
+        """Rank in this process where that is little and there is no cluster. None elsewhere."""
         require_number("n", n)
         spark = self.users.sparkSession
         if not is_local(spark):
@@ -244,7 +244,7 @@ def _table_of_vectors(factors: pa.Table, is_user: bool, has_biases: bool, form: 
 
 
 def _matrix(factors: pa.Table, name: str) -> Array:
-    """Return a column as (n, F); of single numbers (n, 1)."""
+    """Return a column as (n, F), of single numbers (n, 1)."""
     if pa.types.is_floating(factors[name].type):
         return np.asarray(factors[name].to_numpy())[:, None]
     return matrix_of(factors[name]) if factors.num_rows else np.empty((0, 0))

@@ -10,9 +10,9 @@
     <parent>/.tmp-<name>-<token>/           a model in the making; no reader looks here
 
 A new model is written next to its path and appears in one rename. To replace one, the new data directory is moved in
-next to the old, which no reader notices; then the metadata file, which names the data directory, is replaced in one
-step; then the old data go. So a reader finds the old model or the new one at any time, and whoever dies leaves one of
-the two, whole; what else he leaves is removed by the next one to write there. A reader whose data go while he reads
+next to the old, which no reader notices. Then the metadata file, which names the data directory, is replaced in one
+step. Then the old data go. So a reader finds the old model or the new one at any time, and whoever dies leaves one of
+the two, whole. What else he leaves is removed by the next one to write there. A reader whose data go while he reads
 them finds other metadata, and reads again. No two data directories have the same name, since Spark would take files of
 the same name for those it has cached.
 
@@ -77,7 +77,7 @@ def require_free(files: Files, path: str, overwrite: bool) -> None:
 
     Raises
     ------
-    ConfigError : something is there and ``overwrite`` was not set; or it is no model, and stays.
+    ConfigError : something is there and ``overwrite`` was not set, or it is no model, and stays.
     """
     require_writable(files, path.rpartition("/")[0] or "/", files.uri(path), SETTING)
     if not files.exists(path):
@@ -119,7 +119,7 @@ def placed(files: Objects, path: str, data: str) -> Iterator[Callable[[Mapping[s
 
     Raises
     ------
-    ConflictError : another process saved a model there meanwhile, which stays; what was written is removed.
+    ConflictError : another process saved a model there meanwhile, which stays. What was written is removed.
     """
     version, before = files.version(f"{path}/{METADATA}"), (_parse(files, path) or {}).get("data")
 
@@ -143,7 +143,7 @@ def placed(files: Objects, path: str, data: str) -> Iterator[Callable[[Mapping[s
 
 
 def commit(files: Directories, staged: str, path: str, overwrite: bool) -> None:
-    """Make the staged model the one at ``path``; ConfigError when another came first and may not be replaced."""
+    """Make the staged model the one at ``path``. ConfigError when another came first and may not be replaced."""
     try:
         files.rename(staged, path)
     except OSError:
@@ -204,7 +204,7 @@ def read_metadata(files: Files, path: str) -> dict[str, Any]:
 
 
 def _parse(files: Files, path: str) -> dict[str, Any] | None:
-    """Return the metadata of whatever format; None where there are none, or not ours."""
+    """Return the metadata of whatever format. None where there are none, or not ours."""
     if not files.exists(f"{path}/{METADATA}"):
         return None
     try:

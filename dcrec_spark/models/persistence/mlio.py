@@ -1,6 +1,6 @@
 """Saving and loading, as pyspark.ml does: ``model.write().overwrite().save(path)``, ``Class.load(path)``.
 
-A class takes :class:`Persistent` among its bases. An estimator needs no more; a model says what it consists of besides
+A class takes :class:`Persistent` among its bases. An estimator needs no more. A model says what it consists of besides
 its Params, and how it is put together again::
 
     def _saved(self) -> Saved:
@@ -82,16 +82,16 @@ class Persistent(Params, MLWritable, MLReadable[Any]):
 
     @classmethod
     def load(cls, path: str) -> Self:
-        """Load the instance saved at ``path``; see :meth:`Reader.load`."""
+        """Load the instance saved at ``path``. See :meth:`Reader.load`."""
         return cls.read().load(path)
 
     def _saved(self) -> Saved:
-        """Return all that the instance consists of besides its Params; of an estimator nothing."""
+        """Return all that the instance consists of besides its Params, of an estimator nothing."""
         return Saved()
 
     @classmethod
     def _restored(cls, saved: Saved) -> Self:
-        """Make an instance of what was saved; its Params and its uid are set afterwards."""
+        """Make an instance of what was saved. Its Params and its uid are set afterwards."""
         return cls()
 
 
@@ -105,7 +105,7 @@ class Writer(MLWriter):
     def save(self, path: str) -> None:
         """Save to a path on S3, on HDFS, or on a local or shared file system.
 
-        With ``overwrite()`` what is there stays until the new one takes its place; pyspark.ml deletes it first.
+        With ``overwrite()`` what is there stays until the new one takes its place. pyspark.ml deletes it first.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class Writer(MLWriter):
         return {**self._about(), "data": data, **self._write_data(files, f"{directory}/{data}")}
 
     def _write_data(self, files: Files, directory: str) -> dict[str, Any]:
-        """Write frames and parts; what the metadata say of them."""
+        """Write frames and parts. What the metadata say of them."""
         saved = self._instance._saved()
         params = _params_with_parts(self._instance)
         files.make_directory(directory)

@@ -1,4 +1,4 @@
-"""What the columns of a row mean, said once: for the kernel that sends rows, and for those that find them in an inbox.
+"""Meaning of the columns of a row, for the kernel that sends rows and for those that read them from an inbox.
 
 Where each user has a confounder weight, a user's row of a Gamma-Poisson model of rank 2 is laid out like this, the
 means only where held-out pairs are to be predicted::

@@ -1,4 +1,4 @@
-"""What Spark raises, whether its Python side or its JVM does."""
+"""Errors that Spark raises, in Python or in the JVM."""
 
 import errno
 import re

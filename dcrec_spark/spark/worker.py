@@ -1,4 +1,4 @@
-"""What a Python worker of Spark does once, before its first task of this package, so that its tasks cost little.
+"""Preparation of a Python worker of Spark, once, before its first task of this package.
 
 Spark's own work around a task grows with what its worker has imported, and a worker that can fit a model has imported
 much. ``docs/decisions/platform.md`` has the figures.

@@ -1,4 +1,4 @@
-"""What a user's frame has to look like before anything is computed: columns, types, ids that match a model's."""
+"""Checks of a user's frame before anything is computed: columns, types, ids that match a model's."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What a fit finds out besides the factors, as plain numbers that a saved model keeps."""
+"""Results of a fit other than its factors, as plain numbers that a saved model keeps."""
 
 import logging
 from collections.abc import Mapping

@@ -293,7 +293,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         -------
         DataFrame[user_id, item_id, score, preference, confounder, intercept, baseline, reasons, others]
             reasons : array<struct<item_id, rating, contribution>>, the largest contributions by absolute value.
-            Others : the sum of the remaining ones. baseline : the preference before any rating has its say, from the
+            others : the sum of the remaining ones. baseline : the preference before any rating has its say, from the
             unobserved pairs, the intercept or the priors. Cached. Unpersist it when done.
 
         Raises

@@ -104,7 +104,8 @@ def test_with_the_extra_jobs_its_command_runs_jobs(
     (tmp_path / "ratings.csv").write_text(
         "user,item,rating\n" + "".join(f"{n % 5},{n % 7},{n % 4 + 1}\n" for n in range(35) if n % 3)
     )
-    given = ("input.format=csv", "input.path=ratings.csv", "output.path=tables", "outcome.rank=2", "exposure.rank=2")
+    ranks = ("outcome.rank=2", "exposure.rank=2", "outcome.reg_param=0.5")
+    given = ("input.format=csv", "input.path=ratings.csv", "output.path=tables", *ranks)
     run("dcrec", "retrain", *(word for one in given for word in ("--set", one)), environment=activated, cwd=tmp_path)
     assert (tmp_path / "tables" / "CURRENT").exists()
     refused = attempt("dcrec", "tune", "--set", "output.path=search", environment=activated, cwd=tmp_path)

@@ -20,9 +20,11 @@ from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import OutcomeFamily
+from dcrec_spark.models.families.gaussian import FEATURES
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.covariates import Covariates, attach_composition, attach_feature_state
 from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
@@ -106,8 +108,8 @@ class Exposure:
 class Outcome:
     """A fitted outcome model: y_ui(1) = users[u] . items[i] + biases + gamma[u] a_hat_ui + intercept."""
 
-    users: Floats  # (U, K)
-    items: Floats  # (I, K)
+    users: Floats  # (U, K), with covariates [theta_u, kappa_u, p_u]
+    items: Floats  # (I, K), with covariates [beta_i, q_i, rho_i]
     gamma: Floats  # (U,), all equal for a global one, 0 without a confounder
     intercept: float
     exposure: Exposure | None
@@ -141,9 +143,15 @@ def fit_exposure(ratings: Ratings, estimator: PoissonFactorization) -> Exposure:
 
 
 def fit_outcome(
-    ratings: Ratings, estimator: DeconfoundedMF, exposure: Exposure | None = None, standardize: bool = True
+    ratings: Ratings,
+    estimator: DeconfoundedMF,
+    exposure: Exposure | None = None,
+    standardize: bool = True,
+    features: tuple[Floats | None, Floats | None] = (None, None),
 ) -> Outcome:
     """Fit stage 2: classical, inverse-propensity or, with ``exposure``, deconfounded.
+
+    features : of all users, (U, numbers), and of all items, (I, numbers), NaN where one is missing.
 
     standardize : whether least squares have the confounder at mean 0 and standard deviation 1, as the estimator's do.
         The paper's models have a_hat itself.
@@ -155,6 +163,8 @@ def fit_outcome(
     with FitResources() as resources:
         layout = _outcome_layout(ratings, estimator, _propensity(ratings, estimator))
         layout, form = _with_exposure(layout, family, exposure, resources, standardize)
+        layout, covariates = _with_covariates(layout, family, exposure, features, resources)
+        family = covariates.of_family(family)
         fit = fit_factors(estimator, family, layout, ignore_progress)
         return _outcome(layout, family, fit.users, fit.items, fit, FitFacts.of(family, layout, fit), exposure, form)
 
@@ -181,10 +191,13 @@ def fit_and_fold_in(
     with FitResources() as resources:
         layout = _outcome_layout(ratings, estimator, propensity)
         layout, form = _with_exposure(layout, family, known, resources, standardize)
+        layout, covariates = _with_covariates(layout, family, known, (None, None), resources)
+        family = covariates.of_family(family)
         fit = fit_factors(estimator, family, layout, ignore_progress)
         items = layout.arrays(False, fit.items, family, fit.shared)
         new_layout = _outcome_layout(new, estimator, propensity)
         new_layout, _ = _with_exposure(new_layout, family, folded, resources, standardize, form)
+        new_layout, _ = _with_covariates(new_layout, family, folded, (None, None), resources, covariates)
         states = fold_in(new_layout, True, items, family, fit.shared, resources)
         facts = FitFacts.of(family, layout, fit)
         return _outcome(new_layout, family, states[True], states[False], fit, facts, folded, form)
@@ -242,6 +255,29 @@ def _with_exposure(
     return attach_confounder(layout, *exposure.memories(), term, resources, form)
 
 
+def _with_covariates(
+    layout: ProcessLayout,
+    family: OutcomeFamily,
+    exposure: Exposure | None,
+    features: tuple[Floats | None, Floats | None],
+    resources: FitResources,
+    given: Covariates | None = None,
+) -> tuple[ProcessLayout, Covariates]:
+    """Return the layout with the covariates of users and items, and how they are scaled. given : by an earlier fit."""
+    covariates = given or Covariates()
+    if exposure is not None and family.has_composition:
+        scalings = None if given is None else given.composition()
+        layout, (of_users, of_items) = attach_composition(layout, exposure.memories(), resources, scalings)
+        covariates = covariates._replace(user_composition=of_users, item_composition=of_items)
+    for is_user, numbers in zip((True, False), features, strict=True):
+        if numbers is not None:
+            state = State.of_memory({FEATURES: numbers})
+            names = tuple(str(at) for at in range(numbers.shape[1]))
+            layout, scaling = attach_feature_state(layout, is_user, state, names, resources)
+            covariates = covariates._replace(**{"user_features" if is_user else "item_features": scaling})
+    return layout, covariates
+
+
 def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | None:
     if estimator.getOrDefault("adjustment") != "ipw":
         return None
@@ -289,7 +325,13 @@ def _outcome(
     items = layout.arrays(False, item_state, family, fit.shared)
     intercept = family.shared_numbers(fit.shared).intercept
     biases = users.get("bias"), items.get("bias")
-    return Outcome(users["features"], items["features"], users["gamma"], intercept, exposure, facts, *biases, form)
+    vectors = users["features"], items["features"]
+    if "slopes" in users:
+        vectors = (
+            np.hstack([users["features"], users["slopes"], users["covariates"]]),
+            np.hstack([items["features"], items["covariates"], items["slopes"]]),
+        )
+    return Outcome(*vectors, users["gamma"], intercept, exposure, facts, *biases, form)
 
 
 def _pair_products(users: Floats, items: Floats, user: Ints, item: Ints) -> Floats:

@@ -31,18 +31,13 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     The defaults, then the preset that ``run.preset`` names, the file, the overrides: later ones win.
     Texts may hold ``${env:VARIABLE}``, a value of the environment.
 
-    Parameters
-    ----------
     kind : the job's configuration type, such as ``RetrainConfig``.
-    path : a YAML file with the settings that differ from the defaults (``conf/base.yaml`` lists them), or None.
-        Several jobs may share a file: settings of other jobs are ignored, and logged.
+    path : a YAML file with the settings that differ from the defaults (``conf/base.yaml`` lists them), or None. Several
+    jobs may share a file: settings of other jobs are ignored, and logged.
     overrides : ``"section.name=value"`` each, the value read as YAML.
-
-    Raises
-    ------
-    ConfigError : the file is missing or is not YAML, an override is not ``name=value`` or sets what another job has, a
-        setting is unknown (the nearest known name is suggested), has the wrong type or is out of range, or an
-        environment variable is not set.
+    Raises ConfigError: the file is missing or is not YAML, an override is not ``name=value`` or sets what another job
+    has, a setting is unknown (the nearest known name is suggested), has the wrong type or is out of range, or an
+    environment variable is not set.
     """
     layers = [(f"configuration file {path}", _from_file(path, kind))] if path is not None else []
     layers += [(f"--set {text.partition('=')[0]}", _from_override(text, kind)) for text in overrides]
@@ -241,8 +236,6 @@ def validation_message(
 ) -> str:
     """Name the setting, its file, what was found and what was expected.
 
-    Parameters
-    ----------
     error : as pydantic describes it.
     as_written : dotted name -> text of each setting with ``${env:...}``. Shown in place of its value, a secret perhaps.
     model : the configuration whose names are suggested.

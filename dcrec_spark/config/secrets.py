@@ -152,11 +152,9 @@ VARIABLE = re.compile(r"\$\{env:([A-Za-z_]\w*)\}")
 def secret_values(settings: Mapping[str, str], is_free_text: Callable[[str], bool]) -> Iterator[str]:
     """List the values to mask wherever they turn up.
 
-    Parameters
-    ----------
     settings : dotted name -> text, as it was written.
     is_free_text : tells whether the setting of a dotted name takes any text. The environment's value for a number, a
-        date or a choice is no secret. Nor is a number or a date within a text, unless the setting's name says so.
+    date or a choice is no secret. Nor is a number or a date within a text, unless the setting's name says so.
     """
     # Drivers and clients read such variables by themselves, and may repeat them in an error.
     named = {name: value for name, value in os.environ.items() if name not in _DIRECTORIES and is_secret_name(name)}

@@ -64,8 +64,6 @@ def exposure_params(
 ) -> dict[str, Any]:
     """Return the Params of PoissonFactorization.
 
-    Parameters
-    ----------
     columns : names of the ratings' columns. A column ``count`` holds the exposure counts.
     """
     counts = "count" if "count" in columns else None
@@ -77,8 +75,6 @@ def outcome_params(outcome: OutcomeConfig, engine: EngineConfig, seed: int, colu
 
     Settings at their defaults are left out, so that an outcome model that has no use for one may do without.
 
-    Parameters
-    ----------
     columns : names of the ratings' columns. A column ``propensity`` is used by adjustment=ipw.
     """
     weighs = outcome.adjustment == "ipw" and "propensity" in columns

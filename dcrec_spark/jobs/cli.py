@@ -57,9 +57,7 @@ class JobEntry(NamedTuple):
     def load(self) -> Job[Any, Any, Any]:
         """Import the job, and make it.
 
-        Raises
-        ------
-        MissingExtraError : a package that only this job needs is not installed.
+        Raises MissingExtraError: a package that only this job needs is not installed.
         """
         module, _, name = self.place.partition(":")
         job: Job[Any, Any, Any] = getattr(import_module(module), name)()
@@ -185,8 +183,6 @@ _force_option = click.option("--force", is_flag=True, help="Publish even if audi
 def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]], summary: str = "") -> click.Command:
     """Make the command line of a job.
 
-    Parameters
-    ----------
     name : of the command.
     help_text : text of ``--help``.
     load : imports the job.

@@ -16,11 +16,11 @@ import pyspark
 from pyspark.sql import SparkSession
 from rich.table import Table
 
-from dcrec_spark.config import RetrainConfig
+from dcrec_spark.config import RetrainConfig, WarehousesConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.errors import EXTRAS, ConfigError, DcrecError, MissingExtraError, require_extra
 from dcrec_spark.jobs.runner import start_session
-from dcrec_spark.jobs.sinks import check_sinks, names_warehouses, output_path
+from dcrec_spark.jobs.sinks import check_sinks, output_path
 from dcrec_spark.spark.java import ensure_java
 from dcrec_spark.spark.lineage import checkpoint_directory
 from dcrec_spark.spark.preflight import require_workers
@@ -45,10 +45,7 @@ class _NotApplicable(Exception):
 def examine(config: RetrainConfig) -> list[Finding]:
     """Check everything that a run with this configuration needs. Writes nothing.
 
-    Returns
-    -------
-    list of Finding
-        In the order of their dependencies.
+    Returns in the order of their dependencies.
     """
     findings = [_examine("packages", _packages), _examine("extras", _extras), _examine("Java", _java)]
     if findings[-1].state == "bad":
@@ -72,12 +69,7 @@ def table_of(findings: list[Finding]) -> Table:
 
 
 def require_health(findings: list[Finding]) -> None:
-    """Refuse an environment in which something is wrong.
-
-    Raises
-    ------
-    ConfigError : names what is wrong.
-    """
+    """Refuse an environment in which something is wrong. Raises ConfigError: names what is wrong."""
     bad = [finding.subject for finding in findings if finding.state == "bad"]
     if bad:
         raise ConfigError(f"this environment cannot run the configured job yet: {', '.join(bad)}; see above what to do")
@@ -142,7 +134,7 @@ def _output(config: RetrainConfig, spark: SparkSession) -> str:
         raise _NotApplicable("setting output.path is not set")
     output = output_path(config)
     check_sinks(config, spark, output)
-    more = " and the warehouses" if names_warehouses(config) else ""
+    more = " and the warehouses" if config.warehouses != WarehousesConfig() else ""
     return f"{output}{more} can be written to{_room(output)}"
 
 

@@ -49,14 +49,8 @@ def write_metrics(run: Run, path: str | None) -> Iterator[None]:
 def text_of(facts: Mapping[str, Any]) -> str:
     """Write the facts of a run in Prometheus' text format.
 
-    Parameters
-    ----------
     facts : as run.json has them.
-
-    Returns
-    -------
-    str
-        Lines with name, labels and value, below their help texts.
+    Returns lines with name, labels and value, below their help texts.
     """
     job = {"job": facts["job"], "name": facts["name"]}
     verdicts = facts["audit"]["verdicts"]

@@ -39,21 +39,13 @@ def run_job(
 ) -> Finished[ResultT] | None:
     """Run ``job`` as configured.
 
-    Parameters
-    ----------
     job : what to run.
     config : the settings of this job.
     reporter : shows steps, iterations and the summary.
     dry_run : check settings, inputs, output and the executors' Python, and write nothing.
-
-    Returns
-    -------
-    The finished run. None after a dry run, and if the input has not changed (input.unchanged=skip).
-
-    Raises
-    ------
-    DcrecError : nothing is published, the tables of before stay. ``run.json`` under ``output.path/failed`` says why,
-        if the inputs were opened already.
+    Returns the finished run. None after a dry run, and if the input has not changed (input.unchanged=skip).
+    Raises DcrecError: nothing is published, the tables of before stay. ``run.json`` under ``output.path/failed`` says
+    why, if the inputs were opened already.
     """
     output, timings = output_path(config), reporter.new_run()
     job.check(config)

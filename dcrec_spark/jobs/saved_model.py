@@ -42,11 +42,8 @@ class SavedModel:
 def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
     """Load the model that ``setting`` names by ``path``.
 
-    Raises
-    ------
-    DataError : nothing is there, no model, half of one, one of another class, or one whose files are not those that
-        its run published. ConfigError : the path can not be
-        opened, or a newer version saved the model.
+    Raises DataError: nothing is there, no model, half of one, one of another class, or one whose files are not those
+    that its run published. ConfigError : the path can not be opened, or a newer version saved the model.
     """
     where = _directory_of(spark, path, setting)
     _require_undamaged(spark, where, setting)
@@ -67,9 +64,7 @@ def record_of(spark: SparkSession, source: Source) -> dict[str, Any] | None:
 def previous_run(spark: SparkSession, output: str) -> str | None:
     """Return the directory of the current run under ``output``, if there is one that has a model.
 
-    Raises
-    ------
-    DataError : ``CURRENT`` names a run that is not there, or whose model is lost.
+    Raises DataError: ``CURRENT`` names a run that is not there, or whose model is lost.
     """
     directory = current_directory(output, spark)
     if directory is None:

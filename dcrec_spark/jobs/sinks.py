@@ -27,7 +27,7 @@ from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.hive import HiveWarehouse
 from dcrec_spark.publish.iceberg import IcebergWarehouse
 from dcrec_spark.publish.object_store import Output, open_output
-from dcrec_spark.publish.several import Several
+from dcrec_spark.publish.several import Audit, Several
 from dcrec_spark.publish.warehouse import CatalogWarehouse, StoredRun, Warehouse
 from dcrec_spark.spark.session import build_session
 from dcrec_spark.storage.files import is_local
@@ -40,12 +40,7 @@ _KEEP = 7
 
 
 def output_path(config: JobConfig) -> str:
-    """Return where the tables go.
-
-    Raises
-    ------
-    ConfigError : the configuration does not say.
-    """
+    """Return where the tables go. Raises ConfigError: the configuration does not say."""
     if config.output.path is None:
         raise ConfigError("setting output.path: found null, expected the directory for the tables")
     return config.output.path
@@ -55,23 +50,16 @@ def output_path(config: JobConfig) -> str:
 
 
 @contextmanager
-def open_sinks(config: JobConfig, spark: SparkSession, output: str) -> Iterator[Several]:
-    """Open all places of a job, and close them at the end.
-
-    Raises
-    ------
-    ConfigError : one of them cannot be used. Names the setting.
-    """
+def open_sinks(config: JobConfig, spark: SparkSession, output: str, audit: Audit | None = None) -> Iterator[Several]:
+    """Open all places of a job, and close them at the end. Raises ConfigError: names the one that cannot be used."""
     with _open_warehouses(config, spark, config.run.run_date) as warehouses:
-        yield Several(spark, open_output(output, spark), warehouses)
+        yield Several(spark, open_output(output, spark), warehouses, audit)
 
 
 def check_sinks(config: JobConfig, spark: SparkSession, output: str) -> None:
     """Refuse an output or a warehouse that could not be published to, before anything is computed.
 
-    Raises
-    ------
-    ConfigError : names the setting.
+    Raises ConfigError: names the setting.
     """
     with open_sinks(config, spark, output) as sinks:
         sinks.directory.check_writable()
@@ -113,9 +101,7 @@ def _open_other(
 ) -> Warehouse:
     """Open the sink of another package.
 
-    Raises
-    ------
-    ConfigError : no installed package offers it, or it refuses its settings.
+    Raises ConfigError: no installed package offers it, or it refuses its settings.
     """
     offered = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in offered:
@@ -137,11 +123,6 @@ def _open_other(
 def _warehouses_of(config: JobConfig) -> WarehousesConfig:
     """Return the warehouses of a job's settings. None for a job that publishes to none."""
     return config.warehouses if isinstance(config, PlacesConfig) else WarehousesConfig()
-
-
-def names_warehouses(config: JobConfig) -> bool:
-    """Tell whether a job publishes to a warehouse too."""
-    return _warehouses_of(config) != WarehousesConfig()
 
 
 # ---- the runs in all places, and rollback
@@ -172,10 +153,8 @@ class Places:
     def roll_back(self, run_id: str) -> None:
         """Bring all places to a run that all of them hold, the directory last.
 
-        Raises
-        ------
-        DataError : a place does not hold the run. Nothing has changed. DcrecError : a place failed. Names the places
-            that are on the run already.
+        Raises DataError: a place does not hold the run. Nothing has changed. DcrecError : a place failed. Names the
+        places that are on the run already.
         """
         held = self.runs()
         lacking = [place for place, runs in held.items() if run_id not in {run.run_id for run in runs}]
@@ -200,9 +179,7 @@ class Places:
 def open_places(config: PlacesConfig) -> Iterator[Places]:
     """Open what the settings name. Spark starts only if a place needs it.
 
-    Raises
-    ------
-    ConfigError : a place cannot be opened. Names the setting.
+    Raises ConfigError: a place cannot be opened. Names the setting.
     """
     output = output_path(config)
     needs_spark = any(getattr(config.warehouses, kind.kind) is not None for kind in _CATALOGS) or not is_local(output)

@@ -228,10 +228,7 @@ def _with_exposure(
     standardize: bool,
     form: Form | None = None,
 ) -> tuple[ProcessLayout, Form]:
-    """Return the layout with each pair's confounder, and its form.
-
-    form : of an earlier fit. None: from this layout.
-    """
+    """Return the layout with each pair's confounder, and its form. form : of an earlier fit. None: from this layout."""
     if exposure is None:
         return layout, PLAIN
     term = family.exposure_term

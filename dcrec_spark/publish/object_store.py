@@ -51,10 +51,7 @@ class ObjectStoreSink(DirectorySink):
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
         """Write each table and folder once to the run's directory. Nothing stays when one of them fails.
 
-        Raises
-        ------
-        ConfigError : the output or a name cannot be used.
-        ConflictError : there is such a run.
+        Raises ConfigError: the output or a name cannot be used. Raises ConflictError: there is such a run.
         """
         require_names(run_id, tables, folders)
         self.check_writable()
@@ -79,10 +76,8 @@ class ObjectStoreSink(DirectorySink):
     def commit(self, staged: StagedRun, record: Record) -> str:
         """Make the staged tables the current ones. Returns the run's directory as a URI.
 
-        Raises
-        ------
-        ConflictError : another run was published since staging began. Nothing changes.
-        DcrecError : the store went away. Says whether the run may be published.
+        Raises ConflictError: another run was published since staging began. Nothing changes. Raises DcrecError: the
+        store went away. Says whether the run may be published.
         """
         try:
             self.files.write(f"{staged.path}/{RECORD}", to_json(record))
@@ -111,11 +106,8 @@ class ObjectStoreSink(DirectorySink):
     def verify(self, staged: StagedRun) -> None:
         """Read each published file once and compare its checksum with the manifest's.
 
-        Raises
-        ------
-        DcrecError
-            A file is missing, changed or foreign, and the run withdrawn: readers are back on the run before. Or the
-            store went away. The run stays.
+        Raises DcrecError: a file is missing, changed or foreign, and the run withdrawn: readers are back on the run
+        before. Or the store went away. The run stays.
         """
         try:
             check_manifest(self.files, staged.path)
@@ -147,12 +139,7 @@ class ObjectStoreSink(DirectorySink):
         self.files.delete(staged.path)
 
     def require_unchanged(self, staged: StagedRun) -> None:
-        """Compare the pointer with that of when staging began.
-
-        Raises
-        ------
-        ConflictError : it has moved.
-        """
+        """Compare the pointer with that of when staging began. Raises ConflictError: it has moved."""
         if run_id_in(self.files, self.root) != staged.base:
             raise self._conflict(staged)
 
@@ -164,10 +151,8 @@ class ObjectStoreSink(DirectorySink):
     def restore(self, run_id: str) -> None:
         """Point readers to an older run, after checking that it is complete.
 
-        Raises
-        ------
-        DataError : there is no such run, or it is damaged.
-        ConflictError : another run was published meanwhile. Nothing has changed.
+        Raises DataError: there is no such run, or it is damaged. Raises ConflictError: another run was published
+        meanwhile. Nothing has changed.
         """
         path, version, before = run_path(self.root, run_id), *self._now()
         check_manifest(self.files, path)
@@ -257,10 +242,7 @@ def open_output(output: str, spark: SparkSession | None = None) -> Output:
     """Open a directory to publish to, which need not exist, on the local file system, HDFS or S3.
 
     spark : needed for other paths than local ones.
-
-    Raises
-    ------
-    ConfigError : ``output`` names no such place. The error names output.path.
+    Raises ConfigError: ``output`` names no such place. The error names output.path.
     """
     files, root = open_files(output, spark)
     return ObjectStoreSink(files, root, output) if isinstance(files, ObjectFiles) else ParquetSink(files, root, output)

@@ -69,7 +69,7 @@ class StagedRun:
     run_id: str
     path: str
     base: str | None
-    tables: Mapping[str, TableFiles]
+    tables: dict[str, TableFiles]
     folders: Mapping[str, FolderFiles] = field(default_factory=dict)
     lease: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
     version: str | None = None
@@ -93,11 +93,14 @@ class DirectorySink:
     def check_writable(self) -> None:
         """Refuse an output that this user could not publish to. Leaves nothing behind.
 
-        Raises
-        ------
-        ConfigError : names output.path.
+        Raises ConfigError: names output.path.
         """
         require_writable(self.files, self.root, self.given, SETTING)
+
+    def add(self, staged: StagedRun, tables: Mapping[str, DataFrame]) -> None:
+        """Stage more tables."""
+        require_names(staged.run_id, tables, {})
+        staged.tables.update(write_parts(self.files, staged.path, tables, {})[0])
 
     def damage_error(self, staged: StagedRun, damage: Exception) -> DcrecError:
         """Return the error that explains why a run was withdrawn."""
@@ -115,9 +118,7 @@ class ParquetSink(DirectorySink):
     def open(cls, output: str, spark: SparkSession | None = None) -> "ParquetSink":
         """Sink for a directory on the local file system or on HDFS, which need not exist.
 
-        Raises
-        ------
-        ConfigError : ``output`` names no such place. The error names output.path.
+        Raises ConfigError: ``output`` names no such place. The error names output.path.
         """
         files, root = open_files(output, spark)
         if isinstance(files, ObjectFiles):
@@ -127,10 +128,8 @@ class ParquetSink(DirectorySink):
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
         """Write each table and folder once into a staging directory. Nothing stays when one of them fails.
 
-        Raises
-        ------
-        ConfigError : the output or a name cannot be used.
-        DataError : a table was written where the driver can't see it.
+        Raises ConfigError: the output or a name cannot be used. Raises DataError: a table was written where the driver
+        can't see it.
         """
         require_names(run_id, tables, folders)
         files, root = self.files, self.root
@@ -150,9 +149,7 @@ class ParquetSink(DirectorySink):
     def commit(self, staged: StagedRun, record: Record) -> str:
         """Make the staged tables the current ones. Returns the run's directory as a URI.
 
-        Raises
-        ------
-        ConflictError : another run was published since staging began, or this run_id was. Nothing changes.
+        Raises ConflictError: another run was published since staging began, or this run_id was. Nothing changes.
         """
         files, root = self.files, self.root
         files.write(f"{staged.path}/{RECORD}", to_json(record))
@@ -172,9 +169,8 @@ class ParquetSink(DirectorySink):
     def verify(self, staged: StagedRun) -> None:
         """Read each published file once and compare its checksum with the manifest's.
 
-        Raises
-        ------
-        DcrecError : a file is missing, changed or foreign. The run is withdrawn: readers are back on the run before.
+        Raises DcrecError: a file is missing, changed or foreign. The run is withdrawn: readers are back on the run
+        before.
         """
         try:
             check_manifest(self.files, run_path(self.root, staged.run_id))
@@ -190,9 +186,7 @@ class ParquetSink(DirectorySink):
     def restore(self, run_id: str) -> None:
         """Point readers to an older run, after checking that it is complete.
 
-        Raises
-        ------
-        DataError : there is no such run, or it is damaged.
+        Raises DataError: there is no such run, or it is damaged.
         """
         require_name("run_id", run_id, RUN_ID)
         files, root = self.files, self.root
@@ -249,9 +243,7 @@ class ParquetSink(DirectorySink):
     def require_unchanged(self, staged: StagedRun) -> None:
         """Compare the pointer with that of when staging began.
 
-        Raises
-        ------
-        ConflictError : it has moved, or the run_id is taken.
+        Raises ConflictError: it has moved, or the run_id is taken.
         """
         now = run_id_in(self.files, self.root)
         if now != staged.base:
@@ -281,21 +273,14 @@ def record_aside(
 def verify(run_directory: str, spark: SparkSession | None = None) -> None:
     """Compare a published run with its manifest, at any later time.
 
-    Raises
-    ------
-    DataError : names every file that is missing, changed or foreign.
+    Raises DataError: names every file that is missing, changed or foreign.
     """
     files, path = open_files(run_directory, spark, setting="run directory")
     check_manifest(files, path)
 
 
 def require_names(run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> None:
-    """Refuse names that could lead out of the output.
-
-    Raises
-    ------
-    ConfigError : names the name.
-    """
+    """Refuse names that could lead out of the output. Raises ConfigError: names the name."""
     require_name("run_id", run_id, RUN_ID)
     for name in (*tables, *folders):
         require_name("table", name, TABLE_NAME)

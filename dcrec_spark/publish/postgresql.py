@@ -220,10 +220,8 @@ class PostgresqlWarehouse(Warehouse):
     def commit(self, staged: StagedTables, record: Record) -> str:
         """Swap all views and record the publication in one transaction.
 
-        Raises
-        ------
-        ConflictError
-            Another run was shown since staging began, or readers or publishers kept their locks for too long.
+        Raises ConflictError: another run was shown since staging began, or readers or publishers kept their locks for
+        too long.
         """
         return self.session.through_restarts(lambda: self._commit(staged, record))
 

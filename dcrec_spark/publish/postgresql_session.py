@@ -55,12 +55,7 @@ class Session:
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection]:
-        """Enter a transaction.
-
-        Raises
-        ------
-        DcrecError : the connection broke in it.
-        """
+        """Enter a transaction. Raises DcrecError: the connection broke in it."""
         connection = self.connection()
         try:
             with connection.transaction():
@@ -98,12 +93,7 @@ class Session:
         return self._open is not None
 
     def _come_back(self, deadline: float, error: Exception) -> None:
-        """Connect again, and hold again what is staged.
-
-        Raises
-        ------
-        DcrecError : the server stays away.
-        """
+        """Connect again, and hold again what is staged. Raises DcrecError: the server stays away."""
         _log.warning("%s: the connection broke; waiting for the server", self.setting)
         staging = set(self._staging)
         while True:

@@ -39,25 +39,19 @@ class Sink(Protocol[Staged]):
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> Staged:
         """Write all tables and folders where no reader looks. Leave nothing when one of them fails.
 
-        Raises
-        ------
-        ConfigError : the place or a name cannot be used.
+        Raises ConfigError: the place or a name cannot be used.
         """
 
     def commit(self, staged: Staged, record: Record) -> str:
         """Make what is staged current in one step. Returns where it is, for people.
 
-        Raises
-        ------
-        ConflictError : another run was committed since staging began. Nothing has changed.
+        Raises ConflictError: another run was committed since staging began. Nothing has changed.
         """
 
     def verify(self, staged: Staged) -> None:
         """Compare what readers find with what was written. On a difference bring the run before back.
 
-        Raises
-        ------
-        DcrecError : something differs. The run is withdrawn.
+        Raises DcrecError: something differs. The run is withdrawn.
         """
 
     def discard(self, staged: Staged) -> None:
@@ -74,23 +68,14 @@ def publish(
 ) -> str:
     """Stage, audit, commit, verify. Whatever fails, readers have all of the old tables.
 
-    Parameters
-    ----------
     sink : where to publish.
     run_id : name of the run. A published one is never used again.
     tables : by name.
     record : makes the record of the run, when the tables are staged and audited.
     audit : raises AuditError to refuse the staged tables.
     folders : what else appears with the tables, such as a model, by name.
-
-    Returns
-    -------
-    str
-        Where the run is, for people.
-
-    Raises
-    ------
-    ConfigError, AuditError, ConflictError, DcrecError : as the steps above say.
+    Returns where the run is, for people.
+    Raises ConfigError, AuditError, ConflictError, DcrecError: as the steps above say.
     """
     staged = sink.stage(run_id, tables, folders or {})
     try:

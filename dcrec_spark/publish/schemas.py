@@ -155,9 +155,7 @@ RUNS = _table(
 def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
     """Check a frame's columns by name and by type, and put them in the order of the schema.
 
-    Raises
-    ------
-    DcrecError : a column is missing, is unexpected, or has another type. Nothing is cast silently.
+    Raises DcrecError: a column is missing, is unexpected, or has another type. Nothing is cast silently.
     """
     types = {field.name: field.dataType for field in frame.schema}
     missing = [field.name for field in schema if field.name not in types]

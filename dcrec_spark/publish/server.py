@@ -34,18 +34,13 @@ class Server:
     def open(cls, url: str, user: str | None, password_file: str | None, setting: str) -> "Server":
         """Read the password from its file, or from the environment.
 
-        Parameters
-        ----------
         url : ``jdbc:postgresql://host:port/database``, and sslmode and sslrootcert if need be.
         user : none: that of this process.
-        password_file : str, optional
-            Its first line is the password. None: the environment variable PGPASSWORD. Without that, none is given.
+        password_file : its first line is the password. None: the environment variable PGPASSWORD. Without that, none is
+        given.
         setting : section of the settings, for errors.
-
-        Raises
-        ------
-        ConfigError
-            The url is of another form, or the file cannot be read. Neither is repeated: they may hold a secret.
+        Raises ConfigError: the url is of another form, or the file cannot be read. Neither is repeated: they may hold a
+        secret.
         """
         match = URL.fullmatch(url)
         if match is None or not {name for name, _ in parse_qsl(match["options"] or "")} <= OPTIONS:
@@ -59,9 +54,7 @@ class Server:
     def connect(self, setting: str) -> psycopg.Connection:
         """Connect from the driver. Each statement is a transaction unless one is begun.
 
-        Raises
-        ------
-        ConfigError : the server refuses, or is not there.
+        Raises ConfigError: the server refuses, or is not there.
         """
         try:
             return psycopg.connect(

@@ -114,9 +114,7 @@ class Warehouse(ABC):
     def check(self) -> None:
         """Refuse a warehouse that could not be published to, before anything is computed.
 
-        Raises
-        ------
-        ConfigError : names the setting.
+        Raises ConfigError: names the setting.
         """
 
     @abstractmethod
@@ -160,12 +158,7 @@ class Warehouse(ABC):
 
     @abstractmethod
     def restore(self, run_id: str) -> None:
-        """Show the tables of an older run again.
-
-        Raises
-        ------
-        DataError : the warehouse does not hold that run.
-        """
+        """Show the tables of an older run again. Raises DataError: the warehouse does not hold that run."""
 
     @abstractmethod
     def prune(self, table: str) -> None:
@@ -184,9 +177,7 @@ class Warehouse(ABC):
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedTables:
         """Write all tables where no reader looks, and read back what is there. Nothing stays when one fails.
 
-        Raises
-        ------
-        ConfigError : a name cannot be used, or there are folders, which a warehouse holds none of.
+        Raises ConfigError: a name cannot be used, or there are folders, which a warehouse holds none of.
         """
         require_name("run_id", run_id, RUN_ID)
         for name in tables:
@@ -209,9 +200,7 @@ class Warehouse(ABC):
     def commit(self, staged: StagedTables, record: Record) -> str:
         """Show table after table. When one fails, those before it are put back.
 
-        Raises
-        ------
-        ConflictError : another run was shown since staging began. Nothing has changed.
+        Raises ConflictError: another run was shown since staging began. Nothing has changed.
         """
         self.require_unchanged(staged)
         try:
@@ -223,9 +212,7 @@ class Warehouse(ABC):
     def verify(self, staged: StagedTables) -> None:
         """Read what readers find now, and compare it with what was staged.
 
-        Raises
-        ------
-        DcrecError : something differs. Readers are back on the tables of before.
+        Raises DcrecError: something differs. Readers are back on the tables of before.
         """
         differing = self.differing(staged)
         if differing:
@@ -253,9 +240,7 @@ class Warehouse(ABC):
     def require_unchanged(self, staged: StagedTables) -> None:
         """Compare what readers find with what they found when staging began.
 
-        Raises
-        ------
-        ConflictError : they find something else.
+        Raises ConflictError: they find something else.
         """
         moved = [
             table
@@ -344,9 +329,7 @@ class CatalogWarehouse(Warehouse):
     def require_same_columns(self, table: str, rows: DataFrame) -> None:
         """Refuse rows whose columns are not those of the table that is there.
 
-        Raises
-        ------
-        ConfigError : names the columns that differ.
+        Raises ConfigError: names the columns that differ.
         """
         there, given = (
             {field.name: field.dataType.simpleString() for field in frame.schema}
@@ -391,9 +374,7 @@ def text_literal(text: str) -> str:
 def password_in(path: str, setting: str) -> str:
     """Read a password from the first line of a file. Errors never show it.
 
-    Raises
-    ------
-    ConfigError : the file cannot be read, or begins with an empty line. Names ``setting``.password_file.
+    Raises ConfigError: the file cannot be read, or begins with an empty line. Names ``setting``.password_file.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()

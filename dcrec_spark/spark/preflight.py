@@ -59,10 +59,7 @@ def require_workers(spark: SparkSession) -> str:
 
 
 def _ask_worker(spark: SparkSession) -> dict[str, Any]:
-    """Return what a worker says of itself.
-
-    Raises ConfigError: it could not be started.
-    """
+    """Return what a worker says of itself. Raises ConfigError: it could not be started."""
     context = spark.sparkContext
     try:
         (report,) = context.parallelize([_NEEDED], 1).mapPartitions(_probe()).collect()

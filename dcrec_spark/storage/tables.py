@@ -10,9 +10,7 @@ from dcrec_spark.storage.protocol import Files
 def write_table(files: Files, path: str, table: DataFrame, setting: str) -> int:
     """Write the table to a directory that does not exist yet, safe on disk. Returns its number of rows.
 
-    Raises
-    ------
-    DataError : names ``setting``, when the rows are not all where the driver looks for them.
+    Raises DataError: names ``setting``, when the rows are not all where the driver looks for them.
     """
     observed = Observation()
     counted = table.observe(observed, F.count(F.lit(1)).alias("rows"))

@@ -32,13 +32,13 @@ _PAIR = ["user_id", "item_id"]
 class EvaluateInputs:
     """Inputs of an evaluation, opened but not read.
 
-    saved : the evaluated model. other : a second model to compare it with, or None. training, test : ratings.
-    titles : item_id, title. Or None.
+    saved : the evaluated model. other : a second model to compare it with, or None. ratings : of the fit. test : held
+    out. titles : item_id, title. Or None.
     """
 
     saved: SavedModel
     other: SavedModel | None
-    training: DataFrame
+    ratings: DataFrame
     test: DataFrame
     titles: DataFrame | None
 
@@ -71,15 +71,15 @@ def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
     if settings.compare_with is not None:
         other = load_model(spark, settings.compare_with, "evaluation.compare_with")
         context.resources.callback(other.model.release)
-    training = open_ratings(context)
+    ratings = open_ratings(context)
     test = naming_test(lambda: read_ratings(spark, test_input(context.config)))
     for model in filter(None, (saved, other)):
-        require_ids_of(model.model, training, "input", ("user", "item"))
+        require_ids_of(model.model, ratings, "input", ("user", "item"))
         require_ids_of(model.model, test, TEST, ("user", "item"))
     titles = None
     if settings.titles_path is not None:
         titles = read_titles_file(spark, settings.titles_path, saved.model.itemFactors.schema["id"].dataType)
-    return EvaluateInputs(saved, other, training, test, titles)
+    return EvaluateInputs(saved, other, ratings, test, titles)
 
 
 def naming_test(read: Callable[[], T]) -> T:

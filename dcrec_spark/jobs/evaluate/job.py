@@ -23,8 +23,8 @@ from dcrec_spark.jobs.evaluate.comparison import (
 )
 from dcrec_spark.jobs.evaluate.facts import report_facts
 from dcrec_spark.jobs.evaluate.measure import check_exposures, measure, measure_certainty
-from dcrec_spark.jobs.inputs import input_line, model_line, require_model_path, validate_to_serve
-from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
+from dcrec_spark.jobs.inputs import ServingJob, validate_input
+from dcrec_spark.jobs.job import Context, Finished, Outputs
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import record_of
 from dcrec_spark.jobs.tables import reject_table, text_file
@@ -33,14 +33,14 @@ from dcrec_spark.report.page import render
 FOLDER, PAGE = "report", "report.html"
 
 
-class Evaluate(Job[EvaluateConfig, EvaluateInputs, None]):
+class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs]):
     """Measure a saved model on held-out ratings, with baselines and intervals, and write a report."""
 
     config_type = EvaluateConfig
 
     def check(self, config: EvaluateConfig) -> None:
         """Refuse a configuration that names no model, or no test."""
-        require_model_path(config)
+        super().check(config)
         test_input(config)
 
     def extract(self, context: Context[EvaluateConfig]) -> EvaluateInputs:
@@ -52,7 +52,7 @@ class Evaluate(Job[EvaluateConfig, EvaluateInputs, None]):
         """Measure and explain, and render the report."""
         config, run, step = context.config, context.run, context.reporter.step
         record = record_of(context.spark, inputs.saved.source) or {}
-        training = validate_to_serve(context, inputs.training)
+        training = validate_input(context, inputs.ratings)
         _warn_of_other_data(run, record)
         with step("compare the models"):
             limits = _without_limits(config.validation)
@@ -71,10 +71,6 @@ class Evaluate(Job[EvaluateConfig, EvaluateInputs, None]):
             page = render(report_facts(config, run, *found, inputs.titles, record))
         tables = {"metrics": measurements.table(context.spark, run.run_id), "rejects": reject_table(training, run)}
         return Outputs(tables, None, {FOLDER: text_file(context.spark, PAGE, page)})
-
-    def plan(self, context: Context[EvaluateConfig], inputs: EvaluateInputs) -> list[str]:
-        """Name the ratings and the model."""
-        return [input_line(context.config, inputs.training), model_line(inputs.saved)]
 
     def summary(self, context: Context[EvaluateConfig], finished: Finished[None]) -> RenderableType:
         """Show the usual facts, and where the report is."""

@@ -20,9 +20,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dcrec_spark.config import TuneConfig
-from dcrec_spark.data.validation.validate import Validated, validate
+from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError, DataError, FitError
-from dcrec_spark.jobs.inputs import input_line, open_ratings
+from dcrec_spark.jobs.inputs import input_line, open_ratings, validate_input
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.tables import reject_table, text_file
@@ -30,7 +30,7 @@ from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates, format_
 from dcrec_spark.jobs.tune.fits import Attempt, Fits, InMemory, OnCluster, Sizes, fits_in_memory, metric_settings, split
 from dcrec_spark.jobs.tune.trials import Ledger, SearchResult, TrialRow, choose
 from dcrec_spark.publish import schemas
-from dcrec_spark.publish.current import current_directory, read_record
+from dcrec_spark.publish.current import current_record
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.version import __version__
 
@@ -69,10 +69,7 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
     def transform(self, context: Context[TuneConfig], inputs: TuneInputs) -> Outputs[SearchResult]:
         """Validate, hold ratings out, fit and measure each candidate, choose."""
         config, run, step = context.config, context.run, context.reporter.step
-        with step("validate"):
-            valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
-            context.resources.callback(valid.unpersist)
-            run.note_validation(valid)
+        valid = validate_input(context, inputs.ratings, to_fit=True)
         ledger = Ledger(*open_files(context.output, context.spark), _search_name(config, run))
         with step("hold out"):
             fits, sizes = self._open(context, inputs.candidates, valid)
@@ -107,7 +104,7 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         small = valid.counts["ratings"] <= self.most_in_memory
         if small and fits_in_memory(config, candidates, valid.ratings.columns):
             return InMemory.open(context.spark, config, parts)
-        return OnCluster.open(config, parts, context.resources)
+        return OnCluster.open(context, parts)
 
 
 def search(
@@ -152,8 +149,7 @@ def _waves(attempts: Iterator[Attempt], size: int) -> Iterator[list[Attempt]]:
 
 def _require_own_output(spark: SparkSession, output: str) -> None:
     """Refuse a directory where another job publishes: readers of its current run would get the search instead."""
-    directory = current_directory(output, spark)
-    record = None if directory is None else read_record(directory, spark)
+    record = current_record(output, spark)
     if record is not None and record["job"] != TuneConfig.job:
         raise ConfigError(
             f"setting output.path: {output!r} is where the job {record['job']} publishes, and a search would replace "

@@ -16,7 +16,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from dcrec_spark.config import RetrainConfig, load_config
-from dcrec_spark.data.titles import read_titles
+from dcrec_spark.data.listed import read_titles
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.jobs.cli import configure_logging
 from dcrec_spark.jobs.console import Reporter

@@ -55,10 +55,7 @@ class JobEntry(NamedTuple):
     details: str
 
     def load(self) -> Job[Any, Any, Any]:
-        """Import the job, and make it.
-
-        Raises MissingExtraError: a package that only this job needs is not installed.
-        """
+        """Import the job, and make it. Raises MissingExtraError: a package that it needs is not installed."""
         module, _, name = self.place.partition(":")
         job: Job[Any, Any, Any] = getattr(import_module(module), name)()
         return job
@@ -181,13 +178,7 @@ _force_option = click.option("--force", is_flag=True, help="Publish even if audi
 
 
 def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]], summary: str = "") -> click.Command:
-    """Make the command line of a job.
-
-    name : of the command.
-    help_text : text of ``--help``.
-    load : imports the job.
-    summary : one line for a list of commands.
-    """
+    """Make the command line of a job. load : imports the job. summary : one line for a list of commands."""
 
     @click.command(name, help=help_text, short_help=summary, epilog=_EXIT_CODES)
     @_config_option
@@ -298,8 +289,7 @@ def _completion(shell: str) -> None:
     fish   dcrec completion fish | source       in ~/.config/fish/config.fish
     """
     completion = get_completion_class(shell)
-    if completion is None:
-        raise AssertionError(f"click completes {shell}")
+    assert completion is not None, f"click completes {shell}"
     click.echo(completion(dcrec, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE").source())
 
 
@@ -362,12 +352,9 @@ def configure_logging(for_people: bool = False) -> None:
     )
     # The bridge to the JVM also raises what it logs of a broken connection, and would log a signal as a stack trace.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(_is_not_of_the_bridge)
+    # It also logs by the root logger.
+    logging.getLogger().addFilter(lambda record: Path(record.pathname).parent.name != "py4j")
 
 
 def _mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     return {name: masked_all(value) for name, value in event.items()}
-
-
-def _is_not_of_the_bridge(record: logging.LogRecord) -> bool:
-    return Path(record.pathname).parent.name != "py4j"  # which also logs by the root logger

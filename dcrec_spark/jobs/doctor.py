@@ -3,12 +3,10 @@
 The checks call the functions that a run calls.
 """
 
-import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +16,8 @@ from rich.table import Table
 
 from dcrec_spark.config import RetrainConfig, WarehousesConfig
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.errors import EXTRAS, ConfigError, DcrecError, MissingExtraError, require_extra
-from dcrec_spark.jobs.runner import start_session
+from dcrec_spark.errors import EXTRAS, ConfigError, DcrecError, is_installed
+from dcrec_spark.jobs.runner import room_at, start_session
 from dcrec_spark.jobs.sinks import check_sinks, output_path
 from dcrec_spark.spark.java import ensure_java
 from dcrec_spark.spark.lineage import checkpoint_directory
@@ -91,20 +89,12 @@ def _packages() -> str:
 
 
 def _extras() -> str:
-    missing = [name for name in EXTRAS if not _is_installed(name)]
+    missing = [name for name, packages in EXTRAS.items() if not all(map(is_installed, packages))]
     if missing:
         raise _NotApplicable(
             f"not installed: {', '.join(missing)}; pip install 'dcrec-spark[{','.join(missing)}]' adds them"
         )
     return f"all installed: {', '.join(EXTRAS)}"
-
-
-def _is_installed(extra: str) -> bool:
-    try:
-        require_extra(extra)
-    except MissingExtraError:
-        return False
-    return True
 
 
 def _java() -> str:
@@ -113,13 +103,8 @@ def _java() -> str:
 
 
 def _spark(config: RetrainConfig, sessions: list[SparkSession]) -> str:
-    spark = start_session(config, writes=False)
-    sessions.append(spark)
-    return f"{spark.version} on {spark.conf.get('spark.master')}"
-
-
-def _workers(_config: RetrainConfig, spark: SparkSession) -> str:
-    return f"run {require_workers(spark)}"
+    sessions.append(start_session(config, writes=False))
+    return f"{sessions[0].version} on {sessions[0].conf.get('spark.master')}"
 
 
 def _input(config: RetrainConfig, spark: SparkSession) -> str:
@@ -135,27 +120,7 @@ def _output(config: RetrainConfig, spark: SparkSession) -> str:
     output = output_path(config)
     check_sinks(config, spark, output)
     more = " and the warehouses" if config.warehouses != WarehousesConfig() else ""
-    return f"{output}{more} can be written to{_room(output)}"
-
-
-def _room(output: str) -> str:
-    """Return the free space of a local directory, or of the nearest existing one above it."""
-    place = urlsplit(output)
-    if place.scheme not in ("", "file"):
-        return ""
-    for folder in _upwards(place.path):
-        try:
-            return f", {shutil.disk_usage(folder).free / 2**30:,.1f} GiB free"
-        except FileNotFoundError:
-            continue
-    return ""
-
-
-def _upwards(path: str) -> Iterator[str]:
-    while path and path != "/":
-        yield path
-        path = path.rpartition("/")[0]
-    yield path or "."
+    return f"{output}{more} can be written to, {room_at(output)}"
 
 
 def _checkpoints(config: RetrainConfig, spark: SparkSession) -> str:
@@ -166,7 +131,7 @@ def _checkpoints(config: RetrainConfig, spark: SparkSession) -> str:
 
 
 _WITH_SPARK: dict[str, Callable[[RetrainConfig, SparkSession], str]] = {
-    "Python workers": _workers,
+    "Python workers": lambda _config, spark: f"run {require_workers(spark)}",
     "checkpoints": _checkpoints,
     "input": _input,
     "output": _output,

@@ -35,13 +35,12 @@ from dcrec_spark.errors import ConflictError, DataError, DiskFullError, interrup
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.fitting.resumption import KeptSweep
-from dcrec_spark.publish.manifest import TableFiles, fingerprint, read_sealed, sealed
+from dcrec_spark.publish.manifest import fingerprint, read_sealed, sealed
 from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk, message_of
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import Directories, Files
-from dcrec_spark.storage.staging import LEASE, remove_old, staged
-from dcrec_spark.storage.tables import write_table
+from dcrec_spark.storage.staging import LEASE, remove_old, staged, write_table
 from dcrec_spark.version import __version__
 
 PREFIX = ".fit-"
@@ -76,7 +75,10 @@ class StoredCheckpoints:
         """Write a sweep, and then remove the stage's earlier ones but for the one that this run kept before."""
         files, name = self._files, f"{stage}-{len(sweep.past.objective)}{self._ending}"
         with _explain_full_disk(name), _stage(files, f"{self._directory}/{name}") as making:
-            tables = {table: self._write(f"{making}/{table}", frame)._asdict() for table, frame in sweep.tables.items()}
+            tables = {}
+            for table, frame in sweep.tables.items():
+                rows = write_table(files, f"{making}/{table}", frame, "output.path")
+                tables[table] = fingerprint(files, f"{making}/{table}", rows)._asdict()
             facts = {"past": asdict(sweep.past), "shared": sweep.shared, "tables": tables}
             files.write(f"{making}/{_SWEEP}", sealed(facts))
         stay = {name, self._kept_last.get(stage), *self._begun_from}
@@ -112,9 +114,6 @@ class StoredCheckpoints:
             self._run.warnings.append(f"{stage}: a checkpoint of an interrupted run is damaged, and not used: {reason}")
             _log.warning("a checkpoint is damaged, and not used", stage=stage, checkpoint=name, reason=reason)
             return None
-
-    def _write(self, path: str, frame: DataFrame) -> TableFiles:
-        return fingerprint(self._files, path, write_table(self._files, path, frame, "output.path"))
 
     def _table(self, path: str, written: Mapping[str, Any]) -> DataFrame:
         if fingerprint(self._files, path, written["rows"])._asdict() != written:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import InputConfig, RecommendJobConfig
+from dcrec_spark.config import RecommendJobConfig
 from dcrec_spark.data.listed import read_listed
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
@@ -54,7 +54,10 @@ class Recommend(ServingJob[RecommendJobConfig, RecommendInputs]):
         """Refuse a configuration without a model, or without the ratings that it needs."""
         super().check(config)
         recommend = config.recommend
-        if recommend.exclude_seen and not _names_ratings(config.input):
+        given = config.input
+        of_table = given.format in ("table", "jdbc")
+        named = given.table is not None or "query" in given.options if of_table else given.path is not None
+        if recommend.exclude_seen and not named:
             raise ConfigError(
                 "setting recommend.exclude_seen is true, and input.path is null: set input to the ratings that the "
                 "users have given, or recommend.exclude_seen=false to recommend items that they have rated too"
@@ -98,12 +101,6 @@ class Recommend(ServingJob[RecommendJobConfig, RecommendInputs]):
             tables["rejects"] = reject_table(valid, run)
         training = None if valid is None else valid.ratings
         return Outputs(tables, None, {}, left_out, catalogue, recommend.top_n, training)
-
-
-def _names_ratings(given: InputConfig) -> bool:
-    if given.format in ("table", "jdbc"):
-        return given.table is not None or "query" in given.options
-    return given.path is not None
 
 
 def _known_users(context: Context[RecommendJobConfig], model: DeconfoundedMFModel, users: DataFrame) -> DataFrame:

@@ -174,7 +174,7 @@ def explain_full_disk(directories: Mapping[str, str]) -> Iterator[None]:
         if reason is None or interruption(error) is not None:
             raise
         rooms = "; ".join(
-            f"{setting} {path} ({_room(path)})" for setting, paths in directories.items() for path in paths.split(",")
+            f"{setting} {path} ({room_at(path)})" for setting, paths in directories.items() for path in paths.split(",")
         )
         raise DiskFullError(
             f"a disk is full ({reason[:200]}), and nothing was published. The run writes to {rooms}. Make room there "
@@ -182,7 +182,8 @@ def explain_full_disk(directories: Mapping[str, str]) -> Iterator[None]:
         ) from error
 
 
-def _room(path: str) -> str:
+def room_at(path: str) -> str:
+    """Say how much room is left at a path, or at the nearest directory above it that exists."""
     parts = LOCATION.fullmatch(path)
     if parts is None or parts["scheme"] not in (None, "file"):
         return "on a store of its own"

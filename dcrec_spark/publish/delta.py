@@ -113,11 +113,8 @@ class DeltaWarehouse(CatalogWarehouse):
     def _tables(self) -> list[str]:
         """Name the tables in the namespace whose history can be read: Delta's own."""
         names = [str(row["tableName"]) for row in self.spark.sql(f"SHOW TABLES IN {self.namespace}").collect()]
-        return [name for name in names if self._is_delta(name)]
-
-    def _is_delta(self, table: str) -> bool:
-        detail = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.table(table)}").collect()
-        return any(row["col_name"] == "Provider" and row["data_type"] == "delta" for row in detail)
+        details = {name: self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.table(name)}").collect() for name in names}
+        return [name for name, rows in details.items() if ("Provider", "delta") in {(r[0], r[1]) for r in rows}]
 
     def _versions(self, table: str) -> dict[int, str]:
         history = self.spark.sql(f"DESCRIBE HISTORY {self.table(table)}").collect()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dcrec_spark.errors import DataError
-from dcrec_spark.storage.protocol import Entry, Files
+from dcrec_spark.storage.protocol import Files
 
 MANIFEST = "manifest.json"
 RECORD = "run.json"
@@ -140,11 +140,11 @@ def _expected(files: Files, directory: str) -> dict[str, str]:
 
 
 def _require_equal(directory: str, expected: Mapping[str, str], present: Mapping[str, str]) -> None:
-    problems = sorted(
-        f"{name} is {_what_happened(expected.get(name), present.get(name))}"
-        for name in expected.keys() | present.keys()
-        if expected.get(name) != present.get(name)
-    )
+    problems = []
+    for name in sorted(expected.keys() | present.keys()):
+        if expected.get(name) != present.get(name):
+            what = "missing" if name not in present else "changed" if name in expected else "not of this run"
+            problems.append(f"{name} is {what}")
     if problems:
         raise DataError(f"{directory} differs from its manifest: {'; '.join(problems)}")
 
@@ -161,16 +161,11 @@ def to_json(content: object) -> bytes:
     return (json.dumps(_plain(content), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
-def _is_data(entry: Entry) -> bool:
-    """Whether readers look at the file: they skip names that start with _ or a dot, Spark's and Hadoop's own."""
-    return not entry.name.startswith(("_", "."))
-
-
 def _data_files(files: Files, directory: str) -> dict[str, int]:
     """Bytes by path inside the directory."""
     sizes: dict[str, int] = {}
     for entry in files.list(directory):
-        if not _is_data(entry):
+        if entry.name.startswith(("_", ".")):  # readers skip them: Spark's and Hadoop's own
             continue
         if entry.is_directory:
             inside = _data_files(files, f"{directory}/{entry.name}")
@@ -178,12 +173,6 @@ def _data_files(files: Files, directory: str) -> dict[str, int]:
         else:
             sizes[entry.name] = entry.bytes
     return sizes
-
-
-def _what_happened(expected: str | None, present: str | None) -> str:
-    if present is None:
-        return "missing"
-    return "not of this run" if expected is None else "changed"
 
 
 def _plain(value: object) -> object:

@@ -154,7 +154,8 @@ class ObjectStoreSink(DirectorySink):
         Raises DataError: there is no such run, or it is damaged. Raises ConflictError: another run was published
         meanwhile. Nothing has changed.
         """
-        path, version, before = run_path(self.root, run_id), *self._now()
+        path, version = run_path(self.root, run_id), self.files.version(self._pointer)
+        before = run_id_in(self.files, self.root)
         check_manifest(self.files, path)
         try:
             self._point_to(run_id, version)
@@ -169,7 +170,7 @@ class ObjectStoreSink(DirectorySink):
     def run_ids(self) -> list[str]:
         """Name the runs that were published, in the order of their names."""
         current = run_id_in(self.files, self.root)
-        return [run_id for run_id in self._directories() if run_id == current or self._is_published(run_id)]
+        return [run_id for run_id in self.directories() if run_id == current or self._is_published(run_id)]
 
     def prune(self, keep: int) -> list[str]:
         """Remove all runs but the ``keep`` newest and the current one. Returns which.
@@ -192,10 +193,6 @@ class ObjectStoreSink(DirectorySink):
     def _pointer(self) -> str:
         return f"{self.root}/{CURRENT}"
 
-    def _now(self) -> tuple[str | None, str | None]:
-        """Version of the pointer, and the run that it names."""
-        return self.files.version(self._pointer), run_id_in(self.files, self.root)
-
     def _point_to(self, run_id: str, version: str | None) -> None:
         self.files.write_over(self._pointer, f"{run_id}\n".encode(), version)
 
@@ -212,10 +209,6 @@ class ObjectStoreSink(DirectorySink):
 
     def _is_marked(self, directory: str) -> bool:
         return self.files.exists(f"{self.root}/{directory}/{PUBLISHED}")
-
-    def _directories(self) -> list[str]:
-        names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
-        return [name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX)]
 
     def _remove(self, run_id: str) -> bool:
         """Remove an old run, unless somebody has gone back to it just now."""

@@ -30,7 +30,16 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
-from dcrec_spark.publish.current import CURRENT, RUN_ID, TABLE_NAME, read_run_id, require_name, run_id_in, run_path
+from dcrec_spark.publish.current import (
+    CURRENT,
+    RUN_ID,
+    RUN_PREFIX,
+    TABLE_NAME,
+    read_run_id,
+    require_name,
+    run_id_in,
+    run_path,
+)
 from dcrec_spark.publish.manifest import (
     RECORD,
     FolderFiles,
@@ -45,8 +54,7 @@ from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Files
-from dcrec_spark.storage.staging import leased, remove_stale, require_writable
-from dcrec_spark.storage.tables import write_table
+from dcrec_spark.storage.staging import leased, remove_stale, require_writable, write_table
 
 COMMITTING = ".committing"
 LOCK = ".lock"
@@ -96,6 +104,11 @@ class DirectorySink:
         Raises ConfigError: names output.path.
         """
         require_writable(self.files, self.root, self.given, SETTING)
+
+    def directories(self) -> list[str]:
+        """Name the runs that have a directory, in the order of their names."""
+        names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
+        return [name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX)]
 
     def add(self, staged: StagedRun, tables: Mapping[str, DataFrame]) -> None:
         """Stage more tables."""
@@ -207,8 +220,7 @@ class ParquetSink(DirectorySink):
 
     def run_ids(self) -> list[str]:
         """Name the runs that the directory holds, in the order of their names."""
-        names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
-        return [name.removeprefix("run_id=") for name in names if name.startswith("run_id=")]
+        return self.directories()
 
     def prune(self, keep: int) -> list[str]:
         """Remove all runs but the ``keep`` newest and the current one. Returns which.
@@ -290,18 +302,14 @@ def write_parts(
     files: Files, path: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]
 ) -> tuple[dict[str, TableFiles], dict[str, FolderFiles]]:
     """Write tables and folders below a path, and take their checksums."""
-    written = {name: _write_table(files, f"{path}/{name}", table) for name, table in tables.items()}
-    saved = {name: _write_folder(files, f"{path}/{name}", save) for name, save in folders.items()}
+    written, saved = {}, {}
+    for name, table in tables.items():
+        rows = write_table(files, f"{path}/{name}", table, SETTING)
+        written[name] = fingerprint(files, f"{path}/{name}", rows)
+    for name, save in folders.items():
+        save(files.uri(f"{path}/{name}"))
+        saved[name] = fingerprint_folder(files, f"{path}/{name}")
     return written, saved
-
-
-def _write_table(files: Files, path: str, table: DataFrame) -> TableFiles:
-    return fingerprint(files, path, write_table(files, path, table, SETTING))
-
-
-def _write_folder(files: Files, path: str, save: Save) -> FolderFiles:
-    save(files.uri(path))
-    return fingerprint_folder(files, path)
 
 
 def _undo_interrupted_commit(files: Directories, root: str) -> None:

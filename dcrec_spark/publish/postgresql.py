@@ -42,7 +42,6 @@ from pyspark.sql.types import (
 from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError, require_extra
 from dcrec_spark.publish.manifest import to_json
 from dcrec_spark.publish.protocol import Record, Save
-from dcrec_spark.publish.server import Server
 from dcrec_spark.publish.warehouse import IDENTIFIER, StagedTables, StoredRun, Warehouse, first_line, staged_place
 
 require_extra("warehouse")
@@ -50,7 +49,7 @@ require_extra("warehouse")
 import psycopg
 from psycopg import sql
 
-from dcrec_spark.publish.postgresql_session import PAUSE_SECONDS, Session
+from dcrec_spark.publish.server import PAUSE_SECONDS, Server, Session
 from dcrec_spark.spark.failures import message_of
 
 _TYPES: dict[type[DataType], str] = {

@@ -14,20 +14,15 @@ file that is written last tells readers that it is complete.
 """
 
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from uuid import uuid4
+
+from dcrec_spark.spark.hadoop import ChangedError, Entry
+
+__all__ = ["TEMPORARY_PREFIX", "ChangedError", "Directories", "Entry", "Files", "Objects", "temporary_name"]
 
 # Names that a process which died may leave behind, and that no reader looks at.
 TEMPORARY_PREFIX = ".tmp-"
-
-
-class Entry(NamedTuple):
-    """One name in a directory. ``modified`` in seconds since 1970."""
-
-    name: str
-    is_directory: bool
-    bytes: int
-    modified: float
 
 
 class Files(Protocol):
@@ -88,10 +83,6 @@ class Objects(Files, Protocol):
 
         ChangedError where it is there in another one. Nothing has changed then.
         """
-
-
-class ChangedError(OSError):
-    """A file is another one than that which was to be replaced."""
 
 
 def temporary_name() -> str:

@@ -1,4 +1,4 @@
-"""Work under a name that no reader looks at, until one rename makes it appear."""
+"""Work under a name that no reader looks at, until one rename makes it appear, and tables that the driver sees."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,7 +6,10 @@ from contextlib import ExitStack, contextmanager
 from math import inf
 from uuid import uuid4
 
-from dcrec_spark.errors import ConfigError, ConflictError
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from dcrec_spark.errors import ConfigError, ConflictError, DataError
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Entry, Files, Objects
 
 # A process locks a file of this ending next to the directory that it makes.
@@ -99,3 +102,23 @@ def require_writable(files: Files, path: str, given: str, setting: str) -> None:
             f"{setting} is {given!r}, where this user can not write ({error}); "
             "choose a directory in which it may create files"
         ) from error
+
+
+def write_table(files: Files, path: str, table: DataFrame, setting: str) -> int:
+    """Write the table to a directory that does not exist yet, safe on disk. Returns its number of rows.
+
+    Raises DataError: names ``setting``, when the rows are not all where the driver looks for them.
+    """
+    observed = Observation()
+    counted = table.observe(observed, F.count(F.lit(1)).alias("rows"))
+    counted.write.parquet(files.uri(path))
+    rows = int(observed.get["rows"])
+    readable = table.sparkSession.read.schema(table.schema).parquet(files.uri(path)).count()
+    if readable != rows:
+        raise DataError(
+            f"{rows} rows were written to {files.uri(path)}, and {readable} are there: the executors wrote to "
+            f"disks of their own; set {setting} to one that all nodes share (hdfs://, or a shared mount)"
+        )
+    for name in ["", *(entry.name for entry in files.list(path))]:
+        files.sync(f"{path}/{name}")
+    return rows

@@ -149,7 +149,11 @@ class OnCluster:
             group = list(sharing)
             _, params = _params(self.config, group[0], self.parts.train.columns)
             try:
-                model = None if params is None else self._fit_exposure(params)
+                model = None
+                if params is not None:
+                    estimator = PoissonFactorization(**params)
+                    estimator.listener = ignore_progress
+                    model = estimator.fit(self.parts.train)
             except FitError as error:
                 yield from ((candidate, error) for candidate in group)
                 continue
@@ -159,11 +163,6 @@ class OnCluster:
             finally:
                 if model is not None:
                     model.release()
-
-    def _fit_exposure(self, params: dict[str, Any]) -> PoissonFactorizationModel:
-        estimator = PoissonFactorization(**params)
-        estimator.listener = ignore_progress
-        return estimator.fit(self.parts.train)
 
     def _fit(self, candidate: Candidate, exposure: PoissonFactorizationModel | None) -> Measured | FitError:
         outcome, _ = _params(self.config, candidate, self.parts.train.columns)

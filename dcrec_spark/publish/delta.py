@@ -13,13 +13,7 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.publish.warehouse import (
-    CatalogWarehouse,
-    StagedTables,
-    StoredRun,
-    gather_runs,
-    staged_place,
-)
+from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, StoredRun, gather_runs, staged_place
 
 APPLICATION = "dcrec-spark"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"

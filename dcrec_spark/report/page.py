@@ -164,11 +164,7 @@ def measure_groups(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[Grou
 
 def headlines(facts: ReportFacts) -> list[str]:
     """Measures that have a figure and a sentence."""
-    wanted = [
-        _NDCG,
-        Measure(MeasureKind.NDCG, facts.k, over_catalogue=True),
-        _MSE,
-    ]
+    wanted = [_NDCG, Measure(MeasureKind.NDCG, facts.k, over_catalogue=True), _MSE]
     measured = _measures(facts.estimates)
     return [measure for measure in wanted if measure in measured]
 

@@ -9,12 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, NumericType, StringType, TimestampNTZType, TimestampType
 
 from dcrec_spark.config import ValidationConfig
-from dcrec_spark.data.columns import (
-    MALFORMED,
-    NUMBERS,
-    Rule,
-    names_of_broken,
-)
+from dcrec_spark.data.columns import MALFORMED, NUMBERS, Rule, names_of_broken
 from dcrec_spark.data.limits import LARGEST_COUNT, LARGEST_RATING, SMALLEST_PROPENSITY
 
 # A cast alone would take Java's notations, 5f and 0x1p3, for numbers.

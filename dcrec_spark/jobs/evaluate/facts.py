@@ -11,14 +11,7 @@ from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
 from dcrec_spark.evaluation.result import Estimate, Metrics
-from dcrec_spark.jobs.evaluate.measure import (
-    BASELINE,
-    COMPARED,
-    MODEL,
-    Comparison,
-    Measurements,
-    difference_of,
-)
+from dcrec_spark.jobs.evaluate.measure import BASELINE, COMPARED, MODEL, Comparison, Measurements, difference_of
 from dcrec_spark.jobs.inputs import as_trained
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel

@@ -183,7 +183,6 @@ def _own(
 
 
 def _resolve(value: Any, name: str = "") -> Any:
-    """Replace each ``${env:VARIABLE}``."""
     if isinstance(value, Mapping):
         return {key: _resolve(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items()}
     if isinstance(value, list):

@@ -9,7 +9,6 @@ from dcrec_spark.settings.tables import SECTIONS, in_section
 
 
 def _of(section: str, name: str) -> Any:
-    """Return the field of a setting: its default, its limits and its meaning."""
     declared = in_section(SECTIONS[section], section)[name]
     domain = declared.job_domain or declared.domain
     limits: dict[str, Any] = {"ge": domain.low, "le": domain.high} if isinstance(domain, Number) else {}

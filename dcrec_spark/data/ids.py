@@ -56,7 +56,6 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
 
 
 def _offsets(numbered: DataFrame, column: str) -> list[int]:
-    """Count the ids before each partition."""
     partition = F.shiftright("place", _ROW_BITS).alias("partition")
     sizes = numbered.groupBy(partition).agg(F.count(F.lit(1)).alias("rows"), F.count("id").alias("ids")).collect()
     if any(size["rows"] != size["ids"] for size in sizes):

@@ -114,7 +114,6 @@ def _tally_ratings(
 
 
 def _restore_order(metric: PerRow, ranked: Array) -> PerRow:
-    """Bring the entries of lists back into the order of the ratings."""
     move = np.empty(len(ranked))
     move[ranked] = metric.move
     return metric._replace(move=move)

@@ -113,7 +113,6 @@ def _resampling(settings: MetricSettings) -> Resampling:
 
 
 def _rows(predictions: DataFrame, of_model: Mapping[str, str], columns: Columns, *more: Column) -> DataFrame:
-    """Return the columns that a tally reads, and more of them."""
     weight = [] if columns.weight is None else [columns.weight]
     require_columns(predictions, [columns.user, columns.item], [columns.rating, *weight, *of_model.values()])
     return predictions.select(
@@ -257,7 +256,6 @@ def _key(column: str) -> Column:
 
 
 def _sortable(frame: DataFrame, column: str) -> Column:
-    """Ids in a type that sorts as they do."""
     return quoted(column).cast("string" if isinstance(frame.schema[column].dataType, StringType) else "long")
 
 

@@ -143,7 +143,6 @@ def add_up_groups(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resamp
 
 
 def _split_by_group(rows: pa.Table) -> list[tuple[int, pa.Table]]:
-    """Return the rows of each group, without its column."""
     groups = sorted(pc.unique(rows[GROUP]).to_pylist())
     return [(group, rows.filter(pc.field(GROUP) == group).drop_columns([GROUP])) for group in groups]
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import click
 import structlog
-from click.shell_completion import get_completion_class
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from dcrec_spark.config import JOB_CONFIGS, PlacesConfig, RetrainConfig, forget_secrets, load_config, masked_all
@@ -131,8 +130,6 @@ JOBS = (
 
 
 class _InOrder(click.Group):
-    """A group whose help lists the commands as they were added."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List the commands."""
         return list(self.commands)
@@ -154,7 +151,6 @@ def dcrec() -> None:
 
 
 def _complete_setting(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """List the settings of the job whose names begin with ``incomplete``."""
     job = str(ctx.info_name).replace("-", "_")
     names = [name for kind in JOB_CONFIGS if kind.job == job for name in known_settings(kind)]
     return [f"{name}=" for name in names if name.startswith(incomplete)]
@@ -276,21 +272,6 @@ def _plan(
 def _settings() -> None:
     """Print every setting of every job with its choices and its default, as a file for --config."""
     click.echo(conf_file("base.yaml").read_text(encoding="utf-8"), nl=False)
-
-
-@dcrec.command("completion", short_help="Print a script for shell completion.")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def _completion(shell: str) -> None:
-    """Print a script that makes SHELL complete the commands and options of dcrec.
-
-    \b
-    bash   eval "$(dcrec completion bash)"      in ~/.bashrc
-    zsh    eval "$(dcrec completion zsh)"       in ~/.zshrc
-    fish   dcrec completion fish | source       in ~/.config/fish/config.fish
-    """
-    completion = get_completion_class(shell)
-    assert completion is not None, f"click completes {shell}"
-    click.echo(completion(dcrec, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE").source())
 
 
 # ---- errors, signals, logs

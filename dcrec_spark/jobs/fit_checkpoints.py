@@ -121,7 +121,6 @@ class StoredCheckpoints:
         return self._spark.read.parquet(self._files.uri(path))
 
     def _names(self, stage: str) -> list[str]:
-        """List the sweeps of a stage, the earliest first."""
         names = [entry.name for entry in self._files.list(self._directory) if entry.name.startswith(f"{stage}-")]
         if isinstance(self._files, ObjectFiles):
             names = [name for name in names if self._files.exists(f"{self._directory}/{name}/{_SWEEP}")]
@@ -230,6 +229,5 @@ def _remove_others(files: Directories, root: str, name: str, run: Run) -> None:
 
 
 def _forget_lease(files: Files, directory: str) -> None:
-    """Remove the lease of a fit that has left no checkpoint."""
     if not files.exists(directory):
         files.delete(f"{directory}{LEASE}")

@@ -129,7 +129,6 @@ def _overlap_tables(
 
 
 def _with_changes(context: Context[ConfigT], tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
-    """Add the table of changes since the run that is published now."""
     spark, run = context.spark, context.run
     lists = context.cache(tables[TABLE])  # two tables need them
     before = last_lists(spark, context.output)

@@ -193,7 +193,6 @@ def fit_and_fold_in(
 def _fit_and_fold_in_exposure(
     ratings: Ratings, estimator: PoissonFactorization, new: Ratings
 ) -> tuple[Exposure, Exposure]:
-    """Stage 1 of the users of the fit, and of those who are folded in."""
     family, layout = PoissonExposure.of(estimator), _exposure_layout(ratings, estimator)
     fit = fit_factors(estimator, family, layout, ignore_progress)
     new_layout = _exposure_layout(new, estimator)

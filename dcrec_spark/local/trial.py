@@ -173,7 +173,6 @@ def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Tria
 
 
 def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Exposure]) -> tuple[Outcome, _Rows]:
-    """Return the fitted model, and which users and items it is of."""
     estimator = DeconfoundedMF(**dict(trial.outcome))
     if trial.fold_in:
         first = None if trial.exposure is None else PoissonFactorization(**dict(trial.exposure))

@@ -100,7 +100,6 @@ class DeltaWarehouse(CatalogWarehouse):
                 self._restore(table, max(versions), histories[table][max(versions)])
 
     def _restore(self, table: str, version: int, metadata: str) -> None:
-        """Restore a version as a new one, with that one's metadata."""
         with self._user_metadata(metadata):
             self.spark.sql(f"RESTORE TABLE {self.table(table)} TO VERSION AS OF {version}")
 
@@ -120,7 +119,6 @@ class DeltaWarehouse(CatalogWarehouse):
 
     @contextmanager
     def _user_metadata(self, metadata: str) -> Iterator[None]:
-        """Have SQL commands leave ``metadata`` in the table's history."""
         before = self.spark.conf.get(USER_METADATA, None)
         self.spark.conf.set(USER_METADATA, metadata)
         try:

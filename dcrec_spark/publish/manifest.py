@@ -120,7 +120,6 @@ def read_json(files: Files, path: str) -> dict[str, Any]:
 
 
 def _expected(files: Files, directory: str) -> dict[str, str]:
-    """SHA-256 of each file of a run by its path inside, as the manifest has them."""
     path = f"{directory}/{MANIFEST}"
     if not files.exists(path):
         raise DataError(
@@ -162,7 +161,6 @@ def to_json(content: object) -> bytes:
 
 
 def _data_files(files: Files, directory: str) -> dict[str, int]:
-    """Bytes by path inside the directory."""
     sizes: dict[str, int] = {}
     for entry in files.list(directory):
         if entry.name.startswith(("_", ".")):  # readers skip them: Spark's and Hadoop's own

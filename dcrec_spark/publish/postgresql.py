@@ -24,20 +24,8 @@ from datetime import date
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError, require_extra
 from dcrec_spark.publish.manifest import to_json
@@ -53,14 +41,14 @@ from dcrec_spark.publish.server import PAUSE_SECONDS, Server, Session
 from dcrec_spark.spark.failures import message_of
 
 _TYPES: dict[type[DataType], str] = {
-    StringType: "text",
-    LongType: "bigint",
-    IntegerType: "integer",
-    DoubleType: "double precision",
-    BooleanType: "boolean",
-    DateType: "date",
-    TimestampType: "timestamptz",
-    FloatType: "real",
+    T.StringType: "text",
+    T.LongType: "bigint",
+    T.IntegerType: "integer",
+    T.DoubleType: "double precision",
+    T.BooleanType: "boolean",
+    T.DateType: "date",
+    T.TimestampType: "timestamptz",
+    T.FloatType: "real",
     MapType: "json",
 }
 # What the lists and factors are looked up by; unique, too.
@@ -414,7 +402,6 @@ class PostgresqlWarehouse(Warehouse):
         return f'"{self.namespace}"."{place}"'
 
     def _sql(self, text: str, **parts: str | sql.Composable) -> sql.Composed:
-        """Fill in names, quoted."""
         named = {name: sql.Identifier(part) if isinstance(part, str) else part for name, part in parts.items()}
         return sql.SQL(text).format(schema=sql.Identifier(self.namespace), **named)
 

@@ -7,39 +7,26 @@ from collections.abc import Iterable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
+from pyspark.sql.types import DataType, StructField, StructType
 
 from dcrec_spark.errors import DcrecError
 
 _TYPES: dict[str, DataType] = {
-    "int": IntegerType(),
-    "long": LongType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "bool": BooleanType(),
-    "text": StringType(),
-    "date": DateType(),
-    "time": TimestampType(),
-    "floats": ArrayType(FloatType(), containsNull=False),
-    "doubles": ArrayType(DoubleType(), containsNull=False),
-    "texts": ArrayType(StringType(), containsNull=False),
-    "counts": MapType(StringType(), LongType(), valueContainsNull=False),
-    "numbers": MapType(StringType(), DoubleType(), valueContainsNull=False),
-    "names": MapType(StringType(), StringType(), valueContainsNull=False),
+    "int": T.IntegerType(),
+    "long": T.LongType(),
+    "float": T.FloatType(),
+    "double": T.DoubleType(),
+    "bool": T.BooleanType(),
+    "text": T.StringType(),
+    "date": T.DateType(),
+    "time": T.TimestampType(),
+    "floats": T.ArrayType(T.FloatType(), containsNull=False),
+    "doubles": T.ArrayType(T.DoubleType(), containsNull=False),
+    "texts": T.ArrayType(T.StringType(), containsNull=False),
+    "counts": T.MapType(T.StringType(), T.LongType(), valueContainsNull=False),
+    "numbers": T.MapType(T.StringType(), T.DoubleType(), valueContainsNull=False),
+    "names": T.MapType(T.StringType(), T.StringType(), valueContainsNull=False),
 }
 _OF_RUN = ", model_version text, run_id text, run_date date"
 

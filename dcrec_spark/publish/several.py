@@ -148,7 +148,6 @@ class Several:
             return False
 
     def _undo(self, staged: StagedEverywhere, warehouses: Sequence[Warehouse]) -> None:
-        """Put each warehouse back, whatever happens to the others."""
         with ExitStack() as cleanup:
             for warehouse in warehouses:
                 there = staged.warehouses[warehouse.kind]

@@ -185,7 +185,6 @@ def _draw_p_values(axes: Axes, check: PredictiveCheck, counts: Sequence[int]) ->
 
 
 def _draw_log_likelihoods(axes: Axes, check: PredictiveCheck) -> None:
-    """Log-likelihoods per held-out exposure."""
     axes.hist(check.replicated / check.n, bins=20, color=FILL, edgecolor="none", label="replicated")
     axes.axvline(check.logLikelihood / check.n, ymax=0.8, color=ACCENT, linewidth=2.0, label="observed")
     axes.margins(x=0.08)

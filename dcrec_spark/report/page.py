@@ -177,7 +177,6 @@ Drawn = tuple[Figure, str, str]
 
 
 def _pictures(facts: ReportFacts) -> dict[str, list[Picture]]:
-    """Figures of each section."""
     drawn: dict[str, list[Drawn]] = {
         "metrics": [_forest_of(facts, measure) for measure in headlines(facts)],
         "coverage": [

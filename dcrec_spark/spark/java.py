@@ -210,7 +210,6 @@ def without_incubator_warning() -> Iterator[None]:
 
 
 def _pass_on(source: int, target: int) -> None:
-    """Copy until the last program that writes is gone."""
     while chunk := os.read(source, 2**16):
         os.write(target, chunk.replace(_INCUBATOR_WARNING, b""))
     os.close(source)

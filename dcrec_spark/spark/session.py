@@ -101,7 +101,6 @@ def _is_connect(wanted: Mapping[str, str]) -> bool:
 
 
 def _settings(app_name: str, master: str | None, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Collect the settings of the session to be made, the strongest source last."""
     given = _given_settings()
     chosen = given.get("spark.master") or master or wanted.get("spark.master") or DEFAULT_MASTER
     return {
@@ -138,7 +137,6 @@ def _defaults_of_this_machine() -> dict[str, str]:
 
 
 def _read_properties(path: Traversable) -> dict[str, str]:
-    """Read a file of ``name value`` lines as spark-submit does. Empty when there is none."""
     return dict(_PROPERTY.findall(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
@@ -227,7 +225,6 @@ def machine_memory() -> int:
 
 
 def _prepare_process(settings: Mapping[str, str]) -> None:
-    """Set the environment that the JVM and the workers inherit, before they start."""
     if "spark.pyspark.python" in settings:
         os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]  # the driver reads it from here only
     if _is_submitted() or SparkContext._gateway is not None:

@@ -118,7 +118,6 @@ def _seconds(stored: DataType) -> Column:
 
 
 def _time_rules(seconds: Column, stored: DataType, now: float) -> list[Rule]:
-    """Rules for times. A row without one stays, as the oldest."""
     given = F.col("timestamp").isNotNull() & ~_blank(F.col("timestamp"), stored)
     late = seconds > int(now) + CLOCK_SKEW_SECONDS
     return [Rule("unparsable_timestamp", given & seconds.isNull()), Rule("future_timestamp", late)]

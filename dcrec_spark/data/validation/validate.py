@@ -95,7 +95,6 @@ def _label(raw: DataFrame, config: ValidationConfig, seed: int, now: float, cach
 
 
 def _one_row_per_pair(good: DataFrame, config: ValidationConfig, cached: ExitStack) -> tuple[DataFrame, int]:
-    """Ratings without duplicates, and the number of rows that were merged into others."""
     if config.duplicates == "error":
         several_rows.require_none(good)
         return good, 0
@@ -152,7 +151,6 @@ def _require_usable(
 
 
 def _require_fittable(good: _SameReasons) -> None:
-    """Refuse good rows from which no model can be fitted."""
     for side, alone in (("user", good.one_user), ("item", good.one_item)):
         if alone:
             raise DataError(

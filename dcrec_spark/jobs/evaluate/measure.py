@@ -316,7 +316,6 @@ def measure_certainty(comparison: Comparison) -> CertaintyFacts | str:
 
 
 def _rank(context: Context[EvaluateConfig], comparison: Comparison) -> dict[str, DataFrame]:
-    """Rank the best unseen items of every user, by each model and by popularity."""
     counts = item_statistics(comparison.training).select("item_id", F.col("ratings").alias("score"))
     popular = one_list_for_all(comparison.model.scoringVectors(), counts)
     depth = max(context.config.recommend.top_n, *CUTS)

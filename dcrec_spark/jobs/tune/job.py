@@ -190,7 +190,6 @@ def _record_search(run: Run, ledger: Ledger, rows: Sequence[TrialRow], choice: S
 
 
 def _best_yaml(config: TuneConfig, candidates: Sequence[Candidate], best: TrialRow) -> str:
-    """Both stages in full, for the job retrain."""
     chosen = next(candidate for candidate in candidates if candidate.number == best.trial)
     exposure = chosen.exposure or config.exposure
     sections = {"exposure": exposure.model_dump(mode="json"), "outcome": chosen.outcome.model_dump(mode="json")}

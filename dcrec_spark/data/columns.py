@@ -35,7 +35,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from dcrec_spark.config import ColumnNames
+from dcrec_spark.config.sections import ColumnNames
 from dcrec_spark.errors import DataError
 
 IdType = Literal["auto", "string", "long"]

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType
 
-from dcrec_spark.config import InputConfig
+from dcrec_spark.config.sections import InputConfig
 from dcrec_spark.data.columns import WHOLE_NUMBERS
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.data.read import QUOTING, csv_options, read_table, suffix

@@ -6,7 +6,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import ColumnNames, InputConfig
+from dcrec_spark.config.sections import ColumnNames, InputConfig
 from dcrec_spark.data.columns import pick_columns, raw_frame
 from dcrec_spark.data.snapshots import table_at
 from dcrec_spark.data.spark_errors import opening

@@ -5,7 +5,7 @@ Iceberg tables have snapshots with ids, Delta tables versions from 0. A table of
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.config import InputConfig
+from dcrec_spark.config.sections import InputConfig
 from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import ConfigError
 

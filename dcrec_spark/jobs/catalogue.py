@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from dcrec_spark.config import InputConfig, RankingConfig
+from dcrec_spark.config.sections import InputConfig, RankingConfig
 from dcrec_spark.data.listed import read_listed
 from dcrec_spark.errors import DataError
 from dcrec_spark.jobs.run_record import Run

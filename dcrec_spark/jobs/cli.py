@@ -19,8 +19,10 @@ import click
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from dcrec_spark.config import JOB_CONFIGS, PlacesConfig, RetrainConfig, forget_secrets, load_config, masked_all
-from dcrec_spark.config.jobs import jobs_with, known_settings
+from dcrec_spark.config.jobs import JOB_CONFIGS, RetrainConfig, jobs_with, known_settings
+from dcrec_spark.config.load import load_config
+from dcrec_spark.config.secrets import forget_secrets, masked_all
+from dcrec_spark.config.sections import PlacesConfig
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.console import Reporter, mask_output
 from dcrec_spark.jobs.job import Job

@@ -20,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from dcrec_spark.config import mask_secrets, mask_values
+from dcrec_spark.config.secrets import mask_secrets, mask_values
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.spark.failures import message_of

@@ -14,7 +14,8 @@ import pyspark
 from pyspark.sql import SparkSession
 from rich.table import Table
 
-from dcrec_spark.config import RetrainConfig, WarehousesConfig
+from dcrec_spark.config.jobs import RetrainConfig
+from dcrec_spark.config.sections import WarehousesConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.errors import EXTRAS, ConfigError, DcrecError, is_installed
 from dcrec_spark.jobs.runner import room_at, start_session

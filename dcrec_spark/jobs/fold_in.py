@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import FoldInConfig
+from dcrec_spark.config.jobs import FoldInConfig
 from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
 from dcrec_spark.jobs.inputs import (
     ServingJob,

@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import ReadingConfig, ServingConfig
+from dcrec_spark.config.sections import ReadingConfig, ServingConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.snapshots import pin_snapshot, table_id
 from dcrec_spark.data.validation.validate import Validated, validate

@@ -19,7 +19,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.config import AuditConfig, JobConfig
+from dcrec_spark.config.sections import AuditConfig, JobConfig
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.evaluation.lists import describe_lists
 from dcrec_spark.jobs.catalogue import Catalogue

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import RetrainConfig
+from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.errors import AuditError, DataError
 from dcrec_spark.evaluation.baselines import POPULARITY, item_statistics, one_list_for_all
 from dcrec_spark.evaluation.measures import Columns, Measure, MeasureKind, MetricSettings

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import RecommendJobConfig
+from dcrec_spark.config.jobs import RecommendJobConfig
 from dcrec_spark.data.listed import read_listed
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue

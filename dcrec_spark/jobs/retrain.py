@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import RetrainConfig
+from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.stages import exposure_params, outcome_params
 from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue

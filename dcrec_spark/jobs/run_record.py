@@ -15,7 +15,9 @@ import structlog
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import JobConfig, config_hash, masked_all, resolved
+from dcrec_spark.config.record import config_hash, resolved
+from dcrec_spark.config.secrets import masked_all
+from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import AuditError, DcrecError, InterruptedRun, interruption
 from dcrec_spark.evaluation.lists import ListComposition

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from rich.console import Group
 from rich.text import Text
 
-from dcrec_spark.config import JobConfig
+from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import DcrecError, DiskFullError, InterruptedRun, interruption
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.fit_checkpoints import kept_sweeps

@@ -19,8 +19,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.config import JobConfig, PlacesConfig, WarehousesConfig
 from dcrec_spark.config.load import validation_message
+from dcrec_spark.config.sections import JobConfig, PlacesConfig, WarehousesConfig
 from dcrec_spark.errors import ConfigError, DataError, DcrecError
 from dcrec_spark.publish.current import read_record, run_id_in, run_path
 from dcrec_spark.publish.delta import DeltaWarehouse

@@ -7,7 +7,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from dcrec_spark.config import ListsConfig, RankingConfig, mask_values
+from dcrec_spark.config.secrets import mask_values
+from dcrec_spark.config.sections import ListsConfig, RankingConfig
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError

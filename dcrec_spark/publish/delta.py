@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, StoredRun, gather_runs, staged_place
@@ -24,13 +23,6 @@ class DeltaWarehouse(CatalogWarehouse):
 
     kind = "delta"
     format = "delta"
-
-    def prepare(self, table: str, rows: DataFrame) -> None:
-        """Make an empty table where there is none."""
-        if self.exists(table):
-            self.require_same_columns(table, rows)
-        else:
-            rows.limit(0).writeTo(self.table(table)).using("delta").create()
 
     def now(self, table: str) -> str | None:
         """Name the newest version."""

@@ -263,7 +263,7 @@ class Warehouse(ABC):
 class CatalogWarehouse(Warehouse):
     """A warehouse among the catalogs of a Spark session.
 
-    namespace : ``catalog.database`` or ``database``. format : of the tables that hold what is staged.
+    namespace : ``catalog.database`` or ``database``. format : of its tables.
     """
 
     format: str
@@ -290,6 +290,13 @@ class CatalogWarehouse(Warehouse):
 
     def close(self) -> None:
         """Nothing: the session is its maker's to stop."""
+
+    def prepare(self, table: str, rows: DataFrame) -> None:
+        """Make an empty table where there is none."""
+        if self.exists(table):
+            self.require_same_columns(table, rows)
+        else:
+            rows.limit(0).writeTo(self.table(table)).using(self.format).create()
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
         """Write to a new table."""

@@ -7,7 +7,8 @@ import pytest
 from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
 
-from dcrec_spark.config import JOB_CONFIGS, RetrainConfig, load_config
+from dcrec_spark.config.jobs import JOB_CONFIGS, RetrainConfig
+from dcrec_spark.config.load import load_config
 from dcrec_spark.errors import MissingExtraError
 from dcrec_spark.jobs.cli import JOBS, dcrec, job_command
 from dcrec_spark.jobs.job import Job

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, NumericType, StringType, TimestampNTZType, TimestampType
 
-from dcrec_spark.config import ValidationConfig
+from dcrec_spark.config.sections import ValidationConfig
 from dcrec_spark.data.columns import MALFORMED, NUMBERS, Rule, names_of_broken
 from dcrec_spark.data.limits import LARGEST_COUNT, LARGEST_RATING, SMALLEST_PROPENSITY
 

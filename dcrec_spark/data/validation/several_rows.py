@@ -8,7 +8,7 @@ Duplicates are an error, or one rating is made of them.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import ValidationConfig
+from dcrec_spark.config.sections import ValidationConfig
 from dcrec_spark.data.columns import NUMBERS, no_reasons
 from dcrec_spark.errors import ConfigError, DataError
 

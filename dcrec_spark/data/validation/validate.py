@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from dcrec_spark.config import ValidationConfig
+from dcrec_spark.config.sections import ValidationConfig
 from dcrec_spark.data.columns import check_types
 from dcrec_spark.data.spark_errors import reading_rows
 from dcrec_spark.data.validation import several_rows

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import EvaluateConfig
+from dcrec_spark.config.jobs import EvaluateConfig
 from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram

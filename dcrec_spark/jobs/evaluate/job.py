@@ -8,7 +8,7 @@ load         metrics, rejects, runs. report/report.html
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from dcrec_spark.config import EvaluateConfig
+from dcrec_spark.config.jobs import EvaluateConfig
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.jobs.evaluate.facts import report_facts
 from dcrec_spark.jobs.evaluate.measure import (

@@ -9,7 +9,8 @@ from typing import TypeVar
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import EvaluateConfig, InputConfig
+from dcrec_spark.config.jobs import EvaluateConfig
+from dcrec_spark.config.sections import InputConfig
 from dcrec_spark.data.listed import read_titles_file
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import Validated

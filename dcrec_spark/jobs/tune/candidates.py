@@ -9,7 +9,9 @@ from typing import Any
 import scipy.stats
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 
-from dcrec_spark.config import ExposureConfig, OutcomeConfig, Range, TuneConfig
+from dcrec_spark.config.jobs import TuneConfig
+from dcrec_spark.config.space import Range
+from dcrec_spark.config.stages import ExposureConfig, OutcomeConfig
 from dcrec_spark.errors import ConfigError
 
 Parameters = Mapping[str, Any]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.config import TuneConfig
+from dcrec_spark.config.jobs import TuneConfig
 from dcrec_spark.config.stages import exposure_params, outcome_params
 from dcrec_spark.errors import DataError, FitError
 from dcrec_spark.evaluation.measures import Columns, MetricSettings

@@ -19,7 +19,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.config import TuneConfig
+from dcrec_spark.config.jobs import TuneConfig
 from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.jobs.inputs import input_line, open_ratings, validate_input
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs

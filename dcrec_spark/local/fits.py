@@ -7,7 +7,7 @@ find, up to rounding. Only the parameters of the estimators are used.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -151,12 +151,9 @@ def fit_outcome(
     Raises ConfigError: the estimator's adjustment needs an exposure and has none, or has one that it does not use. Or
     it asks for what only the distributed fit has (a propensity column, an initial model, held-out pairs).
     """
-    family = _local_family(estimator, exposure)
     with FitResources() as resources:
-        layout = _outcome_layout(ratings, estimator, _propensity(ratings, estimator))
-        layout, form = _with_exposure(layout, family, exposure, resources, standardize)
-        fit = fit_factors(estimator, family, layout, ignore_progress)
-        return _outcome(layout, family, fit.users, fit.items, fit, FitFacts.of(family, layout, fit), exposure, form)
+        whole = _fit(ratings, estimator, exposure, resources, standardize)
+        return _outcome(whole, whole.layout, whole.fit.users, whole.fit.items, exposure)
 
 
 def fit_and_fold_in(
@@ -177,17 +174,33 @@ def fit_and_fold_in(
     if stage_one is not None:
         known, folded = _fit_and_fold_in_exposure(ratings, stage_one, new)
         known, folded = replaced(known, folded) if replaced else (known, folded)
-    family, propensity = _local_family(estimator, known), _propensity(ratings, estimator)
     with FitResources() as resources:
-        layout = _outcome_layout(ratings, estimator, propensity)
-        layout, form = _with_exposure(layout, family, known, resources, standardize)
-        fit = fit_factors(estimator, family, layout, ignore_progress)
-        items = layout.arrays(False, fit.items, family, fit.shared)
-        new_layout = _outcome_layout(new, estimator, propensity)
-        new_layout, _ = _with_exposure(new_layout, family, folded, resources, standardize, form)
-        states = fold_in(new_layout, True, items, family, fit.shared, resources)
-        facts = FitFacts.of(family, layout, fit)
-        return _outcome(new_layout, family, states[True], states[False], fit, facts, folded, form)
+        whole = _fit(ratings, estimator, known, resources, standardize)
+        family, fit = whole.family, whole.fit
+        items = whole.layout.arrays(False, fit.items, family, fit.shared)
+        layout = _outcome_layout(new, estimator, whole.propensity)
+        layout, _ = _with_exposure(layout, family, folded, resources, standardize, whole.form)
+        states = fold_in(layout, True, items, family, fit.shared, resources)
+        return _outcome(whole, layout, states[True], states[False], folded)
+
+
+class _WholeFit(NamedTuple):
+    """A fit of stage 2 in this process."""
+
+    family: OutcomeFamily
+    propensity: Propensity | None
+    layout: ProcessLayout
+    form: Form
+    fit: Fit
+
+
+def _fit(
+    ratings: Ratings, estimator: DeconfoundedMF, exposure: Exposure | None, resources: FitResources, standardize: bool
+) -> _WholeFit:
+    family, propensity = _local_family(estimator, exposure), _propensity(ratings, estimator)
+    layout = _outcome_layout(ratings, estimator, propensity)
+    layout, form = _with_exposure(layout, family, exposure, resources, standardize)
+    return _WholeFit(family, propensity, layout, form, fit_factors(estimator, family, layout, ignore_progress))
 
 
 def _fit_and_fold_in_exposure(
@@ -271,21 +284,14 @@ def _exposure(layout: ProcessLayout, family: PoissonExposure, users: State, item
     return Exposure(means[0], means[1], tuple(fit.objective), tables[0]["rate"], tables[1]["rate"])
 
 
-def _outcome(
-    layout: ProcessLayout,
-    family: OutcomeFamily,
-    user_state: State,
-    item_state: State,
-    fit: Fit,
-    facts: FitFacts,
-    exposure: Exposure | None,
-    form: Form,
-) -> Outcome:
-    users = layout.arrays(True, user_state, family, fit.shared)
-    items = layout.arrays(False, item_state, family, fit.shared)
-    intercept = family.shared_numbers(fit.shared).intercept
-    biases = users.get("bias"), items.get("bias")
-    return Outcome(users["features"], items["features"], users["gamma"], intercept, exposure, facts, *biases, form)
+def _outcome(whole: _WholeFit, layout: ProcessLayout, users: State, items: State, exposure: Exposure | None) -> Outcome:
+    """Return the model of a layout's users and items, which are those of the fit or folded in."""
+    family, fit = whole.family, whole.fit
+    user = layout.arrays(True, users, family, fit.shared)
+    item = layout.arrays(False, items, family, fit.shared)
+    facts, intercept = FitFacts.of(family, whole.layout, fit), family.shared_numbers(fit.shared).intercept
+    biases = user.get("bias"), item.get("bias")
+    return Outcome(user["features"], item["features"], user["gamma"], intercept, exposure, facts, *biases, whole.form)
 
 
 def _pair_products(users: Floats, items: Floats, user: Ints, item: Ints) -> Floats:

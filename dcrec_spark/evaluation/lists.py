@@ -78,10 +78,6 @@ def describe_lists(lists: DataFrame, training: DataFrame | None, length: int = 0
     length : int
         Rows of a list that is not short.
 
-    Returns
-    -------
-    ListComposition
-
     Raises
     ------
     DataError

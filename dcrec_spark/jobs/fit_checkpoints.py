@@ -30,7 +30,7 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.config.jobs import RetrainConfig
-from dcrec_spark.config.record import config_hash
+from dcrec_spark.config.load import config_hash
 from dcrec_spark.engine.ascent import Past
 from dcrec_spark.errors import ConflictError, DataError, DiskFullError, interruption
 from dcrec_spark.jobs.job import Context

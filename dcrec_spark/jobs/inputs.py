@@ -6,8 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.config.sections import ReadingConfig, ServingConfig
-from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.snapshots import pin_snapshot, table_id
+from dcrec_spark.data.read import pin_snapshot, read_ratings, table_id
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs.job import Context, Job

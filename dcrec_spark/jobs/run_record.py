@@ -15,7 +15,7 @@ import structlog
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config.record import config_hash, resolved
+from dcrec_spark.config.load import config_hash, resolved
 from dcrec_spark.config.secrets import masked_all
 from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.data.validation.validate import Validated

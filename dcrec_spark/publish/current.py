@@ -61,10 +61,6 @@ def current_run(output: str, spark: SparkSession | None = None) -> PublishedRun:
     spark : SparkSession, optional
         Needed for paths other than local ones, ``hdfs://`` for one.
 
-    Returns
-    -------
-    PublishedRun
-
     Raises
     ------
     DataError : nothing is published there, or ``CURRENT`` names no run.

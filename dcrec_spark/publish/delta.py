@@ -97,8 +97,9 @@ class DeltaWarehouse(CatalogWarehouse):
 
     def _tables(self) -> list[str]:
         """Name the tables in the namespace whose history can be read: Delta's own."""
-        names = [str(row["tableName"]) for row in self.spark.sql(f"SHOW TABLES IN {self.namespace}").collect()]
-        details = {name: self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.table(name)}").collect() for name in names}
+        details = {
+            name: self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.table(name)}").collect() for name in self.table_names()
+        }
         return [name for name, rows in details.items() if ("Provider", "delta") in {(r[0], r[1]) for r in rows}]
 
     def _versions(self, table: str) -> dict[int, str]:

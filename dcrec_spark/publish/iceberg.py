@@ -90,8 +90,7 @@ class IcebergWarehouse(CatalogWarehouse):
 
     def runs(self) -> list[StoredRun]:
         """List the runs that have a tag, or are main's."""
-        tables = [str(row["tableName"]) for row in self.spark.sql(f"SHOW TABLES IN {self.namespace}").collect()]
-        shown = {table: self.now(table) for table in tables}
+        shown = {table: self.now(table) for table in self.table_names()}
         return gather_runs(
             (row["run_id"], row["run_date"], table, str(row["snapshot_id"]) == now)
             for table, now in shown.items()

@@ -321,11 +321,15 @@ class CatalogWarehouse(Warehouse):
         self.spark.catalog.refreshTable(self.table(table))
         return self.spark.table(self.table(table))
 
+    def table_names(self, pattern: str = "*") -> list[str]:
+        """Name the tables of the database."""
+        found = self.spark.sql(f"SHOW TABLES IN {quoted(self.namespace)} LIKE '{pattern}'").collect()
+        return [str(row["tableName"]) for row in found]
+
     def places_of(self, table: str) -> list[str]:
         """Name the tables that hold rows of attempts to publish a table."""
-        found = self.spark.sql(f"SHOW TABLES IN {quoted(self.namespace)} LIKE '{table}{APART}*'").collect()
-        names = [str(row["tableName"]) for row in found]
-        return [name for name in names if TOKEN.fullmatch(name.removeprefix(f"{table}{APART}"))]
+        places = self.table_names(f"{table}{APART}*")
+        return [place for place in places if TOKEN.fullmatch(place.removeprefix(f"{table}{APART}"))]
 
     def drop_abandoned(self, table: str, stay: set[str | None]) -> None:
         """Drop the tables of attempts whose publisher died, but for those that ``stay``."""

@@ -14,8 +14,7 @@ from dcrec_spark.config.jobs import (
     TuneConfig,
     known_settings,
 )
-from dcrec_spark.config.load import load_config
-from dcrec_spark.config.record import config_hash
+from dcrec_spark.config.load import config_hash, load_config
 from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import ConfigError
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from dcrec_spark.config.jobs import AllSettings
-from dcrec_spark.config.load import load_config
-from dcrec_spark.config.record import config_hash, resolved
+from dcrec_spark.config.load import config_hash, load_config, resolved
 
 
 def test_secrets_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

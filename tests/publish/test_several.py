@@ -136,7 +136,7 @@ def found(sinks: Several) -> set[str]:
     return {str(current_run_id(sinks.directory.given)), *shelves}
 
 
-def test_the_directory_is_audited_before_a_warehouse_is_written_and_all_are_before_the_first_changes(
+def test_the_directory_is_audited_first_and_all_are_written_before_the_first_changes(
     sinks: Several, log: list[str]
 ) -> None:
     def tell(staged: StagedRun) -> dict[str, Any]:

@@ -323,11 +323,7 @@ _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}
 
 
 def resolved(config: JobConfig) -> dict[str, Any]:
-    """Return the configuration as plain values, fit for a log, ``run.json`` and a report.
-
-    A setting with ``${env:...}`` is shown as it was written, because secrets come from the environment. Settings whose
-    name speaks of a secret, and secrets inside URLs, are masked.
-    """
+    """Return the configuration as plain values for a log, ``run.json`` and a report, with secrets masked."""
     as_written = config.as_written()
 
     def show(value: Any, name: str = "") -> Any:
@@ -344,11 +340,7 @@ def resolved(config: JobConfig) -> dict[str, Any]:
 
 
 def config_hash(config: JobConfig) -> str:
-    """Hash the settings that decide the result: SHA-256, in hex.
-
-    Runs that differ only in name, date, place of input and output, Spark properties, blocks or secrets have the same
-    hash.
-    """
+    """Hash the settings that decide the result, SHA-256 in hex: not place, date, speed or secrets."""
     # Pydantic's own exclusion, so that a new setting counts unless it is listed there.
     excluded = _NO_INFLUENCE | ({"evaluation": True} if isinstance(config, RetrainConfig) else {})
     deciding = config.model_dump(mode="json", exclude=excluded)

@@ -85,10 +85,7 @@ def secrets_in(setting: str) -> list[str]:
 
 
 def mask_secrets(text: str) -> str:
-    """Mask the passwords in the addresses of a text and in its ``password=...`` parts, and the secrets that are known.
-
-    What looks like one of them is masked too: rather too much than too little.
-    """
+    """Mask passwords in addresses and in ``password=...`` parts, and known secrets: rather too much than too little."""
     text = mask_values(text)
     for pattern in _IN_TEXT:
         text = pattern.sub(rf"\g<before>{MASK}\g<after>", text)
@@ -96,10 +93,7 @@ def mask_secrets(text: str) -> str:
 
 
 def remember_secrets(values: Iterable[str]) -> None:
-    """Have these values masked wherever they turn up, in the spellings of URLs and of JSON too.
-
-    Values of fewer than four characters are not remembered.
-    """
+    """Have values of four characters or more masked wherever they turn up, in the spellings of URLs and JSON too."""
     for value in values:
         if len(value) < _SHORTEST or value == MASK:
             continue

@@ -61,10 +61,7 @@ class EngineConfig(Section):
 def exposure_params(
     exposure: ExposureConfig, engine: EngineConfig, seed: int, columns: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the Params of PoissonFactorization.
-
-    columns : names of the ratings' columns. A column ``count`` holds the exposure counts.
-    """
+    """Return the Params of PoissonFactorization. A column ``count`` of the ratings holds the exposure counts."""
     counts = "count" if "count" in columns else None
     return {**_common(engine, seed), **_params("exposure", exposure), "countCol": counts}
 

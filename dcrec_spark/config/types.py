@@ -13,10 +13,7 @@ from dcrec_spark.settings.tables import OUTCOMES
 
 
 class Section(BaseModel):
-    """A section of settings: refuses unknown names, and is immutable.
-
-    Its ``repr`` masks what looks like a secret, because logs and tracebacks show it.
-    """
+    """A section of settings: refuses unknown names, is immutable, and masks secrets in its ``repr``."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, coerce_numbers_to_str=True, validate_default=True

@@ -64,10 +64,7 @@ def _read_jdbc(spark: SparkSession, config: InputConfig) -> DataFrame:
 
 
 def read_table(spark: SparkSession, config: InputConfig, name: str) -> DataFrame:
-    """Open another table of the place that the ratings are in, a catalog or a database, as it is now.
-
-    Raises ConfigError: the settings do not say where the database is.
-    """
+    """Open a table of the ratings' catalog or database, as it is now. Raises ConfigError: no address is set."""
     if config.format == "table":
         return spark.table(name)
     options = {option: value for option, value in _jdbc_options(config).items() if option != "query"}

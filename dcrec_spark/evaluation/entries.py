@@ -112,10 +112,7 @@ def _tally_ratings(
 
 
 def list_metrics(lists: Lists, cuts: Sequence[int | None]) -> dict[Measure, PerRow]:
-    """NDCG at each cut, with recall, precision and MAP where the cut is not the whole list.
-
-    A cut of None is the whole list.
-    """
+    """NDCG at each cut (None: the whole list), with recall, precision and MAP where the cut is a number."""
     metrics: dict[Measure, PerRow] = {}
     for cut in cuts:
         metrics[Measure(MeasureKind.NDCG, cut)] = kernel.ndcg(lists, np.inf if cut is WHOLE_LIST else float(cut))

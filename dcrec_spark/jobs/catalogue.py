@@ -65,10 +65,7 @@ def open_catalogue(
 
 
 def note_catalogue(run: Run, catalogue: Catalogue, model: DeconfoundedMFModel) -> None:
-    """Count the catalogue's items and the excluded pairs in the record.
-
-    Raises DataError: the model knows none of the items.
-    """
+    """Count items and excluded pairs in the record. Raises DataError: the model knows none of the items."""
     if catalogue.items is not None:
         known = model.itemFactors.select(F.col("id").alias("item_id"))
         listed, unknown = catalogue.items.count(), catalogue.items.join(known, "item_id", "left_anti").count()

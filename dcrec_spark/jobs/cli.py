@@ -318,10 +318,7 @@ def _interrupt_handler(reporter: Reporter) -> Callable[[int, FrameType | None], 
 
 
 def configure_logging(for_people: bool = False) -> None:
-    """Log JSON lines to standard error, for the log collector of a scheduler, or plain ones for people.
-
-    They are the progress of a run if standard output is not a terminal. A terminal gets the live display.
-    """
+    """Log JSON lines to standard error, for the log collector of a scheduler, or plain ones for people."""
     for_machines: list[Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -42,10 +42,7 @@ class _NotApplicable(Exception):
 
 
 def examine(config: RetrainConfig) -> list[Finding]:
-    """Check everything that a run with this configuration needs. Writes nothing.
-
-    Returns in the order of their dependencies.
-    """
+    """Check everything that a run with this configuration needs, in the order of dependencies. Writes nothing."""
     findings = [_examine("packages", _packages), _examine("extras", _extras), _examine("Java", _java)]
     if findings[-1].state == "bad":
         return findings + [Finding(subject, "open", "needs Java") for subject in ("Spark", *_WITH_SPARK)]

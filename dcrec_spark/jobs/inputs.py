@@ -37,10 +37,7 @@ def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:
 
 
 def validate_input(context: Context[ReadingT], raw: DataFrame, to_fit: bool = False) -> Validated:
-    """Validate ratings as ``read_ratings`` returns them. Noted in the record, released at the end.
-
-    to_fit : whether a model is fitted to them. One user is enough for a saved model.
-    """
+    """Validate ratings, noted in the record and released at the end. to_fit : whether a model is fitted to them."""
     config = context.config
     with context.reporter.step("validate"):
         valid = validate(raw, config.validation, seed=config.run.seed, to_fit=to_fit)
@@ -107,11 +104,7 @@ def load_served_model(context: Context[ServingT]) -> SavedModel:
 
 
 def require_ids_of(model: DeconfoundedMFModel, given: DataFrame, where: str, sides: tuple[str, ...]) -> None:
-    """Refuse ids of another type than the model's, which Spark would cast silently or match with nothing.
-
-    where : source of the ids, for the message. sides : user, item, or both.
-    Raises ConfigError.
-    """
+    """Refuse ids of another type than the model's. where : their source, for the message. Raises ConfigError."""
     for side, table in zip(sides, model.tables(), strict=False):
         try:
             require_same_ids(side, given.select(F.col(f"{side}_id").alias("id")), table)
@@ -120,10 +113,7 @@ def require_ids_of(model: DeconfoundedMFModel, given: DataFrame, where: str, sid
 
 
 def as_trained(model: DeconfoundedMFModel, ratings: DataFrame) -> DataFrame:
-    """Rename the columns of ratings to the names of the model's fit.
-
-    Raises ConfigError: the model needs a column that the input does not have.
-    """
+    """Rename columns to the names of the model's fit. Raises ConfigError: the input lacks one that the model needs."""
     rating = model.getOrDefault("ratingCol")
     count = model.exposureModel.getOrDefault("countCol") if model.exposureModel is not None else None
     propensity = model.facts.propensity.settings.column if model.facts.propensity is not None else None

@@ -104,10 +104,7 @@ def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposur
 
 
 def compare_models(context: Context[RetrainConfig], model: DeconfoundedMFModel, parts: FitParts) -> None:
-    """Compare with the last published model and with the most rated items, on the held-out ratings.
-
-    Raises AuditError: the model is worse than the limits allow, and that is not forced.
-    """
+    """Compare with the last model and popularity on held-out ratings. Raises AuditError: too bad, and not forced."""
     if parts.held_out is None:
         return
     limits, run = context.config.audit, context.run

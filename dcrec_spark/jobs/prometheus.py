@@ -48,11 +48,7 @@ def write_metrics(run: Run, path: str | None) -> Iterator[None]:
 
 
 def text_of(facts: Mapping[str, Any]) -> str:
-    """Write the facts of a run in Prometheus' text format.
-
-    facts : as run.json has them.
-    Returns lines with name, labels and value, below their help texts.
-    """
+    """Write the facts of run.json in Prometheus' text format."""
     job = {"job": facts["job"], "name": facts["name"]}
     verdicts = facts["audit"]["verdicts"]
     values: dict[str, list[tuple[dict[str, str], float]]] = {

@@ -104,10 +104,7 @@ class Recommend(ServingJob[RecommendJobConfig, RecommendInputs]):
 
 
 def _known_users(context: Context[RecommendJobConfig], model: DeconfoundedMFModel, users: DataFrame) -> DataFrame:
-    """List the users to serve, each once, under the model's name of the column. Note those that are unknown.
-
-    Raises DataError: the model knows none of them.
-    """
+    """List the users to serve, each once, and note unknown ones. Raises DataError: the model knows none."""
     run, path = context.run, context.config.recommend.users
     users = context.cache(users.distinct())
     listed = users.count()

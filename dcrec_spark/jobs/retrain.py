@@ -147,10 +147,7 @@ def _settings(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _require_fillable_ranks(config: RetrainConfig, ratings: DataFrame) -> None:
-    """Refuse a rank above the number of users or of items.
-
-    Raises ConfigError: names the settings. Up to the default rank any number of users and items is accepted.
-    """
+    """Refuse a rank above 10 that exceeds the number of users or items. Raises ConfigError: names the setting."""
     ranks = {"exposure.rank": config.exposure.rank, "outcome.rank": config.outcome.rank}
     large = {name: rank for name, rank in ranks.items() if rank > _ANY_RANK}
     if not large:
@@ -210,10 +207,7 @@ def _tells_items_apart(model: DeconfoundedMFModel) -> bool:
 def _estimators(
     config: RetrainConfig, ratings: DataFrame, start: SavedModel | None
 ) -> tuple[DeconfoundedMF, PoissonFactorization]:
-    """Make both stages as configured, for ratings with these columns.
-
-    Raises ConfigError: the fit could not start from the given model, or has no intervals or no overlap to publish.
-    """
+    """Make both stages as configured. Raises ConfigError: the start does not fit, or an extra table can't be made."""
     shared = config.engine, config.run.seed, ratings.columns
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
     initial = None if start is None else start.model

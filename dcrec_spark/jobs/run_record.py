@@ -45,10 +45,7 @@ class StageFit(NamedTuple):
     converged: bool
 
     def warning(self, stage: str, tol: float) -> str | None:
-        """Warn of a fit that did not converge, in one sentence with its remedy. None if there is nothing to say.
-
-        stage : exposure or outcome, the section of the settings. tol : 0 means a fixed number of iterations.
-        """
+        """Warn of a fit that did not converge, with its remedy. None if it did, or if tol = 0 fixes the iterations."""
         values = self.values
         if self.converged or tol == 0 or not values:
             return None
@@ -86,10 +83,7 @@ class Verdicts:
     forced: list[str] = field(default_factory=list)
 
     def enforce(self, found: list[Verdict], force: bool, error: type[DcrecError] = AuditError) -> list[str]:
-        """Record verdicts. Refuse if one has failed, or return warnings if ``force`` is set.
-
-        Raises DcrecError: of the given type. Names each failure, and what to do.
-        """
+        """Record verdicts. Raises ``error`` if one has failed, or returns warnings if ``force`` is set."""
         self.all += found
         failed = [verdict for verdict in found if not verdict.passed]
         sentences = [f"{verdict.about} (setting audit.{verdict.check}={verdict.limit:g})" for verdict in failed]

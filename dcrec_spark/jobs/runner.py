@@ -109,10 +109,7 @@ def _publish(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT], out
 
 
 def start_session(config: JobConfig, writes: bool = True) -> SparkSession:
-    """Start the session of the configuration, with its checkpoint directory.
-
-    writes : False does not create the checkpoint directory, for a session that fits nothing.
-    """
+    """Start the session, with its checkpoint directory. writes : False does not create that."""
     with _restore_interrupt_handler():
         spark = build_session(config.run.name, config.spark.master, config.spark.conf)
     if config.spark.checkpoint_dir is None:
@@ -163,10 +160,7 @@ def _state(context: Context[Any]) -> str:
 
 @contextmanager
 def explain_full_disk(directories: Mapping[str, str]) -> Iterator[None]:
-    """Turn what a full disk raises into a ``DiskFullError`` that names the directories a run writes to.
-
-    directories : setting -> path, or several with commas between them.
-    """
+    """Turn what a full disk raises into a ``DiskFullError`` that names ``directories``: setting -> path, or several."""
     try:
         yield
     except Exception as error:

@@ -62,10 +62,7 @@ def record_of(spark: SparkSession, source: Source) -> dict[str, Any] | None:
 
 
 def previous_run(spark: SparkSession, output: str) -> str | None:
-    """Return the directory of the current run under ``output``, if there is one that has a model.
-
-    Raises DataError: ``CURRENT`` names a run that is not there, or whose model is lost.
-    """
+    """Return the directory of the current run, if it has a model. Raises DataError: the run or its model is lost."""
     directory = current_directory(output, spark)
     return directory if directory is not None and _has_model(spark, directory, "model.warm_start") else None
 

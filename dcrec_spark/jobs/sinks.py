@@ -57,10 +57,7 @@ def open_sinks(config: JobConfig, spark: SparkSession, output: str, audit: Audit
 
 
 def check_sinks(config: JobConfig, spark: SparkSession, output: str) -> None:
-    """Refuse an output or a warehouse that could not be published to, before anything is computed.
-
-    Raises ConfigError: names the setting.
-    """
+    """Refuse an output or a warehouse that could not be published to. Raises ConfigError: names the setting."""
     with open_sinks(config, spark, output) as sinks:
         sinks.directory.check_writable()
         for warehouse in sinks.warehouses:
@@ -69,10 +66,7 @@ def check_sinks(config: JobConfig, spark: SparkSession, output: str) -> None:
 
 @contextmanager
 def _open_warehouses(config: JobConfig, spark: SparkSession | None, run_date: date | None) -> Iterator[list[Warehouse]]:
-    """Open the warehouses that are set.
-
-    spark : None if none of them is a catalog of the session's. run_date : None to read, not to publish.
-    """
+    """Open the warehouses that are set. spark : None if no catalog is among them. run_date : None to read."""
     chosen = _warehouses_of(config)
     keep = config.output.keep or _KEEP
     with ExitStack() as resources:
@@ -99,10 +93,7 @@ def _open_warehouses(config: JobConfig, spark: SparkSession | None, run_date: da
 def _open_other(
     name: str, given: Mapping[str, Any], spark: SparkSession | None, keep: int, run_date: date | None
 ) -> Warehouse:
-    """Open the sink of another package.
-
-    Raises ConfigError: no installed package offers it, or it refuses its settings.
-    """
+    """Open the sink of another package. Raises ConfigError: no package offers it, or it refuses its settings."""
     offered = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in offered:
         raise ConfigError(
@@ -177,10 +168,7 @@ class Places:
 
 @contextmanager
 def open_places(config: PlacesConfig) -> Iterator[Places]:
-    """Open what the settings name. Spark starts only if a place needs it.
-
-    Raises ConfigError: a place cannot be opened. Names the setting.
-    """
+    """Open what the settings name. Spark starts only if a place needs it. Raises ConfigError: names the setting."""
     output = output_path(config)
     needs_spark = any(getattr(config.warehouses, kind.kind) is not None for kind in _CATALOGS) or not is_local(output)
     spark = build_session(config.run.name, config.spark.master, config.spark.conf) if needs_spark else None

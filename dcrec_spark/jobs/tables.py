@@ -32,11 +32,7 @@ SIMILARITY: Final = "cosine"
 
 
 def require_exposure(wanted: ListsConfig, has_exposure: bool, found: str) -> None:
-    """Refuse tables of overlap of a model without an exposure model, before anything is computed.
-
-    found : what has none, for the message.
-    Raises ConfigError.
-    """
+    """Refuse tables of overlap of ``found``, which has no exposure model. Raises ConfigError."""
     if "overlap" in wanted.extra and not has_exposure:
         raise ConfigError(
             f"setting recommend.extra: found overlap, expected a list without it for {found}, which has no exposure "
@@ -95,10 +91,7 @@ def _stamp(
 
 
 def _vector_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
-    """Make the published tables of the vectors whose inner products are the scores.
-
-    Raises ConfigError: the model's scores are no inner products.
-    """
+    """Make the tables of the vectors whose inner products are the scores. Raises ConfigError: the scores are none."""
     scoring = model.scoringVectors()
     if not scoring.form.is_low_rank:
         raise ConfigError(

@@ -63,10 +63,7 @@ class Ratings:
 
 
 def lay_out(ratings: Ratings, values: Mapping[str, Floats], precision: str) -> ProcessLayout:
-    """Return the blocks of ratings.
-
-    values : name of a block's array -> one number for each rating. precision : "float64" or "float32".
-    """
+    """Return the blocks of ratings. values : name of a block's array -> one number for each rating."""
     users, items = (
         build_process_side(name, {"row": row, "col": col, **values}, key, n_source, list(values), precision)
         for name, row, col, key, n_source in (

@@ -90,10 +90,7 @@ class Bench:
     failures: dict[str, FitError] = field(default_factory=dict)
 
     def run(self, trials: Sequence[Trial]) -> Iterator[Fitted]:
-        """Fit trials. Their results come in order, as soon as they are there.
-
-        Raises FitError: that of the first trial which has one.
-        """
+        """Yield results in order, as soon as they are there. Raises FitError: that of the first trial which has one."""
         for result in self.attempt(trials):
             if isinstance(result, FitError):
                 raise result
@@ -198,10 +195,7 @@ def confounders(known: Exposure, folded: Exposure, ratings: Ratings, kind: Confo
 
 
 def weights_of(parts: Parts, part: str, train: str, estimator: PoissonFactorization) -> Array:
-    """Weights by which the pairs of ``part`` represent all pairs, (n,).
-
-    They come from an exposure model that is fitted to ``train``, which has all users and items of ``part``.
-    """
+    """Weights, (n,), by which the pairs of ``part`` represent all pairs, by an exposure model fitted to ``train``."""
     rows, pairs = _Rows.of(parts.ratings(train)), parts.of[part]
     exposure = fit_exposure(rows.ratings, estimator)
     user, item = np.searchsorted(rows.users, pairs["user"]), np.searchsorted(rows.items, pairs["item"])

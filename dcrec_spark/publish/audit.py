@@ -14,10 +14,7 @@ _PAIR = ["user_id", "item_id"]
 
 
 class Promises(NamedTuple):
-    """What else lists have to keep.
-
-    items : item_id (, category) of what is on offer. None: everything. most : items of one category in a list.
-    """
+    """What else lists have to keep. items : item_id (, category) on offer. most : of one category in a list."""
 
     items: DataFrame | None = None
     most: int | None = None

@@ -56,10 +56,7 @@ def write_manifest(
 
 
 def check_manifest(files: Files, directory: str) -> None:
-    """Compare the files of a run with its manifest. Each is read once.
-
-    Raises DataError: names every file that is missing, changed or foreign.
-    """
+    """Compare the files of a run with its manifest. Raises DataError: names each missing, changed or foreign one."""
     expected = _expected(files, directory)
     present = fingerprint_folder(files, directory).sha256
     del present[MANIFEST]
@@ -67,20 +64,14 @@ def check_manifest(files: Files, directory: str) -> None:
 
 
 def check_folder(files: Files, directory: str, folder: str) -> None:
-    """Compare the files of one folder of a run with the run's manifest. Each is read once.
-
-    Raises DataError: names every file that is missing, changed or foreign.
-    """
+    """Do as :func:`check_manifest` for one folder of a run."""
     expected = {name: sha256 for name, sha256 in _expected(files, directory).items() if name.startswith(f"{folder}/")}
     present = fingerprint_folder(files, f"{directory}/{folder}").sha256
     _require_equal(directory, expected, {f"{folder}/{name}": sha256 for name, sha256 in present.items()})
 
 
 def check_record(files: Files, directory: str) -> None:
-    """Compare the record of a run with the run's manifest, which every published run has.
-
-    Raises DataError: one of the two is damaged, or there is no manifest.
-    """
+    """Compare the record of a run with its manifest. Raises DataError: one of the two is damaged, or missing."""
     expected = _expected(files, directory)[RECORD]
     _require_equal(directory, {RECORD: expected}, {RECORD: files.sha256(f"{directory}/{RECORD}")})
 
@@ -91,10 +82,7 @@ def sealed(content: Mapping[str, object]) -> bytes:
 
 
 def read_sealed(files: Files, path: str) -> dict[str, Any]:
-    """Read what :func:`sealed` made, without its checksum.
-
-    Raises DataError: the file is missing, or not as it was written.
-    """
+    """Read what :func:`sealed` made. Raises DataError: the file is missing, or not as it was written."""
     content = read_json(files, path)
     if content.pop(_SEAL, None) != _seal_of(content):
         raise DataError(f"{path} is damaged: its content differs from the checksum in it; restore it from a backup")
@@ -106,10 +94,7 @@ def _seal_of(content: Mapping[str, object]) -> str:
 
 
 def read_json(files: Files, path: str) -> dict[str, Any]:
-    """Read a file of a run that holds a JSON object.
-
-    Raises DataError: the file is missing, is a directory, or holds something else.
-    """
+    """Read a file of a run. Raises DataError: it is missing, is a directory, or holds no JSON object."""
     try:
         content = json.loads(files.read(path))
     except (OSError, ValueError) as error:

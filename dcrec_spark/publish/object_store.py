@@ -49,10 +49,7 @@ class ObjectStoreSink(DirectorySink):
     files: Objects
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
-        """Write each table and folder once to the run's directory. Nothing stays when one of them fails.
-
-        Raises ConfigError: the output or a name cannot be used. Raises ConflictError: there is such a run.
-        """
+        """Write to the run's directory. Raises ConfigError: a name can't be used. ConflictError: it exists."""
         require_names(run_id, tables, folders)
         self.check_writable()
         self.remove_leftovers()
@@ -74,11 +71,7 @@ class ObjectStoreSink(DirectorySink):
         return StagedRun(self.files, self.root, run_id, path, base, written, saved, version=version)
 
     def commit(self, staged: StagedRun, record: Record) -> str:
-        """Make the staged tables the current ones. Returns the run's directory as a URI.
-
-        Raises ConflictError: another run was published since staging began. Nothing changes. Raises DcrecError: the
-        store went away. Says whether the run may be published.
-        """
+        """Put the pointer. Raises ConflictError: it has moved. DcrecError: the store went away."""
         try:
             self.files.write(f"{staged.path}/{RECORD}", to_json(record))
             write_manifest(self.files, staged.path, staged.run_id, staged.tables, staged.folders)
@@ -104,11 +97,7 @@ class ObjectStoreSink(DirectorySink):
             ) from error
 
     def verify(self, staged: StagedRun) -> None:
-        """Read each published file once and compare its checksum with the manifest's.
-
-        Raises DcrecError: a file is missing, changed or foreign, and the run withdrawn: readers are back on the run
-        before. Or the store went away. The run stays.
-        """
+        """Compare each file with the manifest, and withdraw a damaged run. It stays where the store went away."""
         try:
             check_manifest(self.files, staged.path)
         except (DataError, FileNotFoundError) as damage:
@@ -149,11 +138,7 @@ class ObjectStoreSink(DirectorySink):
         yield
 
     def restore(self, run_id: str) -> None:
-        """Point readers to an older run, after checking that it is complete.
-
-        Raises DataError: there is no such run, or it is damaged. Raises ConflictError: another run was published
-        meanwhile. Nothing has changed.
-        """
+        """Point readers to an older run. Raises DataError: it is not complete. ConflictError: another was faster."""
         path, version = run_path(self.root, run_id), self.files.version(self._pointer)
         before = run_id_in(self.files, self.root)
         check_manifest(self.files, path)
@@ -173,10 +158,7 @@ class ObjectStoreSink(DirectorySink):
         return [run_id for run_id in self.directories() if run_id == current or self._is_published(run_id)]
 
     def prune(self, keep: int) -> list[str]:
-        """Remove all runs but the ``keep`` newest and the current one. Returns which.
-
-        Whoever still reads an old run loses it.
-        """
+        """Remove all runs but the ``keep`` newest and the current one, whoever still reads them. Returns which."""
         current, removed = run_id_in(self.files, self.root), []
         for run_id in self.run_ids()[:-keep]:
             if run_id != current and self._remove(run_id):
@@ -232,10 +214,6 @@ Output: TypeAlias = ParquetSink | ObjectStoreSink
 
 
 def open_output(output: str, spark: SparkSession | None = None) -> Output:
-    """Open a directory to publish to, which need not exist, on the local file system, HDFS or S3.
-
-    spark : needed for other paths than local ones.
-    Raises ConfigError: ``output`` names no such place. The error names output.path.
-    """
+    """Open a directory on a file system, HDFS or S3, which need not exist. Raises ConfigError: names output.path."""
     files, root = open_files(output, spark)
     return ObjectStoreSink(files, root, output) if isinstance(files, ObjectFiles) else ParquetSink(files, root, output)

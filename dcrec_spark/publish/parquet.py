@@ -89,20 +89,14 @@ class StagedRun:
 
 @dataclass(frozen=True)
 class DirectorySink:
-    """The part of a sink that file systems and object stores share.
-
-    root : absolute path of the output, without its scheme or its bucket. given : the output as the user wrote it.
-    """
+    """The part of a sink that all stores share. root : path without scheme or bucket. given : as the user wrote it."""
 
     files: Any
     root: str
     given: str
 
     def check_writable(self) -> None:
-        """Refuse an output that this user could not publish to. Leaves nothing behind.
-
-        Raises ConfigError: names output.path.
-        """
+        """Refuse an output that this user could not publish to. Raises ConfigError: names output.path."""
         require_writable(self.files, self.root, self.given, SETTING)
 
     def directories(self) -> list[str]:
@@ -129,21 +123,14 @@ class ParquetSink(DirectorySink):
 
     @classmethod
     def open(cls, output: str, spark: SparkSession | None = None) -> "ParquetSink":
-        """Sink for a directory on the local file system or on HDFS, which need not exist.
-
-        Raises ConfigError: ``output`` names no such place. The error names output.path.
-        """
+        """Sink for a directory on a file system, which need not exist. Raises ConfigError: names output.path."""
         files, root = open_files(output, spark)
         if isinstance(files, ObjectFiles):
             raise ConfigError(f"{SETTING} is {output!r}, an object store; expected a file system, which can rename")
         return cls(files, root, output)
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
-        """Write each table and folder once into a staging directory. Nothing stays when one of them fails.
-
-        Raises ConfigError: the output or a name cannot be used. Raises DataError: a table was written where the driver
-        can't see it.
-        """
+        """Write to a staging directory. Raises ConfigError: a name can't be used. DataError: rows are not seen."""
         require_names(run_id, tables, folders)
         files, root = self.files, self.root
         self.check_writable()
@@ -160,10 +147,7 @@ class ParquetSink(DirectorySink):
             return StagedRun(files, root, run_id, path, base, written, saved, lease.pop_all())
 
     def commit(self, staged: StagedRun, record: Record) -> str:
-        """Make the staged tables the current ones. Returns the run's directory as a URI.
-
-        Raises ConflictError: another run was published since staging began, or this run_id was. Nothing changes.
-        """
+        """Rename, then put the pointer. Raises ConflictError: another run was published meanwhile, or this run_id."""
         files, root = self.files, self.root
         files.write(f"{staged.path}/{RECORD}", to_json(record))
         write_manifest(files, staged.path, staged.run_id, staged.tables, staged.folders)
@@ -180,11 +164,7 @@ class ParquetSink(DirectorySink):
         return files.uri(run_path(root, staged.run_id))
 
     def verify(self, staged: StagedRun) -> None:
-        """Read each published file once and compare its checksum with the manifest's.
-
-        Raises DcrecError: a file is missing, changed or foreign. The run is withdrawn: readers are back on the run
-        before.
-        """
+        """Compare each published file with the manifest. Raises DcrecError: one differs, and the run is withdrawn."""
         try:
             check_manifest(self.files, run_path(self.root, staged.run_id))
         except (DataError, OSError) as damage:
@@ -197,10 +177,7 @@ class ParquetSink(DirectorySink):
         staged.lease.close()
 
     def restore(self, run_id: str) -> None:
-        """Point readers to an older run, after checking that it is complete.
-
-        Raises DataError: there is no such run, or it is damaged.
-        """
+        """Point readers to an older run. Raises DataError: there is no such run, or it is damaged."""
         require_name("run_id", run_id, RUN_ID)
         files, root = self.files, self.root
         check_manifest(files, run_path(root, run_id))
@@ -223,10 +200,7 @@ class ParquetSink(DirectorySink):
         return self.directories()
 
     def prune(self, keep: int) -> list[str]:
-        """Remove all runs but the ``keep`` newest and the current one. Returns which.
-
-        Each goes in one step from where readers look. Whoever still reads an old run loses it.
-        """
+        """Remove all runs but the ``keep`` newest and the current one, each in one step from where readers look."""
         files, root = self.files, self.root
         with files.lock(f"{root}/{LOCK}"):
             _undo_interrupted_commit(files, root)
@@ -253,10 +227,7 @@ class ParquetSink(DirectorySink):
             _undo_interrupted_commit(files, root)
 
     def require_unchanged(self, staged: StagedRun) -> None:
-        """Compare the pointer with that of when staging began.
-
-        Raises ConflictError: it has moved, or the run_id is taken.
-        """
+        """Compare the pointer with that of before staging. Raises ConflictError: it moved, or the run_id is taken."""
         now = run_id_in(self.files, self.root)
         if now != staged.base:
             raise ConflictError(
@@ -283,10 +254,7 @@ def record_aside(
 
 
 def verify(run_directory: str, spark: SparkSession | None = None) -> None:
-    """Compare a published run with its manifest, at any later time.
-
-    Raises DataError: names every file that is missing, changed or foreign.
-    """
+    """Compare a published run with its manifest, at any later time. Raises DataError: names each file that differs."""
     files, path = open_files(run_directory, spark, setting="run directory")
     check_manifest(files, path)
 

@@ -65,10 +65,7 @@ class Server:
         return cls(url, user, password)
 
     def connect(self, setting: str) -> psycopg.Connection:
-        """Connect from the driver. Each statement is a transaction unless one is begun.
-
-        Raises ConfigError: the server refuses, or is not there.
-        """
+        """Connect from the driver, each statement a transaction. Raises ConfigError: the server refuses, or is away."""
         try:
             return psycopg.connect(
                 self.url.removeprefix("jdbc:"),

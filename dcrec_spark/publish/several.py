@@ -49,10 +49,7 @@ class Several:
     audit: Audit | None = None
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedEverywhere:
-        """Write to the directory, audit it, write to the warehouses, and compare what they hold with the directory.
-
-        Raises AuditError: the audit refuses the tables, or a warehouse holds something else than was sent.
-        """
+        """Write to the directory, audit it, write to the warehouses. Raises AuditError: refused, or one differs."""
         staged = StagedEverywhere(self.directory.stage(run_id, tables, folders))
         try:
             if self.audit is not None:
@@ -82,11 +79,7 @@ class Several:
                 )
 
     def commit(self, staged: StagedEverywhere, record: Record) -> str:
-        """Commit the warehouses, then the directory. Returns where that is.
-
-        Raises ConflictError: another run was published to one of the places since staging began. Every place is as it
-        was.
-        """
+        """Commit the warehouses, then the directory. Raises ConflictError: one has moved, and all are as they were."""
         if not self.warehouses:
             return self.directory.commit(staged.directory, {**record, "warehouses": {}})
         done: list[Warehouse] = []
@@ -112,10 +105,7 @@ class Several:
                 raise
 
     def verify(self, staged: StagedEverywhere) -> None:
-        """Verify each place. When one of them is damaged, all are brought back to the run before.
-
-        Raises DcrecError: says where, and what differs.
-        """
+        """Verify each place. Raises DcrecError: one is damaged, and all are back on the run before."""
         try:
             for warehouse in self.warehouses:
                 warehouse.verify(staged.warehouses[warehouse.kind])

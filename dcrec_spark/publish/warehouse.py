@@ -112,10 +112,7 @@ class Warehouse(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse a warehouse that could not be published to, before anything is computed.
-
-        Raises ConfigError: names the setting.
-        """
+        """Refuse a warehouse that could not be published to. Raises ConfigError: names the setting."""
 
     @abstractmethod
     def prepare(self, table: str, rows: DataFrame) -> None:
@@ -135,10 +132,7 @@ class Warehouse(ABC):
 
     @abstractmethod
     def show(self, staged: StagedTables, table: str) -> str:
-        """Make what was written the table that readers find, in one step. Returns the place that they read now.
-
-        Showing what is shown already changes nothing.
-        """
+        """Show what was written to readers, in one step, once or again. Returns the place that they read now."""
 
     @abstractmethod
     def put_back(self, table: str, place: str | None) -> None:
@@ -175,10 +169,7 @@ class Warehouse(ABC):
     # ---- the steps of the protocol
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedTables:
-        """Write all tables where no reader looks, and read back what is there. Nothing stays when one fails.
-
-        Raises ConfigError: a name cannot be used, or there are folders, which a warehouse holds none of.
-        """
+        """Write all tables, and read back what is there. Raises ConfigError: a name is unusable, or a folder there."""
         require_name("run_id", run_id, RUN_ID)
         for name in tables:
             require_name("table", name, TABLE_NAME)
@@ -198,10 +189,7 @@ class Warehouse(ABC):
         return staged
 
     def commit(self, staged: StagedTables, record: Record) -> str:
-        """Show table after table. When one fails, those before it are put back.
-
-        Raises ConflictError: another run was shown since staging began. Nothing has changed.
-        """
+        """Show table after table, all or none. Raises ConflictError: another run was shown since staging began."""
         self.require_unchanged(staged)
         try:
             return ", ".join([self.show(staged, table) for table in staged.places])
@@ -210,10 +198,7 @@ class Warehouse(ABC):
             raise
 
     def verify(self, staged: StagedTables) -> None:
-        """Read what readers find now, and compare it with what was staged.
-
-        Raises DcrecError: something differs. Readers are back on the tables of before.
-        """
+        """Compare what readers find with what was staged. Raises DcrecError: it differs, and old tables are back."""
         differing = self.differing(staged)
         if differing:
             self.undo(staged)
@@ -238,10 +223,7 @@ class Warehouse(ABC):
                 self.put_back(table, staged.base[table])
 
     def require_unchanged(self, staged: StagedTables) -> None:
-        """Compare what readers find with what they found when staging began.
-
-        Raises ConflictError: they find something else.
-        """
+        """Compare with what readers found when staging began. Raises ConflictError: they find something else."""
         moved = [
             table
             for table, before in staged.base.items()
@@ -261,10 +243,7 @@ class Warehouse(ABC):
 
 
 class CatalogWarehouse(Warehouse):
-    """A warehouse among the catalogs of a Spark session.
-
-    namespace : ``catalog.database`` or ``database``. format : of its tables.
-    """
+    """A warehouse among the catalogs of a Spark session. namespace : ``catalog.database`` or ``database``."""
 
     format: str
 
@@ -338,10 +317,7 @@ class CatalogWarehouse(Warehouse):
                 self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
 
     def require_same_columns(self, table: str, rows: DataFrame) -> None:
-        """Refuse rows whose columns are not those of the table that is there.
-
-        Raises ConfigError: names the columns that differ.
-        """
+        """Refuse rows with other columns than the table that is there. Raises ConfigError: names them."""
         there, given = (
             {field.name: field.dataType.simpleString() for field in frame.schema}
             for frame in (self.spark.table(self.table(table)), rows)
@@ -383,10 +359,7 @@ def text_literal(text: str) -> str:
 
 
 def password_in(path: str, setting: str) -> str:
-    """Read a password from the first line of a file. Errors never show it.
-
-    Raises ConfigError: the file cannot be read, or begins with an empty line. Names ``setting``.password_file.
-    """
+    """Read a password from the first line of a file. Raises ConfigError: there is none. Names the setting."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -124,10 +124,7 @@ def log_likelihoods(check: PredictiveCheck) -> Figure:
 
 
 def forest(rows: Mapping[str, Estimate], x: str, zero: bool = False) -> Figure:
-    """Draw a dot and its interval for each row.
-
-    zero : the rows are differences, and a line marks 0. Otherwise the first row has a colour of its own.
-    """
+    """Draw a dot and an interval for each row. zero : the rows are differences, and a line marks 0."""
 
     def draw(axes: Axes) -> None:
         places = -np.arange(len(rows))

@@ -33,10 +33,7 @@ class Entry(NamedTuple):
 
 
 class HadoopFileSystem:
-    """The file system that ``uri`` names. Paths are absolute, without scheme.
-
-    Methods raise OSError, and FileNotFoundError where no such file is there.
-    """
+    """The file system that ``uri`` names. Paths are absolute, without scheme. Methods raise OSError."""
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         jvm: Any = spark._jvm
@@ -113,10 +110,7 @@ class HadoopFileSystem:
             return None
 
     def write_over(self, path: str, content: bytes, version: str | None) -> None:
-        """Write an object of an object store if it is there in this version. None: if it is not there.
-
-        Raises ChangedError: it is there in another version, or not at all.
-        """
+        """Write an object if it is there in this version (None: if it is not there). Raises ChangedError: it isn't."""
         builder = self._files.createFile(self._path(path)).overwrite(True)
         condition = (_CONDITION, "true") if version is None else (f"{_CONDITION}.etag", version)
         try:

@@ -116,10 +116,7 @@ def _sha256(path: Path) -> str:
 
 
 def bring_jars(folder: Path, jars: Sequence[Jar]) -> list[Path]:
-    """Bring archives of another list into a folder, as :func:`fetch_jars` does those of conf/jars.txt.
-
-    Raises ConfigError: one can not be fetched, or is another file than the checksum says.
-    """
+    """Bring archives of any list into a folder. Raises ConfigError: one can't be fetched, or has another checksum."""
     folder.mkdir(parents=True, exist_ok=True)
     there = {jar: folder / jar.file_name for jar in jars}
     wanted = [jar for jar, path in there.items() if not path.is_file() or _sha256(path) != jar.sha256]

@@ -181,10 +181,7 @@ def _java_options(master: str, wanted: Mapping[str, str]) -> dict[str, str]:
 
 
 def _logging() -> str:
-    """Choose the file that says what Spark logs, unless a folder of this machine's does.
-
-    It is named: with its folder on the class path Java takes no archive of loaded classes (-XX:SharedArchiveFile).
-    """
+    """Choose the file that says what Spark logs, by name: a folder on the class path would exclude class archives."""
     configured = "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
     return "" if configured else f"-Dlog4j2.configurationFile={(conf_directory() / 'log4j2.properties').as_uri()}"
 

@@ -18,10 +18,7 @@ POLL_SECONDS = 0.05
 
 @dataclass
 class LocalFiles:
-    """:class:`dcrec_spark.storage.protocol.Files` on a POSIX file system, also a shared one.
-
-    lock_seconds : how long to wait for a lock that another process holds.
-    """
+    """Files on a POSIX file system, also a shared one. lock_seconds : how long to wait for another's lock."""
 
     lock_seconds: float = 30.0
 

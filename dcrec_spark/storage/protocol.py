@@ -66,10 +66,7 @@ class Directories(Files, Protocol):
         """Move a directory in one step. The target must not exist."""
 
     def lock(self, path: str, seconds: float | None = None) -> AbstractContextManager[None]:
-        """Hold what one process holds at a time, and loses when it dies.
-
-        ConflictError when another one keeps it for ``seconds``. None: as long as the store thinks fit.
-        """
+        """Hold what one process holds at a time, and loses when it dies. ConflictError after ``seconds``, if given."""
 
 
 class Objects(Files, Protocol):
@@ -79,10 +76,7 @@ class Objects(Files, Protocol):
         """Name the version of a file. None where there is none."""
 
     def write_over(self, path: str, content: bytes, version: str | None) -> None:
-        """Create or replace the file in one step if it is there in this version. None: if it is not there.
-
-        ChangedError where it is there in another one. Nothing has changed then.
-        """
+        """Replace a file if it is there in this version (None: if it is not there). ChangedError if it is not so."""
 
 
 def temporary_name() -> str:

@@ -20,10 +20,7 @@ STALE_SECONDS = 2 * 24 * 3600
 
 @contextmanager
 def staged(files: Directories, path: str) -> Iterator[str]:
-    """Make a new directory next to ``path``, to be renamed to it. Whatever is left of it afterwards is deleted.
-
-    What processes that died have left next to the same path is deleted too.
-    """
+    """Make a directory next to ``path``, to be renamed to it, or deleted. Leftovers of dead processes go too."""
     parent, _, name = path.rpartition("/")
     files.make_directory(parent)
     prefix = f"{TEMPORARY_PREFIX}{name}-"
@@ -74,10 +71,7 @@ def _is_old(files: Files, directory: str, entry: Entry) -> bool:
 
 
 def remove_old(files: Objects, directory: str, prefix: str, keep: Callable[[str], bool] = lambda name: False) -> None:
-    """Remove what begins with a prefix on an object store, and has no file in it that is younger than two days.
-
-    keep : whether a name stays all the same.
-    """
+    """Remove what begins with a prefix and has no file younger than two days, unless ``keep`` holds for its name."""
     long_ago = time.time() - STALE_SECONDS
     for entry in [entry for entry in files.list(directory) if entry.name.startswith(prefix)]:
         if not keep(entry.name) and _newest(files, directory, entry) < long_ago:
@@ -105,10 +99,7 @@ def require_writable(files: Files, path: str, given: str, setting: str) -> None:
 
 
 def write_table(files: Files, path: str, table: DataFrame, setting: str) -> int:
-    """Write the table to a directory that does not exist yet, safe on disk. Returns its number of rows.
-
-    Raises DataError: names ``setting``, when the rows are not all where the driver looks for them.
-    """
+    """Write a table, and return its rows. Raises DataError: names ``setting``, as the driver does not see them all."""
     observed = Observation()
     counted = table.observe(observed, F.count(F.lit(1)).alias("rows"))
     counted.write.parquet(files.uri(path))

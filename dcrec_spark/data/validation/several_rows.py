@@ -20,10 +20,7 @@ LIMITS = (TOO_FEW_USER, TOO_FEW_ITEM, TOO_MANY_USER)
 
 
 def require_none(good: DataFrame) -> None:
-    """Refuse ratings in which a pair has several rows.
-
-    Raises DataError: with the number of such pairs, that of their rows, and one of them.
-    """
+    """Refuse ratings in which a pair has several rows. Raises DataError: names their numbers, and one of them."""
     several = good.groupBy(*KEY).agg(F.count(F.lit(1)).alias("rows")).filter(F.col("rows") > 1)
     example = F.min(F.struct(*KEY, "rows"))
     counts = several.agg(

@@ -151,10 +151,7 @@ def _gamma(model: DeconfoundedMFModel) -> GammaFacts | None:
 def sample_users(
     config: EvaluateConfig, comparison: Comparison, lists: DataFrame, titles: DataFrame | None
 ) -> tuple[dict[str, Sequence[Any]], str]:
-    """Recommendations of a few users with the parts of each score and reasons, and why there are no reasons.
-
-    The users are those with the smallest hashes of (seed, user).
-    """
+    """Recommendations and reasons of the users with the smallest hashes of (seed, user), or why there are none."""
     by_hash = F.xxhash64(F.lit(config.run.seed).cast("long"), F.col("user_id").cast("string"))
     users = lists.select("user_id").distinct().orderBy(by_hash, "user_id").limit(_SAMPLE_USERS)
     parts = ["user_id", "rank", "item_id", "score", "preference", "confounder"]

@@ -62,10 +62,7 @@ class EvaluateInputs:
 
 
 def test_input(config: EvaluateConfig) -> InputConfig:
-    """Settings of the test ratings: those of the input, with another path.
-
-    Raises ConfigError: the configuration has no path, or reads by a query that would be the test's too.
-    """
+    """Settings of the test ratings. Raises ConfigError: there is no path, or input's query would be the test's too."""
     path, given = config.evaluation.test_path, config.input
     if path is None:
         raise ConfigError(
@@ -80,10 +77,7 @@ def test_input(config: EvaluateConfig) -> InputConfig:
 
 
 def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
-    """Load the models and open the ratings. Their ids have to be of the models' type.
-
-    Raises ConfigError, DataError: names the setting whose path or ids cannot be used.
-    """
+    """Load the models and open the ratings. Raises ConfigError, DataError: names the setting that can't be used."""
     settings, spark = context.config.evaluation, context.spark
     saved, other = load_served_model(context), None
     if settings.compare_with is not None:
@@ -190,11 +184,7 @@ def _fit_baseline(model: DeconfoundedMFModel, training: DataFrame, resources: Ex
 
 
 def baseline_of(model: DeconfoundedMFModel) -> DeconfoundedMF:
-    """Estimator of the baseline model: the settings of the model, without a confounder.
-
-    Leaving the confounder part out of a model's scores would make no fair baseline: the other part was fitted next to
-    it.
-    """
+    """Estimator of the baseline model: the settings of the model, without a confounder."""
     fitted_with = {param.name: value for param, value in model.extractParamMap().items()}
     without = {"adjustment": "none", "exposureModel": None, "initialModel": None, "validationIndicatorCol": None}
     return DeconfoundedMF(**{**fitted_with, **without})
@@ -292,10 +282,7 @@ def check_exposures(context: Context[EvaluateConfig], comparison: Comparison) ->
 
 
 def measure_certainty(comparison: Comparison) -> CertaintyFacts | str:
-    """Summarise the intervals and the overlap of the longest lists.
-
-    Returns a sentence where the model, or these training ratings, give no intervals.
-    """
+    """Summarise intervals and overlap of the longest lists, or return a sentence on why there are none."""
     model, ratings = comparison.model, as_trained(comparison.model, comparison.training)
     try:
         lists = model.sureRecommendations(max(CUTS), ratings, seen=ratings, coverage=_COVERAGE)

@@ -45,10 +45,7 @@ class Candidate:
 
 
 def draw_candidates(config: TuneConfig) -> list[Candidate]:
-    """Draw the candidates of a search. Of several with the same settings the first is taken.
-
-    Raises ConfigError: the space is empty, or two of its choices exclude each other.
-    """
+    """Draw distinct candidates of a search. Raises ConfigError: no space, or two choices exclude each other."""
     if not config.tuning.space:
         raise ConfigError(
             "setting tuning.space: found no settings to try, expected some with their choices, such as "

@@ -41,8 +41,6 @@ def camel_case(name: str) -> str:
 class Setting:
     """A setting of an estimator, of a configuration section, or of both.
 
-    Attributes
-    ----------
     name : in configuration files, ``reg_param``. Estimators spell it :attr:`param`, ``regParam``.
     domain, default : its values, and the one that it has where none is given.
     doc : its meaning, in a phrase without a full stop. ``{other_setting}`` is spelled as its reader spells it.

@@ -14,9 +14,9 @@ exposure factors, and may have no numbers. h_ui is the confounder: a_hat_ui, or 
 h is the product of the two sides' ``exposure``, so every sum over all pairs is a product of Gram matrices
 (:mod:`dcrec_spark.kernels.ridge_sums`). The shared terms, intercept and common gamma, are solved there too.
 
-    users   unknown [theta_u, kappa_u, b_u, gamma_u]   sources [beta_i, q_i, 1, h_ui]   offset beta_0 + c_i + rho_i . p_u
-    items   unknown [beta_i, rho_i, c_i]               sources [theta_u, p_u, 1]        offset beta_0 + b_u + kappa_u . q_i
-                                                                                               + gamma_u h_ui
+    users   unknown [theta_u, kappa_u, b_u, gamma_u]  sources [beta_i, q_i, 1, h_ui]  offset beta_0 + c_i + rho_i . p_u
+    items   unknown [beta_i, rho_i, c_i]               sources [theta_u, p_u, 1]
+            offset beta_0 + b_u + kappa_u . q_i + gamma_u h_ui
 
 A gamma_u that departs from a common gamma has it as the mean of its prior. If a pair's own exposure is left out of h,
 h on the observed pairs differs from the product in the sums over all pairs, ``low_rank``.
@@ -178,7 +178,7 @@ def items_system(
     reg: Regulariser,
     known: Known | None = None,
 ) -> System:
-    """Set up the normal equations of each item, unknowns (n, K + P (+ 1)), the bias last: :func:`users_system` mirrored.
+    """Set up the normal equations of each item, unknowns (n, K + P (+ 1)), bias last: :func:`users_system` mirrored.
 
     users : (m, K + P + Q (+ 1) (+ 1)). sums : :func:`dcrec_spark.kernels.ridge_sums.user_sums` over all users.
     known : of :func:`known_by_users`, where that is made already.

@@ -99,7 +99,12 @@ def observed_sums(
     rank = design.rank(rows, is_user, block.has_confounder)
     departs = block.has_confounder and design.per_user
     given = block.loop_inputs(), loop_input(design.face(rows, rank, is_user)), loop_input(others)
-    shape = rank + design.user_covariates + design.item_covariates, design.biases, departs and is_user, departs and not is_user
+    shape = (
+        rank + design.user_covariates + design.item_covariates,
+        design.biases,
+        departs and is_user,
+        departs and not is_user,
+    )
     sums = np.empty((len(rows), 6))
     numbers = float(shared.gamma), float(design.unobserved), design.everywhere
     over_rows(pairs.scores, block.row_ptr, *given, *shape, *numbers, sums)

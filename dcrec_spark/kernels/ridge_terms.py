@@ -247,7 +247,7 @@ class System(NamedTuple):
     X : of each nonzero the factors and covariates of its source, a one for the bias, and h where there is a border.
     sources : (m, rank or more) rows of the other side, factors and covariates first. Later columns are ignored.
     base : (F, F) the same for all rows. ridge : (n, F) the row's regularisers. border : (n, F) the last row of each
-    row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : factors and slopes, the first of the unknowns.
+    row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : factors and slopes, which come first.
     """
 
     sources: Floats

@@ -87,6 +87,9 @@ class Covariates(NamedTuple):
         return cls(**{name: Scaling(*(tuple(s[of]) for of in Scaling._fields)) for name, s in values.items()})
 
 
+NO_COVARIATES = Covariates()
+
+
 class FeatureColumns(NamedTuple):
     """Columns of a table of features, as a block remembers them: one matrix."""
 

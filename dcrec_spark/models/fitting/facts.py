@@ -8,7 +8,7 @@ from typing import Any, Self
 from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import Family, OutcomeFamily
-from dcrec_spark.models.fitting.covariates import Covariates
+from dcrec_spark.models.fitting.covariates import NO_COVARIATES, Covariates
 from dcrec_spark.models.fitting.degeneracies import Degeneracy, find_degeneracies
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.propensity import Propensity
@@ -80,7 +80,7 @@ class OutcomeFacts:
     fit: FitFacts
     propensity: Propensity | None = None
     form: Form | None = None
-    covariates: Covariates = Covariates()
+    covariates: Covariates = NO_COVARIATES
 
     def as_json(self, family: type[OutcomeFamily]) -> dict[str, Any]:
         """Return the facts as JSON holds them."""

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import Family, OutcomeFamily
 from dcrec_spark.models.fitting.arrow_cache import select_columns
-from dcrec_spark.models.fitting.covariates import Covariates
+from dcrec_spark.models.fitting.covariates import NO_COVARIATES, Covariates
 from dcrec_spark.models.fitting.propensity import Propensity
 
 
@@ -37,7 +37,7 @@ class FittedOutcome:
     items: DataFrame
     exposure: FittedExposure | None
     form: Form | None = None
-    covariates: Covariates = Covariates()
+    covariates: Covariates = NO_COVARIATES
 
     @property
     def id_columns(self) -> tuple[str, str]:

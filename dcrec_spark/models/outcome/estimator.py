@@ -27,8 +27,8 @@ from dcrec_spark.models.fitting.checks import (
     require_same_ids,
 )
 from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.covariates import Covariates, Scaling, attach_composition, attach_features
+from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout, Part

@@ -19,9 +19,7 @@ from dcrec_spark.models.outcome.tables import completed
 _IDS = {"id": "id", "idx": "idx"}
 
 
-def fold_in_rows(
-    fitted: FittedOutcome, dataset: DataFrame, features: DataFrame | None, new_is_user: bool
-) -> DataFrame:
+def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, features: DataFrame | None, new_is_user: bool) -> DataFrame:
     """Return the table of the folded-in side: its model columns and its exposure columns, cached.
 
     features : of the new rows. None: all at their means.

@@ -55,7 +55,7 @@ class FactorTables:
 
 
 def completed(factors: DataFrame) -> DataFrame:
-    """Return the factors with the columns that every table has: a bias of null, and empty arrays, where there are none."""
+    """Return the factors with the columns that every table has: a bias of null, empty arrays, where there are none."""
     names = list(factors.columns)
     if "bias" not in names:
         names.insert(names.index("features") + 1, "bias")

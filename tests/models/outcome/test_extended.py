@@ -60,7 +60,9 @@ def estimator(spark: SparkSession, kind: str, **settings: Any) -> DeconfoundedMF
 def feature_frames(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
     users = [(u, *map(float, row)) for u, row in zip(NAMES.users, USER_FEATURES, strict=True) if u != WITHOUT]
     items = [(i, int(x)) for i, (x,) in zip(NAMES.items, ITEM_FEATURES, strict=True)]
-    return frame_of(spark, users, "user string, age double, `a.b` double"), frame_of(spark, items, "item string, new int")
+    return frame_of(spark, users, "user string, age double, `a.b` double"), frame_of(
+        spark, items, "item string, new int"
+    )
 
 
 def covariates_of(posterior: "Posterior", kind: str) -> tuple[Array, Array] | tuple[None, None]:
@@ -110,9 +112,7 @@ def confounder_of(posterior: Posterior, link: str) -> tuple[Array, Array]:
     return (alone - mean) / scale, (a_hat - mean) / scale
 
 
-def twin_of(
-    spark: SparkSession, posterior: Posterior, kind: str
-) -> tuple[list[float], biased.Unknowns, Array, Array]:
+def twin_of(spark: SparkSession, posterior: Posterior, kind: str) -> tuple[list[float], biased.Unknowns, Array, Array]:
     """Objectives of the sweeps and of the end, unknowns there, users solved once more, all predictions, gamma h."""
     settings = KINDS[kind]
     everywhere = settings["outcome"] == "weighted"

@@ -28,6 +28,7 @@ class OutcomeConfig(Section):
 
     outcome: OutcomeName = _of("outcome", "outcome")
     adjustment: Literal["deconfounded", "none", "ipw"] = _of("outcome", "adjustment")
+    confounder: Literal["reconstruction", "factors"] = _of("outcome", "confounder")
     confounder_weight: Literal["user", "global", "pooled"] = _of("outcome", "confounder_weight")
     confounder_link: Literal["identity", "log"] = _of("outcome", "confounder_link")
     leave_one_out: bool = _of("outcome", "leave_one_out")

@@ -107,12 +107,9 @@ _SEED = Setting("seed", Number(int, -(2**63), 2**63 - 1), 0, "random seed of the
 _MAX_ITER = Setting("max_iter", Number(int, 0, 1_000_000), 300, "maximum number of iterations", job_domain=_COUNT)
 _TOL = Setting("tol", Number(float, 0, 1), 1e-5, "a fit has converged when the objective changes by a smaller share")
 _VALIDATION = (
-    Setting(
-        "validation_indicator_col",
-        Column(optional=True),
-        None,
-        "boolean column, true for held-out rows; a fit stops when their loss stops falling, and keeps the best sweep",
-    ),
+    Setting("validation_indicator_col", Column(optional=True), None,
+            "boolean column, true for held-out rows; a fit stops when their loss stops falling, and keeps the best "
+            "sweep"),
     Setting("patience", _COUNT, 3, "sweeps without a better held-out loss before a fit stops"),
 )
 _INITIAL_MODEL = Setting(
@@ -164,6 +161,10 @@ OUTCOME = (
     Setting("adjustment", Choice({"deconfounded": "with the term gamma_u * a_hat_ui", "none": "the classical model",
             "ipw": "the classical model, ratings weighted by inverse propensities"}), "deconfounded",
             "how confounding is adjusted for", "outcome"),
+    Setting("confounder", Choice({"reconstruction": "a_hat alone, as in the paper",
+            "factors": "a_hat, and the composition of exposures as covariates: each item has slopes on the users', "
+            "each user on the items'"}), "reconstruction", "what of the exposure model enters the rating model",
+            "outcome", {**_LEAST_SQUARES, **_DECONFOUNDED}),
     Setting("confounder_weight", Choice({"user": "a gamma for each user, as in the paper",
             "global": "one gamma for all users", "pooled": "one for all users, and each user's departure from it"}),
             "pooled", "weight gamma of the confounder; a Poisson outcome has user by default, and no pooled",
@@ -203,6 +204,10 @@ OUTCOME = (
             "fitted PoissonFactorizationModel, or a PoissonFactorization to fit first; None: from {exposure_rank}, "
             "or like that of {initial_model}"),
     _INITIAL_MODEL,
+    Setting("user_features", Instance("frame", "a DataFrame, or None"), None,
+            "one row of numbers for each user, under {user_col}, on which each item has slopes; None: no features"),
+    Setting("item_features", Instance("frame", "a DataFrame, or None"), None,
+            "one row of numbers for each item, under {item_col}, on which each user has slopes; None: no features"),
     replace(_MAX_ITER, default=20, section="outcome"),
     replace(_TOL, default=1e-4, section="outcome"),
     *_VALIDATION,

@@ -107,9 +107,12 @@ _SEED = Setting("seed", Number(int, -(2**63), 2**63 - 1), 0, "random seed of the
 _MAX_ITER = Setting("max_iter", Number(int, 0, 1_000_000), 300, "maximum number of iterations", job_domain=_COUNT)
 _TOL = Setting("tol", Number(float, 0, 1), 1e-5, "a fit has converged when the objective changes by a smaller share")
 _VALIDATION = (
-    Setting("validation_indicator_col", Column(optional=True), None,
-            "boolean column, true for held-out rows; a fit stops when their loss stops falling, and keeps the best "
-            "sweep"),
+    Setting(
+        "validation_indicator_col",
+        Column(optional=True),
+        None,
+        "boolean column, true for held-out rows; a fit stops when their loss stops falling, and keeps the best sweep",
+    ),
     Setting("patience", _COUNT, 3, "sweeps without a better held-out loss before a fit stops"),
 )
 _INITIAL_MODEL = Setting(

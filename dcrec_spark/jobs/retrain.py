@@ -202,7 +202,7 @@ def _tells_items_apart(model: DeconfoundedMFModel) -> bool:
     found = [*items.agg(spread, F.max(slope)).collect()[0], *users.agg(F.max(slope)).collect()[0]]
     if model.exposureModel is not None and not vanished(model.exposureModel.degeneracies):
         found += users.agg(F.max(F.abs("gamma"))).collect()[0]
-    return max(found) > _NOTHING
+    return bool(max(found) > _NOTHING)
 
 
 def _estimators(

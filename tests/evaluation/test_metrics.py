@@ -103,7 +103,11 @@ def test_equal_predictions_share_their_places_whatever_the_ids(spark: SparkSessi
     expected = slow.evaluate(rows, (1, 2), Variant())
     assert expected["recall@1"][0] == pytest.approx(2 / 3)
     for kind in ("int", "string"):
-        named = frame(spark, rows).withColumn("item", F.col("item").cast(kind)).toDF(*columns[:3], "prediction")
+        named = (
+            frame(spark, rows)
+            .withColumn("item", F.col("item").cast(kind))
+            .toDF("who", "what.it", "stars", "prediction")
+        )
         assert_is(evaluate(named, columns=columns, settings=settings), expected)
 
 

@@ -89,6 +89,12 @@ KINDS = {
     "pooled-everywhere": (0.37, True, "pooled", True, True, True),
     "pooled-rated-alone": (0.0, False, "pooled", True, True, True),
     "global-everywhere": (1.0, True, "global", True, False, True),
+    # ... and covariates of users and of items
+    "covariates": (0.0, False, "none", False, True, False, 1, 2),
+    "covariates-rated-alone": (0.0, False, "pooled", True, False, True, 3, 2),
+    "covariates-everywhere": (0.37, True, "pooled", True, False, True, 2, 3),
+    "covariates-own-everywhere": (1.0, True, "user", True, False, False, 1, 0),
+    "covariates-probabilistic": (0.37, False, "global", True, False, True, 0, 2),
 }
 
 
@@ -106,23 +112,26 @@ class RidgeProblem(NamedTuple):
 
     def rows(self, x: ridge.Unknowns) -> tuple[Array, Array]:
         """Users and items as they travel."""
-        users = [x.theta, *[x.user_bias[:, None]] * self.design.biases]
+        users = [x.theta, self.users.covariates, x.kappa, *[x.user_bias[:, None]] * self.design.biases]
         if self.users.has_confounder and self.design.per_user:
             users.append(x.weight[:, None])
-        return np.hstack(users), np.hstack([x.beta, *[x.item_bias[:, None]] * self.design.biases])
+        items = [x.beta, self.items.covariates, x.rho, *[x.item_bias[:, None]] * self.design.biases]
+        return np.hstack(users), np.hstack(items)
 
     def unknowns(self, x: ridge.Unknowns, users: Array, items: Array, shared: Shared) -> ridge.Unknowns:
         """The way back; the weights of users without one of their own follow the common one."""
-        rank, biases = x.beta.shape[1], self.design.biases
-        own = self.users.has_confounder and self.design.per_user
+        rank, biases, (p, q) = x.beta.shape[1], self.design.biases, self.design[5:7]
+        own, end = self.users.has_confounder and self.design.per_user, rank + p + q
         weight = users[:, -1] if own else np.full(len(users), shared.gamma)
-        of_users = users[:, :rank], users[:, rank] if biases else x.user_bias, weight
-        return ridge.Unknowns(*of_users, items[:, :rank], items[:, rank] if biases else x.item_bias, *shared[:2])
+        of_users = users[:, :rank], users[:, end] if biases else x.user_bias, weight
+        of_items = items[:, :rank], items[:, end] if biases else x.item_bias
+        return ridge.Unknowns(*of_users, *of_items, *shared[:2], users[:, rank + p : end], items[:, rank + q : end])
 
     def narrowed(self) -> "RidgeProblem":
         """In single precision."""
-        blocks = [RatingBlock(*block[:2], *(array.astype(np.float32) for array in block[2:7])) for block in self[:2]]
-        items: Any = {name: getattr(self.start, name).astype(np.float32) for name in ("beta", "item_bias")}
+        names = ("rating", "weight", "a_hat", "exposure", "low_rank", "covariates")
+        blocks = [b._replace(**{name: getattr(b, name).astype(np.float32) for name in names}) for b in self[:2]]
+        items: Any = {name: getattr(self.start, name).astype(np.float32) for name in ("beta", "item_bias", "rho")}
         return self._replace(users=blocks[0], items=blocks[1], start=replace(self.start, **items))
 
     def users_system(self, x: ridge.Unknowns, block: RatingBlock | None = None) -> System:
@@ -147,8 +156,8 @@ def exposed_counts(rng: np.random.Generator, size: tuple[int, int] | None, large
 
 def problem_of(seed: int, kind: str, size: tuple[int, int] | None = None, rank: int = RANK) -> RidgeProblem:
     """User 0 and the last item are unrated. Of an observed pair h may be another number than the product."""
-    w0, everywhere, weight_of, biases, by_count, leave_one_out = KINDS[kind]
-    design = Design(w0, everywhere, weight_of != "global", weight_of == "pooled", biases)
+    w0, everywhere, weight_of, biases, by_count, leave_one_out, *covariates = KINDS[kind]
+    design = Design(w0, everywhere, weight_of != "global", weight_of == "pooled", biases, *covariates)
     rng = np.random.default_rng(seed)
     observed = exposed_counts(rng, size) > 0
     n_users, n_items = observed.shape
@@ -160,11 +169,16 @@ def problem_of(seed: int, kind: str, size: tuple[int, int] | None = None, rank: 
     h = np.where(observed & leave_one_out, product + rng.normal(0.0, 0.3, product.shape), product)
     count = [np.maximum(observed.sum(axis=a), 1.0) if by_count else np.ones(observed.shape[1 - a]) for a in (1, 0)]
     mask = np.where(observed, 1.0, float(design.everywhere))
-    dense = ridge.Problem(ratings, weights, mask, h, weight_of, count[0], count[1], design.biases, *REG[:6])
+    p, q = (
+        rng.standard_normal((n_users, design.user_covariates)),
+        rng.standard_normal((n_items, design.item_covariates)),
+    )
+    given = ratings, weights, mask, h, weight_of, *count, design.biases, *REG[:6]
+    dense = ridge.Problem(*given, p=p, q=q)
     begin = ridge.start(dense, rng.standard_normal((n_items, rank)), float(rng.standard_normal()))
     tables = (observed, ratings, weights, h, product)
-    users = block_of(tables, pi, leave_one_out)
-    items = block_of(tuple(table.T for table in tables), lam, leave_one_out)
+    users = block_of(tables, pi, leave_one_out)._replace(covariates=p)
+    items = block_of(tuple(table.T for table in tables), lam, leave_one_out)._replace(covariates=q)
     return RidgeProblem(users, items, design, REG._replace(by_count=by_count), dense, begin, observed, product)
 
 

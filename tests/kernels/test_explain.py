@@ -38,7 +38,7 @@ class Setup(NamedTuple):
 
     def explained(self, reasons: int = 99) -> Explained:
         wanted = every_pair(*self.problem.observed.shape, len(self.problem.users.col), reasons)
-        return explain_ridge(self.problem.users, self.system, wanted)
+        return explain_ridge(self.problem.users, self.system, wanted, self.x.beta.shape[1])
 
 
 def every_pair(n_users: int, n_items: int, nonzeros: int, reasons: int = 99) -> Wanted:
@@ -149,5 +149,5 @@ def test_of_equal_contributions_the_one_that_comes_first_in_the_order_is_named()
     item = np.array([[1.0, 2.0]])
     sums = ridge_sums.item_sums(item, np.empty((1, 0)), Design(0.0, False))
     p = users_system(block, item, sums, Shared(), Design(0.0, False), Regulariser(1, 1, 1, 1))
-    found = explain_ridge(block, p, Wanted(np.array([0, 1]), np.zeros(1, np.int32), 2, np.array([5, 3, 4])))
+    found = explain_ridge(block, p, Wanted(np.array([0, 1]), np.zeros(1, np.int32), 2, np.array([5, 3, 4])), 2)
     assert found.reason_at.tolist() == [1, 2]

@@ -20,10 +20,11 @@ SEEDS = st.integers(0, 2**32)
 def sweep(p: RidgeProblem, x: dense.Unknowns) -> tuple[dense.Unknowns, float, Array]:
     """One sweep of the kernels from the reference's unknowns, J after it, and the users as they were solved."""
     shared = Shared(x.intercept, x.gamma)
-    users = solvers.solve_rows(p.users, p.users_system(x))
+    users = p.design.rows_of(solvers.solve_rows(p.users, p.users_system(x)), p.users.covariates, x.beta.shape[1])
     of_users = ridge_sums.user_sums(users, p.users.exposure, p.design)
     of_users |= ridge_sums.penalty(users, p.users, True, shared, p.design, p.reg)
     items = solvers.solve_rows(p.items, ridge.items_system(p.items, users, of_users, shared, p.design, p.reg))
+    items = p.design.rows_of(items, p.items.covariates, x.beta.shape[1])
     of_items = ridge_sums.item_sums(items, p.items.exposure, p.design)
     of_items |= ridge_sums.observed_sums(p.items, items, users, shared, p.design)
     of_items |= ridge_sums.penalty(items, p.items, False, shared, p.design, p.reg)
@@ -53,7 +54,7 @@ def test_sweeps_match_the_dense_reference_and_the_objective_never_rises(seed: in
     assert (np.diff(history) <= 1e-10 * np.abs(history[:-1])).all()
 
 
-@pytest.mark.parametrize("kind", ["classical", "pooled-everywhere", "global-everywhere"])
+@pytest.mark.parametrize("kind", ["classical", "pooled-everywhere", "global-everywhere", "covariates-everywhere"])
 @settings(max_examples=10)
 @given(seed=SEEDS)
 def test_the_error_of_held_out_pairs_is_that_of_the_predictions(seed: int, kind: str) -> None:
@@ -63,7 +64,7 @@ def test_the_error_of_held_out_pairs_is_that_of_the_predictions(seed: int, kind:
     after = dense.update_shared(p.dense, x)
     users, items = p.rows(x)
     sums = ridge_sums.held_out_sums(p.items, items, users, Shared(x.intercept, x.gamma), p.design)
-    error = (p.dense.ratings - dense.predict(after, p.dense.h))[p.observed]
+    error = (p.dense.ratings - dense.predict(p.dense, after, p.dense.h))[p.observed]
     found = ridge_sums.held_out_error(sums, Shared(after.intercept, after.gamma, 3.0))
     assert found == pytest.approx(np.square(error).mean(), rel=1e-9)
 
@@ -73,7 +74,7 @@ def solve_users(p: RidgeProblem, users: RatingBlock | None = None) -> Array:
     return solvers.solve_rows(users or p.users, p.users_system(replace(p.start, gamma=0.3), users))
 
 
-@pytest.mark.parametrize("kind", ["classical", "biases-everywhere-by-count", "weighted-global", "pooled-everywhere"])
+@pytest.mark.parametrize("kind", ["classical", "weighted-global", "pooled-everywhere", "covariates-everywhere"])
 @pytest.mark.parametrize(("single", "tolerance"), [(False, 1e-8), (True, 2e-3)], ids=["double", "single"])
 def test_blocks_larger_than_a_piece_of_the_loops_match_the_dense_reference(
     kind: str, single: bool, tolerance: float

@@ -11,7 +11,20 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_and_fold_in, fit_exposure, fit_outcome
 from dcrec_spark.local.trial import Confounder, confounder, confounders
-from tests.models.data_sets import ALL, NAMES, RATED, OutcomeReference, Posterior, by_id, exposure, outcome
+from tests.models.data_sets import (
+    ALL,
+    FACTORS,
+    ITEM_FEATURES,
+    NAMES,
+    RATED,
+    USER_FEATURES,
+    OutcomeReference,
+    Posterior,
+    by_id,
+    covariates_of,
+    exposure,
+    outcome,
+)
 from tests.problems import assert_same
 
 # Outcome, adjustment, whose gamma, w0 where it is not the default, whether there is an intercept.
@@ -40,6 +53,7 @@ TOL = {"weighted": 0.03, "probabilistic": 0.01, "poisson": 0.003}
 EXTENDED: dict[str, dict[str, Any]] = {
     "everywhere": {**ALL, "outcome": "weighted"},
     "rated": RATED,
+    "factors and features": FACTORS,
     "many sweeps": {**ALL, "outcome": "probabilistic", "maxIter": 6, "confounderReg": 2.5},
     # So many gradient steps that each sweep ends where the reference's does.
     "gradients": {**ALL, "outcome": "weighted", "rank": 1, "solver": "cg"},
@@ -50,9 +64,9 @@ EVERYONE = np.nonzero(np.ones(NAMES.counts.shape))
 
 def assert_matches(model: Outcome, dense: OutcomeReference, tolerance: float) -> None:
     np.testing.assert_allclose(model.objective, dense.objective, rtol=1e-8)
-    assert_same(model.users, dense.x.theta, tolerance)
+    assert_same(model.users[:, : dense.x.theta.shape[1]], dense.x.theta, tolerance)
     assert_same(model.gamma, np.asarray(dense.x.weight), tolerance)
-    assert_same(model.items, dense.x.beta, max(tolerance / 1e3, 1e-8))
+    assert_same(model.items[:, : dense.x.beta.shape[1]], dense.x.beta, max(tolerance / 1e3, 1e-8))
     assert model.intercept == pytest.approx(dense.x.intercept, rel=1e-8)
     assert_same(model.scores(*EVERYONE), dense.predicted.ravel(), tolerance)
 
@@ -91,8 +105,11 @@ def test_all_terms_match_the_dense_reference(
 ) -> None:
     """Biases, weights that depart from a common one, a standardised confounder without the pair's own exposure."""
     settings = EXTENDED[kind]
-    model = fit_outcome(ratings, outcome(**settings), stage_one)
-    dense = NAMES.reference(spark, settings, settings["maxIter"], posterior_of(stage_one))
+    posterior = posterior_of(stage_one)
+    features = (USER_FEATURES, ITEM_FEATURES) if "features" in kind else (None, None)
+    model = fit_outcome(ratings, outcome(**settings), stage_one, features=features)
+    covariates = covariates_of(posterior, settings, "features" in kind)
+    dense = NAMES.reference(spark, settings, settings["maxIter"], posterior, covariates)
     assert_matches(model, dense, 1e-7)
     assert model.facts.final_objective == pytest.approx(dense.ends[0], rel=1e-8)
     assert_same(np.asarray(model.user_bias), dense.x.user_bias, 1e-7)

@@ -42,6 +42,10 @@ ALL: dict[str, Any] = {
 RATED: dict[str, Any] = {**ALL, "outcome": "probabilistic", "confounderLink": "log", "regByCount": True}
 
 
+Covariates = tuple[Array | None, Array | None]
+FACTORS: dict[str, Any] = {**ALL, "outcome": "probabilistic", "confounder": "factors", "confounderReg": 2.0}
+
+
 class Posterior(NamedTuple):
     """Shapes and rates of the exposure factors, of users and of items."""
 
@@ -127,7 +131,9 @@ class DataSet:
             mean, scale = dense_exposure.standardised(a_hat)
         return (alone - mean) / scale, (a_hat - mean) / scale
 
-    def problem(self, settings: dict[str, Any], h: Array | None = None) -> ridge.Problem:
+    def problem(
+        self, settings: dict[str, Any], h: Array | None = None, covariates: Covariates = (None, None)
+    ) -> ridge.Problem:
         """What least squares with these settings minimise; without ``h`` there is no confounder."""
         s, observed, n = {**OUTCOME, **settings}, self.observed, self.counts.shape
         everywhere = s["outcome"] == "weighted"
@@ -140,22 +146,38 @@ class DataSet:
         return ridge.Problem(
             *(np.where(observed, self.ratings, 0.0), np.where(observed, rated, w0)),
             *(np.where(observed, 1.0, float(everywhere)), np.zeros(n) if h is None else h, weight_of, *count),
-            *(s["fitBiases"], factor, factor, gamma, INTERCEPT_REG, bias, bias, s.get("fitIntercept", True)),
+            *(
+                s["fitBiases"],
+                factor,
+                factor,
+                gamma,
+                INTERCEPT_REG,
+                bias,
+                bias,
+                s.get("fitIntercept", True),
+                *covariates,
+            ),
         )
 
     def reference(
-        self, spark: SparkSession, settings: dict[str, Any], sweeps: int, posterior: Posterior | None = None
+        self,
+        spark: SparkSession,
+        settings: dict[str, Any],
+        sweeps: int,
+        posterior: Posterior | None = None,
+        covariates: Covariates = (None, None),
     ) -> "OutcomeReference":
         """Stage 2; ``posterior`` where the settings have a confounder. The users are solved once more at the end."""
-        s = {**OUTCOME, **settings}
-        fit = self._poisson if s["outcome"] == "poisson" else self._least_squares
-        return fit(self.keys(spark), s, sweeps, posterior)
+        s, keys = {**OUTCOME, **settings}, self.keys(spark)
+        if s["outcome"] == "poisson":
+            return self._poisson(keys, s, sweeps, posterior)
+        return self._least_squares(keys, s, sweeps, posterior, covariates)
 
     def _least_squares(
-        self, keys: list[Array], s: dict[str, Any], sweeps: int, posterior: Posterior | None
+        self, keys: list[Array], s: dict[str, Any], sweeps: int, posterior: Posterior | None, covariates: Covariates
     ) -> "OutcomeReference":
         h, predicted = (None, np.zeros(self.counts.shape)) if posterior is None else self.confounder(posterior, s)
-        problem = self.problem(s, h)
+        problem = self.problem(s, h, covariates)
         uniform = np.clip(noise(s["seed"], keys[1], s["rank"]), 2.0**-53, 1 - 2.0**-53)
         # The ridge of the mean rating on all pairs, without factors; an observed pair weighs as a mean one.
         mean = self.ratings[self.observed].mean()
@@ -166,9 +188,9 @@ class DataSet:
         for _ in range(sweeps):
             x = ridge.sweep(problem, x)
             objective.append(ridge.objective(problem, x))
-        swept, x = ridge.predict(x, predicted), ridge.update_users(problem, x)
+        swept, x = ridge.predict(problem, x, predicted), ridge.update_users(problem, x)
         ends = [ridge.objective(problem, of) for of in (x, ridge.sweep(problem, x))]
-        return OutcomeReference(objective, ends, x, ridge.predict(x, predicted), swept)
+        return OutcomeReference(objective, ends, x, ridge.predict(problem, x, predicted), swept)
 
     def _poisson(
         self, keys: list[Array], s: dict[str, Any], sweeps: int, posterior: Posterior | None
@@ -196,6 +218,7 @@ class DataSet:
             ridge.Unknowns(
                 *(state.user_mean, np.zeros(len(self.users)), np.broadcast_to(gamma, len(self.users))),
                 *(state.item_mean, np.zeros(len(self.items)), state.intercept_mean * data.fit_intercept),
+                *(0.0, np.zeros((len(self.users), 0)), np.zeros((len(self.items), 0))),
             ),
             *(poisson.predict(state, data), swept),
         )
@@ -240,6 +263,33 @@ NAMES = simulate(
 NUMBERS = simulate([-7, 0, 1, 2, 3, 10, 11, 2**31 - 1], [-(2**40), 3, 5, 2**33, 2**62], ("int", "long"))
 
 
+# Features of the users and items of NAMES. One number is missing, and one user has none.
+USER_FEATURES = np.column_stack([np.arange(9.0) % 4, np.cos(np.arange(9.0))])
+USER_FEATURES[3, 0] = np.nan
+USER_FEATURES[7] = np.nan
+ITEM_FEATURES = np.array([[0.0], [1], [1], [0], [0], [1], [0]])
+
+
+def feature_frames(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
+    users = [(u, *map(float, row)) for u, row in zip(NAMES.users, USER_FEATURES, strict=True) if u != NAMES.users[7]]
+    items = [(i, int(x)) for i, (x,) in zip(NAMES.items, ITEM_FEATURES, strict=True)]
+    of_users = frame_of(spark, users, "user string, age double, `a.b` double")
+    return of_users, frame_of(spark, items, "item string, new int")
+
+
+def covariates_of(posterior: Posterior, settings: dict[str, Any], has_features: bool = False) -> Covariates:
+    """p (U, P) and q (I, Q): composition of exposure at one scale, each feature at a scale of its own."""
+    if settings.get("confounder") != "factors":
+        return None, None
+    both = []
+    for (shape, rate), features in zip(posterior, (USER_FEATURES, ITEM_FEATURES), strict=True):
+        composition = shape / rate / (shape / rate).sum(axis=1, keepdims=True)
+        composition = composition - composition.mean(axis=0)
+        scaled = np.nan_to_num((features - np.nanmean(features, axis=0)) / np.nanstd(features, axis=0))
+        both.append(np.hstack([composition / composition.std(), *[scaled] * has_features]))
+    return both[0], both[1]
+
+
 def exposure(**changes: Any) -> PoissonFactorization:
     return PoissonFactorization(**{**EXPOSURE, **changes})
 
@@ -253,7 +303,8 @@ def unknowns_of(model: DeconfoundedMFModel) -> ridge.Unknowns:
     users, items, shared = by_id(model.userFactors), by_id(model.itemFactors), model.facts.shared
     biases = [side["bias"] if model.getOrDefault("fitBiases") else np.zeros(len(side["id"])) for side in (users, items)]
     sides = users["features"], biases[0], users["gamma"], items["features"], biases[1]
-    return ridge.Unknowns(*sides, shared.intercept, shared.gamma)
+    slopes = [by_id(table)["slopes"] for table in model.tables()]
+    return ridge.Unknowns(*sides, shared.intercept, shared.gamma, *slopes)
 
 
 def dense_posterior(model: DeconfoundedMFModel, items: DataFrame | None = None) -> tuple[poisson.State, poisson.Data]:

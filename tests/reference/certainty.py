@@ -32,7 +32,7 @@ def certainty(problem: ridge.Problem, x: ridge.Unknowns, observed: Array, predic
         design = ridge.item_design(problem, x, np.ones(len(observed)))
         item_spread[:, i] = quadratics(design, ridge.item_system(problem, x, i)[0])
     leverage = tuple(float(np.sum(observed * problem.weights * spread)) for spread in (fitted, item_spread))
-    residual = (problem.ratings - ridge.predict(x, problem.h))[observed]
+    residual = (problem.ratings - ridge.predict(problem, x, problem.h))[observed]
     n, weights = observed.sum(), problem.weights[observed]
     noise = float(weights @ residual**2 / (n * (1.0 - leverage[0] / n) * (1.0 - leverage[1] / n)))
     variance = noise * (1.0 / weights.mean() + user_spread + item_spread)

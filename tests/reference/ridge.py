@@ -1,10 +1,12 @@
 """Gaussian models of the ratings, dense: every pair is a row of its user's and of its item's regression.
 
-    J = sum_{all u,i} w_ui (y_ui - z_ui (theta_u . beta_i + b_u + c_i) - gamma_u h_ui - beta_0)^2
+    J = sum_{all u,i} w_ui (y_ui - z_ui m_ui - gamma_u h_ui - beta_0)^2
         + sum_u (n_u user_reg |theta_u|^2 + user_bias_reg b_u^2) + sum_i (n_i item_reg |beta_i|^2 + item_bias_reg c_i^2)
+        + confounder_reg (sum_u |kappa_u|^2 + sum_i |rho_i|^2)
         + confounder_reg sum_u (gamma_u - gamma)^2 + common_reg gamma^2 + intercept_reg beta_0^2
 
-common_reg is confounder_reg where gamma is the users' only one, and 0 where theirs depart from it.
+m_ui = theta_u . beta_i + kappa_u . q_i + rho_i . p_u + b_u + c_i, with covariates p of users and q of items. common_reg
+is confounder_reg where gamma is the users' only one, and 0 where theirs depart from it.
 
     model            z rated    z not rated    w rated        w not rated
     probabilistic    1          0              1              0 classical, 1 deconfounded
@@ -29,6 +31,7 @@ class Problem:
     mask : z, where the preference acts. h : the confounder of each pair, whatever it was made from.
     weight_of : "none", "user" (gamma = 0), "global" (no departures), "pooled" (both).
     user_count, item_count : what the regularisers of each row's factors are multiplied with.
+    p, q : (U, P) and (I, Q), covariates of the users and of the items, both or none.
     """
 
     ratings: Array
@@ -46,6 +49,14 @@ class Problem:
     user_bias_reg: float = 1.0
     item_bias_reg: float = 1.0
     fit_intercept: bool = True
+    p: Array | None = None
+    q: Array | None = None
+
+    @property
+    def covariates(self) -> tuple[Array, Array]:
+        """p (U, P) and q (I, Q)."""
+        none = [np.empty((n, 0)) for n in self.ratings.shape]
+        return (none[0] if self.p is None else self.p), (none[1] if self.q is None else self.q)
 
     @property
     def own(self) -> bool:
@@ -64,7 +75,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Unknowns:
-    """theta (U, K), b (U,), gamma_u (U,), beta (I, K), c (I,), beta_0, gamma."""
+    """theta (U, K), b (U,), gamma_u (U,), beta (I, K), c (I,), beta_0, gamma, kappa (U, Q), rho (I, P)."""
 
     theta: Array
     user_bias: Array
@@ -72,32 +83,38 @@ class Unknowns:
     beta: Array
     item_bias: Array
     intercept: float
-    gamma: float = 0.0
+    gamma: float
+    kappa: Array
+    rho: Array
 
 
 def start(problem: Problem, beta: Array, intercept: float) -> Unknowns:
     """Items at ``beta``, all else at zero."""
     n_users, n_items = problem.ratings.shape
     theta, nothing = np.zeros((n_users, beta.shape[1])), np.zeros(n_users)
-    return Unknowns(theta, nothing, nothing, beta, np.zeros(n_items), intercept)
+    p, q = problem.covariates
+    slopes = np.zeros((n_users, q.shape[1])), np.zeros((n_items, p.shape[1]))
+    return Unknowns(theta, nothing, nothing, beta, np.zeros(n_items), intercept, 0.0, *slopes)
 
 
-def preference(x: Unknowns) -> Array:
-    """theta . beta + b_u + c_i of every pair."""
-    return x.theta @ x.beta.T + x.user_bias[:, None] + x.item_bias
+def preference(problem: Problem, x: Unknowns) -> Array:
+    """m of every pair."""
+    p, q = problem.covariates
+    return x.theta @ x.beta.T + x.kappa @ q.T + p @ x.rho.T + x.user_bias[:, None] + x.item_bias
 
 
-def predict(x: Unknowns, h: Array) -> Array:
+def predict(problem: Problem, x: Unknowns, h: Array) -> Array:
     """Potential outcome of every pair."""
-    return preference(x) + x.weight[:, None] * h + x.intercept
+    return preference(problem, x) + x.weight[:, None] * h + x.intercept
 
 
 def objective(problem: Problem, x: Unknowns) -> float:
     """J, pair by pair."""
-    residual = problem.ratings - problem.mask * preference(x) - x.weight[:, None] * problem.h - x.intercept
+    residual = problem.ratings - problem.mask * preference(problem, x) - x.weight[:, None] * problem.h - x.intercept
     total = np.sum(problem.weights * residual**2)
     total += problem.user_reg * problem.user_count @ np.sum(x.theta**2, axis=1)
     total += problem.item_reg * problem.item_count @ np.sum(x.beta**2, axis=1)
+    total += problem.confounder_reg * (np.sum(x.kappa**2) + np.sum(x.rho**2))
     total += problem.user_bias_reg * np.sum(x.user_bias**2) + problem.item_bias_reg * np.sum(x.item_bias**2)
     total += problem.intercept_reg * x.intercept**2 + problem.common_reg * x.gamma**2
     return float(total + problem.confounder_reg * np.sum((x.weight - x.gamma) ** 2) * problem.own)
@@ -110,48 +127,60 @@ def normal_equations(design: Array, target: Array, weight: Array, regs: Array) -
 
 
 def user_design(problem: Problem, x: Unknowns, z: Array, h: Array) -> Array:
-    """What [theta_u, b_u, gamma_u - gamma] is multiplied with in each pair of a user; z, h : (I,)."""
-    return np.hstack([z[:, None] * x.beta, *[z[:, None]] * problem.biases, *[h[:, None]] * problem.own])
+    """What [theta_u, kappa_u, b_u, gamma_u - gamma] is multiplied with in each pair of a user; z, h : (I,)."""
+    return np.hstack(
+        [
+            z[:, None] * x.beta,
+            z[:, None] * problem.covariates[1],
+            *[z[:, None]] * problem.biases,
+            *[h[:, None]] * problem.own,
+        ]
+    )
 
 
 def item_design(problem: Problem, x: Unknowns, z: Array) -> Array:
-    """What [beta_i, c_i] is multiplied with in each pair of an item; z : (U,)."""
-    return np.hstack([z[:, None] * x.theta, *[z[:, None]] * problem.biases])
+    """What [beta_i, rho_i, c_i] is multiplied with in each pair of an item; z : (U,)."""
+    return np.hstack([z[:, None] * x.theta, z[:, None] * problem.covariates[0], *[z[:, None]] * problem.biases])
 
 
 def user_system(problem: Problem, x: Unknowns, u: int) -> System:
     z, h = problem.mask[u], problem.h[u]
-    target = problem.ratings[u] - z * x.item_bias - x.intercept - x.gamma * h
-    regs = [problem.user_count[u] * problem.user_reg] * x.theta.shape[1] + [problem.user_bias_reg] * problem.biases
+    known = z * (x.item_bias + x.rho @ problem.covariates[0][u])
+    target = problem.ratings[u] - known - x.intercept - x.gamma * h
+    regs = [problem.user_count[u] * problem.user_reg] * x.theta.shape[1]
+    regs += [problem.confounder_reg] * x.kappa.shape[1] + [problem.user_bias_reg] * problem.biases
     regs += [problem.confounder_reg] * problem.own
     return normal_equations(user_design(problem, x, z, h), target, problem.weights[u], np.array(regs))
 
 
 def item_system(problem: Problem, x: Unknowns, i: int) -> System:
     z = problem.mask[:, i]
-    target = problem.ratings[:, i] - z * x.user_bias - x.intercept - x.weight * problem.h[:, i]
-    regs = [problem.item_count[i] * problem.item_reg] * x.beta.shape[1] + [problem.item_bias_reg] * problem.biases
+    known = z * (x.user_bias + x.kappa @ problem.covariates[1][i])
+    target = problem.ratings[:, i] - known - x.intercept - x.weight * problem.h[:, i]
+    regs = [problem.item_count[i] * problem.item_reg] * x.beta.shape[1]
+    regs += [problem.confounder_reg] * x.rho.shape[1] + [problem.item_bias_reg] * problem.biases
     return normal_equations(item_design(problem, x, z), target, problem.weights[:, i], np.array(regs))
 
 
 def update_users(problem: Problem, x: Unknowns) -> Unknowns:
     solved = np.array([np.linalg.solve(*user_system(problem, x, u)) for u in range(len(x.theta))])
-    rank = x.theta.shape[1]
-    bias = solved[:, rank] if problem.biases else x.user_bias
+    rank, end = x.theta.shape[1], x.theta.shape[1] + x.kappa.shape[1]
+    bias = solved[:, end] if problem.biases else x.user_bias
     weight = x.gamma + (solved[:, -1] if problem.own else np.zeros(len(solved)))
-    return replace(x, theta=solved[:, :rank], user_bias=bias, weight=weight)
+    return replace(x, theta=solved[:, :rank], kappa=solved[:, rank:end], user_bias=bias, weight=weight)
 
 
 def update_items(problem: Problem, x: Unknowns) -> Unknowns:
     solved = np.array([np.linalg.solve(*item_system(problem, x, i)) for i in range(len(x.beta))])
-    rank = x.beta.shape[1]
-    return replace(x, beta=solved[:, :rank], item_bias=solved[:, rank] if problem.biases else x.item_bias)
+    rank, end = x.beta.shape[1], x.beta.shape[1] + x.rho.shape[1]
+    bias = solved[:, end] if problem.biases else x.item_bias
+    return replace(x, beta=solved[:, :rank], rho=solved[:, rank:end], item_bias=bias)
 
 
 def update_shared(problem: Problem, x: Unknowns) -> Unknowns:
     """beta_0 and the common gamma together, the departures as they are."""
     departure = x.weight - x.gamma
-    known = problem.mask * preference(x) + departure[:, None] * problem.h
+    known = problem.mask * preference(problem, x) + departure[:, None] * problem.h
     of_shared = [(np.ones(problem.ratings.size), problem.intercept_reg)] * problem.fit_intercept
     of_shared += [(problem.h.ravel(), problem.common_reg)] * problem.common
     if not of_shared:

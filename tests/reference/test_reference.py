@@ -77,8 +77,11 @@ def test_each_block_of_least_squares_is_solved_to_a_flat_objective(kind: str) ->
     problem, x = problem_of(1, kind).dense, problem_of(1, kind).start
     before = ridge.objective(problem, x)
     blocks: list[tuple[Callable[..., ridge.Unknowns], list[tuple[str, ...]]]] = [
-        (ridge.update_users, [("theta",), *[("user_bias",)] * problem.biases, *[("weight",)] * problem.own]),
-        (ridge.update_items, [("beta",), *[("item_bias",)] * problem.biases]),
+        (
+            ridge.update_users,
+            [("theta",), ("kappa",), *[("user_bias",)] * problem.biases, *[("weight",)] * problem.own],
+        ),
+        (ridge.update_items, [("beta",), ("rho",), *[("item_bias",)] * problem.biases]),
         (ridge.update_shared, [("intercept",), *[("gamma", "weight")] * problem.common]),
     ]
     for update, fields in [*blocks, *blocks]:

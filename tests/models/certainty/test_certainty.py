@@ -13,7 +13,18 @@ from scipy.stats import norm
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import ConfigError, DataError
 from tests.frames import frame_of
-from tests.models.data_sets import ALL, NAMES, RATED, Posterior, cached, outcome, unknowns_of
+from tests.models.data_sets import (
+    ALL,
+    FACTORS,
+    NAMES,
+    RATED,
+    Posterior,
+    cached,
+    covariates_of,
+    feature_frames,
+    outcome,
+    unknowns_of,
+)
 from tests.problems import assert_same
 from tests.reference import certainty as dense
 from tests.reference import exposure as dense_exposure
@@ -23,6 +34,7 @@ OBSERVED = NAMES.observed
 KINDS: dict[str, dict[str, Any]] = {
     "rated": RATED,
     "everywhere": {**ALL, "outcome": "weighted", "maxIter": 2, "numBlocks": 2, "exchange": "blocks"},
+    "factors and features": FACTORS,
     "classical": {"outcome": "probabilistic", "adjustment": "ipw", "maxIter": 3},
 }
 
@@ -32,8 +44,10 @@ def certainty_of(model: DeconfoundedMFModel, settings: dict[str, Any]) -> dense.
     if settings.get("adjustment") == "ipw":
         return dense.certainty(NAMES.problem(settings), unknowns_of(model), OBSERVED, np.zeros(OBSERVED.shape))
     assert model.exposureModel is not None
-    h, predicted = NAMES.confounder(Posterior.of(model.exposureModel), settings)
-    return dense.certainty(NAMES.problem(settings, h), unknowns_of(model), OBSERVED, predicted)
+    posterior = Posterior.of(model.exposureModel)
+    h, predicted = NAMES.confounder(posterior, settings)
+    covariates = covariates_of(posterior, settings, has_features=True)
+    return dense.certainty(NAMES.problem(settings, h, covariates), unknowns_of(model), OBSERVED, predicted)
 
 
 def scores_of(model: DeconfoundedMFModel, spark: SparkSession) -> Array:
@@ -46,13 +60,17 @@ def propensities(model: PoissonFactorizationModel) -> Array:
     return np.asarray(1.0 - np.exp(-alone))
 
 
-@pytest.mark.parametrize("kind", ["rated", "classical", pytest.param("everywhere", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "kind", ["rated", "classical", "factors and features", pytest.param("everywhere", marks=pytest.mark.long)]
+)
 def test_intervals_match_the_dense_reference(
     spark: SparkSession, stage_one: PoissonFactorizationModel, rated: DeconfoundedMFModel, kind: str
 ) -> None:
     """Of every pair, rated or not, for any coverage; of one pair alone, which most blocks know nothing of, too."""
     settings, pairs = KINDS[kind], NAMES.all_pairs(spark)
-    own = {} if kind == "classical" else {"exposureModel": stage_one}
+    features = feature_frames(spark) if "features" in kind else (None, None)
+    own = {"userFeatures": features[0], "itemFeatures": features[1]}
+    own |= {} if kind == "classical" else {"exposureModel": stage_one}
     model = rated if kind == "rated" else outcome(**settings, **own).fit(NAMES.frame(spark))
     found = model.predictIntervals(pairs, NAMES.frame(spark, seed=3), coverage=0.8)
     assert found.columns == ["user_id", "item_id", "prediction", "low", "high", "extrapolates"]

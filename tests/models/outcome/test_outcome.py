@@ -15,6 +15,7 @@ from dcrec_spark.models.fitting import layout_settings
 from tests.frames import frame_of
 from tests.models.data_sets import (
     ALL,
+    FACTORS,
     NAMES,
     NUMBERS,
     OUTCOME,
@@ -23,10 +24,11 @@ from tests.models.data_sets import (
     OutcomeReference,
     Posterior,
     by_id,
+    covariates_of,
+    feature_frames,
     outcome,
 )
 from tests.problems import assert_same
-from tests.reference import ridge
 
 
 def assert_matches(model: DeconfoundedMFModel, data: DataSet, dense: OutcomeReference, tolerance: float = 1e-8) -> None:
@@ -60,6 +62,8 @@ ON_SPARK: dict[str, dict[str, Any]] = {
     "poisson-weighted": {"outcome": "poisson", "unobservedWeight": 0.2, **BLOCKS},
     "all-terms-everywhere": {**ALL, "outcome": "weighted", "maxIter": 2, **BLOCKS},
     "all-terms-rated": {**RATED, "exchange": "local"},
+    "factors": {**ALL, "outcome": "weighted", "confounder": "factors", **BLOCKS},
+    "factors-and-features": FACTORS,
 }
 
 
@@ -68,16 +72,25 @@ def test_a_member_of_the_family_matches_its_dense_reference_and_its_parts_add_up
     spark: SparkSession, stage_one: PoissonFactorizationModel, kind: str
 ) -> None:
     """Step by step; predictions and lists of all pairs are those of the reference."""
-    settings = ON_SPARK[kind]
-    model = outcome(**settings, exposureModel=stage_one).fit(NAMES.frame(spark))
-    posterior = Posterior.of(stage_one) if settings.get("adjustment") != "ipw" else None
-    dense = NAMES.reference(spark, settings, len(model.objectiveHistory), posterior)
+    settings, features = ON_SPARK[kind], feature_frames(spark) if "features" in kind else (None, None)
+    given = {"exposureModel": stage_one, "userFeatures": features[0], "itemFeatures": features[1]}
+    model = outcome(**settings, **given).fit(NAMES.frame(spark))
+    posterior = Posterior.of(stage_one)
+    p, q = covariates_of(posterior, settings, "features" in kind)
+    own = None if settings.get("adjustment") == "ipw" else posterior
+    dense = NAMES.reference(spark, settings, len(model.objectiveHistory), own, (p, q))
     tolerance = 1e-4 if settings["outcome"] == "poisson" else 1e-7  # users converge to a tolerance there
     assert_matches(model, NAMES, dense, tolerance)
     parts = NAMES.tables_of(model.predictParts(NAMES.all_pairs(spark)))
     assert_same(parts["prediction"], dense.predicted, tolerance)
-    assert_same(parts["preference"], ridge.preference(dense.x), tolerance)
     assert_same(parts["prediction"], parts["preference"] + parts["confounder"] + model.intercept, 1e-12)
+    if p is not None and q is not None:
+        table = by_id(model.tables()[0].drop("idx"))
+        assert_same(table["slopes"], dense.x.kappa, tolerance)
+        assert_same(table["covariates"], p, 1e-9)
+        h = NAMES.confounder(posterior, settings)[1]
+        composition = dense.x.kappa[:, :2] @ q[:, :2].T + p[:, :2] @ dense.x.rho[:, :2].T
+        assert_same(parts["confounder"], dense.x.weight[:, None] * h + composition, tolerance)
     ranked = model.recommendationTable(2).orderBy("user_id", "rank").collect()
     best = np.argsort(-parts["prediction"], axis=1)[:, :2]
     assert [row.item_id for row in ranked] == [NAMES.items[i] for row in best for i in row]
@@ -93,33 +106,38 @@ def test_classical_fits_have_no_exposure_model_and_integer_ids_keep_their_type(s
     model.release()
 
 
+@pytest.mark.parametrize("settings", [RATED, FACTORS], ids=["all terms", "factors and features"])
 def test_all_terms_are_saved_folded_into_explained_and_started_from(
-    spark: SparkSession, stage_one: PoissonFactorizationModel, rated: DeconfoundedMFModel, tmp_path: Path
+    spark: SparkSession, stage_one: PoissonFactorizationModel, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     ratings, some = NAMES.frame(spark), F.col("user").isin(["zoë", "🦊"])
     pairs = NAMES.all_pairs(spark).where(some)
-    rated.save(str(tmp_path / "model"))
+    has_factors, features = settings is FACTORS, feature_frames(spark) if settings is FACTORS else (None, None)
+    given = {"exposureModel": stage_one, "userFeatures": features[0], "itemFeatures": features[1]}
+    fitted = outcome(**settings, **given).fit(ratings)
+    fitted.save(str(tmp_path / "model"))
     loaded = DeconfoundedMFModel.load(str(tmp_path / "model"))
-    assert loaded.facts == rated.facts
-    before = {(r.user, r.item): r.prediction for r in rated.transform(pairs).collect()}
+    assert loaded.facts == fitted.facts
+    before = {(r.user, r.item): r.prediction for r in fitted.transform(pairs).collect()}
     assert {(r.user, r.item): r.prediction for r in loaded.transform(pairs).collect()} == before
-    folded = loaded.foldInUsers(ratings.where(some))
+    folded = loaded.foldInUsers(ratings.where(some), features[0])
     served = {(r.user, r.item): r.prediction for r in loaded.withUsers(folded).transform(pairs).collect()}
     assert served == pytest.approx(before, rel=1e-6)
     explained = loaded.explain(pairs, ratings, n=2).collect()
     assert len(explained) == len(before)
     for row in explained:
         named = sum(reason.contribution for reason in row.reasons)
-        parts = row.user_bias, row.item_bias, row.baseline, named, row.others
+        parts = row.user_bias, row.item_bias, row.features, row.baseline, named, row.others
+        assert (row.composition != 0) == (row.features != 0) == has_factors
         assert row.preference == pytest.approx(sum(parts), rel=1e-9, abs=1e-9)
         assert row.score == pytest.approx(row.preference + row.confounder + row.intercept, rel=1e-12)
         assert row.score == pytest.approx(before[row.user_id, row.item_id], rel=1e-6)
         assert row.user_bias != 0
-    warm = outcome(**{**RATED, "maxIter": 1}, exposureModel=stage_one, initialModel=rated).fit(ratings)
-    assert warm.objectiveHistory[0] < rated.objectiveHistory[-1]
+    warm = outcome(**{**settings, "maxIter": 1}, **given, initialModel=fitted).fit(ratings)
+    assert warm.objectiveHistory[0] < fitted.objectiveHistory[-1]
     with pytest.raises(ConfigError, match=r"fitBiases=True \(here False\)"):
-        outcome(outcome="probabilistic", exposureModel=stage_one, initialModel=rated).fit(ratings)
-    for model in (warm, loaded):
+        outcome(outcome="probabilistic", exposureModel=stage_one, initialModel=fitted).fit(ratings)
+    for model in (warm, loaded, fitted):
         model.release()
     folded.unpersist()
 
@@ -130,6 +148,7 @@ def test_all_terms_are_saved_folded_into_explained_and_started_from(
         ({"outcome": "poisson", "confounderWeight": "pooled"}, "confounderWeight=pooled with outcome=poisson"),
         ({"outcome": "poisson", "fitBiases": True}, "fitBiases=True with outcome=poisson"),
         ({"outcome": "weighted", "confounderLink": "log"}, "confounderLink=log with unobservedWeight=1"),
+        ({"confounder": "factors", "confounderLink": "log"}, "confounderLink=log with confounder=factors"),
         ({"outcome": "poisson", "solver": "cg"}, r"solver=cg with outcome=poisson, .*: leave solver out"),
     ],
 )

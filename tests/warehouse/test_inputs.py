@@ -10,10 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType
 
-from dcrec_spark.config import InputConfig
+from dcrec_spark.config.sections import InputConfig
 from dcrec_spark.data.listed import read_listed
-from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.snapshots import pin_snapshot
+from dcrec_spark.data.read import pin_snapshot, read_ratings
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.publish.current import current_run
 from tests.jobs.job import SMALL, options_of

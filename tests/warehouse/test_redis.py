@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError
 from examples.redis_sink.dcrec_redis_sink import RedisServer, RedisSettings, RedisWarehouse
-from tests.jobs.job import options_of, read_table, run_directory
-from tests.warehouse.commands import RATINGS, dcrec_with, small_run
+from tests.jobs.job import SMALL, options_of, read_table, run_directory
+from tests.warehouse.commands import RATINGS, done
 from tests.warehouse.judges import Place
 from tests.warehouse.places import ROOT
 from tests.warehouse.servers import RunningRedis

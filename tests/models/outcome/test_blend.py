@@ -15,7 +15,7 @@ from dcrec_spark import Blend, BlendModel
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.simplex import least_squares_on_simplex
 from tests.frames import frame_of
-from tests.models.world import NAMES, outcome
+from tests.models.data_sets import NAMES, outcome
 from tests.problems import assert_same
 from tests.reference.poisson import Array
 

@@ -129,12 +129,8 @@ class LeastSquares(OutcomeFamily):
         return ExposureTerm(link, True, leave_one_out, over_all_pairs=self.unobserved_weight > 0)
 
     def require_consistent(self) -> None:
-        """Refuse a link where all pairs or further vectors take part: it is no product of vectors."""
+        """Refuse a link where all pairs take part: it is no product of vectors, and no sum over all pairs is exact."""
         link = self.settings["confounderLink"]
-        if self.has_composition and link != "identity":
-            raise ConfigError(
-                f"confounderLink={link} with confounder=factors: scores would be no products of vectors; leave one out"
-            )
         if self.has_confounder and link != "identity" and self.unobserved_weight > 0:
             raise ConfigError(
                 f"confounderLink={link} with unobservedWeight={self.unobserved_weight:g}: only the identity adds up "

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from dcrec_spark.config import forget_secrets
+from dcrec_spark.config.secrets import forget_secrets
 from dcrec_spark.spark.session import build_session
 from tests.promises import Recorder
 
@@ -29,6 +29,12 @@ def pytest_configure(config: pytest.Config) -> None:
     file = config.getoption("--promises")
     if file is not None:
         config.pluginmanager.register(Recorder(file), "promises")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave warehouses out unless -m warehouse asks for them: other runs may lack the packages that they import."""
+    is_left_out = collection_path == ROOT / "tests" / "warehouse" and config.getoption("markexpr") != "warehouse"
+    return True if is_left_out else None
 
 
 @pytest.fixture(scope="session")

@@ -15,11 +15,6 @@ from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
 from dcrec_spark.models.families.registry import FAMILIES, family_of
-from dcrec_spark.models.fitting.checks import (
-    require_columns,
-    require_ids_alike,
-    require_new_columns,
-)
 from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.facts import OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
@@ -28,12 +23,12 @@ from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
 from dcrec_spark.models.outcome.lists import RankedLists
 from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered, united
-from dcrec_spark.models.outcome.vectors import ScoringVectors, scoring_vectors
+from dcrec_spark.models.outcome.vectors import PartsOfVectors, ScoringVectors, scoring_vectors
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.spark.planning import few_partitions
 
 
-class DeconfoundedMFModel(Model, RankedLists, Persistent):
+class DeconfoundedMFModel(RankedLists, Model, Persistent):
     """A fitted outcome model, as :class:`DeconfoundedMF` makes it.
 
     The factors of a fit stay cached while the model, or one made from it, is referred to. The next fit releases what
@@ -141,7 +136,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
 
         Returns
         -------
-        tuple of DataFrame[id, features, bias, (gamma,) exposure_shape, exposure_rate]
+        tuple of DataFrame[id, features, bias, slopes, covariates, (gamma,) exposure_shape, exposure_rate]
             The bias is null where there is none, the exposure columns without a confounder.
         """
         known = self.exposureModel is not None
@@ -152,58 +147,12 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
     def scoringVectors(self) -> ScoringVectors:
         """Return the vectors whose inner products are the two parts of every score."""
         users, items = self.tables()
-        biases, form = family_of(self).has_biases, self.facts.form or Form()
-        vectors = scoring_vectors(users, True, biases, form), scoring_vectors(items, False, biases, form)
+        form, covariates = self.facts.form or Form(), self.facts.covariates
+        parts = PartsOfVectors(family_of(self).has_biases, form, len(covariates.user_composition.mean))
+        vectors = scoring_vectors(users, True, parts), scoring_vectors(items, False, parts)
         return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form)
 
-    def _transform(self, dataset: DataFrame) -> DataFrame:
-        """Add predictionCol. An unknown id gets NaN or the mean rating, or its row is dropped (coldStartStrategy)."""
-        return self._predict(dataset, [])
-
-    def predictParts(self, dataset: DataFrame) -> DataFrame:
-        """Predict as :meth:`transform` does, and add the two parts of each prediction.
-
-        Parameters
-        ----------
-        dataset : DataFrame
-            User and item columns as in training.
-
-        Returns
-        -------
-        DataFrame
-            ``dataset`` with predictionCol, which is preference + confounder + intercept. ``preference``, theta . beta
-            and the biases, and ``confounder``, gamma times the substitute confounder. Where coldStartStrategy gives an
-            unknown id the mean rating, both parts are 0.
-
-        Raises
-        ------
-        DataError
-            A column is missing, or an output has the name of one.
-        """
-        return self._predict(dataset, ["preference", "confounder"])
-
-    def _predict(self, dataset: DataFrame, parts: list[str]) -> DataFrame:
-        get = self.getOrDefault
-        user, item, cold = get("userCol"), get("itemCol"), get("coldStartStrategy")
-        require_columns(dataset, [user, item], [])
-        outputs = {"prediction": get("predictionCol"), **{part: part for part in parts}}
-        require_new_columns(dataset, {"predictionCol": outputs["prediction"], **{part: part for part in parts}})
-        require_ids_alike(dataset, (user, item), self.tables())
-        joined, preference, confounder = self.scoringVectors().join(dataset, user, item)
-        values = {
-            "prediction": (preference + confounder + F.lit(self.intercept), self.meanRating),
-            "preference": (preference, 0.0),
-            "confounder": (confounder, 0.0),
-        }
-        columns = [
-            F.coalesce(values[name][0], F.lit(values[name][1] if cold == "mean" else float("nan"))).alias(column)
-            for name, column in outputs.items()
-        ]
-        if cold == "drop":
-            joined = joined.where(F.col("__user_preference").isNotNull() & F.col("__item_preference").isNotNull())
-        return joined.select(*map(quoted, dataset.columns), *columns)
-
-    def foldInUsers(self, dataset: DataFrame) -> DataFrame:
+    def foldInUsers(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
         """Fold in new users by their ratings of known items, all else as it was fitted.
 
         A training user with the ratings of training gets the fitted factors back.
@@ -214,10 +163,13 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
             The columns of training. Ratings of unknown items are left out, and so are those that
             validationIndicatorCol marks. A user with unknown items only gets the factors of one without ratings: the
             priors, and what the fit takes from unobserved pairs.
+        features : DataFrame, optional
+            Of the new users, as ``userFeatures`` of the fit has them. A user without features is at the mean of each.
 
         Returns
         -------
-        DataFrame[id, features, bias, gamma, outcome_shape, outcome_rate, exposure_shape, exposure_rate]
+        DataFrame[id, features, bias, slopes, covariates, gamma, outcome_shape, outcome_rate, exposure_shape,
+            exposure_rate]
             To be read, or handed to :meth:`extended` or :meth:`withUsers`. Arrays that the model has no use for are
             empty. Cached. Unpersist it when done.
 
@@ -228,15 +180,15 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         ConfigError
             The ids are of another kind than those of the model.
         """
-        return fold_in_rows(self._fitted(), dataset, new_is_user=True)
+        return fold_in_rows(self._fitted(), dataset, features, new_is_user=True)
 
-    def foldInItems(self, dataset: DataFrame) -> DataFrame:
+    def foldInItems(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
         """Fold in new items by the ratings of known users.
 
         Parameters, results and errors are those of :meth:`foldInUsers`, with users and items exchanged. Items have no
         gamma.
         """
-        return fold_in_rows(self._fitted(), dataset, new_is_user=False)
+        return fold_in_rows(self._fitted(), dataset, features, new_is_user=False)
 
     def extended(self, users: DataFrame | None = None, items: DataFrame | None = None) -> "DeconfoundedMFModel":
         """Make a model with the users or items of a fold-in added to this one's. An id that it knows is replaced.
@@ -291,7 +243,8 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
 
         Returns
         -------
-        DataFrame[user_id, item_id, score, preference, confounder, intercept, baseline, reasons, others]
+        DataFrame[user_id, item_id, score, preference, confounder, intercept, composition, features, baseline, reasons,
+            others]
             reasons : array<struct<item_id, rating, contribution>>, the largest contributions by absolute value.
             others : the sum of the remaining ones. baseline : the preference before any rating has its say, from the
             unobserved pairs, the intercept or the priors. Cached. Unpersist it when done.
@@ -307,8 +260,10 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
 
         Notes
         -----
-        It adds up: score = preference + confounder + intercept, and preference = baseline + contributions of the
-        reasons + others.
+        It adds up: score = preference + confounder + intercept, preference = user_bias + item_bias + features +
+        baseline + contributions of the reasons + others, and confounder = gamma h + composition. ``composition`` is
+        what the slopes on the composition of exposures make (confounder="factors"), ``features`` what those on given
+        features make.
         """
         return explain_pairs(self._fitted(), pairs, ratings, n)
 
@@ -455,9 +410,10 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         exposure = None
         if stage_one is not None:
             exposure = FittedExposure(PoissonExposure.of(stage_one), stage_one.getOrDefault("countCol"))
-        facts = self.facts
+        facts, family = self.facts, self.facts.covariates.of_family(family_of(self))
+        tables = self.tables()
         return FittedOutcome(
-            self, family_of(self), facts.shared, facts.propensity, *self.tables(), exposure, facts.form
+            self, family, facts.shared, facts.propensity, *tables, exposure, facts.form, facts.covariates
         )
 
     def _few_partitions(self) -> AbstractContextManager[None]:

@@ -142,8 +142,8 @@ class Fit:
     """The last states of both sides, the shared terms, and the objective and held-out loss after each sweep.
 
     converged : whether the objective converged, or the held-out loss ended the fit, else max_iter was reached.
-    final_objective : of these states, whose users were solved last. None if no sweep was made. The last of ``objective``
-        too, except with held-out pairs.
+    final_objective : of these states, whose users were solved last. None if no sweep was made. Without held-out pairs
+        the last of ``objective``.
     """
 
     users: State

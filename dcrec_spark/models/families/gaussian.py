@@ -245,8 +245,8 @@ class GaussianSteps:
     alpha : an observed pair weighs 1 + alpha * rating, times its inverse propensity where there is one.
     validates : whether there are held-out pairs. first_intercept : beta_0 where a fit begins.
     gradients : steps of conjugate gradients that a row takes. 0: each is solved by Cholesky's method.
-    stride : how far each step goes.
     composition : how many covariates of each side, the first ones, are the composition of its exposure.
+    stride : how far each step goes.
     """
 
     rank: int
@@ -259,8 +259,8 @@ class GaussianSteps:
     validates: bool = False
     first_intercept: float = 0.0
     gradients: int = 0
-    stride: Stride = PLAIN_STEP
     composition: int = 0
+    stride: Stride = PLAIN_STEP
     stage: str = "outcome"
 
     rises = False

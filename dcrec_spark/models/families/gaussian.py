@@ -114,8 +114,8 @@ class LeastSquares(OutcomeFamily):
 
     @property
     def splits(self) -> bool:
-        """Items may be heavy, unless slopes of the users meet their covariates, which the users' blocks do not have."""
-        return not any(self.covariates) and not self.has_composition
+        """Items may be heavy."""
+        return True
 
     @property
     def row_width(self) -> int:
@@ -441,6 +441,9 @@ def _solve_heavy(
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
     """Add up what the pairs of a block of users add to the normal equations of heavy items."""
     ratings = rating_block(heavy_items.transpose(inputs.block), model)
+    # What users have slopes on travels with the items.
+    end = model.rank + model.design.item_covariates
+    ratings = ratings._replace(covariates=inputs.inbox[inputs.block[heavy_items.AT], model.rank : end])
     half, right = solvers.sums_over_pairs(ratings, update.rows, update.sums["augmented"], shared, model.design)
     return {"half": half, "right": right}
 

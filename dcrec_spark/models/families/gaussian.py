@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from pyspark.ml.param import Params
 from scipy.special import ndtri
 
 from dcrec_spark.engine import heavy_items
@@ -63,6 +64,15 @@ class LeastSquares(OutcomeFamily):
         *("fitIntercept", "fitBiases", "confounder", "confounderLink", "leaveOneOut", "solver"),
     )
     warm_start_settings = ("outcome", "rank", "fitBiases", "confounder")
+
+    @classmethod
+    def of(cls, params: Params) -> Self:
+        """Return the family. Unless they are set, a model of all pairs has the paper's form of the confounder."""
+        family = super().of(params)
+        if family.unobserved_weight > 0:
+            paper = {"confounder": "reconstruction", "confounderLink": "identity"}
+            family.settings |= {name: value for name, value in paper.items() if not params.isSet(name)}
+        return family
 
     @property
     @abstractmethod

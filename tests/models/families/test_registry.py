@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel
-from dcrec_spark.config import OutcomeConfig
+from dcrec_spark.config.stages import OutcomeConfig
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.local.fits import Outcome, Ratings, fit_outcome
 from dcrec_spark.models.families.gaussian import Probabilistic, Weighted

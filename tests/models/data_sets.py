@@ -209,8 +209,8 @@ class DataSet:
         for _ in range(sweeps):
             state = poisson.update_items(poisson.update_users(state, **of_data), **of_data)
             objective.append(poisson.elbo(state, **of_data))
-            state = poisson.update_shared(state, **of_data)
-        swept, state = poisson.predict(state, data), poisson.converged_users(state, **of_data)
+            swept, state = poisson.predict(state, data), poisson.update_shared(state, **of_data)
+        state = poisson.converged_users(state, **of_data)
         ends = [poisson.elbo(of, **of_data) for of in (state, poisson.sweep(state, **of_data))]
         gamma = np.zeros(len(self.users)) if posterior is None else state.confounder_mean
         return OutcomeReference(
@@ -236,7 +236,8 @@ class DataSet:
 class OutcomeReference(NamedTuple):
     """Objectives after each sweep; that of the end, and after one more sweep; factors.
 
-    predicted, swept : (U, I) at the end, and after the last sweep, before the users are solved once more.
+    predicted, swept : (U, I) at the end, and after the last sweep, before the users are solved once more. The Poisson
+    outcome's shared terms are those before the sweep, as its objective has them.
     """
 
     objective: list[float]

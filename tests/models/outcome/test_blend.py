@@ -1,4 +1,4 @@
-"""Blends: exact weights on the simplex, one model of several, whose lists, explanations and folds are theirs, weighted."""
+"""Blends: exact weights on the simplex, one model of several: its lists, explanations and folds are theirs, weighted."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from dcrec_spark import Blend, BlendModel
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.simplex import least_squares_on_simplex
 from tests.frames import frame_of
-from tests.models.world import NAMES, outcome
+from tests.models.data_sets import NAMES, outcome
 from tests.problems import assert_same
 from tests.reference.poisson import Array
 
@@ -30,7 +30,8 @@ def test_weights_are_those_of_a_general_solver(seed: int, members: int) -> None:
     predictions[:, : members // 2] += rating[:, None]
     gram, target = predictions.T @ predictions, predictions.T @ rating
     found = least_squares_on_simplex(gram, target)
-    assert found.min() >= 0 and found.sum() == pytest.approx(1.0)
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(1.0)
 
     def loss(w: Array) -> float:
         return float(w @ gram @ w - 2 * w @ target)
@@ -108,7 +109,8 @@ def test_an_explanation_adds_up(spark: SparkSession, blend: BlendModel) -> None:
         assert row.preference == pytest.approx(sum(parts), rel=1e-9, abs=1e-9)
         assert row.score == pytest.approx(scores[row.user_id, row.item_id], rel=1e-6)
         sizes = [abs(reason.contribution) for reason in row.reasons]
-        assert sizes == sorted(sizes, reverse=True) and len(sizes) <= 2
+        assert sizes == sorted(sizes, reverse=True)
+        assert len(sizes) <= 2
 
 
 def test_it_is_saved_and_folds_in(spark: SparkSession, blend: BlendModel, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Blends: exact weights on the simplex, one model of several: its lists, explanations and folds are theirs, weighted."""
+"""Blends: exact weights on the simplex, one model of several, with their lists, explanations and folds, weighted."""
 
 from collections.abc import Iterator
 from pathlib import Path

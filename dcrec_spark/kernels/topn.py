@@ -101,8 +101,6 @@ class Link(NamedTuple):
         additions = self.rows.shape[1] + 4
         in_front = np.linalg.norm(self.cols[:, :front], axis=1).max(initial=0.0)
         before = np.linalg.norm(self.rows[:, :front], axis=1) * in_front
-            initial=0
-        )
         return np.asarray(2 * additions * np.finfo(self.rows.dtype).eps * (weight * most / self.form.scale + before))
 
 

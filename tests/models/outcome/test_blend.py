@@ -1,4 +1,4 @@
-"""Blends: exact weights on the simplex, one model of several, with their lists, explanations and folds, weighted."""
+"""Blends: exact weights, and one model whose lists, explanations and folds are its members', weighted."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -32,12 +32,6 @@ def test_secrets_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert recorded["spark"]["conf"]["spark.driver.extraJavaOptions"].endswith("=*** -Dx=1")
 
 
-def test_resolved_is_plain_json() -> None:
-    recorded = json.loads(json.dumps(resolved(load_config(AllSettings, None, ["run.run_date=2026-01-31"]))))
-    assert (recorded["run"]["name"], recorded["run"]["run_date"]) == ("dcrec", "2026-01-31")
-    assert list(recorded) == list(AllSettings.model_fields)
-
-
 BLIND = (
     *("run.name=other", "run.run_date=2020-01-01", "spark.master=local[7]", "input.path=/x", "engine.num_blocks=7"),
     *("input.options.password=hunter2", "input.options.url=jdbc:x", "model.path=/x", "recommend.users=/x"),

@@ -46,20 +46,6 @@ def test_what_a_setting_does_not_take_is_refused_by_name(override: str, words: l
     assert all(word in message for word in words), message
 
 
-@pytest.mark.parametrize(
-    ("overrides", "words"),
-    [
-        (["tuning.metric=ndgc"], "found 'ndgc', expected ndcg"),
-        (["tuning.validation_share=1"], "a number < 1"),
-        (["tuning.space.outcome.reg_param={low: 0, high: 1}"], "a grid is made of lists"),
-    ],
-)
-def test_other_settings_of_a_search_are_checked_too(overrides: list[str], words: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        load_config(AllSettings, None, overrides)
-    assert words in str(caught.value)
-
-
 @pytest.mark.parametrize("log", [False, True])
 def test_a_range_goes_from_end_to_end_and_gives_whole_numbers_equal_parts(log: bool) -> None:
     real, whole = Range(low=1, high=4, log=log), Range(low=1, high=4, log=log, int=True)

@@ -18,12 +18,7 @@ from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.publish.current import current_run_id
 
 # For a handful of ratings, of which the priors of the defaults would leave no factors.
-WEIGHTED = {
-    "outcome.outcome": "weighted",
-    "outcome.alpha": 40,
-    "outcome.reg_param": 1,
-    "outcome.fit_biases": False,
-}
+WEIGHTED = {"outcome.outcome": "weighted", "outcome.alpha": 40, "outcome.reg_param": 1, "outcome.fit_biases": False}
 # Every part of the job at work.
 SMALL = {
     **WEIGHTED,

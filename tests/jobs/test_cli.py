@@ -35,14 +35,7 @@ def test_the_help_lists_each_job() -> None:
 def test_each_job_says_what_it_reads_and_publishes(command: str) -> None:
     finished = dcrec_with(command, "--help")
     assert finished.exit_code == 0
-    for word in (
-        "Reads",
-        "Publishes",
-        "--config FILE",
-        "--set A.B=VALUE",
-        "--dry-run",
-        f"dcrec {command} ",
-    ):
+    for word in ("Reads", "Publishes", "--config FILE", "--set A.B=VALUE", "--dry-run", f"dcrec {command} "):
         assert word in finished.output
 
 
@@ -77,12 +70,6 @@ def test_what_is_no_command_or_option_is_refused() -> None:
     missing = dcrec_with("retrain", "--config", "none.yaml")
     assert missing.exit_code == 2
     assert "none.yaml: cannot be read" in json.loads(missing.stderr.splitlines()[-1])["event"]
-
-
-def test_a_setting_of_another_job_is_refused() -> None:
-    refused = dcrec_with("fold-in", "--set", "exposure.rank=3")
-    assert refused.exit_code == 2
-    assert "unknown setting" in json.loads(refused.stderr.splitlines()[-1])["event"]
 
 
 def test_a_job_without_its_extra_says_what_to_install() -> None:

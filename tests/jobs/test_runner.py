@@ -88,6 +88,7 @@ def test_a_job_runs_its_steps_in_order_and_publishes(tmp_path: Path) -> None:
     run = run_directory(tmp_path / "out")
     record = record_of(run)
     assert (record["job"], record["status"], record["exit_code"]) == ("greet", "published", 0)
+    assert record["configuration"].keys() == {"run", "spark", "output"}
     assert record["timings"].keys() == {"start Spark"}  # what comes later is not over when the record is written
     assert list(read_table(run, "recommendations").user_id) == ["ann", "bob"]
     assert dict(read_table(run, "runs")["counts"][0]) == record["counts"] == {"users": 2, "items": 1}
@@ -122,6 +123,10 @@ def lose_connection(*_: object) -> DataFrame:
     raise RuntimeError("lost jdbc:postgresql://me:hunter2@db/x?password=hunter3")
 
 
+def interrupt(*_: object) -> DataFrame:
+    raise KeyboardInterrupt("stopped by SIGTERM")
+
+
 def rank_from_two(_job: Greet, spark: SparkSession, users: list[str]) -> DataFrame:
     return RIGHT(_job, spark, users).withColumn("rank", F.col("rank") + 1)
 
@@ -130,6 +135,7 @@ RIGHT = Greet.table
 LOAD = Greet.load
 WRITE = LocalFiles.write
 FAILURES: dict[str, tuple[str, Callable[..., Any], int, str]] = {
+    "a signal": ("table", interrupt, 6, "InterruptedRun"),
     "input is refused": ("extract", refuse_inputs, 3, "DataError: nobody is there"),
     "the unexpected, without its secrets": (
         "table", lose_connection, 1, "RuntimeError: lost jdbc:postgresql://me:***@db/x?password=***"
@@ -146,7 +152,7 @@ def test_a_run_that_fails_leaves_its_record_and_the_old_tables(what: str, output
     outcome = run_job(job, {"output.path": output})
     assert outcome.code == code, outcome
     record = failure_of(output)
-    assert (record["status"], record["job"]) == ("failed", "greet")
+    assert (record["status"], record["job"]) == ("interrupted" if code == 6 else "failed", "greet")
     assert record["error"].startswith(message)
     assert_nothing_published(outcome, output, before)
     assert Greet.released == ["cached"] * Greet.steps.count("transform")
@@ -187,17 +193,6 @@ def overtaken(output: Path) -> Any:
         return "ann"
 
     return user("item_id")
-
-
-def test_an_interruption_is_recorded_as_one(output: Path) -> None:
-    def interrupt(*_: object) -> DataFrame:
-        raise KeyboardInterrupt("stopped by SIGTERM")
-
-    before = run_directory(output)
-    outcome = run_job(type("Broken", (Greet,), {"table": interrupt}), {"output.path": output})
-    assert (outcome.code, outcome.error["kind"]) == (6, "InterruptedRun")
-    assert failure_of(output)["status"] == "interrupted"
-    assert_nothing_published(outcome, output, before)
 
 
 @pytest.mark.parametrize("when", ["as CURRENT is replaced", "after the commit"])
@@ -284,8 +279,3 @@ def test_signals_stop_a_run_once_and_a_published_one_never() -> None:
     interrupt(signal.SIGTERM, None)
     reporter.done = True
     _interrupt_handler(reporter)(signal.SIGINT, None)
-
-
-def test_the_record_is_plain_json(output: Path) -> None:
-    text = (run_directory(output) / "run.json").read_text(encoding="utf-8")
-    assert json.loads(text)["configuration"].keys() == {"run", "spark", "output"}

@@ -122,15 +122,9 @@ def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("shelf")
 def test_a_sink_of_another_package_is_found_by_its_entry_point(output: Path) -> None:
-    place = (
-        "--set",
-        f"output.path={output}",
-        "--set",
-        "warehouses.other.shelf={place: hall}",
-        "--set",
-        "output.keep=4",
-    )
-    assert ["run-07", "2026-11-07", "current"] in rows_of(dcrec_with("runs", *place))
+    given = (f"output.path={output}", "warehouses.other.shelf={place: hall}", "output.keep=4")
+    listed = dcrec_with("runs", *(word for setting in given for word in ("--set", setting)))
+    assert ["run-07", "2026-11-07", "current"] in rows_of(listed)
     assert Shelf.opened == [(ShelfSettings(place="hall"), 4)]
 
 

@@ -90,11 +90,7 @@ def test_the_command_says_in_one_sentence_what_to_install() -> None:
 
 def test_the_extras_are_those_of_the_package() -> None:
     """Their packages by the names that they are imported by."""
-    distributions = {
-        "sklearn": "scikit-learn",
-        "yaml": "pyyaml",
-        "psycopg": "psycopg[binary]",
-    }
+    distributions = {"sklearn": "scikit-learn", "yaml": "pyyaml", "psycopg": "psycopg[binary]"}
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for extra, packages in EXTRAS.items():
         required = {text.split(">")[0].lower() for text in declared["optional-dependencies"][extra]}

@@ -88,30 +88,32 @@ def hidden_names(output: Path) -> set[str]:
 
 
 def test_published_tables_are_read_back(spark: SparkSession, tmp_path: Path) -> None:
+    output = str(tmp_path / "out")
+    with pytest.raises(DataError, match=r"nothing is published under .* no CURRENT"):
+        read_current(spark, output, "recommendations")
     tables = {
         "recommendations": frame_of(spark, [("ü\u200d/'", 1, 0.5)], "user_id string, rank int, score double"),
         "rejects": frame_of(spark, [], "raw string, reasons array<string>"),
     }
-    directory = publish(spark, str(tmp_path / "out"), "r1", tables, record_of)
-    output = str(tmp_path / "out")
+    directory = publish(spark, output, "r1", tables, record_of)
     assert directory == f"file://{output}/run_id=r1"
-    for name, table in tables.items():
-        assert_df_equality(read_current(spark, output, name), table)
-    verify(directory)
-    assert sorted(os.listdir(output)) == [".lock", "CURRENT", "run_id=r1"]
-
-
-def test_the_manifest_counts_and_the_record_is_in_the_run(spark: SparkSession, tmp_path: Path) -> None:
-    publish(spark, str(tmp_path), "r1", tables_of(spark, "r1", rows=7), record_of)
-    run = tmp_path / "run_id=r1"
+    run = Path(output, "run_id=r1")
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["run_id"] == "r1"
-    for name in TABLES:
+    for name, table in tables.items():
+        assert_df_equality(read_current(spark, output, name), table)
         on_disk = {path.name: path.stat().st_size for path in (run / name).glob("*.parquet")}
-        assert manifest["tables"][name]["rows"] == 7
+        assert manifest["tables"][name]["rows"] == table.count()
         assert manifest["tables"][name]["bytes"] == sum(on_disk.values())
         assert manifest["tables"][name]["sha256"].keys() == on_disk.keys()
-    assert json.loads((run / "run.json").read_text())["rows"] == dict.fromkeys(TABLES, 7)
+    assert json.loads((run / "run.json").read_text())["rows"] == {"recommendations": 1, "rejects": 0}
+    verify(directory)
+    assert sorted(os.listdir(output)) == [".lock", "CURRENT", "run_id=r1"]
+    with pytest.raises(DataError, match=r"run r1 .* has no table others"):
+        read_current(spark, output, "others")
+    (run.parent / "CURRENT").write_text("../../etc")
+    with pytest.raises(DataError, match=r"CURRENT holds '\.\./\.\./etc'"):
+        read_current(spark, output, "recommendations")
 
 
 def test_a_reader_stays_on_the_run_it_opened(spark: SparkSession, tmp_path: Path) -> None:
@@ -152,17 +154,6 @@ def test_a_run_id_that_is_not_a_plain_name_is_refused(spark: SparkSession, tmp_p
     with pytest.raises(ConfigError, match="run_id is"):
         record_aside(str(tmp_path / "out"), run_id, {})
     assert os.listdir(tmp_path) == []
-
-
-def test_a_pointer_that_names_no_run_is_reported(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nothing is published under .* no CURRENT"):
-        read_current(spark, str(tmp_path), "recommendations")
-    (tmp_path / "CURRENT").write_text("../../etc")
-    with pytest.raises(DataError, match=r"CURRENT holds '\.\./\.\./etc'"):
-        read_current(spark, str(tmp_path), "recommendations")
-    (tmp_path / "CURRENT").write_text("r1")
-    with pytest.raises(DataError, match=r"run r1 .* has no table recommendations"):
-        read_current(spark, str(tmp_path), "recommendations")
 
 
 def test_what_is_no_table_is_published_too_and_checked_to_its_last_file(spark: SparkSession, tmp_path: Path) -> None:

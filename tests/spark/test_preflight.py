@@ -19,7 +19,7 @@ from dcrec_spark import __version__
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark import preflight
 from dcrec_spark.spark.preflight import require_workers
-from tests.plain_session import plain_environment, run_plain
+from tests.spark.standalone import run_plain
 
 # As a user would write it, in an environment that is not activated: the workers run another Python.
 FIT = """
@@ -39,15 +39,8 @@ except ConfigError as error:
 """
 
 VERSIONS = {
-    "python": "/workers/python",
-    "home": "/workers/dcrec_spark",
-    "missing": {},
-    "numpy": np.__version__,
-    "pandas": pd.__version__,
-    "pyarrow": pa.__version__,
-    "scipy": scipy.__version__,
-    "threadpoolctl": threadpoolctl.__version__,
-    "dcrec_spark": __version__,
+    **{"python": "/workers/python", "home": "/workers/dcrec_spark", "missing": {}, "dcrec_spark": __version__},
+    **{module.__name__: module.__version__ for module in (np, pd, pa, scipy, threadpoolctl)},
 }
 
 
@@ -56,7 +49,7 @@ def test_a_fit_names_the_workers_python_what_it_lacks_and_what_to_set(tmp_path: 
     """One that needs workers: what is done in the driver's process asks nothing of them."""
     venv.create(tmp_path / "bare", symlinks=True)
     bare = str(tmp_path / "bare" / "bin" / "python")
-    run = run_plain(FIT, environment=plain_environment(bare), cwd=tmp_path)
+    run = run_plain(FIT, cwd=tmp_path, python=bare)
     assert run.returncode == 0, run.stderr
     counts, sentence = run.stdout.splitlines()
     assert counts == "3 3"
@@ -119,17 +112,10 @@ def test_failures_before_the_probe_runs(failure: str, problem: str | None) -> No
     [("local[2]", "PYSPARK_PYTHON="), ("spark://host:7077", "--archives build/environment.tar.gz#environment")],
 )
 def test_what_to_set_on_one_machine_and_on_a_cluster(monkeypatch: pytest.MonkeyPatch, master: str, words: str) -> None:
-    session: Any = SimpleNamespace(_jsparkSession=None, sparkContext=_Context(master))
+    session: Any = SimpleNamespace(_jsparkSession=None, sparkContext=SimpleNamespace(master=master))
     monkeypatch.setattr(
         preflight, "_ask_worker", lambda _session: {**VERSIONS, "missing": {"everything": "it is not there"}}
     )
     with pytest.raises(ConfigError, match=r"^Python workers cannot run dcrec-spark: they run .* everything ") as error:
         require_workers(session)
     assert words in str(error.value)
-
-
-class _Context:
-    """As much of a Spark context as the question needs."""
-
-    def __init__(self, master: str) -> None:
-        self.master = master

@@ -88,13 +88,6 @@ def rating_block(observed: Array, ratings: Array, weights: Array, a_hat: Array, 
     return RatingBlock(entries.row_ptr, entries.col, ratings[at], weights[at], of_pairs, exposure)
 
 
-def user_rows(factors: dense.Factors, confounder: bool) -> Array:
-    """The users as they travel: the confounder weight, where there is one, next to the preferences."""
-    if not confounder:
-        return factors.user_preference
-    return np.column_stack([factors.user_preference, factors.confounder_weight])
-
-
 def assert_same(actual: Array | float, expected: Array | float, tolerance: float) -> None:
     """Equal to `tolerance` of the largest entry: sums over all pairs cancel, so small ones lose digits."""
     expected = np.asarray(expected, dtype=float)

@@ -59,11 +59,3 @@ def test_every_file_in_conf_loads_for_every_job(name: str, monkeypatch: pytest.M
         monkeypatch.setenv(variable, value)
     for kind in JOB_CONFIGS:
         assert load_config(kind, CONF / name).job == kind.job
-
-
-@pytest.mark.parametrize("name", ["demo.yaml", "cluster.yaml", "tune.yaml"])
-def test_other_files_hold_only_what_differs(name: str) -> None:
-    defaults = AllSettings().model_dump(mode="json")
-    for section, settings in read_yaml((CONF / name).read_text(encoding="utf-8")).items():
-        for setting, value in settings.items():
-            assert defaults[section][setting] != value, f"{section}.{setting}"

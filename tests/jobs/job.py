@@ -81,6 +81,13 @@ def run_job(job: type[AnyJob], settings: Mapping[str, object], *options: str) ->
     return Outcome(result.exit_code, error, result.stdout, result.exception)
 
 
+def publish(job: type[AnyJob], settings: Mapping[str, object]) -> Path:
+    """The directory of a run that has to end well."""
+    outcome = run_job(job, settings)
+    assert outcome.code == 0, outcome
+    return run_directory(Path(str(settings["output.path"])))
+
+
 def run_directory(output: Path) -> Path:
     return output / f"run_id={current_run_id(str(output))}"
 

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.jobs.job import SMALL, names_in, read_table, run_directory, run_retrain
+from dcrec_spark.jobs.retrain import Retrain
+from tests.jobs.job import SMALL, names_in, publish, read_table, run_retrain
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
@@ -43,10 +44,7 @@ def test_the_tables_hold_the_ids_that_came_in(tmp_path: Path) -> None:
     rows = hostile_rows()
     source, output = write(tmp_path / "ratings.parquet", rows), tmp_path / "out"
 
-    outcome = run_retrain({**SMALL, "input.path": source, "output.path": output})
-
-    assert outcome.code == 0, outcome
-    run = run_directory(output)
+    run = publish(Retrain, {**SMALL, "input.path": source, "output.path": output})
     assert sorted(read_table(run, "user_factors").id) == sorted([*IDS, ALL_SEEN])
     assert sorted(read_table(run, "item_factors").id) == sorted(ITEMS)
     rejects = read_table(run, "rejects")

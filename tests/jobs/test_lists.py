@@ -16,6 +16,7 @@ from tests.jobs.job import (
     AnyJob,
     failure_of,
     names_in,
+    publish,
     read_table,
     record_of,
     run_directory,
@@ -71,9 +72,7 @@ def settings(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def published(spark: SparkSession, settings: dict[str, Any]) -> Path:
-    outcome = run_retrain(settings)
-    assert outcome.code == 0, outcome
-    return run_directory(settings["output.path"])
+    return publish(Retrain, settings)
 
 
 @pytest.fixture
@@ -148,10 +147,7 @@ def test_a_saved_model_says_the_same_and_of_a_list_of_users_it_speaks_of_them_al
     published: Path, served: dict[str, Any], tmp_path: Path
 ) -> None:
     pd.DataFrame({"user": [3, 7, 555]}).to_parquet(tmp_path / "users.parquet")
-    outcome = run_job(
-        Recommend, {**served, "recommend.users": tmp_path / "users.parquet", "recommend.extra": "[overlap]"}
-    )
-    assert outcome.code == 0, outcome
+    publish(Recommend, {**served, "recommend.users": tmp_path / "users.parquet", "recommend.extra": "[overlap]"})
     run, users = run_directory(tmp_path / "out"), read_table(published, "user_overlap")
     assert_same_figures(read_table(run, "user_overlap"), users[users.user_id.isin([3, 7])], "user")
     assert_same_figures(read_table(run, "item_overlap"), read_table(published, "item_overlap"), "item")
@@ -159,9 +155,7 @@ def test_a_saved_model_says_the_same_and_of_a_list_of_users_it_speaks_of_them_al
 
 def test_held_out_pairs_are_no_evidence_and_no_recommendations(settings: dict[str, Any], tmp_path: Path) -> None:
     more = {"audit.held_out_share": 0.2, "audit.max_below_popularity": "null", "recommend.extra": "[intervals,overlap]"}
-    outcome = run_retrain({**settings, **more, "output.path": tmp_path / "out"})
-    assert outcome.code == 0, outcome
-    run = run_directory(tmp_path / "out")
+    run = publish(Retrain, {**settings, **more, "output.path": tmp_path / "out"})
     counts = record_of(run)["counts"]
     assert counts["held_out"] > 0
     for side in ("user", "item"):
@@ -173,8 +167,7 @@ def test_held_out_pairs_are_no_evidence_and_no_recommendations(settings: dict[st
 
 def test_ratings_need_a_count_only_where_it_is_read(served: dict[str, Any]) -> None:
     """Lists need of the ratings no more than who has rated what; how much was seen needs how often."""
-    outcome = run_job(Recommend, {**served, "input.columns.count": "null"})
-    assert outcome.code == 0, outcome
+    publish(Recommend, {**served, "input.columns.count": "null"})
 
 
 # What each job is refused for, with its exit code and message; {folder} holds the files.
@@ -245,9 +238,7 @@ def test_the_next_run_is_compared_with_this_one_and_refused_or_forced(
     (failed,) = (record for record in map(record_of, (folder / "out" / "failed").iterdir()) if record["exit_code"] == 4)
     verdicts = {verdict["check"]: verdict["passed"] for verdict in failed["audit"]["verdicts"]}
     assert (verdicts["max_churn"], verdicts["max_short_lists"]) == (False, True)
-    outcome = run_retrain({**other, "audit.force": "true"})
-    assert outcome.code == 0, outcome
-    second = run_directory(folder / "out")
+    second = publish(Retrain, {**other, "audit.force": "true"})
     record = record_of(second)
     assert "max_churn" in record["audit"]["forced"]
     assert any("(--force)" in text for text in record["warnings"])

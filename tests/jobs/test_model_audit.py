@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.config import RetrainConfig, load_config
-from dcrec_spark.errors import AuditError
 from dcrec_spark.jobs.model_audit import check_exposures
+from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.models.exposure import predictive_check
-from tests.jobs.job import SMALL, failure_of, read_table, record_of, run_directory, run_retrain
+from tests.jobs.job import SMALL, failure_of, publish, read_table, record_of, run_directory, run_retrain
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
@@ -77,8 +77,7 @@ def test_a_model_is_compared_with_the_last_one_and_refused_if_it_is_worse(
 
 
 def test_the_same_pairs_are_held_out_whatever_the_seed(settings: dict[str, Any]) -> None:
-    outcome = run_retrain({**settings, "run.seed": 9, "audit.max_loss": 1})
-    assert outcome.code == 0, outcome
+    publish(Retrain, {**settings, "run.seed": 9, "audit.max_loss": 1})
     record = record_of(run_directory(settings["output.path"]))
     assert record["counts"]["compared"] == record["counts"]["held_out"]
     checks = [verdict["check"] for verdict in record["audit"]["verdicts"]]
@@ -110,26 +109,32 @@ def check(stage: Stage, *settings: str) -> tuple[list[str], list[Any]]:
     return run.warnings, figures
 
 
+PASSED, FAILED = Stage(passed=True), Stage(passed=False)
+
+
 @pytest.mark.parametrize(
-    "settings", [["audit.exposure_check=off"], ["audit.exposure_check=refuse", "outcome.adjustment=none"]]
+    ("stage", "settings", "warned", "checked"),
+    [
+        (FAILED, ["audit.exposure_check=off"], [], False),
+        (FAILED, ["audit.exposure_check=refuse", "outcome.adjustment=none"], [], False),
+        (PASSED, ["audit.exposure_check=refuse"], [], True),
+        (FAILED, [], ["p 0.001; another exposure.rank may pass"], True),
+        (
+            FAILED,
+            ["audit.exposure_check=refuse", "audit.force=true"],
+            ["p 0.001; another exposure.rank may pass"],
+            True,
+        ),
+    ],
 )
-def test_off_and_models_without_a_confounder_check_nothing(settings: list[str]) -> None:
-    stage = Stage(passed=False)
-    assert (check(stage, *settings), stage.calls) == (([], []), [])
-
-
-def test_a_check_that_passes_is_recorded() -> None:
-    stage = Stage(passed=True)
-    assert check(stage, "audit.exposure_check=refuse") == ([], [stage.answer])
-    assert stage.calls == [("ratings", 0.2, 100, 4)]
-
-
-def test_a_check_that_fails_is_a_warning_or_refused_unless_forced() -> None:
-    for settings in ([], ["audit.exposure_check=refuse", "audit.force=true"]):
-        ((warning,), _) = check(Stage(passed=False), *settings)
-        assert warning.startswith("p 0.001; another exposure.rank may pass")
-    with pytest.raises(AuditError, match=r"audit\.exposure_check=refuse: p 0\.001; another exposure\.rank may pass"):
-        check(Stage(passed=False), "audit.exposure_check=refuse")
+def test_a_check_that_fails_is_a_warning_unless_it_is_to_be_refused(
+    stage: Stage, settings: list[str], warned: list[str], checked: bool
+) -> None:
+    stage.calls.clear()
+    warnings, figures = check(stage, *settings)
+    assert [text[: len(words)] for text, words in zip(warnings, warned, strict=True)] == warned
+    assert figures == [stage.answer] * checked
+    assert stage.calls == [("ratings", 0.2, 100, 4)] * checked
 
 
 def test_a_refused_check_keeps_the_old_tables(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,5 +142,7 @@ def test_a_refused_check_keeps_the_old_tables(settings: dict[str, Any], monkeypa
     before = run_directory(settings["output.path"])
     refused = run_retrain({**settings, "exposure.rank": 1, "audit.exposure_check": "refuse"})
     assert (refused.code, refused.error["kind"]) == (4, "AuditError")
+    assert refused.message.startswith("audit.exposure_check=refuse: ")
     assert "do not trust a_hat" in refused.message
+    assert "another exposure.rank may pass" in refused.message
     assert run_directory(settings["output.path"]) == before

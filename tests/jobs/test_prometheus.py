@@ -37,12 +37,6 @@ def value(text: str, name: str, label: str = "") -> float:
     return float(line.rpartition(" ")[2])
 
 
-def test_a_skipped_run_has_published_nothing_and_failed_in_nothing() -> None:
-    text = text_of({**FACTS, "status": "skipped"})
-    assert value(text, "dcrec_run_published") == 0.0
-    assert value(text, "dcrec_run_exit_code") == 0.0
-
-
 def test_each_value_stands_on_a_line_of_its_own_under_what_it_is() -> None:
     text = text_of(FACTS)
     assert text.endswith("\n")

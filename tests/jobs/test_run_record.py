@@ -7,12 +7,8 @@ import pytest
 from rich.console import Console
 
 from dcrec_spark.config import RetrainConfig
-from dcrec_spark.errors import AuditError, DataError
 from dcrec_spark.jobs.job import run_summary
-from dcrec_spark.jobs.run_record import Run, StageFit, Verdict, Verdicts
-
-GOOD = Verdict("max_churn", 0.1, 0.2, True, "10 places changed")
-BAD = Verdict("min_coverage", 0.1, 0.2, False, "2 of 20 items are in some list")
+from dcrec_spark.jobs.run_record import Run, StageFit
 
 
 @pytest.mark.parametrize(
@@ -41,22 +37,6 @@ def test_a_fit_that_did_not_converge_is_named_with_its_remedy(
 )
 def test_other_fits_are_not_mentioned(fit: StageFit, tol: float) -> None:
     assert fit.warning("exposure", tol) is None
-
-
-def test_a_failed_check_names_its_setting_and_the_way_out() -> None:
-    verdicts = Verdicts()
-    with pytest.raises(AuditError, match=r"2 of 20 items are in some list \(setting audit.min_coverage=0.2\).*--force"):
-        verdicts.enforce([GOOD, BAD], force=False)
-    assert (verdicts.all, verdicts.forced) == ([GOOD, BAD], [])
-    with pytest.raises(DataError):
-        verdicts.enforce([BAD], force=False, error=DataError)
-
-
-def test_a_forced_check_is_recorded() -> None:
-    verdicts = Verdicts()
-    (warning,) = verdicts.enforce([GOOD, BAD], force=True)
-    assert warning.startswith("published although a limit is exceeded (--force): 2 of 20 items")
-    assert verdicts.forced == ["min_coverage"]
 
 
 def test_the_summary_shows_counts_fits_times_and_warnings() -> None:

@@ -127,6 +127,10 @@ def interrupt(*_: object) -> DataFrame:
     raise KeyboardInterrupt("stopped by SIGTERM")
 
 
+def ask_the_jvm(_job: Greet, spark: SparkSession, _users: list[str]) -> DataFrame:
+    return spark._jvm.java.net.URI("a b")  # type: ignore[union-attr, no-any-return]
+
+
 def rank_from_two(_job: Greet, spark: SparkSession, users: list[str]) -> DataFrame:
     return RIGHT(_job, spark, users).withColumn("rank", F.col("rank") + 1)
 
@@ -135,6 +139,7 @@ RIGHT = Greet.table
 LOAD = Greet.load
 WRITE = LocalFiles.write
 FAILURES: dict[str, tuple[str, Callable[..., Any], int, str]] = {
+    "the JVM, in one line": ("table", ask_the_jvm, 1, "Py4JJavaError: Illegal character in path at index 1: a b"),
     "a signal": ("table", interrupt, 6, "InterruptedRun"),
     "input is refused": ("extract", refuse_inputs, 3, "DataError: nobody is there"),
     "the unexpected, without its secrets": (
@@ -156,19 +161,6 @@ def test_a_run_that_fails_leaves_its_record_and_the_old_tables(what: str, output
     assert record["error"].startswith(message)
     assert_nothing_published(outcome, output, before)
     assert Greet.released == ["cached"] * Greet.steps.count("transform")
-
-
-def test_what_the_jvm_raised_is_said_in_one_line_in_the_log_and_in_the_record(output: Path) -> None:
-    """Its stack trace stands apart, in the log alone."""
-
-    def ask(_job: Greet, spark: SparkSession, _users: list[str]) -> DataFrame:
-        return spark._jvm.java.net.URI("a b")  # type: ignore[union-attr, no-any-return]
-
-    outcome = run_job(type("Broken", (Greet,), {"table": ask}), {"output.path": output})
-    assert outcome.code == 1, outcome
-    assert outcome.message == "Py4JJavaError: Illegal character in path at index 1: a b"
-    assert failure_of(output)["error"] == outcome.message
-    assert "\tat java.base" in outcome.error["exception"]
 
 
 def test_a_publisher_that_was_faster_wins(output: Path) -> None:

@@ -19,6 +19,7 @@ from tests.jobs.job import (
     AnyJob,
     failure_of,
     names_in,
+    publish,
     read_table,
     record_of,
     run_directory,
@@ -55,8 +56,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     ratings().to_parquet(folder / "ratings.parquet")
     places = {"input.path": folder / "ratings.parquet", "output.path": folder / "nightly"}
-    outcome = run_retrain({**FIT, **RANK, **places, "model.warm_start": "previous"})
-    assert outcome.code == 0, outcome
+    publish(Retrain, {**FIT, **RANK, **places, "model.warm_start": "previous"})
     return folder
 
 
@@ -139,9 +139,7 @@ def test_a_fit_does_not_start_from_a_model_whose_files_are_not_those_of_its_run(
 
 
 def test_the_model_recommends_what_its_run_published(trained: Path, settings: dict[str, Any]) -> None:
-    outcome = run_job(Recommend, settings)
-
-    assert outcome.code == 0, outcome
+    publish(Recommend, settings)
     origin, run = run_directory(trained / "nightly"), run_directory(settings["output.path"])
     assert_same_tables(recommended(run), recommended(origin), 1e-12)
     first, record = record_of(origin), record_of(run)
@@ -162,8 +160,7 @@ def test_lists_with_intervals_are_the_same_lists(
     """The fit's own, and those that its saved model gives with the ratings of the fit."""
     given = {Retrain: fit_again, Recommend: {**settings, "output.path": tmp_path / "served"}}
     for job, of in given.items():
-        outcome = run_job(job, {**of, "recommend.extra": "[intervals]"})
-        assert outcome.code == 0, outcome
+        publish(job, {**of, "recommend.extra": "[intervals]"})
     fitted, served = (run_directory(of["output.path"]) for of in given.values())
     for run in (fitted, served):
         assert_same_tables(recommended(run), recommended(run_directory(trained / "nightly")), 1e-9)
@@ -183,10 +180,7 @@ def test_a_list_of_users_is_served_alone(trained: Path, settings: dict[str, Any]
     by_hand = shutil.copytree(run_directory(trained / "nightly") / "model", tmp_path / "by-hand" / "model")
     whose = {"model.path": by_hand, "recommend.users": tmp_path / "users"}
 
-    outcome = run_job(Recommend, {**settings, **whose, "recommend.exclude_seen": "false"})
-
-    assert outcome.code == 0, outcome
-    run = run_directory(settings["output.path"])
+    run = publish(Recommend, {**settings, **whose, "recommend.exclude_seen": "false"})
     assert recommended(run).user_id.tolist() == ["u03"] * 3 + ["u07"] * 3
     record = record_of(run)
     assert (record["counts"]["users_asked"], record["counts"]["users_known"]) == (3, 2)
@@ -206,10 +200,7 @@ def test_a_user_of_the_training_by_another_name_gets_the_same(
     origin = run_directory(trained / "nightly")
     places = {"model.path": origin / "model", "input.format": "csv", "input.path": tmp_path / "new.csv"}
 
-    outcome = run_job(FoldIn, {**settings, **places, "validation.max_reject_share": 0.5})
-
-    assert outcome.code == 0, outcome
-    run = run_directory(settings["output.path"])
+    run = publish(FoldIn, {**settings, **places, "validation.max_reject_share": 0.5})
     before = recommended(origin).query("user_id == 'u03'").assign(user_id="new").reset_index(drop=True)
     assert_same_tables(recommended(run), before, 1e-6)
     factors, old = (read_table(directory, "user_factors").set_index("id") for directory in (run, origin))

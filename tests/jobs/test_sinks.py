@@ -133,15 +133,9 @@ def test_a_sink_of_another_package_is_found_by_its_entry_point(output: Path) -> 
     ("given", "words"),
     [
         ("shelf={place: hall, height: tall}", "setting warehouses.other.shelf.height: found 'tall', expected a whole"),
-        (
-            "shelf={place: hall, hight: 3}",
-            "unknown setting warehouses.other.shelf.hight: did you mean warehouses.other",
-        ),
+        ("shelf={place: hall, hight: 3}", "unknown setting warehouses.other.shelf.hight: did you mean"),
         ("shelf={}", "warehouses.other.shelf.place"),
-        (
-            "shelv={place: hall}",
-            "no installed package offers this sink (entry point group dcrec_spark.sinks); found sh",
-        ),
+        ("shelv={place: hall}", "no installed package offers this sink (entry point group dcrec_spark.sinks)"),
     ],
 )
 def test_a_sink_checks_its_own_settings(given: str, words: str, output: Path) -> None:

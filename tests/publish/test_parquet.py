@@ -176,25 +176,6 @@ def test_what_is_no_table_is_published_too_and_checked_to_its_last_file(spark: S
         verify(str(run))
 
 
-def test_a_folder_that_fails_leaves_nothing_half_written(spark: SparkSession, tmp_path: Path) -> None:
-    def fail(uri: str) -> None:
-        Path(uri.removeprefix("file://")).mkdir()
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        publish(spark, str(tmp_path), "r1", {}, record_of, folders={"model": fail})
-    assert os.listdir(tmp_path) == [".lock"]
-
-
-def test_an_output_below_a_file_is_refused_before_any_work(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for output in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(ConfigError, match=r"output\.path is .*, where this user can not write"):
-            ParquetSink.open(str(output)).check_writable()
-        with pytest.raises(ConfigError, match=r"output\.path"):
-            stage(spark, str(output), "r1", tables_of(spark, "r1"))
-
-
 @pytest.mark.parametrize(
     ("output", "why"),
     [

@@ -1,16 +1,19 @@
-"""The file operations of publishing and saving, equal on the local file system and through Hadoop's interface."""
+"""Files and tables on the local file system and through Hadoop's interface: what is read is what was written."""
 
 import hashlib
 import os
 from pathlib import Path
 
 import pytest
+from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
-from dcrec_spark.errors import ConflictError
+from dcrec_spark.errors import ConflictError, DataError
 from dcrec_spark.storage.hadoop import HadoopFiles
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.protocol import Files
+from dcrec_spark.storage.tables import write_table
+from tests.frames import frame_of
 
 
 @pytest.fixture(params=["local", "hadoop"])
@@ -96,3 +99,28 @@ def test_a_held_lock_is_a_conflict_and_a_freed_one_is_not(tmp_path: Path) -> Non
         pass
     with impatient.lock(path):
         assert os.listdir(tmp_path) == [".lock"]
+
+
+class HalfLost(LocalFiles):
+    """A store that loses the files of a table between two looks, like the disks of executors that nobody shares."""
+
+    looks = 0
+
+    def uri(self, path: str) -> str:
+        self.looks += 1
+        if self.looks == 2:
+            for part in sorted(Path(path).glob("part-*"))[1:]:
+                part.unlink()
+        return super().uri(path)
+
+
+def test_what_is_read_is_what_was_written(spark: SparkSession, tmp_path: Path) -> None:
+    table = frame_of(spark, [("u1", [1.0, 2.0]), ("u2", None), ("", [])], "id string, features array<double>")
+    path = f"{tmp_path}/factors"
+    assert write_table(LocalFiles(), path, table, "output.path") == 3
+    assert_df_equality(spark.read.parquet(path), table, ignore_row_order=True, ignore_nullable=True)
+
+
+def test_rows_that_the_driver_does_not_see_are_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"10 rows were written to .*, and \d are there.*set output\.path"):
+        write_table(HalfLost(), f"{tmp_path}/lost", spark.range(10).repartition(2), "output.path")

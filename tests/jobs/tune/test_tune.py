@@ -11,7 +11,7 @@ import pytest
 from dcrec_spark.config import RetrainConfig, load_config
 from dcrec_spark.jobs.tune.job import Tune
 from dcrec_spark.publish.parquet import verify
-from tests.jobs.job import names_in, read_table, record_of, run_directory, run_job
+from tests.jobs.job import names_in, publish, read_table, record_of, run_directory, run_job
 from tests.publish.test_parquet import commit, stage_by_hand
 
 SETTINGS = {
@@ -87,8 +87,7 @@ def test_every_trial_is_recorded_and_the_best_is_a_configuration(searched: Path)
 def test_the_cluster_comes_to_the_same_metrics(searched: Path, ratings: Path, tmp_path: Path) -> None:
     """Both drop the held-out ratings of items without training, and those items from the coverage."""
     places = {"input.path": ratings, "output.path": tmp_path / "out"}
-    outcome = run_job(TuneOnCluster, {**SETTINGS, **places, **dict.fromkeys(SPACE, "[2]")})
-    assert outcome.code == 0, outcome
+    publish(TuneOnCluster, {**SETTINGS, **places, **dict.fromkeys(SPACE, "[2]")})
     here, there = trials(run_directory(tmp_path / "out")), trials(run_directory(searched))
     sizes = [record_of(run_directory(output))["counts"] for output in (tmp_path / "out", searched)]
     assert sizes[0] == {**sizes[1], "trials": 1}
@@ -107,8 +106,7 @@ def test_weighted_errors_are_the_same_in_memory_and_on_the_cluster(ratings: Path
     given |= {"tuning.metric": "mse", "tuning.weights": "exposure"}
     found = []
     for job in (Tune, TuneOnCluster):
-        outcome = run_job(job, {**given, "output.path": tmp_path / job.__name__})
-        assert outcome.code == 0, outcome
+        publish(job, {**given, "output.path": tmp_path / job.__name__})
         found.append(dict(trials(run_directory(tmp_path / job.__name__)).metrics[0]))
     assert found[0] == pytest.approx(found[1], rel=1e-9)
 
@@ -118,9 +116,7 @@ def test_failed_trials_are_reported_and_the_latest_ratings_can_choose(ratings: P
         **{"input.path": ratings, "input.columns.timestamp": "time", "output.path": tmp_path / "out"},
         **{"tuning.split": "time", "tuning.metric": "mse", "tuning.space.outcome.reg_param": "[1,1e12]"},
     }
-    outcome = run_job(Tune, {**SETTINGS, **settings})
-    assert outcome.code == 0, outcome
-    run = run_directory(tmp_path / "out")
+    run = publish(Tune, {**SETTINGS, **settings})
     table, record = trials(run), record_of(run)
     assert list(table.status) == ["done", "failed"]
     assert "all factors are zero" in table.error[1]

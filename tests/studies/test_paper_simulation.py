@@ -75,18 +75,6 @@ def test_factors_and_exposures_have_the_moments_of_their_gamma(reading: str, sha
     assert covariance == pytest.approx(0.25 * 0.3 * scale**2, rel=0.06)
 
 
-def test_exposure_says_more_about_the_rating_the_stronger_the_confounding() -> None:
-    def correlation(strength: float) -> float:
-        settings = Simulation(
-            n_users=500, n_items=500, confounding_preference=0.0, confounding_outcome=strength, seed=1
-        )
-        block = draw_block(settings, np.arange(500), draw_items(settings))
-        return float(np.corrcoef(block.exposed.ravel(), block.rating.ravel())[0, 1])
-
-    none, some, strong = map(correlation, (0.0, 1.0, 5.0))
-    assert none + 0.05 < some < strong - 0.05
-
-
 @pytest.mark.parametrize("rate", [0.0, 0.3, 7.5, 800.0])
 def test_expected_rating_is_the_sum_over_the_clipped_poisson(rate: float) -> None:
     clipped = np.minimum(1 + np.arange(2000), 5)

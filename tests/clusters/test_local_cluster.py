@@ -24,9 +24,7 @@ def test_a_nightly_run_over_blocks_publishes_from_a_local_cluster(tmp_path: Path
         "spark.master": "local-cluster[2,1,1024]",
         "spark.checkpoint_dir": tmp_path / "checkpoints",
     }
-    overrides = options_of(settings)
-
-    finished = run([sys.executable, ROOT / "jobs" / "retrain.py", *overrides], spark_home(tmp_path))
+    finished = run([sys.executable, ROOT / "jobs" / "retrain.py", *options_of(settings)], spark_home(tmp_path))
 
     assert finished.returncode == 0, finished.stderr
     directory = run_directory(tmp_path / "out")

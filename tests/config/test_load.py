@@ -1,12 +1,26 @@
-"""Reading a configuration: YAML 1.2, layers, values of the environment, and errors that name the setting."""
+"""Reading a configuration: YAML 1.2, layers, values of the environment, spaces; errors that name the setting."""
 
 import re
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from dcrec_spark.config import AllSettings, load_config
+from dcrec_spark.config import (
+    JOB_CONFIGS,
+    AllSettings,
+    FoldInConfig,
+    JobConfig,
+    Range,
+    RecommendJobConfig,
+    RetrainConfig,
+    TuneConfig,
+    config_hash,
+    load_config,
+)
+from dcrec_spark.config.jobs import known_settings
 from dcrec_spark.config.load import read_yaml
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.settings.tables import PRESETS
@@ -152,3 +166,104 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, words: s
     with pytest.raises(ConfigError, match=re.escape(str(file))) as caught:
         load_config(AllSettings, file)
     assert words in str(caught.value)
+
+
+def space_of(*overrides: str) -> dict[str, Any]:
+    return load_config(AllSettings, None, ["tuning.search=random", *overrides]).tuning.space
+
+
+def test_names_are_dotted_from_the_command_line_and_from_a_file() -> None:
+    assert space_of("tuning.space.exposure.rank=[5,10]", "tuning.space.outcome.rank={low: 2, high: 9, int: true}") == {
+        "exposure.rank": (5, 10),
+        "outcome.rank": Range(low=2, high=9, int=True),
+    }
+    written = AllSettings.model_validate(
+        {"tuning": {"space": {"outcome.reg_param": [0, "1"], "outcome.unobserved_weight": [None, 5]}}}
+    )
+    assert written.tuning.space == {"outcome.reg_param": (0.0, 1.0), "outcome.unobserved_weight": (None, 5.0)}
+    assert AllSettings.model_validate(written.model_dump(mode="json")) == written
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("exposure.rnk=[1]", ["found exposure.rnk", "did you mean exposure.rank?"]),
+        ("recommend.top_n=[1]", ["settings of exposure or outcome", "found recommend.top_n"]),
+        ("exposure.rank=[5,0]", ["values that exposure.rank takes", "found 0", "greater than or equal to 1"]),
+        ("outcome.outcome=[weighty]", ["outcome.outcome", "found 'weighty'", "one of weighted"]),
+        ("exposure.rank={low: 1, high: 5}", ["int: true in the range of exposure.rank"]),
+        ("exposure.rank={low: 1.5, high: 5, int: true}", ["whole numbers where int is true", "found 1.5 and 5"]),
+        ("outcome.reg_param={low: 2, high: 1}", ["low below high", "found 2 and 1"]),
+        ("outcome.reg_param={low: -1, high: 1}", ["outcome.reg_param takes", "found -1", "greater than or equal to 0"]),
+        ("outcome.reg_param={low: 0, high: 1, log: true}", ["low above 0 where log is true"]),
+    ],
+)  # fmt: skip
+def test_what_a_setting_does_not_take_is_refused_by_name(override: str, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        space_of(f"tuning.space.{override}")
+    message = str(caught.value)
+    assert message.startswith("setting tuning.space: expected")
+    assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_a_range_goes_from_end_to_end_and_gives_whole_numbers_equal_parts(log: bool) -> None:
+    real, whole = Range(low=1, high=4, log=log), Range(low=1, high=4, log=log, int=True)
+    assert (real.at(0.0), real.at(1.0)) == (1.0, 4.0)
+    assert real.at(0.5) == pytest.approx(2.0 if log else 2.5)
+    drawn = [whole.at(place / 1000) for place in range(1000)]
+    assert set(drawn) == {1, 2, 3, 4}
+    assert all(isinstance(value, int) for value in drawn)
+    assert drawn.count(4) == pytest.approx(139 if log else 250, abs=1)  # log(5 / 4) / log(5)
+
+
+SHARED_FILE = """
+input: {path: ratings.parquet}
+outcome: {rank: 7}
+tuning: {trials: 5, metric: "${env:DCREC_NOT_SET}"}
+model: {path: saved, warm_start: previous}
+"""
+
+
+def shared_file(folder: Path, text: str = SHARED_FILE) -> Path:
+    file = folder / "shared.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_the_reference_holds_the_settings_of_all_jobs_and_no_others() -> None:
+    of_jobs = {name for kind in JOB_CONFIGS for name in known_settings(kind)}
+    assert set(known_settings(AllSettings)) == of_jobs
+
+
+def test_a_setting_has_the_same_type_and_default_in_all_jobs_that_have_it() -> None:
+    reference = AllSettings(run={"run_date": "2026-01-31"}).model_dump()  # type: ignore[arg-type]
+    for kind in JOB_CONFIGS:
+        for section, values in kind(run={"run_date": "2026-01-31"}).model_dump().items():  # type: ignore[arg-type]
+            assert values.items() <= reference[section].items(), (kind, section)
+
+
+def test_jobs_share_a_file_and_each_takes_its_own_settings(tmp_path: Path) -> None:
+    """A variable that only another job's setting needs may be missing from the environment."""
+    with capture_logs() as logged:
+        config = load_config(RetrainConfig, shared_file(tmp_path))
+    assert (config.input.path, config.outcome.rank, config.model.warm_start) == ("ratings.parquet", 7, "previous")
+    assert load_config(FoldInConfig, shared_file(tmp_path)).model.path == "saved"
+    assert [entry["settings"] for entry in logged] == [["tuning.trials", "tuning.metric", "model.path"]]
+    assert config_hash(config) == config_hash(load_config(RetrainConfig, None, ["outcome.rank=7"]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "override", "jobs"),
+    [
+        (RetrainConfig, "tuning.trials=3", "tune"),
+        (RetrainConfig, "model.path=saved", "recommend, fold_in and evaluate"),
+        (FoldInConfig, "recommend.users=some.csv", "recommend"),
+        (RecommendJobConfig, "audit.max_loss=1", "retrain"),
+        (TuneConfig, "recommend={top_n: 3}", "retrain, recommend, "),
+    ],
+)
+def test_the_command_line_names_settings_of_its_own_job_only(kind: type[JobConfig], override: str, jobs: str) -> None:
+    name = override.split("=")[0]
+    with pytest.raises(ConfigError, match=rf"^unknown setting for the job {kind.job}: {name}.* is a setting of {jobs}"):
+        load_config(kind, None, [override])

@@ -1,4 +1,4 @@
-"""Passwords in names and texts."""
+"""Passwords in names and texts, and what of a configuration is recorded and hashed."""
 
 import json
 import string
@@ -10,7 +10,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dcrec_spark.config import AllSettings, RetrainConfig, forget_secrets, load_config, masked_all
+from dcrec_spark.config import (
+    AllSettings,
+    RetrainConfig,
+    config_hash,
+    forget_secrets,
+    load_config,
+    masked_all,
+    resolved,
+)
 from dcrec_spark.config.secrets import is_secret_name, mask_secrets, mask_values, remember_secrets, secrets_in
 from dcrec_spark.errors import ConfigError
 
@@ -164,3 +172,54 @@ def test_an_error_on_the_command_line_does_not_show_its_secrets(override: str) -
     with pytest.raises(ConfigError) as caught:
         load_config(AllSettings, None, [override])
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_secrets_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_IN_ENV", "hunter1")
+    config = load_config(
+        AllSettings,
+        None,
+        [
+            "input.options.custom=${env:SECRET_IN_ENV}",
+            "input.options.password=hunter2",
+            "input.options.url=jdbc:postgresql://me:hunter3@h/db?user=a&password=hunter4&ssl=true",
+            "spark.conf.spark.hadoop.fs.s3a.secret.key=hunter5",
+            "spark.conf.spark.driver.extraJavaOptions=-Djavax.net.ssl.trustStorePassword=hunter6 -Dx=1",
+            "input.path=https://h/x?sas_token=hunter7",
+            "warehouses.other.redis={url: 'redis://:hunter8@h', password: hunter9}",
+        ],
+    )
+    assert config.input.options["custom"] == "hunter1"
+    recorded = resolved(config)
+    assert "hunter" not in json.dumps(recorded)
+    assert recorded["input"]["options"]["custom"] == "${env:SECRET_IN_ENV}"
+    assert recorded["input"]["options"]["url"] == "jdbc:postgresql://me:***@h/db?user=a&password=***&ssl=true"
+    assert recorded["warehouses"]["other"] == {"redis": {"url": "redis://:***@h", "password": "***"}}
+    assert recorded["spark"]["conf"]["spark.driver.extraJavaOptions"].endswith("=*** -Dx=1")
+
+
+BLIND = (
+    *("run.name=other", "run.run_date=2020-01-01", "spark.master=local[7]", "input.path=/x", "engine.num_blocks=7"),
+    *("input.options.password=hunter2", "input.options.url=jdbc:x", "model.path=/x", "recommend.users=/x"),
+    *("evaluation.test_path=/x", "warehouses.hive=x", "audit.max_churn=0.5", "output.path=/x"),
+)
+DECIDING = (
+    *("run.seed=1", "input.format=csv", "input.columns.user=u", "input.options.quote=x", "validation.scale_max=5"),
+    *("exposure.rank=11", "engine.precision=float32", "recommend.top_n=11"),
+)
+
+
+def test_the_hash_is_of_the_settings_that_can_change_the_result() -> None:
+    default = config_hash(load_config(AllSettings))
+    same = {override: config_hash(load_config(AllSettings, None, [override])) for override in (*BLIND, *DECIDING)}
+    assert [override for override, found in same.items() if found == default] == list(BLIND)
+
+
+def test_hash_ignores_how_a_value_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "20")
+    written = ["20", "'20'", "20.0", "${env:RANK}"]
+    hashes = {config_hash(load_config(AllSettings, None, [f"exposure.rank={text}"])) for text in written}
+    file = tmp_path / "mine.yaml"
+    file.write_text("exposure: {rank: 20}\n", encoding="utf-8")
+    assert hashes == {config_hash(load_config(AllSettings, file))}
+    assert len(hashes.pop()) == 64

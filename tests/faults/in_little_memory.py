@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.spark.session import build_session
-from tests.spark.test_cluster import estimates_of
 
 USERS, ITEMS, RATINGS_OF_A_USER = 6000, 1000, 8
 # More blocks than tasks run side by side.
@@ -66,6 +65,18 @@ def fit(spark: SparkSession, file: Path) -> dict[str, Any]:
     np.savez(file, **estimates_of(estimator.fit(drawn(spark))))
     spilled = sum(stage["diskBytesSpilled"] for stage in status(spark, "stages?status=complete"))
     return {"on_disk": sorted(on_disk), "spilled": spilled}
+
+
+def estimates_of(model: Any) -> dict[str, Any]:
+    """Everything that a fit estimates, as plain numbers."""
+    tables = dict(zip(("users", "items"), model.factorTables(), strict=True))
+    rows = {
+        name: [[v for c in row.asDict() if c not in ("id", "bias") for v in np.ravel(row[c]).tolist()] for row in
+               table.orderBy("id").collect()]
+        for name, table in tables.items()
+    }  # fmt: skip
+    histories = {"elbo": model.exposureModel.elboHistory, "loss": model.objectiveHistory}
+    return {**rows, **histories, "intercept": model.intercept}
 
 
 def main(folder: Path) -> None:

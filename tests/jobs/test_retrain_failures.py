@@ -1,16 +1,19 @@
-"""Bad input, bad settings, bad luck: the right exit code, a message that names things, and nothing half-published."""
+"""Input that is bad, hostile or as before: the right exit code, a message that names things, nothing half-published."""
 
 import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from dcrec_spark.jobs.retrain import _COMPARED, Retrain, is_comparable
 from dcrec_spark.publish.parquet import ParquetSink, verify
-from dcrec_spark.publish.protocol import publish
-from tests.jobs.job import SMALL, failure_of, names_in, read_table, record_of, run_directory, run_retrain
+from dcrec_spark.publish.protocol import publish as publish_to
+from tests.jobs.job import SMALL, failure_of, names_in, publish, read_table, record_of, run_directory, run_retrain
 
 GOOD = [f"u{user},i{item},{1 + (user * item) % 5}" for user in range(6) for item in range(6) if (user + item) % 3]
 CSV = {**SMALL, "input.format": "csv", "validation.scale_min": 1, "validation.scale_max": 5}
@@ -29,7 +32,7 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     """An output directory that holds one run; what it published makes no difference to those that fail."""
     output = tmp_path_factory.mktemp("published") / "out"
     sink = ParquetSink.open(str(output), spark)
-    publish(sink, "before", {"recommendations": spark.range(3)}, lambda _: {"job": "retrain"})
+    publish_to(sink, "before", {"recommendations": spark.range(3)}, lambda _: {"job": "retrain"})
     return output
 
 
@@ -102,3 +105,122 @@ def test_a_dry_run_checks_and_writes_nothing(tmp_path: Path) -> None:
     assert "nothing was written" in outcome.printed
     assert "user_id string, item_id string, rating string model" in " ".join(outcome.printed.split())
     assert os.listdir(tmp_path) == ["ratings.csv"]
+
+
+ALIKE = ["café", "cafe\u0301", "café ", "cafe", "\u0441afe", "Cafe", "\u200bcafe", "cafe\0", "caf\0e", "\0cafe"]
+FOR_SPREADSHEETS = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3"]
+FOR_SHELLS_AND_PAGES = ["../..", "/etc/passwd", "a/../a", ".", "%2e%2e", "<script>alert(1)</script>", "[bold]", "${x}"]
+FOR_PARSERS = ['"', '""', "a,b", "a\nb", "a\r\nb", "null", "NaN", "\\N", "'; DROP TABLE x; --", "`", "\t", "\U0001f600"]
+LONG = ["x" * 100_000, "x" * 99_999 + "y"]
+IDS = [*ALIKE, *FOR_SPREADSHEETS, *FOR_SHELLS_AND_PAGES, *FOR_PARSERS, *LONG]
+ITEMS = IDS[::3]  # of every sort, the long ones apart: an item of many users would be stored as often
+ALL_SEEN = "rated everything"
+EXTREMES = [1e308, -1e308]
+
+
+def write(path: Path, rows: list[tuple[str, str, float]]) -> Path:
+    user, item, rating = zip(*rows, strict=True)
+    pq.write_table(pa.table({"user": user, "item": item, "rating": rating}), path)
+    return path
+
+
+def hostile_rows() -> list[tuple[str, str, float]]:
+    """Three ratings of each user, one of the smallest number, those of who rated everything, and two without bounds."""
+    rows = [
+        (user, ITEMS[(number + step) % len(ITEMS)], 1.0 + (number + step) % 5)
+        for number, user in enumerate(IDS)
+        for step in (0, 3, 5)
+    ]
+    rows += [(ALL_SEEN, item, 3.0) for item in ITEMS[1:]] + [(ALL_SEEN, ITEMS[0], 5e-324)]
+    return rows + [(user, "bought by bots", rating) for user, rating in zip(IDS, EXTREMES, strict=False)]
+
+
+def test_the_tables_hold_the_ids_that_came_in(tmp_path: Path) -> None:
+    """None is merged with one that looks like it, cut short, or taken for a path; and nobody gets what he has seen."""
+    rows = hostile_rows()
+    source, output = write(tmp_path / "ratings.parquet", rows), tmp_path / "out"
+
+    run = publish(Retrain, {**SMALL, "input.path": source, "output.path": output})
+    assert sorted(read_table(run, "user_factors").id) == sorted([*IDS, ALL_SEEN])
+    assert sorted(read_table(run, "item_factors").id) == sorted(ITEMS)
+    rejects = read_table(run, "rejects")
+    assert list(map(list, rejects.reasons)) == [["extreme_rating"]] * len(EXTREMES)
+    lists = read_table(run, "recommendations")
+    assert set(lists.user_id) == set(IDS), "who has rated everything has an empty list"
+    assert set(lists.item_id) <= set(ITEMS)
+    assert {(user, item) for user, item, _ in rows}.isdisjoint(zip(lists.user_id, lists.item_id, strict=True))
+    assert names_in(output) == {run.name, "CURRENT"}
+    assert set(tmp_path.iterdir()) == {source, output}
+
+
+def test_a_broken_file_among_good_ones_publishes_nothing(tmp_path: Path) -> None:
+    source = tmp_path / "ratings"
+    source.mkdir()
+    for number in range(2):
+        write(source / f"{number}.parquet", hostile_rows())
+    (source / "1.parquet").write_bytes((source / "1.parquet").read_bytes()[:-50])
+
+    outcome = run_retrain({**SMALL, "input.path": source, "output.path": tmp_path / "out"})
+
+    assert (outcome.code, outcome.error["kind"]) == (3, "DataError")
+    assert "1.parquet" in outcome.message
+    assert "Traceback" not in outcome.message
+    assert names_in(tmp_path / "out") == set()
+
+
+PAIRS = [(user, item) for user in range(12) for item in range(10) if (user + item) % 3]
+RATINGS = ["user,item,rating", *(f"{user},{item},{1 + (user * item) % 5}" for user, item in PAIRS)]
+
+
+@pytest.fixture
+def nightly(tmp_path: Path) -> dict[str, object]:
+    (tmp_path / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
+    return {
+        **SMALL,
+        "input.format": "csv",
+        "input.path": tmp_path / "ratings.csv",
+        "input.unchanged": "skip",
+        "output.path": tmp_path / "out",
+        "run.metrics_file": tmp_path / "run.prom",
+    }
+
+
+def test_a_record_of_another_job_or_version_is_not_compared_with() -> None:
+    record = dict.fromkeys(_COMPARED, "retrain")
+    assert is_comparable(record, "retrain")
+    assert not is_comparable(record, "tune")
+    assert not is_comparable({name: value for name, value in record.items() if name != "input_snapshot"}, "retrain")
+
+
+def test_a_run_without_new_ratings_leaves_the_published_run(nightly: dict[str, object], tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    assert run_retrain({**nightly, "run.run_date": "2026-11-20"}).code == 0
+    first = run_directory(output)
+
+    quiet = run_retrain({**nightly, "run.run_date": "2026-11-21"})
+
+    assert quiet.code == 0, quiet
+    assert run_directory(output) == first
+    assert names_in(output) == {"CURRENT", first.name, "skipped"}
+    (skipped,) = (output / "skipped").iterdir()
+    record, served = record_of(skipped), record_of(first)
+    assert (record["status"], record["exit_code"], record["run_date"]) == ("skipped", 0, "2026-11-21")
+    assert record["unchanged_since"] == served["run_id"]
+    assert record["data_fingerprint"] == served["data_fingerprint"]
+    assert "fit" not in record["timings"]
+    assert f"as in run {served['run_id']}, which stays" in " ".join(quiet.printed.split())
+    metrics = (tmp_path / "run.prom").read_text()
+    assert 'dcrec_run_published{job="retrain",name="dcrec"} 0.0' in metrics
+    assert 'dcrec_run_exit_code{job="retrain",name="dcrec"} 0.0' in metrics
+
+
+def test_other_ratings_or_settings_make_a_run(nightly: dict[str, object], tmp_path: Path) -> None:
+    runs = set()
+    # The second model is the same, and its lists are not; before the last run comes a rating.
+    for more in ({}, {"recommend.top_n": 3}, {"recommend.top_n": 3, "input.unchanged": "run"}, {"recommend.top_n": 3}):
+        if len(runs) == 3:
+            (tmp_path / "ratings.csv").write_text("\n".join([*RATINGS, "0,3,5"]), encoding="utf-8")
+        assert run_retrain({**nightly, **more}).code == 0
+        runs.add(run_directory(tmp_path / "out").name)
+    assert len(runs) == 4
+    assert not (tmp_path / "out" / "skipped").exists()

@@ -5,8 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
@@ -14,10 +12,8 @@ from dcrec_spark.config.types import Section
 from dcrec_spark.jobs import sinks
 from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.publish.current import current_run_id
-from dcrec_spark.publish.manifest import fingerprint
-from dcrec_spark.publish.parquet import ParquetSink, StagedRun
 from dcrec_spark.publish.warehouse import StoredRun, Warehouse
-from dcrec_spark.storage.files import open_files
+from tests.publish.test_parquet import commit, stage_by_hand
 
 
 def dcrec_with(*arguments: str) -> Result:
@@ -25,14 +21,8 @@ def dcrec_with(*arguments: str) -> Result:
 
 
 def publish_by_hand(output: Path, run_id: str, run_date: str) -> None:
-    files, root = open_files(str(output))
-    path = f"{root}/.staging-{run_id}"
-    Path(path, "recommendations").mkdir(parents=True)
-    pq.write_table(pa.table({"user_id": [1, 2]}), f"{path}/recommendations/part-0.parquet")
-    tables = {"recommendations": fingerprint(files, f"{path}/recommendations", 2)}
-    staged = StagedRun(files, root, run_id, path, current_run_id(str(output)), tables)
-    record = {"run_id": run_id, "run_date": run_date, "tables": {"recommendations": 2}}
-    ParquetSink(files, root, str(output)).commit(staged, record)
+    staged = stage_by_hand(output, run_id)
+    commit(staged, {"run_id": run_id, "run_date": run_date, "tables": dict.fromkeys(staged.tables, 5)})
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from dcrec_spark.publish.manifest import check_manifest, fingerprint
 from dcrec_spark.publish.object_store import ObjectStoreSink
 from dcrec_spark.publish.parquet import StagedRun
 from dcrec_spark.storage.staging import STALE_SECONDS
-from tests.storage.memory import MemoryObjects
+from tests.storage.stores import MemoryObjects
 
 ROOT = "/out"
 

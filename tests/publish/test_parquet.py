@@ -13,6 +13,7 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
+from dcrec_spark import PublishedRun, current_run
 from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import current_run_id, read_current
 from dcrec_spark.publish.manifest import fingerprint
@@ -22,7 +23,7 @@ from dcrec_spark.publish.protocol import publish as publish_to
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.local import LocalFiles
 from tests.frames import frame_of
-from tests.storage.dying import DyingFiles, Killed
+from tests.storage.stores import DyingFiles, Killed
 
 TABLES = ("recommendations", "user_factors")
 
@@ -366,3 +367,43 @@ def test_old_runs_go_and_the_current_one_stays_however_old(spark: SparkSession, 
     assert sink.prune(2) == ["2"]
     assert sink.run_ids() == ["3", "4"]
     assert {path.name for path in Path(output).iterdir()} == {"CURRENT", ".lock", "run_id=3", "run_id=4"}
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """An output directory with two published runs, of which the second is current."""
+    for run_id in ("r1", "r2"):
+        commit(stage_by_hand(tmp_path, run_id), {"run_id": run_id, "status": "published"})
+    return tmp_path
+
+
+def test_the_current_run_has_a_name_a_directory_and_a_record(output: Path) -> None:
+    run = current_run(str(output))
+    assert run == PublishedRun("r2", f"file://{output}/run_id=r2", {"run_id": "r2", "status": "published"})
+    (output / "CURRENT").write_text("r1", encoding="utf-8")
+    assert current_run(str(output)).run_id == "r1"
+
+
+def test_what_is_missing_is_named(output: Path) -> None:
+    (output / "run_id=r2" / "manifest.json").unlink()
+    (output / "run_id=r2" / "run.json").unlink()
+    with pytest.raises(DataError, match=r"run r2 under .* holds no run\.json"):
+        current_run(str(output))
+    (output / "CURRENT").unlink()
+    with pytest.raises(DataError, match=r"nothing is published under .* no CURRENT"):
+        current_run(str(output))
+    (output / "CURRENT").mkdir()
+    with pytest.raises(DataError, match=r"CURRENT cannot be read .*restore it"):
+        current_run(str(output))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\xff\x00", "missing", "a directory"])
+def test_a_damaged_record_is_named(output: Path, content: bytes | str) -> None:
+    record = output / "run_id=r2" / "run.json"
+    record.unlink()
+    if isinstance(content, bytes):
+        record.write_bytes(content)
+    elif content == "a directory":
+        record.mkdir()
+    with pytest.raises(DataError, match=r"run_id=r2/run\.json is damaged: .*restore it"):
+        current_run(str(output))

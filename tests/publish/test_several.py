@@ -1,7 +1,8 @@
-"""Several places in one run: all are staged before the first changes, the directory last; failures take all back."""
+"""The steps of publishing; several places in one run: all staged before the first changes, failures take all back."""
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -15,9 +16,54 @@ from dcrec_spark.errors import AuditError, ConflictError, DcrecError
 from dcrec_spark.publish.current import current_run, current_run_id
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import ParquetSink, StagedRun
-from dcrec_spark.publish.protocol import publish
+from dcrec_spark.publish.protocol import Record, publish
 from dcrec_spark.publish.several import Several, StagedEverywhere
 from dcrec_spark.publish.warehouse import Content, StagedTables, StoredRun, Warehouse, content_of
+
+
+class Noting:
+    """A sink for one run; ``failing`` names the step that raises ``error``."""
+
+    def __init__(self, failing: str = "", error: Exception | None = None) -> None:
+        self.steps, self.failing, self.error = list[str](), failing, error
+
+    def note(self, step: str) -> str:
+        self.steps.append(step)
+        if step == self.failing and self.error is not None:
+            raise self.error
+        return step
+
+    def stage(self, run_id: str, tables: object, folders: object) -> str:
+        return self.note("stage")
+
+    def commit(self, staged: str, record: Record) -> str:
+        return f"{self.note('commit')}: {record['status']}"
+
+    def verify(self, staged: str) -> None:
+        self.note("verify")
+
+    def discard(self, staged: str) -> None:
+        self.note("discard")
+
+
+@pytest.mark.parametrize(
+    ("failing", "error", "steps"),
+    [
+        ("", None, ["stage", "audit", "commit", "verify"]),
+        ("stage", DcrecError("disk full"), ["stage"]),
+        ("audit", AuditError("an item twice"), ["stage", "audit", "discard"]),
+        ("commit", ConflictError("another run"), ["stage", "audit", "commit", "discard"]),
+        ("verify", DcrecError("a file is changed"), ["stage", "audit", "commit", "verify"]),
+    ],
+)
+def test_a_run_is_staged_audited_committed_and_verified_and_what_fails_ends_it(
+    failing: str, error: Exception | None, steps: list[str]
+) -> None:
+    """Nothing staged stays."""
+    sink = Noting(failing, error)
+    with pytest.raises(type(error), match=str(error)) if error else nullcontext():
+        assert publish(sink, "r1", {}, lambda _: {"status": "done"}, lambda _: sink.note("audit")) == "commit: done"
+    assert sink.steps == steps
 
 
 class Rows(NamedTuple):

@@ -25,7 +25,7 @@ from dcrec_spark.publish.several import Several
 from dcrec_spark.storage import staging
 from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import ChangedError
-from tests.storage.dying import Killed
+from tests.storage.stores import Killed
 from tests.warehouse.objects import BUCKET, Found, ObjectStore
 from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
 

@@ -21,7 +21,7 @@ from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.version import __version__
 from tests.frames import frame_of
 from tests.models.world import by_id, cached
-from tests.storage.dying import DyingFiles, Killed
+from tests.storage.stores import DyingFiles, Killed
 
 
 def factors(spark: SparkSession, value: float) -> DataFrame:

@@ -6,7 +6,6 @@ A unit is one data set and seed, such as ``coat-seed-0`` or ``dense-outcome-3.0-
 import hashlib
 import json
 import shutil
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +83,8 @@ def run_units(spark: SparkSession, units: Sequence[Unit], archive: Archive) -> N
 
 def by_study(units: Sequence[Unit], cells: dict[str, Cell]) -> dict[str, list[Cell]]:
     """Collect the results by study, in the order of the units."""
-    studies: dict[str, list[Cell]] = defaultdict(list)
+    studies: dict[str, list[Cell]] = {}
     for unit in units:
         if unit.name in cells:
-            studies[unit.study].append(cells[unit.name])
-    return dict(studies)
+            studies.setdefault(unit.study, []).append(cells[unit.name])
+    return studies

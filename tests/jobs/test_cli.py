@@ -21,6 +21,7 @@ def dcrec_with(*arguments: str) -> Result:
 
 
 def test_the_help_lists_each_job() -> None:
+    assert dcrec_with("--version").output == f"dcrec, version {__version__}\n"
     finished = dcrec_with("--help")
     assert finished.exit_code == 0
     for heading in ("Commands:", "Settings", "Exit codes"):
@@ -56,10 +57,6 @@ def test_all_settings_are_printed_as_a_file_that_a_job_takes(tmp_path: Path) -> 
     file = tmp_path / "all.yaml"
     file.write_text(printed.output, encoding="utf-8")
     assert load_config(RetrainConfig, file) == load_config(RetrainConfig)
-
-
-def test_the_version() -> None:
-    assert dcrec_with("--version").output == f"dcrec, version {__version__}\n"
 
 
 def test_what_is_no_command_or_option_is_refused() -> None:

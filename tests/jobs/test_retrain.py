@@ -10,9 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import LongType
 
-from dcrec_spark.publish import schemas
 from dcrec_spark.publish.current import current_run, read_current
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import SMALL, Outcome, column_of_vectors, read_table, record_of, run_directory, run_retrain
@@ -115,19 +113,6 @@ def test_every_user_has_the_best_unseen_items_by_the_published_factors(run: Path
         expected = np.take_along_axis(values, best, axis=1).ravel()
         np.testing.assert_allclose(table[name], expected, rtol=0, atol=1e-9, err_msg=name)
     assert table.confounder.abs().max() > 1e-3
-
-
-def test_schemas_are_those_of_the_contract(run: Path, spark: SparkSession) -> None:
-    long = LongType()
-    expected = {
-        "recommendations": schemas.recommendations(long, long),
-        "user_factors": schemas.user_factors(long),
-        "item_factors": schemas.item_factors(long),
-        "rejects": schemas.REJECTS,
-        "runs": schemas.RUNS,
-    }
-    found = {name: spark.read.parquet(f"file://{run}/{name}").schema.simpleString() for name in TABLES}
-    assert found == {name: schema.simpleString() for name, schema in expected.items()}
 
 
 def test_the_record_says_what_was_done(run: Path) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.config import JobConfig
-from dcrec_spark.errors import DataError
+from dcrec_spark.errors import ConflictError, DataError
 from dcrec_spark.jobs.cli import _interrupt_handler
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.job import Context, Job, Outputs
@@ -131,6 +131,10 @@ def ask_the_jvm(_job: Greet, spark: SparkSession, _users: list[str]) -> DataFram
     return spark._jvm.java.net.URI("a b")  # type: ignore[union-attr, no-any-return]
 
 
+def come_second(*_: object) -> str:
+    raise ConflictError("another run was first")
+
+
 def rank_from_two(_job: Greet, spark: SparkSession, users: list[str]) -> DataFrame:
     return RIGHT(_job, spark, users).withColumn("rank", F.col("rank") + 1)
 
@@ -140,6 +144,7 @@ LOAD = Greet.load
 WRITE = LocalFiles.write
 FAILURES: dict[str, tuple[str, Callable[..., Any], int, str]] = {
     "the JVM, in one line": ("table", ask_the_jvm, 1, "Py4JJavaError: Illegal character in path at index 1: a b"),
+    "another publisher was faster": ("load", come_second, 5, "ConflictError: another run was first"),
     "a signal": ("table", interrupt, 6, "InterruptedRun"),
     "input is refused": ("extract", refuse_inputs, 3, "DataError: nobody is there"),
     "the unexpected, without its secrets": (
@@ -161,30 +166,6 @@ def test_a_run_that_fails_leaves_its_record_and_the_old_tables(what: str, output
     assert record["error"].startswith(message)
     assert_nothing_published(outcome, output, before)
     assert Greet.released == ["cached"] * Greet.steps.count("transform")
-
-
-def test_a_publisher_that_was_faster_wins(output: Path) -> None:
-    class Slow(Greet):
-        def load(self, context: Context[GreetConfig], outputs: Outputs[str]) -> str:
-            # Published while this run writes its tables.
-            tables = {"greetings": outputs.tables["recommendations"].withColumn("user_id", overtaken(output))}
-            return super().load(context, Outputs(tables, outputs.result))
-
-    outcome = run_job(Slow, {"output.path": output})
-    assert (outcome.code, outcome.error["kind"]) == (5, "ConflictError")
-    assert current_run_id(str(output)) == "of-another"
-    assert failure_of(output)["exit_code"] == 5
-
-
-def overtaken(output: Path) -> Any:
-    """A column that is computed when the table is written, and lets another run become the current one."""
-
-    @F.udf("string")
-    def user(_: str) -> str:
-        (output / "CURRENT").write_text("of-another\n")
-        return "ann"
-
-    return user("item_id")
 
 
 @pytest.mark.parametrize("when", ["as CURRENT is replaced", "after the commit"])

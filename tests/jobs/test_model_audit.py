@@ -84,9 +84,6 @@ def test_the_same_pairs_are_held_out_whatever_the_seed(settings: dict[str, Any])
     assert checks == ["max_loss", "max_below_popularity"]
 
 
-# ---- the exposure check
-
-
 class Stage:
     def __init__(self, passed: bool) -> None:
         self.answer = SimpleNamespace(passed=passed, summary="p 0.001", release=lambda: None)

@@ -135,9 +135,6 @@ def test_a_fit_does_not_start_from_a_model_whose_files_are_not_those_of_its_run(
     assert current_run_id(str(output)) == before
 
 
-# ---- recommend
-
-
 def test_the_model_recommends_what_its_run_published(trained: Path, settings: dict[str, Any]) -> None:
     publish(Recommend, settings)
     origin, run = run_directory(trained / "nightly"), run_directory(settings["output.path"])
@@ -187,9 +184,6 @@ def test_a_list_of_users_is_served_alone(trained: Path, settings: dict[str, Any]
     assert "1 of the 3 users in recommend.users are not in the model" in record["warnings"][0]
 
 
-# ---- fold in
-
-
 def test_a_user_of_the_training_by_another_name_gets_the_same(
     trained: Path, settings: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -211,9 +205,6 @@ def test_a_user_of_the_training_by_another_name_gets_the_same(
     assert (record["job"], record["counts"]["users"], record["counts"]["ratings_of_unknown_items"]) == ("fold_in", 1, 1)
     assert record["model_version"] == record_of(origin)["model_version"]
     assert [list(reasons) for reasons in read_table(run, "rejects").reasons] == [["out_of_scale"]]
-
-
-# ---- a warm start
 
 
 def test_a_warm_start_takes_fewer_iterations_and_says_from_where(
@@ -254,8 +245,6 @@ def test_a_start_from_another_kind_of_model_is_refused_before_the_fit(
     assert outcome.message.startswith(f"setting model.warm_start: {said}")
     assert "fit" not in failure_of(fit_again["output.path"])["timings"]
 
-
-# ---- refusals
 
 NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
     "no model is named": ([Recommend, FoldIn], {"model.path": "null"}, 2, "setting model.path: found null"),

@@ -74,9 +74,6 @@ def test_an_empty_output_and_none_are_told(tmp_path: Path) -> None:
     assert "warehouses.hive" in dcrec_with("runs", "--set", "warehouses.hve=x").stderr
 
 
-# ---- sinks of other packages
-
-
 class ShelfSettings(Section):
     place: str
     height: int = 3

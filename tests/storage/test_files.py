@@ -28,13 +28,15 @@ def files(request: pytest.FixtureRequest) -> Files:
     return HadoopFiles(request.getfixturevalue("spark"), "file:///", "output.path")
 
 
-def test_a_file_is_written_replaced_and_read(files: Files, tmp_path: Path) -> None:
+def test_a_file_is_written_replaced_and_read(files: Files, tmp_path: Path, spark: SparkSession) -> None:
     path = f"{tmp_path}/CURRENT"
     for content in (b"old", b"new \xff\x00", b""):
         files.write(path, content)
         assert files.read(path) == content
         assert files.sha256(path) == hashlib.sha256(content).hexdigest()
     assert [entry.name for entry in files.list(str(tmp_path)) if not entry.name.endswith(".crc")] == ["CURRENT"]
+    files.write(f"{tmp_path}/100% of it", b"text")
+    assert [row.value for row in spark.read.text(files.uri(f"{tmp_path}/100% of it")).collect()] == ["text"]
 
 
 def test_a_missing_file_is_told_as_such(files: Files, tmp_path: Path) -> None:
@@ -76,11 +78,6 @@ def test_the_right_to_write_is_found_without_writing(files: Files, tmp_path: Pat
     with pytest.raises(OSError, match="file"):
         files.check_writable(f"{tmp_path}/file/y")
     assert os.listdir(tmp_path) == ["file"]
-
-
-def test_spark_reads_what_a_uri_names(files: Files, tmp_path: Path, spark: SparkSession) -> None:
-    files.write(f"{tmp_path}/100% of it", b"text")
-    assert [row.value for row in spark.read.text(files.uri(f"{tmp_path}/100% of it")).collect()] == ["text"]
 
 
 def test_a_write_that_fails_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,19 +131,16 @@ def test_rows_that_the_driver_does_not_see_are_an_error(spark: SparkSession, tmp
 FILES = LocalFiles()
 
 
-def test_what_is_staged_appears_in_one_rename(tmp_path: Path) -> None:
+def test_what_is_staged_appears_in_one_rename_and_what_fails_leaves_nothing(tmp_path: Path) -> None:
     with staged(FILES, f"{tmp_path}/out/model") as directory:
         assert Path(directory).name.startswith(f"{TEMPORARY_PREFIX}model-")
         (Path(directory) / "part").touch()
         FILES.rename(directory, f"{tmp_path}/out/model")
     assert os.listdir(tmp_path / "out") == ["model"]
     assert os.listdir(tmp_path / "out" / "model") == ["part"]
-
-
-def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="astray"), staged(FILES, f"{tmp_path}/model"):
         raise ValueError("astray")
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == ["out"]
 
 
 def test_only_the_dead_are_cleaned_up_after(tmp_path: Path) -> None:

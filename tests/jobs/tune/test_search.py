@@ -64,9 +64,6 @@ def row(number: int, value: float, noise: Sequence[float] = NOISE) -> TrialRow:
     return TrialRow.of(replace(candidate, number=number), "s", "r", "ndcg", measured(value, noise))
 
 
-# ---- candidates
-
-
 def test_a_grid_is_every_combination_once() -> None:
     found = draw_candidates(config("space.exposure.rank=[2,3]", "space.outcome.alpha=[1,10,40]"))
     assert {(c.exposure.rank, c.outcome.alpha) for c in found if c.exposure} == {
@@ -94,15 +91,12 @@ def test_random_draws_are_those_of_the_seed_and_inside_the_space() -> None:
 
 
 def test_settings_that_make_no_difference_make_no_candidate() -> None:
-    """The classical model has no stage 1."""
+    """The classical model has no stage 1. No settings at all are refused."""
+    with pytest.raises(ConfigError, match=r"setting tuning\.space: found no settings to try.*conf/tune\.yaml"):
+        draw_candidates(config())
     found = draw_candidates(config("space.exposure.rank=[2,3,4]", "space.outcome.adjustment=[none,deconfounded]"))
     assert sorted(c.outcome.adjustment for c in found) == ["deconfounded"] * 3 + ["none"]
     assert len(draw_candidates(config(RANKS, "trials=100", kind="random"))) == 9
-
-
-def test_what_cannot_be_searched_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"setting tuning\.space: found no settings to try.*conf/tune\.yaml"):
-        draw_candidates(config())
 
 
 def test_counts_and_given_propensities_are_fitted_on_the_cluster() -> None:
@@ -112,9 +106,6 @@ def test_counts_and_given_propensities_are_fitted_on_the_cluster() -> None:
     assert fits_in_memory(settings, weighted, columns)
     assert not fits_in_memory(settings, weighted, [*columns, "propensity"])
     assert not fits_in_memory(settings, draw_candidates(settings), [*columns, "count"])
-
-
-# ---- the search
 
 
 def test_every_candidate_is_fitted_and_the_best_is_chosen(tmp_path: Path) -> None:
@@ -164,9 +155,6 @@ def test_a_wider_space_reuses_trials_and_another_search_does_not(tmp_path: Path)
     run(tmp_path, other, config("space.outcome.rank=[2,3]"), name="other")
     assert len(other.fitted) == 2
     assert Ledger(LocalFiles(), str(tmp_path), "s").count_others() == 1
-
-
-# ---- the choice
 
 
 def test_the_second_best_is_compared_on_the_same_resamples() -> None:

@@ -146,16 +146,13 @@ def test_what_cannot_be_searched_is_refused_at_once(
     assert names_in(tmp_path / "out") == set()
 
 
-def test_a_dry_run_shows_the_plan_and_writes_nothing(ratings: Path, tmp_path: Path) -> None:
-    places = {"input.path": ratings, "output.path": tmp_path / "out"}
-    outcome = run_job(Tune, {**SETTINGS, **SPACE, **places}, "--dry-run")
+def test_a_dry_run_shows_the_plan_and_the_directory_of_another_job_is_refused(ratings: Path, tmp_path: Path) -> None:
+    given = {**SETTINGS, **SPACE, "input.path": ratings}
+    outcome = run_job(Tune, {**given, "output.path": tmp_path / "out"}, "--dry-run")
     assert outcome.code == 0, outcome
     assert "grid search of 4 trials over 2 exposure models, by ndcg" in " ".join(outcome.printed.split())
     assert not (tmp_path / "out").exists()
-
-
-def test_the_directory_of_another_job_is_refused(ratings: Path, tmp_path: Path) -> None:
     commit(stage_by_hand(tmp_path, "one"), {"job": "retrain"})
-    outcome = run_job(Tune, {**SETTINGS, **SPACE, "input.path": ratings, "output.path": tmp_path})
+    outcome = run_job(Tune, {**given, "output.path": tmp_path})
     assert outcome.code == 2
     assert "is where the job retrain publishes" in outcome.message

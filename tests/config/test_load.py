@@ -131,7 +131,6 @@ def test_a_wrong_setting_is_named_with_what_was_found_and_expected(override: str
         (["validation.min_ratings_per_user=5", "validation.max_ratings_per_user=4"], "found 4 and 5"),
         (["warehouses.hive=shop", "warehouses.delta=shop"], "found 'shop' for both"),
         (["recommend.max_per_category=2"], "catalogue set"),
-        (["input.unchanged=skip", "recommend.exclude=blocked.csv"], "unchanged run where recommend.exclude is set"),
         (["input.format=csv", "input.options.header=maybe"], "options.header one of true, false; found 'maybe'"),
         (["input.format=csv", "input.options.encoding=latin9"], "options.encoding one of utf-8, iso-8859-1, utf-16"),
         (["input.format=csv", "input.options.sep=''"], "options.sep"),
@@ -251,6 +250,11 @@ def test_jobs_share_a_file_and_each_takes_its_own_settings(tmp_path: Path) -> No
     assert load_config(FoldInConfig, shared_file(tmp_path)).model.path == "saved"
     assert [entry["settings"] for entry in logged] == [["tuning.trials", "tuning.metric", "model.path"]]
     assert config_hash(config) == config_hash(load_config(RetrainConfig, None, ["outcome.rank=7"]))
+
+
+def test_lists_that_depend_on_more_than_the_ratings_are_never_skipped() -> None:
+    with pytest.raises(ConfigError, match=r"input\.unchanged run where recommend\.exclude is set"):
+        load_config(RetrainConfig, None, ["input.unchanged=skip", "recommend.exclude=blocked.csv"])
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ RANKS = "were not published: 1 users whose ranks do not run from 1 without gaps"
 ITEMS = "were not published: 1 users with an item twice, or missing"
 SCORES = "were not published: 1 scores that are null, NaN or infinite"
 BROKEN: dict[str, tuple[list[Row], str]] = {
-    "no rows": ([], "are empty"),
+    "no rows": ([], "are empty: every user has seen every item, or none was ranked"),
     "no first rank": ([("ada", 2, "i1", 3.0, 2.0, 1.0)], RANKS),
     "a gap": ([*GOOD, ("ada", 4, "i4", 1.0, 1.0, 0.0)], RANKS),
     "a rank twice": ([*GOOD, ("ada", 2, "i4", 1.0, 1.0, 0.0)], RANKS),

@@ -78,8 +78,8 @@ def test_all_reasons_of_a_row(spark: SparkSession) -> None:
     assert_rejects(
         found,
         [
-            ('{"user_id":null,"item_id":" ","rating":"x"}', ["null_user", "empty_item", "unparsable_rating"]),
-            ('{"user_id":"","item_id":null,"rating":null}', ["empty_user", "null_item", "null_rating"]),
+            ('{"item_id":" ","rating":"x"}', ["null_user", "empty_item", "unparsable_rating"]),
+            ('{"user_id":""}', ["empty_user", "null_item", "null_rating"]),
         ],
     )
     assert found.counts["rejected"] == 2

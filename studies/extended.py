@@ -6,7 +6,7 @@ Each unit, a data set and a seed, is recorded in ``--work`` as it ends: the comm
 Those of the published page are in studies/results/extended.zip.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from studies.extended_rows import (
 from studies.fair_simulation import Confounding, FairSimulation
 from studies.paper_simulation import Simulation
 from studies.rows import Budget, Row
-from studies.units import Archive, Cell, Unit, by_study, run_units
+from studies.units import Archive, Cell, Unit, by_study, options, run_units, select
 
 ALS_SETTINGS = [(rank, reg) for rank in RANKS for reg in REGULARISERS]
 BUDGET = Budget(draws=len(ALS_SETTINGS), max_iter=50)
@@ -147,15 +147,13 @@ def published(data: Path, archive: Archive) -> dict[str, tuple[str, list[Cell]]]
 
 
 @click.command()
-@click.option("--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--output", required=True, type=click.Path(path_type=Path), help="Folder of the page.")
-@click.option("--work", default=RESULTS, type=click.Path(path_type=Path), help="Archive of the units.")
-@click.option("--only", multiple=True, help="Beginning of the names of the studies to run; all without it.")
-def main(data: Path, output: Path, work: Path, only: tuple[str, ...]) -> None:
+@options
+def main(data: Path, output: Path, work: Path | None, only: Sequence[str]) -> None:
     """Run what is not done yet, and write the page of all that is there."""
+    chosen, archive = select(units(data), only), Archive(work or RESULTS)
     configure_logging(for_people=True)
-    run_units(build_session("studies"), [u for u in units(data) if not only or u.name.startswith(only)], Archive(work))
-    write_extended_page(published(data, Archive(work)), output)
+    run_units(build_session("studies"), chosen, archive)
+    write_extended_page(published(data, archive), output)
 
 
 if __name__ == "__main__":

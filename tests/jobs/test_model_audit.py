@@ -21,10 +21,8 @@ pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 def ratings() -> pd.DataFrame:
     """Six tastes, and items of each: a model that learns them beats a list for everybody, and needs as many factors."""
     rng = np.random.default_rng(5)
-    rows = []
-    for user in range(100):
-        for item in rng.choice(60, 24, replace=False):
-            rows.append((user, int(item), 5.0 if (user + item) % 6 == 0 else 1.0))
+    pairs = [(user, int(item)) for user in range(100) for item in rng.choice(60, 24, replace=False)]
+    rows = [(user, item, 5.0 if (user + item) % 6 == 0 else 1.0) for user, item in pairs]
     return pd.DataFrame(rows, columns=["user", "item", "rating"])
 
 
@@ -47,10 +45,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_model_is_compared_with_the_last_one_and_refused_if_it_is_worse(
     spark: SparkSession, settings: dict[str, Any]
 ) -> None:
-    output = settings["output.path"]
-    outcome = run_retrain(settings)
-    assert outcome.code == 0, outcome
-    first = run_directory(output)
+    first, output = publish(Retrain, settings), settings["output.path"]
     record = record_of(first)
     n = len(ratings())
     assert 0.1 * n < record["counts"]["held_out"] < 0.3 * n
@@ -77,8 +72,7 @@ def test_a_model_is_compared_with_the_last_one_and_refused_if_it_is_worse(
 
 
 def test_the_same_pairs_are_held_out_whatever_the_seed(settings: dict[str, Any]) -> None:
-    publish(Retrain, {**settings, "run.seed": 9, "audit.max_loss": 1})
-    record = record_of(run_directory(settings["output.path"]))
+    record = record_of(publish(Retrain, {**settings, "run.seed": 9, "audit.max_loss": 1}))
     assert record["counts"]["compared"] == record["counts"]["held_out"]
     checks = [verdict["check"] for verdict in record["audit"]["verdicts"]]
     assert checks == ["max_loss", "max_below_popularity"]
@@ -100,9 +94,8 @@ def check(stage: Stage, *settings: str) -> tuple[list[str], list[Any]]:
     reporter = SimpleNamespace(step=lambda name: nullcontext())
     config = load_config(RetrainConfig, None, ["run.seed=4", *settings])
     context: Any = SimpleNamespace(config=config, run=run, reporter=reporter)
-    frame: Any = "ratings"
-    exposure: Any = stage
-    check_exposures(context, frame, exposure)
+    given: Any = ("ratings", stage)
+    check_exposures(context, *given)
     return run.warnings, figures
 
 

@@ -216,10 +216,7 @@ def test_a_warm_start_takes_fewer_iterations_and_says_from_where(
     assert cold["source"] is None
     assert any(warning.startswith("a cold start: there is no previous run") for warning in cold["warnings"])
 
-    outcome = run_retrain({**fit_again, "output.path": output, "model.warm_start": "previous"})
-
-    assert outcome.code == 0, outcome
-    warm = record_of(run_directory(output))
+    warm = record_of(publish(Retrain, {**fit_again, "output.path": output, "model.warm_start": "previous"}))
     assert warm["source"]["run_id"] == cold["run_id"]
     assert warm["source"]["path"] == f"file://{origin}/model"
     for stage in ("exposure", "outcome"):
@@ -228,22 +225,6 @@ def test_a_warm_start_takes_fewer_iterations_and_says_from_where(
     assert warm["config_hash"] == cold["config_hash"]
     assert warm["model_version"] != cold["model_version"]  # the same settings and data, another start
     assert not list(run_directory(output).glob("model/data-*/params/*"))  # its predecessor is not saved in it
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"outcome.rank": 3}, "initialModel was fitted with rank=2 (here 3): a warm start needs the same"),
-        ({"exposure.rank": 3}, "initialModel has 2 exposure factors, and the exposure model's rank is 3"),
-    ],
-)
-def test_a_start_from_another_kind_of_model_is_refused_before_the_fit(
-    changed: dict[str, Any], said: str, trained: Path, fit_again: dict[str, Any]
-) -> None:
-    outcome = run_retrain({**fit_again, **changed, "model.warm_start": trained / "nightly"})
-    assert outcome.code == 2
-    assert outcome.message.startswith(f"setting model.warm_start: {said}")
-    assert "fit" not in failure_of(fit_again["output.path"])["timings"]
 
 
 NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
@@ -260,6 +241,14 @@ NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
     "a list of nobody": ([Recommend], {"recommend.users": "{folder}/strangers"}, 3, "knows none of its 1 users"),
     "a list without users": ([Recommend], {"recommend.users": "{folder}/items"}, 3, "no column 'user': found 'item'"),
     "a list of another kind": ([Recommend], {"recommend.users": "{folder}/numbers"}, 2, "users: user ids are bigint"),
+    "a start from another rank": (
+        [Retrain], {"outcome.rank": 3, "model.warm_start": "{folder}/nightly"}, 2,
+        "setting model.warm_start: initialModel was fitted with rank=2 (here 3): a warm start needs the same",
+    ),
+    "a start from other exposures": (
+        [Retrain], {"exposure.rank": 3, "model.warm_start": "{folder}/nightly"}, 2,
+        "setting model.warm_start: initialModel has 2 exposure factors, and the exposure model's rank is 3",
+    ),
     "the model's own place": ([FoldIn], {"output.path": "{folder}/nightly"}, 2, "setting output.path: "),
 }  # fmt: skip
 
@@ -274,13 +263,16 @@ def folder(trained: Path) -> Path:
 
 
 @pytest.mark.parametrize("what", NOT_SERVED)
-def test_what_cannot_be_served_is_refused(what: str, folder: Path, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_what_cannot_be_served_or_started_from_is_refused(
+    what: str, folder: Path, settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
+) -> None:
     jobs, changed, code, said = NOT_SERVED[what]
     before = current_run_id(str(folder / "nightly"))
-    chosen = {name: value.format(folder=folder) for name, value in changed.items()}
+    chosen = {name: str(value).format(folder=folder) for name, value in changed.items()}
     for job in jobs:
-        outcome = run_job(job, {**settings, **chosen})
+        outcome = run_job(job, {**(fit_again if job is Retrain else settings), **chosen})
         assert outcome.code == code, outcome
         assert said in outcome.message
         assert names_in(tmp_path / "out") == set()
+        assert job is not Retrain or "fit" not in failure_of(tmp_path / "out")["timings"]
     assert current_run_id(str(folder / "nightly")) == before

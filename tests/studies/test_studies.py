@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import structlog
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from studies import compare as module_of_comparisons
@@ -13,11 +15,10 @@ from studies import rows as module_of_rows
 from studies.datasets import DATASETS
 from studies.page import write_page
 from studies.profiles import PROFILES, OfData, OfSimulation, Point, Profile, density
-from studies.reproduce import Reproduce, units
+from studies.reproduce import main, units
 from studies.rows import PLAIN, Budget, describe, paper_row, plain_rows, rows
 from studies.summary import difference, figure
 from studies.units import Archive, by_study, run_units
-from tests.jobs.job import record_of, run_job
 
 pytestmark = pytest.mark.job
 
@@ -172,24 +173,21 @@ def test_a_unit_that_is_done_is_not_run_again_unless_its_settings_change(profile
     assert "coat-seed-0" not in archive.read(units(harder, work / "data"))
 
 
-def test_the_job_continues_from_what_is_done_and_leaves_its_record(
-    profile: Profile, work: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_command_continues_from_what_is_done(
+    profile: Profile, work: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 ) -> None:
     monkeypatch.setitem(PROFILES, "quick", profile)
-    places = {"studies.data": work / "data", "studies.work": work / "cells", "output.path": work / "page"}
-    outcome = run_job(Reproduce, {**places, "studies.only": "[coat]"})
-    assert outcome.code == 0, outcome
-    assert "2 units, 2 of them done already" in outcome.printed
-    record = record_of(work / "cells")
-    assert (record["job"], record["status"], record["exit_code"]) == ("reproduce", "finished", 0)
-    assert record["counts"] == {"units": 2, "units_before": 2}
-    for settings, message in {
-        ("studies.only", "[coat, cote]"): "found 'cote', expected beginnings of between-spread-0.6",
-        ("studies.data", "nowhere"): "setting studies.data: found 'nowhere', expected the folder",
-    }.items():
-        refused = run_job(Reproduce, {**places, **dict([settings])})
-        assert refused.code == 2, refused
-        assert message in refused.message
+    archive = Archive(work / "cells" / "units.zip")
+    places = ["--data", work / "data", "--work", archive.path, "--output", work / "again"]
+    before = archive.path.stat().st_mtime_ns
+    done = CliRunner().invoke(main, [*map(str, places), "--only", "coat"], catch_exceptions=False)
+    structlog.reset_defaults()  # it logs to the runner's stream, which is closed now
+    assert done.exit_code == 0, done.output
+    assert archive.path.stat().st_mtime_ns == before
+    assert (work / "again" / "README.md").read_text().count("## ") > 3
+    refused = CliRunner().invoke(main, [*map(str, places), "--only", "cote"])
+    assert refused.exit_code == 2
+    assert "found 'cote', expected beginnings of" in " ".join(refused.output.split())
 
 
 def cell(*replications: float) -> dict[str, object]:

@@ -43,14 +43,9 @@ def output(published: Path, tmp_path: Path) -> Path:
 
 REFUSED: dict[str, tuple[dict[str, object], int, list[str]]] = {
     "a missing column": ({"input.columns.item": "film"}, 3, ["'item'", "'film'", "input.columns.item"]),
-    "ratings that are no numbers": (
-        {"input.columns.rating": "user"}, 3, ["24 rows are rejected", "unparsable_rating (24 rows)"]
-    ),
+    "bad ratings": ({"validation.scale_min": 4}, 3, ["rows are bad", "out_of_scale", "max_reject_share is 0.05"]),
     "a file that is not there": ({"input.path": "/none.csv"}, 3, ["check input.path"]),
     "no file is named": ({"input.path": "null"}, 2, ["setting input.path: found null"]),
-    "a checkpoint directory that cannot be made": (
-        {"spark.checkpoint_dir": "/dev/null/below"}, 2, ["spark.checkpoint_dir", "/dev/null/below"]
-    ),
     "a rank that the ratings cannot fill": (
         {"outcome.rank": 4000}, 2,
         ["setting outcome.rank: found 4000, expected at most 10: rank can't exceed the number of users or"],
@@ -71,6 +66,15 @@ def test_a_run_that_cannot_go_on_is_refused(what: str, output: Path, published: 
     assert names_in(output) == names_in(published)
     assert run_directory(output).name == run_directory(published).name
     verify(str(run_directory(output)))
+
+
+def test_a_checkpoint_directory_that_cannot_be_made(output: Path, published: Path, tmp_path: Path) -> None:
+    below = write_csv(tmp_path, GOOD) / "below"
+    outcome = run_retrain({**CSV, "input.path": below.parent, "output.path": output, "spark.checkpoint_dir": below})
+    assert outcome.code == 2
+    assert "spark.checkpoint_dir" in outcome.message
+    assert str(below) in outcome.message
+    assert names_in(output) == names_in(published)
 
 
 def test_bad_rows_go_to_the_rejects_with_their_reasons_and_duplicates_are_merged(tmp_path: Path) -> None:

@@ -8,20 +8,18 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from dcrec_spark.config import (
+from dcrec_spark.config.jobs import (
     JOB_CONFIGS,
     AllSettings,
     FoldInConfig,
-    JobConfig,
-    Range,
     RecommendJobConfig,
     RetrainConfig,
     TuneConfig,
-    config_hash,
-    load_config,
+    known_settings,
 )
-from dcrec_spark.config.jobs import known_settings
-from dcrec_spark.config.load import read_yaml
+from dcrec_spark.config.load import config_hash, load_config, read_yaml
+from dcrec_spark.config.sections import JobConfig
+from dcrec_spark.config.space import Range
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.settings.tables import PRESETS
 

@@ -10,16 +10,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dcrec_spark.config import (
-    AllSettings,
-    RetrainConfig,
-    config_hash,
+from dcrec_spark.config.jobs import AllSettings, RetrainConfig
+from dcrec_spark.config.load import config_hash, load_config, resolved
+from dcrec_spark.config.secrets import (
     forget_secrets,
-    load_config,
+    is_secret_name,
+    mask_secrets,
+    mask_values,
     masked_all,
-    resolved,
+    remember_secrets,
+    secrets_in,
 )
-from dcrec_spark.config.secrets import is_secret_name, mask_secrets, mask_values, remember_secrets, secrets_in
 from dcrec_spark.errors import ConfigError
 
 

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
-from dcrec_spark.config import ColumnNames, InputConfig, ValidationConfig
+from dcrec_spark.config.sections import ColumnNames, InputConfig, ValidationConfig
+from dcrec_spark.data.listed import read_titles, read_titles_file
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.titles import read_titles, read_titles_file
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.errors import ConfigError, DataError
 from tests.frames import frame_of

@@ -98,7 +98,7 @@ def test_lists_hold_items_of_the_catalogue_and_the_record_counts_them(published:
     counted = {"items_in_catalogue": 20, "items_in_catalogue_unknown": 1, "pairs_excluded": 4}
     assert counted.items() <= record["counts"].items()
     short = int((lists.groupby("user_id").size() < 6).sum())
-    assert (record["audit"]["lists"]["users"], record["audit"]["lists"]["short"]) == (USERS, short)
+    assert (record["audit"]["lists"]["lists"], record["audit"]["lists"]["short"]) == (USERS, short)
     assert any("1 of the 21 items in recommend.catalogue have no ratings" in text for text in record["warnings"])
 
 
@@ -242,6 +242,7 @@ def test_the_next_run_is_compared_with_this_one_and_refused_or_forced(
     record = record_of(second)
     assert "max_churn" in record["audit"]["forced"]
     assert any("(--force)" in text for text in record["warnings"])
+    assert read_table(second, "runs").warnings[0].tolist() == record["warnings"]
     changes = read_table(second, "changes")
     assert set(changes.since_run_id) == {record_of(published)["run_id"]}
     before, after = (read_table(run, "recommendations") for run in (published, second))

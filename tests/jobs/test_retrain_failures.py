@@ -101,6 +101,18 @@ def test_bad_rows_go_to_the_rejects_with_their_reasons_and_duplicates_are_merged
     assert "4 rejected" in outcome.printed
 
 
+@pytest.mark.parametrize(("biases", "code"), [(True, 0), (False, 1)])
+def test_a_fit_without_factors_is_published_where_biases_tell_items_apart(
+    biases: bool, code: int, tmp_path: Path
+) -> None:
+    given = {"input.format": "csv", "input.path": write_csv(tmp_path, GOOD), "output.path": tmp_path / "out"}
+    fit = {"outcome.fit_biases": biases, "outcome.adjustment": "none", "outcome.reg_param": 1e6}
+    outcome = run_retrain({**given, **fit})
+    assert outcome.code == code, outcome
+    record = failure_of(tmp_path / "out") if code else record_of(run_directory(tmp_path / "out"))
+    assert "factors are zero" in " ".join([record["error"] or "", *record["warnings"]])
+
+
 def test_a_dry_run_checks_and_writes_nothing(tmp_path: Path) -> None:
     source = write_csv(tmp_path, GOOD)
     settings = {"input.path": source, "output.path": tmp_path / "out", "spark.checkpoint_dir": tmp_path / "checkpoints"}

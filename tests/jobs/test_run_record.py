@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dcrec_spark.config import RetrainConfig
+from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.errors import AuditError
 from dcrec_spark.jobs.job import run_summary
 from dcrec_spark.jobs.prometheus import text_of, write_metrics

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, DcrecError
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
-from dcrec_spark.publish.postgresql_session import Session
-from dcrec_spark.publish.server import Server
+from dcrec_spark.publish.server import Server, Session
 
 URL = "jdbc:postgresql://[::1]:5432/shop?sslmode=require"
 

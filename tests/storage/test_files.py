@@ -16,8 +16,7 @@ from dcrec_spark.errors import ConflictError, DataError
 from dcrec_spark.storage.hadoop import HadoopFiles
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Files
-from dcrec_spark.storage.staging import STALE_SECONDS, staged
-from dcrec_spark.storage.tables import write_table
+from dcrec_spark.storage.staging import STALE_SECONDS, staged, write_table
 from tests.frames import frame_of
 
 

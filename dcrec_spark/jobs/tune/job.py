@@ -7,7 +7,7 @@ load         trials, rejects, runs. best/best.yaml
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import ClassVar
@@ -19,18 +19,17 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.config import TuneConfig
-from dcrec_spark.data.validation.validate import Validated, validate
+from dcrec_spark.config.jobs import TuneConfig
 from dcrec_spark.errors import ConfigError, DataError, FitError
-from dcrec_spark.jobs.inputs import input_line, open_ratings
+from dcrec_spark.jobs.inputs import input_line, open_ratings, validate_input
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.tables import reject_table, text_file
 from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates, format_parameters
-from dcrec_spark.jobs.tune.fits import Attempt, Fits, InMemory, OnCluster, Sizes, fits_in_memory, metric_settings, split
+from dcrec_spark.jobs.tune.fits import Fits, InMemory, OnCluster, Sizes, fits_in_memory, metric_settings, split
 from dcrec_spark.jobs.tune.trials import Ledger, SearchResult, TrialRow, choose
 from dcrec_spark.publish import schemas
-from dcrec_spark.publish.current import current_directory, read_record
+from dcrec_spark.publish.current import current_record
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.version import __version__
 
@@ -69,13 +68,16 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
     def transform(self, context: Context[TuneConfig], inputs: TuneInputs) -> Outputs[SearchResult]:
         """Validate, hold ratings out, fit and measure each candidate, choose."""
         config, run, step = context.config, context.run, context.reporter.step
-        with step("validate"):
-            valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
-            context.resources.callback(valid.unpersist)
-            run.note_validation(valid)
+        valid = validate_input(context, inputs.ratings, to_fit=True)
         ledger = Ledger(*open_files(context.output, context.spark), _search_name(config, run))
         with step("hold out"):
-            fits, sizes = self._open(context, inputs.candidates, valid)
+            parts, small = split(config, valid.ratings), valid.counts["ratings"] <= self.most_in_memory
+            opened: tuple[Fits, Sizes] = (
+                InMemory.open(context.spark, config, parts)
+                if small and fits_in_memory(config, inputs.candidates, valid.ratings.columns)
+                else OnCluster.open(context, parts)
+            )
+            fits, sizes = opened
             _record_sizes(run, sizes)
         with step("search"):
             rows = search(inputs.candidates, fits, ledger, run.run_id, config.tuning.metric, context.reporter.counter)
@@ -100,15 +102,6 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         lines.append(f"next: dcrec retrain --config {best}")
         return Group(_best_trials(finished.result), *(Text(line, overflow="fold") for line in lines))
 
-    def _open(
-        self, context: Context[TuneConfig], candidates: Sequence[Candidate], valid: Validated
-    ) -> tuple[Fits, Sizes]:
-        config, parts = context.config, split(context.config, valid.ratings)
-        small = valid.counts["ratings"] <= self.most_in_memory
-        if small and fits_in_memory(config, candidates, valid.ratings.columns):
-            return InMemory.open(context.spark, config, parts)
-        return OnCluster.open(config, parts, context.resources)
-
 
 def search(
     candidates: Sequence[Candidate],
@@ -128,7 +121,8 @@ def search(
     rows = [replace(known[key], trial=candidate.number) for key, candidate in keys.items() if key in known]
     missing = [candidate for key, candidate in keys.items() if key not in known]
     count = counter("trials", len(missing))
-    for wave in _waves(fits.run(missing), fits.wave):
+    attempts = fits.run(missing)
+    while wave := list(islice(attempts, fits.wave)):
         done = [TrialRow.of(candidate, ledger.search, run_id, metric, result) for candidate, result in wave]
         if any(row.value != row.value for row in done):
             raise DataError(
@@ -145,15 +139,9 @@ def search(
     return rows
 
 
-def _waves(attempts: Iterator[Attempt], size: int) -> Iterator[list[Attempt]]:
-    while wave := list(islice(attempts, size)):
-        yield wave
-
-
 def _require_own_output(spark: SparkSession, output: str) -> None:
     """Refuse a directory where another job publishes: readers of its current run would get the search instead."""
-    directory = current_directory(output, spark)
-    record = None if directory is None else read_record(directory, spark)
+    record = current_record(output, spark)
     if record is not None and record["job"] != TuneConfig.job:
         raise ConfigError(
             f"setting output.path: {output!r} is where the job {record['job']} publishes, and a search would replace "
@@ -202,7 +190,6 @@ def _record_search(run: Run, ledger: Ledger, rows: Sequence[TrialRow], choice: S
 
 
 def _best_yaml(config: TuneConfig, candidates: Sequence[Candidate], best: TrialRow) -> str:
-    """Both stages in full, for the job retrain."""
     chosen = next(candidate for candidate in candidates if candidate.number == best.trial)
     exposure = chosen.exposure or config.exposure
     sections = {"exposure": exposure.model_dump(mode="json"), "outcome": chosen.outcome.model_dump(mode="json")}

@@ -15,7 +15,7 @@ from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizatio
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.persistence import directory, mlio
 from dcrec_spark.models.persistence.directory import read_metadata
-from dcrec_spark.storage import tables
+from dcrec_spark.storage import staging
 from dcrec_spark.storage.hadoop import HadoopFiles
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.version import __version__
@@ -216,7 +216,7 @@ def test_a_writer_that_is_killed_leaves_one_model(
 def test_rows_written_where_the_driver_can_not_see_them_are_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables.Observation, "get", {"rows": 9})
+    monkeypatch.setattr(staging.Observation, "get", {"rows": 9})
     with pytest.raises(DataError, match=r"9 rows were written to .*, and 3 are there.*set the path of a model to one"):
         exposure_model(spark, 1.0).save(str(tmp_path / "model"))
     assert names_in(tmp_path) == []

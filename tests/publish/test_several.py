@@ -102,7 +102,7 @@ class Shelf(Warehouse):
     def __init__(self, kind: str, log: list[str]) -> None:
         super().__init__(kind, 3, None)
         self.kind, self.log = kind, log
-        self.rows: dict[str, Rows] = {}
+        self.rows: dict[tuple[str, str], Rows] = {}
         self.labels: dict[str, str] = {}
         self.failing: Callable[[str], None] = lambda step: None
 
@@ -120,11 +120,11 @@ class Shelf(Warehouse):
 
     def write(self, staged: StagedTables, table: str, rows: Any) -> str:
         self._note("write")
-        self.rows[staged.token] = rows
+        self.rows[staged.token, table] = rows
         return staged.token
 
     def read(self, staged: StagedTables, table: str, schema: Any) -> Any:
-        return self.rows[staged.token]
+        return self.rows[staged.token, table]
 
     def show(self, staged: StagedTables, table: str) -> str:
         self._note("show")
@@ -138,12 +138,12 @@ class Shelf(Warehouse):
             self.labels[table] = place
 
     def shown(self, table: str) -> Any:
-        return self.rows[self.labels[table]]
+        return self.rows[self.labels[table], table]
 
     def drop(self, staged: StagedTables, table: str) -> None:
         self._note("drop")
         if self.labels.get(table) != staged.token:
-            self.rows.pop(staged.token, None)
+            self.rows.pop((staged.token, table), None)
 
     def runs(self) -> list[StoredRun]:
         return []
@@ -245,7 +245,7 @@ def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monke
 
     def spoil(staged: StagedTables, record: object) -> str:
         where = Warehouse.commit(right, staged, {})
-        right.rows[staged.token] = Rows("spoilt", 1)
+        right.rows[staged.token, "items"] = Rows("spoilt", 1)
         return where
 
     monkeypatch.setattr(right, "commit", spoil)

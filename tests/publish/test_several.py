@@ -102,7 +102,7 @@ class Shelf(Warehouse):
     def __init__(self, kind: str, log: list[str]) -> None:
         super().__init__(kind, 3, None)
         self.kind, self.log = kind, log
-        self.rows: dict[tuple[str, str], Rows] = {}
+        self.rows: dict[str, Rows] = {}
         self.labels: dict[str, str] = {}
         self.failing: Callable[[str], None] = lambda step: None
 
@@ -120,15 +120,16 @@ class Shelf(Warehouse):
 
     def write(self, staged: StagedTables, table: str, rows: Any) -> str:
         self._note("write")
-        self.rows[staged.token, table] = rows
-        return staged.token
+        place = f"{table} {staged.token}"
+        self.rows[place] = rows
+        return place
 
     def read(self, staged: StagedTables, table: str, schema: Any) -> Any:
-        return self.rows[staged.token, table]
+        return self.rows[staged.places[table]]
 
     def show(self, staged: StagedTables, table: str) -> str:
         self._note("show")
-        self.labels[table] = staged.token
+        self.labels[table] = staged.places[table]
         return f"{self.kind}/{table}"
 
     def put_back(self, table: str, place: str | None) -> None:
@@ -138,12 +139,12 @@ class Shelf(Warehouse):
             self.labels[table] = place
 
     def shown(self, table: str) -> Any:
-        return self.rows[self.labels[table], table]
+        return self.rows[self.labels[table]]
 
     def drop(self, staged: StagedTables, table: str) -> None:
         self._note("drop")
-        if self.labels.get(table) != staged.token:
-            self.rows.pop((staged.token, table), None)
+        if self.labels.get(table) != staged.places.get(table):
+            self.rows.pop(f"{table} {staged.token}", None)
 
     def runs(self) -> list[StoredRun]:
         return []
@@ -245,7 +246,8 @@ def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monke
 
     def spoil(staged: StagedTables, record: object) -> str:
         where = Warehouse.commit(right, staged, {})
-        right.rows[staged.token, "items"] = Rows("spoilt", 1)
+        assert isinstance(right, Shelf)
+        right.rows[staged.places["items"]] = Rows("spoilt", 1)
         return where
 
     monkeypatch.setattr(right, "commit", spoil)

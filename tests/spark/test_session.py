@@ -200,7 +200,8 @@ def test_a_container_s_limit_counts_and_no_limit_does_not(monkeypatch: pytest.Mo
     limit.write_text(f"{2**29}\n")
     assert session.machine_memory() == 2**29
     for machine, heap in ((2, 1), (4, 1), (16, 4), (256, 8)):
-        assert session._heap(machine * 2**30) == heap * 2**30
+        monkeypatch.setattr(session, "machine_memory", lambda machine=machine: machine * 2**30)
+        assert session._local_settings()["spark.driver.memory"] == f"{heap * 1024}m"
 
 
 @pytest.mark.cluster

@@ -145,7 +145,7 @@ WRITE = LocalFiles.write
 FAILURES: dict[str, tuple[str, Callable[..., Any], int, str]] = {
     "the JVM, in one line": ("table", ask_the_jvm, 1, "Py4JJavaError: Illegal character in path at index 1: a b"),
     "another publisher was faster": ("load", come_second, 5, "ConflictError: another run was first"),
-    "a signal": ("table", interrupt, 6, "InterruptedRun"),
+    "a signal": ("table", interrupt, 6, "KeyboardInterrupt: stopped by SIGTERM"),
     "input is refused": ("extract", refuse_inputs, 3, "DataError: nobody is there"),
     "the unexpected, without its secrets": (
         "table", lose_connection, 1, "RuntimeError: lost jdbc:postgresql://me:***@db/x?password=***"

@@ -417,7 +417,7 @@ def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
     begin = None if before is None else model.design.unknowns(before, model.rank, False)
     rows = model.solve(ratings, system, begin)
     if inputs.parts:
-        rows[inputs.block[heavy_items.ROW]] = _solve_heavy(inputs, ratings, system, model)
+        rows[inputs.block[heavy_items.ROW]] = _solve_heavy(inputs, ratings, system, model, begin)
     rows = model.rows_of(inputs.block, rows)
     sums = ridge_sums.item_sums(rows, ratings.exposure, model.design)
     sums |= ridge_sums.penalty(rows, ratings, False, shared, model.design, model.reg)
@@ -428,9 +428,11 @@ def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
     return model.update(rows, sums)
 
 
-def _solve_heavy(inputs: KernelInput, ratings: RatingBlock, system: System, model: GaussianSteps) -> Floats:
+def _solve_heavy(
+    inputs: KernelInput, ratings: RatingBlock, system: System, model: GaussianSteps, before: Floats | None
+) -> Floats:
     """Return the heavy items of a block after a step, by what the users' blocks have added up over their pairs."""
-    before, none = inputs.memory.get("rows"), ratings.empty_row()
+    none = ratings.empty_row()
     solved = [
         model.solve(none, system.of_row(row, half, right), None if before is None else before[row : row + 1])
         for row, half, right in zip(

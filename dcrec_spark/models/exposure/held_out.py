@@ -1,4 +1,4 @@
-"""Exposures held out of training, for the predictive check of an exposure model and for the judgement of its rank.
+"""Exposures held out of training, for the predictive check of an exposure model and to judge its rank.
 
 Every single exposure is held out by itself with the same probability: a pair that is there or not, whole, of a count,
 each of its units. So a Poisson model stays one: where counts are Poisson(r), their training part is Poisson((1 - s) r)

@@ -148,8 +148,10 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         """Return the vectors whose inner products are the two parts of every score."""
         users, items = self.tables()
         form, covariates = self.facts.form or Form(), self.facts.covariates
-        parts = PartsOfVectors(family_of(self).has_biases, form, len(covariates.user_composition.mean))
+        composition = len(covariates.user_composition.mean)
+        parts = PartsOfVectors(family_of(self).has_biases, form, composition)
         vectors = scoring_vectors(users, True, parts), scoring_vectors(items, False, parts)
+        form = form if form.is_low_rank else form._replace(front=2 * composition)
         return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form)
 
     def foldInUsers(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:

@@ -88,10 +88,7 @@ class BlendModel(RankedLists, Model, Persistent):
         """Users and items: ``idx, id, features``, the members' factors times the roots of their weights, in a row."""
         users, items = (
             _concatenated(
-                [
-                    (model.tables()[side], {"features": float(np.sqrt(weight))})
-                    for _, weight, model in self._weighted()
-                ]
+                [(model.tables()[side], {"features": float(np.sqrt(weight))}) for _, weight, model in self._weighted()]
             )
             for side in (0, 1)
         )

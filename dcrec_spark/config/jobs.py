@@ -110,7 +110,10 @@ class TuningConfig(Section):
     search: Literal["grid", "random"] = setting("grid", "grid: every combination; random: a random choice of them")
     trials: Positive = setting(30, "number of trials of a random search, by run.seed")
     metric: Metric = setting(
-        "ndcg", "ndcg, ndcg@k, recall@k, precision@k, map@k, mse, mae, item_mse or item_mae; errors are made small"
+        "ndcg",
+        "ndcg, ndcg@k, recall@k, precision@k, map@k, mse, mae, item_mse or item_mae; of lists from the whole catalogue "
+        "catalogue_ndcg@k, catalogue_recall@k, catalogue_hit_rating@k, catalogue_rare_share@k and others; errors and "
+        "shares are made small",
     )
     weights: Literal["none", "exposure"] = setting(
         "none",
@@ -123,6 +126,11 @@ class TuningConfig(Section):
         "input.columns.timestamp",
     )
     validation_share: Part = setting(0.2, "share of the ratings that is held out to choose by")
+    validation_path: Place | None = setting(
+        None,
+        "ratings to choose by, such as a small random sample, in the format and with the columns of input (a table's "
+        "name for table and jdbc); null: held out of the input, by split and validation_share",
+    )
 
     @field_validator("space", mode="before")
     @classmethod

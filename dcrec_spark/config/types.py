@@ -93,13 +93,17 @@ def _snapshot(value: str) -> str:
     return value
 
 
-_METRIC = re.compile(r"ndcg|(ndcg|recall|precision|map)@[1-9][0-9]*|(item_)?(mse|mae)")
+_OF_LISTS = "ndcg|recall|precision|map|hit_rating|coverage|rare_share|rarest_share|largest_share"
+_METRIC = re.compile(
+    rf"ndcg|(ndcg|recall|precision|map)@[1-9][0-9]*|(item_)?(mse|mae)|catalogue_({_OF_LISTS})@[1-9][0-9]*"
+)
 
 
 def _metric(value: str) -> str:
     if not _METRIC.fullmatch(value):
         raise ValueError(
-            "ndcg, ndcg@k, recall@k, precision@k, map@k (k a whole number), mse, mae, item_mse or item_mae"
+            "ndcg, ndcg@k, recall@k, precision@k, map@k (k a whole number), mse, mae, item_mse or item_mae, or of "
+            f"lists from the whole catalogue catalogue_X@k with X {', '.join(_OF_LISTS.split('|'))}"
         )
     return value
 

@@ -33,7 +33,7 @@ SIMILARITY: Final = "cosine"
 
 
 def require_exposure(wanted: ListsConfig, has_exposure: bool, found: str) -> None:
-    """Refuse tables of overlap of a model without an exposure model, before anything is computed.
+    """Refuse overlap and an exposure weight for a model without an exposure model, before anything is computed.
 
     found : what has none, for the message.
 
@@ -45,6 +45,11 @@ def require_exposure(wanted: ListsConfig, has_exposure: bool, found: str) -> Non
         raise ConfigError(
             f"setting recommend.extra: found overlap, expected a list without it for {found}, which has no exposure "
             "model to take propensities from; outcome.adjustment=deconfounded has one"
+        )
+    if wanted.exposure_weight and not has_exposure:
+        raise ConfigError(
+            f"setting recommend.exposure_weight: found {wanted.exposure_weight:g}, expected 0 for {found}, which has "
+            "no exposure model; outcome.adjustment=deconfounded has one"
         )
 
 
@@ -67,6 +72,8 @@ def list_tables(
     ratings : those of the fit, under the model's names. Intervals and overlap need them.
     users : those to serve, under the model's name. None: all.
     """
+    if wanted.exposure_weight is not None:
+        model = model.copy({model.exposureWeight: wanted.exposure_weight})
     run, items, most = context.run, catalogue.items_of(model), catalogue.max_per_category
     extra = wanted.extra if isinstance(wanted, ListsConfig) else ()
     seen = None if left_out is None else left_out.select(*id_columns(model))

@@ -304,6 +304,14 @@ OUTCOME = (
         _IPW,
     ),
     Setting(
+        "exposure_weight",
+        Number(float, 0, 1),
+        0.0,
+        "order of lists: 0 by potential rating, as in the paper; above, by (potential rating - the user's baseline) * "
+        "P(exposure)^{exposure_weight}, so that people also take up what they would like",
+        of_model=True,
+    ),
+    Setting(
         "exposure_model",
         Instance("exposure", "a PoissonFactorization, or a model that it fitted, or None"),
         None,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -193,6 +194,30 @@ def test_lists_with_intervals_are_the_same_lists(
     assert ((fitted.low < fitted.score) & (fitted.score < fitted.high)).all()
     assert (fitted.odds_to_change.dropna() >= 1.0).all()
     assert "low" not in read_table(run_directory(trained / "nightly"), "recommendations")
+
+
+def test_exposure_weight_changes_the_order_and_not_the_scores(
+    trained: Path, settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
+) -> None:
+    """A fit with a weight saves it, and a job that serves the model may ask for another one."""
+    runs = {}
+    for name, given in (
+        ("fitted", {**fit_again, "recommend.exposure_weight": 1, "recommend.extra": "[intervals, fallback]"}),
+        ("served", {**settings, "recommend.exposure_weight": 1, "output.path": tmp_path / "served"}),
+    ):
+        outcome = run_job(Retrain if name == "fitted" else Recommend, given)
+        assert outcome.code == 0, outcome
+        runs[name] = recommended(run_directory(given["output.path"]))
+    own = {"model.path": run_directory(fit_again["output.path"]), "output.path": tmp_path / "own"}
+    assert run_job(Recommend, {**settings, **own}).code == 0
+    runs["its own"] = recommended(run_directory(tmp_path / "own"))
+    for lists in runs.values():
+        assert_same_tables(lists, runs["fitted"][lists.columns], 1e-9)
+    plain = recommended(run_directory(trained / "nightly"))
+    both = plain.merge(runs["served"], on=["user_id", "item_id"], suffixes=("", "_now"))
+    assert (both["rank"] != both["rank_now"]).any() or len(both) < len(plain)
+    np.testing.assert_allclose(both.score, both.score_now)
+    assert read_table(run_directory(fit_again["output.path"]), "recommendations").odds_to_change.isna().all()
 
 
 def test_a_list_of_users_is_served_alone(trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:

@@ -48,6 +48,12 @@ def score_all(
     return Scores(score, preference, confounder)
 
 
+def dial(score: Array, baseline: Array, a_hat: Array, weight: float) -> Array:
+    """max(score - baseline, 0) (1 - exp(-a_hat))^weight, (U, I). Below the baseline, (U,), the score minus it."""
+    above = score - baseline[:, None]
+    return np.where(above > 0, above * (1.0 - np.exp(-a_hat)) ** weight, above)
+
+
 def top_n(
     scores: Array, n: int, seen: Array | None = None, groups: Array | None = None, most: int | None = None
 ) -> list[list[int]]:
@@ -69,11 +75,16 @@ def top_n(
 
 
 def recommend(
-    scores: Scores, n: int, seen: Array | None = None, groups: Array | None = None, most: int | None = None
+    scores: Scores,
+    n: int,
+    seen: Array | None = None,
+    groups: Array | None = None,
+    most: int | None = None,
+    value: Array | None = None,
 ) -> list[Recommendation]:
-    """The rows of the recommendation table, by user and rank."""
+    """The rows of the recommendation table, by user and rank. value : (U, I), what orders them, if not the score."""
     rows = []
-    for u, items in enumerate(top_n(scores.score, n, seen, groups, most)):
+    for u, items in enumerate(top_n(scores.score if value is None else value, n, seen, groups, most)):
         for rank, i in enumerate(items, start=1):
             parts = [float(table[u, i]) for table in scores]
             rows.append(Recommendation(u, rank, i, *parts))

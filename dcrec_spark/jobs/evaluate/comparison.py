@@ -1,10 +1,9 @@
 """The models that an evaluation compares, and the test ratings that none of them was fitted to."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
-from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,14 +13,19 @@ from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.titles import read_titles_file
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.jobs.inputs import as_trained, load_served_model, open_ratings, require_ids_of
+from dcrec_spark.jobs.inputs import (
+    as_trained,
+    load_served_model,
+    name_setting,
+    open_ratings,
+    other_ratings,
+    require_ids_of,
+)
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.vectors import ScoringVectors
-
-T = TypeVar("T")
 
 TEST = "evaluation.test_path"
 MODEL, COMPARED, BASELINE = "this model", "compared model", "baseline model"
@@ -48,17 +52,12 @@ def test_input(config: EvaluateConfig) -> InputConfig:
 
     Raises ConfigError: the configuration has no path, or reads by a query that would be the test's too.
     """
-    path, given = config.evaluation.test_path, config.input
+    path = config.evaluation.test_path
     if path is None:
         raise ConfigError(
             f"setting {TEST}: found null, expected held-out ratings, in the format and with the columns of input"
         )
-    if given.format == "jdbc" and "query" in given.options:
-        raise ConfigError(
-            f"setting {TEST}: input.options.query would be used for the test too; name the ratings with input.table, "
-            "and the test with evaluation.test_path"
-        )
-    return given.model_copy(update={"table" if given.format in ("table", "jdbc") else "path": path, "snapshot": None})
+    return other_ratings(config.input, path, TEST)
 
 
 def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
@@ -72,7 +71,7 @@ def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
         other = load_model(spark, settings.compare_with, "evaluation.compare_with")
         context.resources.callback(other.model.release)
     training = open_ratings(context)
-    test = naming_test(lambda: read_ratings(spark, test_input(context.config)))
+    test = name_setting(TEST, lambda: read_ratings(spark, test_input(context.config)))
     for model in filter(None, (saved, other)):
         require_ids_of(model.model, training, "input", ("user", "item"))
         require_ids_of(model.model, test, TEST, ("user", "item"))
@@ -80,14 +79,6 @@ def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
     if settings.titles_path is not None:
         titles = read_titles_file(spark, settings.titles_path, saved.model.itemFactors.schema["id"].dataType)
     return EvaluateInputs(saved, other, training, test, titles)
-
-
-def naming_test(read: Callable[[], T]) -> T:
-    """Return what ``read`` returns. An error about the data names the test's setting, not the input's."""
-    try:
-        return read()
-    except DataError as error:
-        raise DataError(f"setting {TEST}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -179,4 +170,5 @@ def baseline_of(model: DeconfoundedMFModel) -> DeconfoundedMF:
     """
     fitted_with = {param.name: value for param, value in model.extractParamMap().items()}
     without = {"adjustment": "none", "exposureModel": None, "initialModel": None, "validationIndicatorCol": None}
+    without["exposureWeight"] = 0.0
     return DeconfoundedMF(**{**fitted_with, **without})

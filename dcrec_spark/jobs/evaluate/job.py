@@ -11,19 +11,26 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from dcrec_spark.config import EvaluateConfig, ValidationConfig
+from dcrec_spark.config import EvaluateConfig
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.jobs.evaluate.comparison import (
+    TEST,
     Comparison,
     EvaluateInputs,
     compare,
-    naming_test,
     open_inputs,
     test_input,
 )
 from dcrec_spark.jobs.evaluate.facts import report_facts
 from dcrec_spark.jobs.evaluate.measure import check_exposures, measure, measure_certainty
-from dcrec_spark.jobs.inputs import input_line, model_line, require_model_path, validate_to_serve
+from dcrec_spark.jobs.inputs import (
+    input_line,
+    model_line,
+    name_setting,
+    require_model_path,
+    validate_to_serve,
+    without_limits,
+)
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import record_of
@@ -55,8 +62,8 @@ class Evaluate(Job[EvaluateConfig, EvaluateInputs, None]):
         training = validate_to_serve(context, inputs.training)
         _warn_of_other_data(run, record)
         with step("compare the models"):
-            limits = _without_limits(config.validation)
-            test = naming_test(lambda: validate(inputs.test, limits, to_fit=False))
+            limits = without_limits(config.validation)
+            test = name_setting(TEST, lambda: validate(inputs.test, limits, to_fit=False))
             context.resources.callback(test.unpersist)
             comparison = compare(inputs, training, test, context.resources)
             _record_test(run, comparison, test.counts["rejected"])
@@ -80,12 +87,6 @@ class Evaluate(Job[EvaluateConfig, EvaluateInputs, None]):
         """Show the usual facts, and where the report is."""
         report = f"{finished.directory.removeprefix('file://')}/{FOLDER}/{PAGE}"
         return Group(super().summary(context, finished), Text(f"report    {report}", overflow="fold"))
-
-
-def _without_limits(config: ValidationConfig) -> ValidationConfig:
-    """Lift the limits on how many ratings a user or an item has, which are for fits."""
-    limits = {"min_ratings_per_user": 1, "min_ratings_per_item": 1, "max_ratings_per_user": None}
-    return config.model_copy(update=limits)
 
 
 def _warn_of_other_data(run: Run, record: Mapping[str, Any]) -> None:

@@ -87,7 +87,8 @@ def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measure
     longest = lists[MODEL].agg(F.max("rank")).collect()[0][0]
     of_lists = replace(settings, ks=tuple(k for k in CUTS if k <= longest) or (longest,))  # in a small catalogue
     sizes = {name: vectors.n_items for name, vectors in models.items()} | {POPULARITY: comparison.model.numItems}
-    parts = [evaluate_ranking(lists[name], comparison.test, sizes[name], name, _COLUMNS, of_lists) for name in lists]
+    test, training = comparison.test, comparison.training
+    parts = [evaluate_ranking(lists[name], test, sizes[name], name, _COLUMNS, of_lists, training) for name in lists]
     strata: list[Stratum] = []
     if comparison.relatives:
         pair = {name: name for name in (MODEL, next(iter(comparison.relatives)))}

@@ -20,11 +20,12 @@ from rich.table import Table
 from rich.text import Text
 
 from dcrec_spark.config import TuneConfig
+from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError, FitError
-from dcrec_spark.jobs.inputs import input_line, open_ratings
+from dcrec_spark.jobs.inputs import input_line, name_setting, open_ratings, other_ratings, without_limits
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
-from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.run_record import Run, fingerprint
 from dcrec_spark.jobs.tables import reject_table, text_file
 from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates, format_parameters
 from dcrec_spark.jobs.tune.fits import Attempt, Fits, InMemory, OnCluster, Sizes, fits_in_memory, metric_settings, split
@@ -35,14 +36,16 @@ from dcrec_spark.storage.files import open_files
 from dcrec_spark.version import __version__
 
 FOLDER, FILE = "best", "best.yaml"
+VALIDATION = "tuning.validation_path"
 _LISTED = 10
 
 
 @dataclass(frozen=True)
 class TuneInputs:
-    """Ratings as ``read_ratings`` gives them, and the candidates."""
+    """Ratings as ``read_ratings`` gives them, those to choose by where they are given, and the candidates."""
 
     ratings: DataFrame
+    validation: DataFrame | None
     candidates: Sequence[Candidate]
 
 
@@ -61,7 +64,11 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         """Open the ratings, which need the columns that the search uses."""
         config = context.config
         _require_own_output(context.spark, context.output)
-        inputs = TuneInputs(open_ratings(context), draw_candidates(config))
+        validation = None
+        if config.tuning.validation_path is not None:
+            given = other_ratings(config.input, config.tuning.validation_path, VALIDATION)
+            validation = name_setting(VALIDATION, lambda: read_ratings(context.spark, given))
+        inputs = TuneInputs(open_ratings(context), validation, draw_candidates(config))
         if config.tuning.split == "time" and "timestamp" not in inputs.ratings.columns:
             raise ConfigError("setting tuning.split=time: the input has no timestamps; set input.columns.timestamp")
         return inputs
@@ -73,9 +80,10 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
             valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
             context.resources.callback(valid.unpersist)
             run.note_validation(valid)
-        ledger = Ledger(*open_files(context.output, context.spark), _search_name(config, run))
+            chosen_by = None if inputs.validation is None else _validation(context, inputs.validation)
+        ledger = Ledger(*open_files(context.output, context.spark), _search_name(config, run, chosen_by))
         with step("hold out"):
-            fits, sizes = self._open(context, inputs.candidates, valid)
+            fits, sizes = self._open(context, inputs, valid, chosen_by)
             _record_sizes(run, sizes)
         with step("search"):
             rows = search(inputs.candidates, fits, ledger, run.run_id, config.tuning.metric, context.reporter.counter)
@@ -101,9 +109,10 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         return Group(_best_trials(finished.result), *(Text(line, overflow="fold") for line in lines))
 
     def _open(
-        self, context: Context[TuneConfig], candidates: Sequence[Candidate], valid: Validated
+        self, context: Context[TuneConfig], inputs: TuneInputs, valid: Validated, validation: DataFrame | None
     ) -> tuple[Fits, Sizes]:
-        config, parts = context.config, split(context.config, valid.ratings)
+        config, candidates = context.config, inputs.candidates
+        parts = split(config, valid.ratings, validation)
         small = valid.counts["ratings"] <= self.most_in_memory
         if small and fits_in_memory(config, candidates, valid.ratings.columns):
             return InMemory.open(context.spark, config, parts)
@@ -161,13 +170,21 @@ def _require_own_output(spark: SparkSession, output: str) -> None:
         )
 
 
-def _search_name(config: TuneConfig, run: Run) -> str:
+def _validation(context: Context[TuneConfig], given: DataFrame) -> DataFrame:
+    """Validate the ratings to choose by. The limits on how many a user or an item has are for fits."""
+    limits = without_limits(context.config.validation)
+    valid = name_setting(VALIDATION, lambda: validate(given, limits, to_fit=False))
+    context.resources.callback(valid.unpersist)
+    return valid.ratings
+
+
+def _search_name(config: TuneConfig, run: Run, chosen_by: DataFrame | None) -> str:
     """Hash ratings, split, metric and code. Trials of the same name can be compared and reused."""
     tuning = config.tuning
     facts = {
         "data": run.data_fingerprint,
         "seed": config.run.seed,
-        "split": [tuning.split, tuning.validation_share],
+        "split": [tuning.split, tuning.validation_share] if chosen_by is None else fingerprint(chosen_by),
         "metric": [tuning.metric, asdict(metric_settings(config))],
         "weights": [tuning.weights, config.exposure.model_dump(mode="json") if tuning.weights != "none" else None],
         "precision": config.engine.precision,

@@ -26,7 +26,7 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
-from dcrec_spark.models.outcome.lists import RankedLists
+from dcrec_spark.models.outcome.lists import RankedLists, baseline_rating, require_exposure_model
 from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered, united
 from dcrec_spark.models.outcome.vectors import ScoringVectors, scoring_vectors
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
@@ -150,11 +150,21 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         return tables[0], tables[1]
 
     def scoringVectors(self) -> ScoringVectors:
-        """Return the vectors whose inner products are the two parts of every score."""
-        users, items = self.tables()
-        biases, form = family_of(self).has_biases, self.facts.form or Form()
-        vectors = scoring_vectors(users, True, biases, form), scoring_vectors(items, False, biases, form)
-        return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form)
+        """Return the vectors whose inner products are the two parts of every score.
+
+        Raises
+        ------
+        ConfigError
+            exposureWeight is above 0, and there is no exposure model.
+        """
+        biases, form, weight = family_of(self).has_biases, self.facts.form or Form(), self.getExposureWeight()
+        require_exposure_model(weight, self.exposureModel is not None)
+        baseline = None if weight == 0 else baseline_rating(self, self.intercept, self.meanRating)
+        users, items = (
+            scoring_vectors(table, is_user, biases, form, baseline)
+            for table, is_user in zip(self.tables(), (True, False), strict=True)
+        )
+        return ScoringVectors(users, items, self.numUsers, self.numItems, self.intercept, form, weight)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         """Add predictionCol. An unknown id gets NaN or the mean rating, or its row is dropped (coldStartStrategy)."""
@@ -294,7 +304,9 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         DataFrame[user_id, item_id, score, preference, confounder, intercept, baseline, reasons, others]
             reasons : array<struct<item_id, rating, contribution>>, the largest contributions by absolute value.
             others : the sum of the remaining ones. baseline : the preference before any rating has its say, from the
-            unobserved pairs, the intercept or the priors. Cached. Unpersist it when done.
+            unobserved pairs, the intercept or the priors. Cached. Unpersist it when done. With an exposureWeight above
+            0 also ``above`` and ``exposure``: lists are in the order of above * exposure^exposureWeight, the score
+            above the user's baseline and the probability of exposure.
 
         Raises
         ------
@@ -310,7 +322,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         It adds up: score = preference + confounder + intercept, and preference = baseline + contributions of the
         reasons + others.
         """
-        return explain_pairs(self._fitted(), pairs, ratings, n)
+        return explain_pairs(self._fitted(), pairs, ratings, n, self.scoringVectors().exposures)
 
     def explainRecommendations(
         self, n_items: int, ratings: DataFrame, users: DataFrame | None = None, n: int = 3
@@ -382,7 +394,8 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         DataFrame[user_id, rank, item_id, score, preference, confounder, low, high, extrapolates, odds_to_change]
             low, high and extrapolates are those of :meth:`predictIntervals`. odds_to_change : the first ``rank`` items
             may be others if some hidden reason changed the odds of choosing by this factor, and can't be if it changed
-            them by less. 1 where two places are tied, null where no other item is left. Cached. Unpersist it when done.
+            them by less. 1 where two places are tied, null where no other item is left, and with an exposureWeight
+            above 0. Cached. Unpersist it when done.
 
         Raises
         ------
